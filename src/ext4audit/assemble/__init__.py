@@ -1,0 +1,1 @@
+"""Assembly joins facts into a host: ask, parse, join. It never judges."""

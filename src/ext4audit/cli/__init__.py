@@ -1,0 +1,1 @@
+"""The command line: one command a file; wiring and exit codes only."""

@@ -1,0 +1,51 @@
+"""The engine: gives exactly one verdict for each rule and subject, whatever happens."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+
+from ext4audit.evidence import Undetermined, Unknown
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Finding
+from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.rule import NotApplicable, Rule, Scope
+
+
+def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
+    """Run one rule over one subject; the wall round a rule that is wrong.
+
+    Findings yielded before a hole survive it: the verdict is then FAIL and carries the hole.
+    """
+    subject = None if fs is None else fs.id
+    findings: list[Finding] = []
+    evidence: list[Citation] = []
+    unknowns: tuple[Unknown, ...] = ()
+    try:
+        for said in rule.run(fs, host):
+            if isinstance(said, Finding):
+                findings.append(said)
+            else:
+                evidence.append(said)
+    except Undetermined as hole:
+        unknowns = hole.unknowns
+    except NotApplicable as reason:
+        return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=str(reason))
+    except Exception:  # noqa: BLE001 - the wall: one wrong rule must not end the audit
+        return Verdict(
+            rule, subject, Outcome.ERROR, findings=tuple(findings), note=traceback.format_exc()
+        )
+    outcome = Outcome.FAIL if findings else Outcome.UNDETERMINED if unknowns else Outcome.PASS
+    return Verdict(rule, subject, outcome, tuple(findings), unknowns, tuple(evidence))
+
+
+def audit(source: Source, host: Host, rules: Sequence[Rule]) -> Report:
+    """Judge every subject by every rule: filesystem rules by superblock, host rules once."""
+    verdicts = [
+        judge(rule, fs, host)
+        for fs in host.filesystems
+        for rule in rules
+        if rule.scope is Scope.FILESYSTEM
+    ]
+    verdicts += [judge(rule, None, host) for rule in rules if rule.scope is Scope.HOST]
+    return Report(source, host, tuple(verdicts))

@@ -1,0 +1,1 @@
+"""Facts in the kernel's words: frozen values, no I/O."""

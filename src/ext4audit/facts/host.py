@@ -1,0 +1,113 @@
+"""A host and its ext4 filesystems: what the rules judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ext4audit.evidence import Evidence, Known, Unknown
+from ext4audit.facts.block import BlockDevice
+from ext4audit.facts.kernel import Kernel
+from ext4audit.facts.layout import MetadataLayout
+from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
+from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.superblock import Superblock
+
+
+@dataclass(frozen=True, slots=True)
+class Filesystem:
+    """One ext4 superblock, however many mounts show it.
+
+    `alive` says that the kernel has it mounted somewhere, `mounts` where our own mount
+    namespace shows it: alive without mounts means another namespace holds it. `fstype` is the
+    type it is mounted as (ext2 and ext3 are served by the ext4 driver, with other defaults).
+    `read_only` is the superblock's own state, not that of a read-only bind mount. `fstab` are
+    the entries that name its device. `layout` is None where no stripe lies below.
+    """
+
+    device_number: DeviceNumber
+    name: str
+    device: str
+    fstype: Evidence[str]
+    alive: bool
+    mounts: tuple[Mount, ...]
+    read_only: Evidence[bool]
+    superblock: Evidence[Superblock]
+    uuid: str | None
+    label: str | None
+    options: Evidence[EffectiveOptions]
+    fstab: Evidence[tuple[FstabEntry, ...]]
+    stack: Evidence[BlockDevice]
+    layout: Evidence[MetadataLayout] | None
+
+    @property
+    def id(self) -> str:
+        """The superblock's UUID where it is known, else its device number."""
+        return self.uuid or str(self.device_number)
+
+    @property
+    def mount_points(self) -> tuple[str, ...]:
+        """The mount points in our namespace, each once; whole-tree mounts before bind mounts."""
+        ordered = sorted(self.mounts, key=lambda mount: (mount.root != "/", mount.mount_id))
+        return tuple(dict.fromkeys(mount.mount_point for mount in ordered))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory and the limits of dirty page cache, as `vm.dirty_*` state them.
+
+    A limit is in bytes where `*_bytes` is not 0, else it is the ratio's percentage.
+    """
+
+    total_bytes: int
+    available_bytes: int
+    dirty_bytes: int
+    dirty_ratio_percent: int
+    dirty_background_bytes: int
+    dirty_background_ratio_percent: int
+
+    @property
+    def dirty_limit_bytes(self) -> int:
+        """Dirty page cache at which a writer must wait (mm/page-writeback.c).
+
+        The kernel takes the ratio of free plus file-backed memory; MemAvailable is its
+        public near relative.
+        """
+        return self.dirty_bytes or self.available_bytes * self.dirty_ratio_percent // 100
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingSystem:
+    """os-release's ID, VERSION_ID and PRETTY_NAME, empty where the file does not say."""
+
+    id: str
+    version_id: str
+    pretty_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host at one moment. `gaps` are what could not be seen about the host as a whole.
+
+    `container` says what kind of container this view is from ("docker"), None on the host
+    itself; `kernel_arguments` is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
+    """
+
+    name: str
+    taken_at: str
+    kernel: Evidence[Kernel]
+    os: Evidence[OperatingSystem]
+    virtualization: str | None
+    container: str | None
+    kernel_arguments: Evidence[tuple[str, ...]]
+    memory: Evidence[Memory]
+    mounts: Evidence[tuple[Mount, ...]]
+    fstab: Evidence[tuple[FstabEntry, ...]]
+    filesystems: tuple[Filesystem, ...]
+    gaps: tuple[Unknown, ...] = ()
+
+    def filesystem(self, device_number: Evidence[DeviceNumber]) -> Filesystem | None:
+        """Return the audited filesystem on a device, if there is one."""
+        if not isinstance(device_number, Known):
+            return None
+        wanted = device_number.value
+        return next((fs for fs in self.filesystems if fs.device_number == wanted), None)

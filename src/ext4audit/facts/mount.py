@@ -1,0 +1,62 @@
+"""Mounts in force, and mounts that /etc/fstab intends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ext4audit.evidence import Evidence
+
+EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
+"""The file system types that the ext4 driver serves and the kernel registers."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeviceNumber:
+    """A device number, printed as the kernel prints it: "9:127"."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}:{self.minor}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of mountinfo (proc_pid_mountinfo(5)), with octal escapes decoded.
+
+    `mount_options` are per mount (nosuid, relatime, ro of a bind mount); `super_options` belong
+    to the superblock and are the same on all its lines. Names are decoded with surrogateescape.
+    """
+
+    mount_id: int
+    parent_id: int
+    device_number: DeviceNumber
+    root: str
+    mount_point: str
+    mount_options: tuple[str, ...]
+    fstype: str
+    source: str
+    super_options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FstabLine:
+    """One entry of fstab(5) with octal escapes decoded; `raw_options` as the file spells them."""
+
+    line_number: int
+    spec: str
+    mount_point: str
+    fstype: str
+    options: tuple[str, ...]
+    raw_options: str
+    dump_frequency: int
+    fsck_pass: int
+
+
+@dataclass(frozen=True, slots=True)
+class FstabEntry:
+    """An fstab line and the device that its first field names on this host."""
+
+    line: FstabLine
+    device_number: Evidence[DeviceNumber]

@@ -1,0 +1,57 @@
+"""Policy: which rules are selected, and what exit code a report deserves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ext4audit.finding import Severity
+from ext4audit.report import Report
+from ext4audit.rule import Rule
+
+EXIT_CLEAN = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+EXIT_INCOMPLETE = 3
+EXIT_INTERNAL = 70
+
+
+class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
+    """A selection names no rule; carries the word as typed."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(word)
+        self.word = word
+
+
+def matches(rule: Rule, word: str) -> bool:
+    """Whether a word selects a rule: its code, a prefix of its code, its family, or its name."""
+    upper = word.upper()
+    return rule.code.startswith(upper) or rule.name == word.lower()
+
+
+def select(
+    rules: Sequence[Rule], wanted: Iterable[str] = (), ignored: Iterable[str] = ()
+) -> tuple[Rule, ...]:
+    """Return the rules that `wanted` names (all when it names none) without the `ignored`.
+
+    Raises UnknownRule for a word that names no rule at all: a typing error must not silently
+    audit less.
+    """
+    wanted, ignored = tuple(wanted), tuple(ignored)
+    for word in (*wanted, *ignored):
+        if not word or not any(matches(rule, word) for rule in rules):
+            raise UnknownRule(word)
+    chosen = [r for r in rules if not wanted or any(matches(r, word) for word in wanted)]
+    return tuple(r for r in chosen if not any(matches(r, word) for word in ignored))
+
+
+def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: bool) -> int:
+    """Decide the exit code for every format: 1 beats 3 beats 0 (contract: exit codes).
+
+    `fail_on` None means "never".
+    """
+    if fail_on is not None and any(f.severity.at_least(fail_on) for f in report.findings):
+        return EXIT_FINDINGS
+    if not report.complete and not allow_incomplete:
+        return EXIT_INCOMPLETE
+    return EXIT_CLEAN

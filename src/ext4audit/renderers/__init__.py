@@ -1,0 +1,1 @@
+"""Renderers turn a report into a string, and nothing else."""

@@ -1,0 +1,90 @@
+"""What a rule is: a function over one subject, its code and name, and its page."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Finding, Severity
+
+Said: TypeAlias = Iterator[Finding | Citation]
+FilesystemCheck: TypeAlias = Callable[[Filesystem, Host], Said]
+HostCheck: TypeAlias = Callable[[Host], Said]
+
+
+class NotApplicable(Exception):  # noqa: N818 - an outcome, not a failure
+    """The rule does not apply to this subject; the message says why."""
+
+
+class Scope(Enum):
+    """What a rule judges: each ext4 superblock, or the host once."""
+
+    FILESYSTEM = "filesystem"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the catalogue.
+
+    `severity` is the worst that its findings can have. `page` is the check's docstring, which
+    `explain` and the README are generated from. A check yields findings, and citations: what
+    it looked at, shown as the evidence of a pass.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    since: str
+    references: tuple[str, ...]
+    scope: Scope
+    summary: str
+    page: str
+    run: Callable[[Filesystem | None, Host], Said]
+
+    @property
+    def family(self) -> str:
+        """The three letters of the code."""
+        return self.code[:3]
+
+
+def rule(
+    code: str, name: str, *, severity: Severity, since: str, references: tuple[str, ...] = ()
+) -> Callable[[FilesystemCheck], Rule]:
+    """Make a rule of a check over one filesystem and its host."""
+
+    def decorate(check: FilesystemCheck) -> Rule:
+        def run(fs: Filesystem | None, host: Host) -> Said:
+            if fs is None:
+                raise TypeError(f"{code} judges filesystems")
+            return check(fs, host)
+
+        summary, page = _documentation(check)
+        return Rule(code, name, severity, since, references, Scope.FILESYSTEM, summary, page, run)
+
+    return decorate
+
+
+def host_rule(
+    code: str, name: str, *, severity: Severity, since: str, references: tuple[str, ...] = ()
+) -> Callable[[HostCheck], Rule]:
+    """Make a rule of a check over the host as a whole."""
+
+    def decorate(check: HostCheck) -> Rule:
+        def run(_fs: Filesystem | None, host: Host) -> Said:
+            return check(host)
+
+        summary, page = _documentation(check)
+        return Rule(code, name, severity, since, references, Scope.HOST, summary, page, run)
+
+    return decorate
+
+
+def _documentation(check: Callable[..., Said]) -> tuple[str, str]:
+    """Return the one-line summary of the check's module, and the page in its docstring."""
+    module_doc = inspect.cleandoc(check.__globals__.get("__doc__") or "")
+    return module_doc.partition("\n")[0].partition(": ")[2], inspect.cleandoc(check.__doc__ or "")

@@ -1,0 +1,1 @@
+"""Sources answer asks with raw text or bytes, or say why they cannot."""

@@ -1,0 +1,137 @@
+"""The closed catalogue of asks, and the protocol of those who answer them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, overload
+
+from ext4audit.evidence import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """The text of a file, decoded as UTF-8 with surrogateescape."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListDir:
+    """The names in a directory, sorted, separated by NUL (a name may hold anything else)."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommand:
+    """The standard output of a program of the allow-list, run without a shell.
+
+    `argv[0]` is the program's bare name. A non-zero exit status is Unknown(FAILED) with the
+    status and the last line of stderr, exit by a missing device or permission included.
+    """
+
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Uname:
+    """`release`, `version`, `machine`, `nodename` of uname(2), one a line, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualMemory:
+    """`total` and `available` memory in bytes, one a line, in this order (psutil)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveUser:
+    """The effective user id as a decimal number."""
+
+
+@dataclass(frozen=True, slots=True)
+class UdevDatabase:
+    """The udev properties of a block device, KEY=value one a line; "major:minor" names it."""
+
+    device_number: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvePath:
+    """What a path leads to, found by O_PATH and /proc/self/fdinfo without opening the file.
+
+    KEY=value lines: `mount_id`, `device_number` (of the filesystem, st_dev), `type` (file,
+    directory, block, other), `represents` (the number of a block device node, else absent).
+    """
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RealPath:
+    """The canonical absolute path of a path, symbolic links resolved (realpath(3))."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TuneSuperblock:
+    """The 232 bytes of EXT4_IOC_GET_TUNE_SB_PARAM for the filesystem at a mount point.
+
+    fs/ext4/ioctl.c, Linux 6.18; answers without root and without opening the block device.
+    """
+
+    mount_point: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilesystemUuid:
+    """The 16 bytes of FS_IOC_GETFSUUID for the filesystem at a mount point (Linux 6.9)."""
+
+    mount_point: str
+
+
+TextAsk: TypeAlias = (
+    ReadFile
+    | ListDir
+    | RunCommand
+    | Uname
+    | VirtualMemory
+    | EffectiveUser
+    | UdevDatabase
+    | ResolvePath
+    | RealPath
+)
+BytesAsk: TypeAlias = TuneSuperblock | FilesystemUuid
+Ask: TypeAlias = TextAsk | BytesAsk
+
+
+class Source(Protocol):
+    """Answers asks; never raises for what a host lacks."""
+
+    @overload
+    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
+    @overload
+    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+
+
+def describe(ask: Ask) -> str:
+    """Name an ask for people: the origin of what it answers."""
+    match ask:
+        case RunCommand(argv):
+            return " ".join(argv)
+        case ReadFile(path) | ListDir(path):
+            return path
+        case ResolvePath(path) | RealPath(path):
+            return f"path {path}"
+        case UdevDatabase(device_number):
+            return f"udev database of {device_number}"
+        case TuneSuperblock(mount_point):
+            return f"EXT4_IOC_GET_TUNE_SB_PARAM on {mount_point}"
+        case FilesystemUuid(mount_point):
+            return f"FS_IOC_GETFSUUID on {mount_point}"
+        case Uname():
+            return "uname"
+        case VirtualMemory():
+            return "memory"
+        case EffectiveUser():
+            return "effective user"
