@@ -36,7 +36,9 @@ def unknown(what: str, why: Why = Why.DENIED, hint: str = "run as root") -> Unkn
 
 def kernel(release: str = "6.1.0-18-amd64", version: str = "#1 SMP Debian 6.1.76-1") -> Kernel:
     """Build a kernel; the upstream number is read off the release."""
-    numbers = [int(part) for part in release.split("-")[0].split(".")[:3] if part.isdigit()]
+    numbers = [
+        int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:3] if part.isdigit()
+    ]
     major, minor, patch = (*numbers, 0, 0)[:3]
     return Kernel(release, version, (major, minor, patch))
 

@@ -192,58 +192,13 @@ OPTIONS: tuple[OptionSpec, ...] = (
 )
 
 NOT_EXT4_OPTIONS = frozenset(
-    [
-        "defaults",
-        "rw",
-        "ro",
-        "suid",
-        "nosuid",
-        "dev",
-        "nodev",
-        "exec",
-        "noexec",
-        "auto",
-        "noauto",
-        "user",
-        "nouser",
-        "users",
-        "group",
-        "owner",
-        "async",
-        "sync",
-        "dirsync",
-        "atime",
-        "noatime",
-        "diratime",
-        "nodiratime",
-        "relatime",
-        "norelatime",
-        "strictatime",
-        "nostrictatime",
-        "lazytime",
-        "nolazytime",
-        "iversion",
-        "noiversion",
-        "mand",
-        "nomand",
-        "silent",
-        "loud",
-        "nofail",
-        "_netdev",
-        "bind",
-        "rbind",
-        "remount",
-        "private",
-        "shared",
-        "slave",
-        "unbindable",
-        "symfollow",
-        "nosymfollow",
-        "rprivate",
-        "rshared",
-        "rslave",
-        "runbindable",
-    ]
+    (  # noqa: SIM905 - fifty words read better as prose than one a line
+        "defaults rw ro suid nosuid dev nodev exec noexec auto noauto user nouser users group "
+        "owner async sync dirsync atime noatime diratime nodiratime relatime norelatime "
+        "strictatime nostrictatime lazytime nolazytime iversion noiversion mand nomand silent "
+        "loud nofail _netdev bind rbind remount private shared slave unbindable symfollow "
+        "nosymfollow rprivate rshared rslave runbindable"
+    ).split()
 )
 """Words of fstab that mount(8), the VFS or systemd take and ext4 never sees."""
 

@@ -114,7 +114,7 @@ class Source(Protocol):
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
 
 
-def describe(ask: Ask) -> str:
+def describe(ask: Ask) -> str:  # noqa: PLR0911 - one line an ask
     """Name an ask for people: the origin of what it answers."""
     match ask:
         case RunCommand(argv):
