@@ -10,9 +10,7 @@ from ext4audit.rule import Rule
 
 EXIT_CLEAN = 0
 EXIT_FINDINGS = 1
-EXIT_USAGE = 2
 EXIT_INCOMPLETE = 3
-EXIT_INTERNAL = 70
 
 
 class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed

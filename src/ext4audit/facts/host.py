@@ -38,11 +38,18 @@ class Filesystem:
     fstab: Evidence[tuple[FstabEntry, ...]]
     stack: Evidence[BlockDevice]
     layout: Evidence[MetadataLayout] | None
+    shares_uuid: bool = False
 
     @property
     def id(self) -> str:
-        """The superblock's UUID where it is known, else its device number."""
-        return self.uuid or str(self.device_number)
+        """The superblock's UUID where it is known, else its device number.
+
+        Copies of one filesystem mount side by side without complaint, unlike on XFS; with
+        `shares_uuid` the device number tells them apart.
+        """
+        if self.uuid is None:
+            return str(self.device_number)
+        return f"{self.uuid}@{self.device_number}" if self.shares_uuid else self.uuid
 
     @property
     def mount_points(self) -> tuple[str, ...]:
@@ -90,6 +97,7 @@ class Host:
 
     `container` says what kind of container this view is from ("docker"), None on the host
     itself; `kernel_arguments` is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
+    `filesystems` are the audited ones; `lower` are others that their loop devices lie on.
     """
 
     name: str
@@ -104,10 +112,12 @@ class Host:
     fstab: Evidence[tuple[FstabEntry, ...]]
     filesystems: tuple[Filesystem, ...]
     gaps: tuple[Unknown, ...] = ()
+    lower: tuple[Filesystem, ...] = ()
 
     def filesystem(self, device_number: Evidence[DeviceNumber]) -> Filesystem | None:
-        """Return the audited filesystem on a device, if there is one."""
+        """Return the filesystem on a device, if it was read: audited, or below an audited one."""
         if not isinstance(device_number, Known):
             return None
         wanted = device_number.value
-        return next((fs for fs in self.filesystems if fs.device_number == wanted), None)
+        everyone = (*self.filesystems, *self.lower)
+        return next((fs for fs in everyone if fs.device_number == wanted), None)

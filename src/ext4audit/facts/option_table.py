@@ -127,7 +127,7 @@ OPTIONS: tuple[OptionSpec, ...] = (
         "prefetch_block_bitmaps",
         "prefetch_block_bitmaps",
         "no_prefetch_block_bitmaps",
-        defaults=(((3, 4), "no_prefetch_block_bitmaps"), ((5, 15), "prefetch_block_bitmaps")),
+        defaults=(((5, 10), "no_prefetch_block_bitmaps"), ((5, 15), "prefetch_block_bitmaps")),
     ),
     OptionSpec(
         "init_itable",
@@ -192,7 +192,7 @@ OPTIONS: tuple[OptionSpec, ...] = (
 )
 
 NOT_EXT4_OPTIONS = frozenset(
-    (  # noqa: SIM905 - fifty words read better as prose than one a line
+    (
         "defaults rw ro suid nosuid dev nodev exec noexec auto noauto user nouser users group "
         "owner async sync dirsync atime noatime diratime nodiratime relatime norelatime "
         "strictatime nostrictatime lazytime nolazytime iversion noiversion mand nomand silent "
@@ -229,6 +229,33 @@ MOUNT_TABLE_LIES_WITHOUT_JOURNAL: tuple[Version, Version] = ((4, 4), (5, 2))
 FULL_DISPLAY_WORDS = frozenset({"bsddf", "nogrpid", "nodiscard", "auto_da_alloc", "nobarrier"})
 """Words that only an options file of Linux 4.17 and later prints: it lists both states. An
 older file lists only what is set, so that a missing `barrier` there means off."""
+
+UNLISTED_IS_OFF: tuple[str, ...] = (
+    "minixdf",
+    "grpid",
+    "block_validity",
+    "dioread_nolock",
+    "discard",
+    "delalloc",
+    "journal_checksum",
+    "barrier",
+    "user_xattr",
+    "acl",
+)
+"""Options that an options file of Linux 3.4 to 4.16 lists only when they are on. (Its
+`noauto_da_alloc` is a set bit: unlisted, auto_da_alloc is on.)"""
+
+DEFAULT_OFF_BELOW_PAGE_SIZE: tuple[Version, Version] = ((5, 7), (6, 8))
+"""[since, before): dioread_nolock is not the default where blocks are smaller than pages
+(626b035b816b; the default again from 6.8, seen on 6.12)."""
+
+IMPLIED_BY_DATA_JOURNAL: Mapping[str, str] = MappingProxyType(
+    {"delalloc": "nodelalloc", "dioread_nolock": "nodioread_nolock"}
+)
+"""What data=journal turns off by itself; the mount table then prints these words."""
+
+NOT_EXT4_FSTYPE_DEFAULTS: Mapping[str, str] = MappingProxyType({"delalloc": "nodelalloc"})
+"""What the ext4 driver leaves off for superblocks mounted as ext2 or ext3."""
 
 
 def recognize(token: str) -> tuple[OptionSpec, str] | None:

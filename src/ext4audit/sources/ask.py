@@ -26,8 +26,10 @@ class ListDir:
 class RunCommand:
     """The standard output of a program of the allow-list, run without a shell.
 
-    `argv[0]` is the program's bare name. A non-zero exit status is Unknown(FAILED) with the
-    status and the last line of stderr, exit by a missing device or permission included.
+    `argv[0]` is the program's bare name. A non-zero exit status is Unknown(FAILED), or
+    Unknown(DENIED) where the program says so; the detail is the line that tells the cause, and
+    the status. `systemd-detect-virt` on bare metal is Known: it says "none" and exits with 1.
+    `dmsetup` is asked for `table`, `info`, `ls` or `deps`, in `argv[1]`.
     """
 
     argv: tuple[str, ...]
@@ -35,7 +37,10 @@ class RunCommand:
 
 @dataclass(frozen=True, slots=True)
 class Uname:
-    """`release`, `version`, `machine`, `nodename` of uname(2), one a line, in this order."""
+    """`release`, `version`, `machine`, `nodename` of uname(2), one a line, in this order.
+
+    No newline at the end. A node name may hold newlines: split at the first three.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,11 @@ class EffectiveUser:
 
 @dataclass(frozen=True, slots=True)
 class UdevDatabase:
-    """The udev properties of a block device, KEY=value one a line; "major:minor" names it."""
+    r"""The udev properties of a block device, KEY=value one a line; "major:minor" names it.
+
+    Sorted by key. A newline in a value is written `\x0a`; other control characters stay, so
+    lines are split at newline only.
+    """
 
     device_number: str
 
@@ -103,6 +112,7 @@ TextAsk: TypeAlias = (
 )
 BytesAsk: TypeAlias = TuneSuperblock | FilesystemUuid
 Ask: TypeAlias = TextAsk | BytesAsk
+Answer: TypeAlias = Evidence[str] | Evidence[bytes]
 
 
 class Source(Protocol):

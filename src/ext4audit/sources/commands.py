@@ -1,0 +1,114 @@
+"""The programs that the live source may run, and what their failures mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from ext4audit.evidence import Why
+from ext4audit.sources.processes import Finished, run
+from ext4audit.sources.text import decode, encode
+from ext4audit.sources.unanswered import Unanswered, denied_hint
+
+# Fixed: the user's PATH, and the working directory in it, can hold a dumpe2fs of anybody's.
+SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+PACKAGES = {
+    "lsblk": "util-linux",
+    "findmnt": "util-linux",
+    "dumpe2fs": "e2fsprogs",
+    "dmsetup": "dmsetup (Debian) or device-mapper (RHEL)",
+    "systemd-detect-virt": "systemd",
+}
+
+# The longest output is dumpe2fs's group table: 29 MiB for 64 TiB. Twice that is room enough,
+# and an endless output must not take the memory of a small host.
+LARGEST_OUTPUT_BYTES = 64 << 20
+
+# `remove` and `suspend` are other verbs of the same program, and even `status` commits the
+# metadata of a thin pool (dmsetup(8), --noflush).
+_DMSETUP_VERBS = frozenset({"table", "info", "ls", "deps"})
+_DMSETUP_NODE = "/dev/mapper/control"
+
+_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3}-[0-9]{4}\)")
+_DENIED = re.compile(
+    r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
+    r"|only root",
+    re.IGNORECASE,
+)
+
+
+def run_command(
+    argv: tuple[str, ...], timeout_seconds: float, search_path: Sequence[str] = SYSTEM_PATH
+) -> str:
+    """Return the standard output of a program of the allow-list; `argv[0]` is its bare name.
+
+    Raises Unanswered and OSError (TimeoutError included); ValueError when the program is not
+    of the list, which is a mistake of the caller and not of the host.
+    """
+    _check_allowed(argv)
+    program = _locate(argv[0], search_path)
+    if argv[0] == "dmsetup" and not os.path.lexists(_DMSETUP_NODE):
+        # libdevmapper 1.02.185 as root makes the directory and the node when they are missing.
+        raise Unanswered(Why.ABSENT, f"no {_DMSETUP_NODE}, and dmsetup would make it")
+    finished = run(
+        [encode(program), *map(encode, argv[1:])],
+        {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C"},
+        timeout_seconds=timeout_seconds,
+        output_limit_bytes=LARGEST_OUTPUT_BYTES,
+    )
+    return _judge(argv[0], finished)
+
+
+def _check_allowed(argv: tuple[str, ...]) -> None:
+    """Refuse what no ask of ours may run."""
+    if not argv or argv[0] not in PACKAGES:
+        raise ValueError(f"not a program of the allow-list: {argv[:1]}")
+    if argv[0] == "dmsetup" and (len(argv) == 1 or argv[1] not in _DMSETUP_VERBS):
+        raise ValueError(f"not a read-only verb of dmsetup: {argv[1:2]}")
+
+
+def _locate(name: str, search_path: Sequence[str]) -> str:
+    """Return the program's absolute path; raises Unanswered(ABSENT)."""
+    for directory in search_path:
+        path = os.path.join(directory, name)  # noqa: PTH118 - pathlib costs a scan its start
+        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - the same
+            return path
+    detail = f"no {name} in {':'.join(search_path)}"
+    raise Unanswered(Why.ABSENT, detail, f"install {PACKAGES[name]}")
+
+
+def _judge(name: str, finished: Finished) -> str:
+    """Return the output of a program that did its work; raises Unanswered for another."""
+    stdout = decode(finished.stdout)
+    if finished.status == 0 or _is_bare_metal(name, stdout):
+        return stdout
+    cause = _cause(decode(finished.stderr), stdout)
+    ending = (
+        f"killed by signal {-finished.status}"
+        if finished.status < 0
+        else f"exit status {finished.status}"
+    )
+    detail = f"{cause} ({ending})" if cause else ending
+    if _DENIED.search(cause):
+        raise Unanswered(Why.DENIED, detail, denied_hint())
+    raise Unanswered(Why.FAILED, detail)
+
+
+def _is_bare_metal(name: str, stdout: str) -> bool:
+    """Whether systemd-detect-virt says "none", which it says with exit status 1."""
+    return name == "systemd-detect-virt" and stdout.strip() == "none"
+
+
+def _cause(stderr: str, stdout: str) -> str:
+    """Return the line that tells the cause: the first of stderr that is no version banner.
+
+    Not the last: dmsetup ends with "Command failed.", and dumpe2fs puts its cause on stderr
+    below its banner, with "Couldn't find valid filesystem superblock." on stdout.
+    """
+    for text in (stderr, stdout):
+        for line in text.split("\n"):
+            if line.strip() and not _BANNER.fullmatch(line.strip()):
+                return line.strip()
+    return ""

@@ -1,0 +1,38 @@
+"""From errno to a reason."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from ext4audit.evidence import Why
+from ext4audit.sources.unanswered import from_os_error
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (errno.ENOENT, Why.ABSENT),
+        (errno.ENOTDIR, Why.ABSENT),
+        (errno.ENODEV, Why.ABSENT),
+        (errno.ENXIO, Why.ABSENT),
+        (errno.EACCES, Why.DENIED),
+        (errno.EPERM, Why.DENIED),
+        (errno.EIO, Why.FAILED),
+        (errno.ELOOP, Why.FAILED),
+        (errno.EAGAIN, Why.FAILED),
+        (errno.ETIMEDOUT, Why.TIMED_OUT),
+    ],
+)
+def test_an_errno_has_a_reason(number: int, why: Why) -> None:
+    """Each errno stands for one reason, and the detail is the kernel's word for it."""
+    lack = from_os_error(OSError(number, os.strerror(number)))
+    assert (lack.why, lack.detail) == (why, os.strerror(number))
+
+
+def test_an_error_without_a_number_is_a_failure() -> None:
+    """An OSError that Python made up keeps its message."""
+    lack = from_os_error(OSError("older than Linux 3.15"))
+    assert (lack.why, lack.detail, lack.hint) == (Why.FAILED, "older than Linux 3.15", "")
