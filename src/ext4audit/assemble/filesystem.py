@@ -1,0 +1,82 @@
+"""Join what is known of one superblock into a Filesystem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ext4audit.assemble.namespaces import find_elsewhere
+from ext4audit.assemble.options import OptionSources, resolve_options
+from ext4audit.assemble.reading import read
+from ext4audit.assemble.stack import StackReader
+from ext4audit.assemble.stripe_layout import read_layout
+from ext4audit.assemble.superblock import device_path, read_superblock, read_uuid
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.kernel import Kernel
+from ext4audit.facts.lsblk import LsblkDevice
+from ext4audit.facts.mount import DeviceNumber, Mount
+from ext4audit.parsers.ext4_options import parse_options_file
+from ext4audit.sources.ask import Source
+
+NOT_MOUNTED = Unknown("effective options", Why.ABSENT, "the filesystem is not mounted")
+
+
+@dataclass(frozen=True, slots=True)
+class FilesystemReader:
+    """Reads filesystems one by one; what is the same for all of them is read once."""
+
+    source: Source
+    kernel: Evidence[Kernel]
+    mounts: tuple[Mount, ...]
+    devices: tuple[LsblkDevice, ...]
+    stacks: StackReader
+
+    def read(self, number: DeviceNumber, name: str, *, alive: bool = True) -> Filesystem:
+        """Return the filesystem on a device, without its fstab entries: they need all UUIDs."""
+        mounts = tuple(mount for mount in self.mounts if mount.device_number == number)
+        stack = self.stacks.read(number)
+        path = device_path(stack, name)
+        superblock = read_superblock(self.source, path, number, mounts)
+        listed = next((each for each in self.devices if each.device_number == number), None)
+        shown = self._shown(number, mounts) if alive else NOT_MOUNTED
+        file = read(self.source, f"/proc/fs/ext4/{name}/options", parse_options_file)
+        known = superblock.value if isinstance(superblock, Known) else None
+        return Filesystem(
+            device_number=number,
+            name=name,
+            device=path,
+            fstype=derive("filesystem type", lambda mount: mount.fstype, shown),
+            alive=alive,
+            mounts=mounts,
+            read_only=_read_only(file, shown) if alive else NOT_MOUNTED,
+            superblock=superblock,
+            uuid=_uuid(
+                known.uuid if known else None,
+                listed.uuid if listed else None,
+                read_uuid(self.source, number, mounts),
+            ),
+            label=(known.label if known else None) or (listed.label if listed else None),
+            options=resolve_options(OptionSources(file, shown, superblock, self.kernel))
+            if alive
+            else NOT_MOUNTED,
+            fstab=Known((), "/etc/fstab"),
+            stack=stack,
+            layout=read_layout(self.source, path, superblock, stack),
+        )
+
+    def _shown(self, number: DeviceNumber, mounts: tuple[Mount, ...]) -> Evidence[Mount]:
+        if mounts:
+            return Known(mounts[0], "/proc/self/mountinfo")
+        return find_elsewhere(self.source, number)
+
+
+def _read_only(file: Evidence[tuple[str, ...]], shown: Evidence[Mount]) -> Evidence[bool]:
+    """Say whether the superblock is read-only; both places begin with ro or rw."""
+    if isinstance(file, Known):
+        return derive("read-only state", lambda tokens: "ro" in tokens[:1], file)
+    return derive("read-only state", lambda mount: "ro" in mount.super_options[:1], shown)
+
+
+def _uuid(*stated: str | None) -> str | None:
+    """Return the first UUID that identifies something: all zeros means that none was made."""
+    return next((uuid for uuid in stated if uuid and uuid.strip("0-")), None)

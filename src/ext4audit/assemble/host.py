@@ -1,0 +1,138 @@
+"""Assemble a host: the one entrance to this room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from ext4audit.assemble.environment import (
+    read_container,
+    read_memory,
+    read_os,
+    read_virtualization,
+)
+from ext4audit.assemble.filesystem import FilesystemReader
+from ext4audit.assemble.identity import Identifier, list_devices
+from ext4audit.assemble.inventory import take_inventory
+from ext4audit.assemble.reading import ask, read
+from ext4audit.assemble.stack import StackReader
+from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.lsblk import LsblkDevice
+from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, FstabLine
+from ext4audit.parsers.cmdline import parse_kernel_arguments
+from ext4audit.parsers.fstab import parse_fstab
+from ext4audit.parsers.uname import parse_kernel, parse_nodename
+from ext4audit.sources.ask import Source, Uname
+
+FSTAB = "/etc/fstab"
+
+
+def assemble_host(
+    source: Source,
+    taken_at: str,
+    *,
+    only: Collection[DeviceNumber] | None = None,
+    progress: Callable[[str], None] = lambda _doing: None,
+) -> Host:
+    """Read a host, with all its live ext4 superblocks or only those on the devices `only`.
+
+    A device of `only` that is not alive is read from its superblock. `progress` is told
+    which device is read.
+    """
+    inventory = take_inventory(source)
+    mounts = value_or(inventory.mounts, ())
+    kernel = ask(source, Uname(), parse_kernel, "kernel release")
+    devices = list_devices(source)
+    reader = FilesystemReader(
+        source, kernel, mounts, value_or(devices, ()), StackReader(source, mounts)
+    )
+
+    def read_filesystem(number: DeviceNumber) -> Filesystem:
+        progress(inventory.names.get(number, str(number)))
+        return _read(reader, number, inventory.names)
+
+    wanted = sorted(inventory.names if only is None else only)
+    filesystems = [read_filesystem(number) for number in wanted]
+    lower = [read_filesystem(number) for number in _lower(filesystems, inventory.names)]
+    fstab = _read_fstab(source, devices, filesystems)
+    return Host(
+        name=value_or(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
+        taken_at=taken_at,
+        kernel=kernel,
+        os=read_os(source),
+        virtualization=read_virtualization(source),
+        container=read_container(source, mounts),
+        kernel_arguments=read(source, "/proc/cmdline", parse_kernel_arguments),
+        memory=read_memory(source),
+        mounts=inventory.mounts,
+        fstab=fstab,
+        filesystems=tuple(_with_fstab(fs, fstab) for fs in _told_apart(filesystems)),
+        gaps=inventory.gaps if only is None else (),
+        lower=tuple(lower),
+    )
+
+
+def _lower(filesystems: list[Filesystem], names: Collection[DeviceNumber]) -> list[DeviceNumber]:
+    """Return the live superblocks that hold backing files of loop devices in these stacks."""
+    have = {fs.device_number for fs in filesystems}
+    stacks = [fs.stack.value for fs in filesystems if isinstance(fs.stack, Known)]
+    backing = {
+        device.loop.backing_device_number.value
+        for stack in stacks
+        for device in stack.walk()
+        if device.loop and isinstance(device.loop.backing_device_number, Known)
+    }
+    return sorted(number for number in backing - have if number in names)
+
+
+def _read(
+    reader: FilesystemReader, number: DeviceNumber, names: dict[DeviceNumber, str]
+) -> Filesystem:
+    if number in names:
+        return reader.read(number, names[number])
+    stack = reader.stacks.read(number)
+    name = stack.value.name if isinstance(stack, Known) else str(number)
+    return reader.read(number, name, alive=False)
+
+
+def _read_fstab(
+    source: Source, devices: Evidence[tuple[LsblkDevice, ...]], filesystems: list[Filesystem]
+) -> Evidence[tuple[FstabEntry, ...]]:
+    """Read the ext4 entries of fstab and find the device that each names."""
+    uuids = {fs.uuid.lower(): fs.device_number for fs in filesystems if fs.uuid}
+    identifier = Identifier(source, devices, uuids)
+
+    def identify(lines: tuple[FstabLine, ...]) -> tuple[FstabEntry, ...]:
+        return tuple(
+            FstabEntry(line, identifier.resolve(line.spec)) for line in lines if _is_ext(line)
+        )
+
+    return derive(FSTAB, identify, read(source, FSTAB, parse_fstab))
+
+
+def _is_ext(line: FstabLine) -> bool:
+    """Whether an entry is for the ext4 driver; "auto" may be, a bind mount is not an entry."""
+    types = set(line.fstype.split(","))
+    return bool(types & (EXT_FSTYPES | {"auto"})) and not {"bind", "rbind"} & set(line.options)
+
+
+def _with_fstab(fs: Filesystem, fstab: Evidence[tuple[FstabEntry, ...]]) -> Filesystem:
+    """Attach the entries that name this device, or its mount point by a name not found."""
+    if isinstance(fstab, Unknown):
+        return replace(fs, fstab=fstab)
+    own = tuple(entry for entry in fstab.value if _names(entry, fs))
+    return replace(fs, fstab=Known(own, fstab.origin))
+
+
+def _names(entry: FstabEntry, fs: Filesystem) -> bool:
+    if isinstance(entry.device_number, Known):
+        return entry.device_number.value == fs.device_number
+    return entry.line.mount_point in fs.mount_points
+
+
+def _told_apart(filesystems: list[Filesystem]) -> list[Filesystem]:
+    """Mark the filesystems that share a UUID: clones, snapshots, one image behind two loops."""
+    count = Counter(fs.uuid for fs in filesystems if fs.uuid)
+    return [replace(fs, shares_uuid=count[fs.uuid] > 1) for fs in filesystems]

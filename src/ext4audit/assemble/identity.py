@@ -1,0 +1,76 @@
+"""Which device an fstab field names: UUID=, LABEL=, PARTUUID=, PARTLABEL= or a path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ext4audit.assemble.reading import ask, first_known
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.facts.lsblk import LsblkDevice
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.resolved_path import ResolvedPath
+from ext4audit.parsers.lsblk import parse_lsblk_json, parse_lsblk_pairs
+from ext4audit.parsers.resolved_path import parse_resolved_path
+from ext4audit.sources.ask import ResolvePath, RunCommand, Source
+
+COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
+
+
+def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
+    """Ask lsblk for JSON, or for pairs where util-linux is older than 2.27."""
+    return first_known(
+        lambda: ask(source, RunCommand(("lsblk", "-J", "-o", COLUMNS)), parse_lsblk_json, "lsblk"),
+        lambda: ask(source, RunCommand(("lsblk", "-P", "-o", COLUMNS)), parse_lsblk_pairs, "lsblk"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """Resolves device specifications: `uuids` are those that superblocks stated themselves."""
+
+    source: Source
+    devices: Evidence[tuple[LsblkDevice, ...]]
+    uuids: dict[str, DeviceNumber]
+
+    def resolve(self, spec: str) -> Evidence[DeviceNumber]:
+        """Return the device that an fstab(5) first field names."""
+        key, equals, value = spec.partition("=")
+        value = value.strip('"')
+        if not equals or "/" in key:
+            return self._path(spec)
+        if key == "UUID" and value.lower() in self.uuids:
+            return Known(self.uuids[value.lower()], "superblock")
+        return first_known(
+            lambda: self._listed(key, value, spec),
+            lambda: self._path(f"/dev/disk/by-{key.lower()}/{value}"),
+        )
+
+    def _path(self, path: str) -> Evidence[DeviceNumber]:
+        node = ask(self.source, ResolvePath(path), parse_resolved_path, f"device {path}")
+        return derive(f"device {path}", _represented, node)
+
+    def _listed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
+        if isinstance(self.devices, Unknown):
+            return self.devices
+        attribute = {
+            "UUID": "uuid",
+            "LABEL": "label",
+            "PARTUUID": "partuuid",
+            "PARTLABEL": "partlabel",
+        }.get(key)
+        for device in self.devices.value:
+            found = getattr(device, attribute) if attribute else None
+            if found is not None and found.lower() == value.lower():
+                return Known(device.device_number, self.devices.origin)
+        return Unknown(
+            f"device {spec}",
+            Why.ABSENT,
+            "no block device has it",
+            "run as root: without udev, lsblk reads identifiers from the devices themselves",
+        )
+
+
+def _represented(node: ResolvedPath) -> DeviceNumber:
+    if node.represents is None:
+        raise ValueError("not a block device")
+    return node.represents

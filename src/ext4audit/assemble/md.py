@@ -1,0 +1,76 @@
+"""An md array from sysfs (Documentation/admin-guide/md.rst)."""
+
+from __future__ import annotations
+
+from ext4audit.assemble.reading import integer, names, read
+from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
+from ext4audit.facts.block import MdArray, MdMember
+from ext4audit.parsers.sysfs import parse_integer
+from ext4audit.sources.ask import ReadFile, Source
+
+MEMBER_PREFIX = "dev-"
+
+
+def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
+    """Read the array below a device's sysfs directory; None where the device is no md array."""
+    level = source.fetch(ReadFile(f"{directory}/md/level"))
+    if isinstance(level, Unknown):
+        return None
+    layout = read(source, f"{directory}/md/layout", _new_value)
+    reshape = read(source, f"{directory}/md/reshape_position", str.strip)
+
+    def build(level: str, chunk: int, disks: int, members: tuple[MdMember, ...]) -> MdArray:
+        position = value_or(reshape, "none")
+        return MdArray(
+            level=level.strip() or "inactive",
+            chunk_bytes=chunk,
+            raid_disks=disks,
+            layout=value_or(layout, None),
+            reshape_position=None if position == "none" else position,
+            members=members,
+        )
+
+    return derive(
+        f"md array {directory}/md",
+        build,
+        level,
+        read(source, f"{directory}/md/chunk_size", _new_value),
+        read(source, f"{directory}/md/raid_disks", _new_value),
+        _members(source, f"{directory}/md"),
+        origin=f"{directory}/md",
+    )
+
+
+def _new_value(text: str) -> int:
+    """Read "6 (5)": during a reshape md prints the new value and the old one in parentheses."""
+    return parse_integer(text.partition("(")[0])
+
+
+def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
+    entries = names(source, directory)
+    if isinstance(entries, Unknown):
+        return entries
+    members = []
+    for entry in entries.value:
+        if entry.startswith(MEMBER_PREFIX):
+            member = _member(source, directory, entry)
+            if isinstance(member, Unknown):
+                return member
+            members.append(member.value)
+    in_array = sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot)
+    return Known(tuple(in_array), entries.origin)
+
+
+def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
+    def build(slot: str, offset: int, size_kib: int) -> MdMember:
+        # A spare has no slot: sysfs says "none".
+        number = -1 if slot.strip() == "none" else parse_integer(slot)
+        return MdMember(number, entry.removeprefix(MEMBER_PREFIX), offset, size_kib * 2)
+
+    return derive(
+        f"md member {directory}/{entry}",
+        build,
+        source.fetch(ReadFile(f"{directory}/{entry}/slot")),
+        integer(source, f"{directory}/{entry}/offset"),
+        integer(source, f"{directory}/{entry}/size"),
+    )

@@ -1,0 +1,50 @@
+"""Ask and parse in one step: the small words of assembly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ext4audit.evidence import Evidence, Known, derive, value_or
+from ext4audit.parsers.sysfs import parse_integer, parse_names
+from ext4audit.sources.ask import ListDir, ReadFile, Source, TextAsk
+
+T = TypeVar("T")
+
+
+def ask(source: Source, question: TextAsk, parse: Callable[[str], T], what: str) -> Evidence[T]:
+    """Fetch one text and parse it; a hole or an odd text becomes `Unknown(what)`."""
+    return derive(what, parse, source.fetch(question))
+
+
+def read(source: Source, path: str, parse: Callable[[str], T]) -> Evidence[T]:
+    """Read one file and parse it; the path names it."""
+    return ask(source, ReadFile(path), parse, path)
+
+
+def integer(source: Source, path: str) -> Evidence[int]:
+    """Read one file that holds a decimal number."""
+    return read(source, path, parse_integer)
+
+
+def names(source: Source, path: str) -> Evidence[tuple[str, ...]]:
+    """List one directory."""
+    return ask(source, ListDir(path), parse_names, path)
+
+
+def word(source: Source, path: str) -> str | None:
+    """Read one file of one line, None where it is not there: for enrichment only."""
+    return value_or(read(source, path, str.strip), "") or None
+
+
+def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:
+    """Try alternatives in order; when none answers, the first one's hole is the honest one."""
+    first: Evidence[T] | None = None
+    for attempt in attempts:
+        answer = attempt()
+        if isinstance(answer, Known):
+            return answer
+        first = first or answer
+    if first is None:
+        raise ValueError("no alternatives given")
+    return first

@@ -1,0 +1,40 @@
+"""What all tests share: which of them can run here, and the private mount namespace."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
+"""In CI a test that needs the real kernel must run: a skip would read as a pass."""
+
+
+def why_no_kernel() -> str | None:
+    """Return why tests of the real kernel cannot run here, None if they can."""
+    if os.geteuid() != 0:
+        return "needs root to mount loop devices"
+    if not Path("/dev/loop-control").exists():
+        return "needs loop devices"
+    if "ext4" not in Path("/proc/filesystems").read_text().split():
+        return "needs a kernel with ext4"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests of the real kernel with the reason, unless they are required."""
+    reason = why_no_kernel()
+    if reason is None or REQUIRED:
+        return
+    for item in items:
+        if item.get_closest_marker("kernel"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def private_mounts() -> None:
+    """Move this process into a mount namespace of its own; it dies with the process."""
+    from scratch import enter_private_namespace  # noqa: PLC0415 - needs ext4audit importable
+
+    enter_private_namespace()
