@@ -1,0 +1,80 @@
+"""JSON, version 1: a frozen shape of its own, described by schema-1.0.json.
+
+Additive changes raise the minor version, anything else the major. Additive keys stand at the
+end of their object, so that the order of the older ones never changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pkgutil import get_data
+from typing import Any
+
+from ext4audit.evidence import value_or
+from ext4audit.facts.host import Host
+from ext4audit.finding import Severity
+from ext4audit.renderers.json_v1_filesystem import filesystem_object
+from ext4audit.renderers.json_v1_verdict import unknown_object, verdict_object
+from ext4audit.renderers.original_bytes import with_original_bytes
+from ext4audit.report import Outcome, Report
+
+SCHEMA_VERSION = "1.0"
+
+
+def render(report: Report, *, tool_version: str) -> str:
+    """Return the report as one JSON object and a newline; the text is ASCII."""
+    document = with_original_bytes(report_object(report, tool_version=tool_version))
+    return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
+
+
+def schema_text() -> str:
+    """Return the JSON Schema (2020-12) that every rendered report obeys."""
+    # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
+    data = get_data("ext4audit.renderers", "schema-1.0.json")
+    if data is None:
+        raise FileNotFoundError("schema-1.0.json")
+    return data.decode("utf-8")
+
+
+def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
+    """Return the report as JSON values; names are still as they were decoded."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "ext4audit", "version": tool_version},
+        "source": {
+            "kind": report.source.kind,
+            "label": report.source.label,
+            "taken_at": report.host.taken_at,
+        },
+        "host": _host(report.host),
+        "complete": report.complete,
+        "summary": _summary(report),
+        "filesystems": [filesystem_object(fs) for fs in report.host.filesystems],
+        "verdicts": [verdict_object(verdict) for verdict in report.verdicts],
+        "gaps": [unknown_object(gap) for gap in report.host.gaps],
+    }
+
+
+def _host(host: Host) -> dict[str, Any]:
+    kernel = value_or(host.kernel, None)
+    system = value_or(host.os, None)
+    return {
+        "name": host.name,
+        "kernel_release": kernel.release if kernel else None,
+        "os_id": (system.id or None) if system else None,
+        "os_version": (system.version_id or None) if system else None,
+        "virtualization": host.virtualization,
+        "container": host.container,
+        "os_name": (system.pretty_name or None) if system else None,
+    }
+
+
+def _summary(report: Report) -> dict[str, Any]:
+    outcomes = Counter(verdict.outcome for verdict in report.verdicts)
+    severities = Counter(finding.severity for finding in report.findings)
+    return {
+        **{outcome.value: outcomes[outcome] for outcome in Outcome},
+        "suppressed": 0,
+        "findings": {severity.value: severities[severity] for severity in Severity},
+    }

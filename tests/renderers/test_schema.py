@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from builders import UNREAD, filesystem, host, known, options
+from ext4audit.evidence import Why
+from ext4audit.finding import Confidence, Disruption, Phase, Severity
+from ext4audit.renderers.json_v1 import render, schema_text
+from ext4audit.report import Outcome, Report
+from sample_reports import (
+    HOSTILE_NAMES,
+    hostile_report,
+    inodes,
+    murky_report,
+    night_report,
+    report,
+)
+
+SCHEMA: Any = json.loads(schema_text())
+BLIND = filesystem(
+    fstype=UNREAD,
+    read_only=UNREAD,
+    superblock=UNREAD,
+    options=UNREAD,
+    fstab=UNREAD,
+    stack=UNREAD,
+    layout=UNREAD,
+)
+REPORTS = {
+    "night": night_report(),
+    "murky": murky_report(),
+    "no ext4": report(host(), inodes),
+    "blind": report(host(BLIND, kernel=UNREAD, os=UNREAD), inodes),
+    "part of the options": report(host(filesystem(options=known(options(complete=False))))),
+    **{name: hostile_report(text) for name, text in HOSTILE_NAMES.items()},
+}
+
+
+def strict(schema: Any) -> Any:
+    """Return the schema with every object closed: only described members are allowed."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: strict(each) for key, each in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        closed["additionalProperties"] = False
+    return closed
+
+
+def objects(schema: Any) -> list[Any]:
+    """Return every schema of an object."""
+    return [schema, *(each for each in schema["$defs"].values() if each.get("type") == "object")]
+
+
+def errors(of: Report, schema: Any) -> list[str]:
+    """Return what a validator has against a rendered report."""
+    document = json.loads(render(of, tool_version="0.1.0"))
+    return [error.message for error in Draft202012Validator(schema).iter_errors(document)]
+
+
+def test_the_schema_is_a_schema() -> None:
+    """The shipped file is valid JSON Schema 2020-12 of this version."""
+    Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$id"] == "https://ext4audit.invalid/schema/1.0/report.json"
+
+
+@pytest.mark.parametrize("of", REPORTS.values(), ids=REPORTS)
+def test_every_report_obeys_the_schema_and_adds_nothing(of: Report) -> None:
+    """A report is valid, and has no member that the schema does not describe."""
+    assert errors(of, strict(SCHEMA)) == []
+
+
+def test_the_strict_schema_refuses_an_unknown_member() -> None:
+    """The test above can fail: a member that is not described is an error, at any depth."""
+    document = json.loads(render(night_report(), tool_version="0.1.0"))
+    document["verdicts"][0]["extra"] = 1
+    assert not Draft202012Validator(strict(SCHEMA)).is_valid(document)
+
+
+def test_readers_of_this_version_accept_later_additions() -> None:
+    """The shipped schema allows members it does not know, under a higher minor version."""
+    document = json.loads(render(night_report(), tool_version="0.1.0"))
+    document["extra"] = document["verdicts"][0]["extra"] = 1
+    document["schema_version"] = "1.7"
+    assert Draft202012Validator(SCHEMA).is_valid(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema_version",), "2.0"),
+        (("complete",), None),
+        (("verdicts", 0, "outcome"), "open"),
+        (("verdicts", 0, "findings", 0, "severity"), "urgent"),
+        (("filesystems", 0, "options", "mount_table"), None),
+        (("filesystems", 0, "device_number"), "sda"),
+        (("filesystems", 0, "device_b64"), "not base64!"),
+    ],
+)
+def test_the_schema_refuses_what_the_contract_does_not_allow(
+    path: tuple[str | int, ...], value: object
+) -> None:
+    """A wrong version, a wrong word, a null where none may be: each is an error."""
+    document = json.loads(render(hostile_report("/data"), tool_version="0.1.0"))
+    place: Any = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    assert not Draft202012Validator(SCHEMA).is_valid(document)
+
+
+@pytest.mark.parametrize("described", objects(SCHEMA), ids=lambda each: each["description"][:40])
+def test_every_member_is_described_and_required(described: Any) -> None:
+    """Each member has words of its own or of its type, and none may be missing."""
+    assert described["required"] == list(described["properties"])
+    for member in described["properties"].values():
+        target = SCHEMA["$defs"][member["$ref"].rpartition("/")[2]] if "$ref" in member else member
+        assert target["description"].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("definition", "member", "words"),
+    [
+        ("verdict", "outcome", Outcome),
+        ("finding", "severity", Severity),
+        ("finding", "confidence", Confidence),
+        ("remedy", "disruption", Disruption),
+        ("step", "phase", Phase),
+        ("unknown", "why", Why),
+    ],
+)
+def test_the_closed_sets_of_schema_and_code_are_the_same(
+    definition: str, member: str, words: Any
+) -> None:
+    """The words that the schema allows are those that the code can say."""
+    allowed = SCHEMA["$defs"][definition]["properties"][member]["enum"]
+    assert allowed == [word.value for word in words]
