@@ -1,0 +1,37 @@
+"""Quote names for a POSIX shell, so that a name can never become a command."""
+
+from __future__ import annotations
+
+import shlex
+import string
+
+PLAIN = frozenset((string.ascii_letters + string.digits + "/._-").encode())
+"""Bytes that `printf` prints as themselves when they are part of its format."""
+
+
+def quote(name: str) -> str | None:
+    r"""Return one shell word that expands to exactly the bytes of `name`, or None.
+
+    The word itself is printable ASCII only, whatever the name holds: a raw newline or escape
+    character in a command would be run, or shown, as something else than the reader sees. What
+    is not printable is spelled `"$(printf '\NNN')"`, which dash, bash and busybox ash expand
+    alike. None where that is impossible: a NUL byte, a character that no bytes stand for, or a
+    newline at the end, which `$()` strips.
+    """
+    if all(" " <= character <= "~" for character in name):
+        return shlex.quote(name)
+    if "\0" in name or name.endswith("\n"):
+        return None
+    try:
+        encoded = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return None
+    return f"\"$(printf '{_format(encoded)}')\""
+
+
+def _format(name: bytes) -> str:
+    """Spell bytes as a format of printf(1); a leading dash would be taken for an option."""
+    return "".join(
+        chr(byte) if byte in PLAIN and not (index == 0 and byte == ord("-")) else f"\\{byte:03o}"
+        for index, byte in enumerate(name)
+    )

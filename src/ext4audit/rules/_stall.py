@@ -1,0 +1,103 @@
+"""How long the submission of dirty data can take: an estimate, and what it assumes.
+
+The caller waits for what does not fit into the block queue: (dirty bytes - what the queue takes)
+/ throughput. This fits what was measured on 4.19, 5.10 and 6.12 with a disk of 30 MiB/s: 240 MiB
+took 7.6 s with writeback throttling and 0.1 s without, for the queue then took all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.facts.block import BlockDevice
+
+THROTTLED_REQUESTS = 8
+"""Assumed: writeback throttling lets only a few requests through (block/blk-wbt.c)."""
+VIRTUAL_NAMES = ("vd", "xvd")
+"""Virtual disks: what their `rotational` says is the driver's default, not the disk's nature."""
+KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """One request queue that dirty data leaves by, and the speed that its device should have."""
+
+    name: str
+    speed_class: str
+    megabytes_per_second: int
+    nr_requests: int
+    max_sectors_kb: int
+    wbt_latency_usec: int
+
+    @property
+    def throttled(self) -> bool:
+        """Whether writeback throttling keeps the queue shallow."""
+        return self.wbt_latency_usec > 0
+
+    def holds_bytes(self, *, throttled: bool) -> int:
+        """Return how much the queue takes before the one who submits must wait."""
+        requests = min(self.nr_requests, THROTTLED_REQUESTS) if throttled else self.nr_requests
+        return requests * self.max_sectors_kb * KIB
+
+    def seconds(self, dirty_bytes: int, *, throttled: bool) -> float:
+        """Return how long the submission of `dirty_bytes` takes."""
+        waiting_bytes = max(0, dirty_bytes - self.holds_bytes(throttled=throttled))
+        return waiting_bytes / (self.megabytes_per_second * 1_000_000)
+
+
+def read_drains(stack: BlockDevice, virtualization: str | None) -> tuple[Evidence[Drain], ...]:
+    """Return the queues below a filesystem: those of the disks, and those of loop devices.
+
+    Partitions share their disk's queue, md and dm pass requests on without one.
+    """
+    return tuple(
+        _read_drain(device, virtualization)
+        for device in stack.walk()
+        if not device.known_below or device.loop is not None
+    )
+
+
+def stall_seconds(dirty_bytes: int, drains: Sequence[Drain], *, throttling: bool = True) -> float:
+    """Return the estimate for the slowest queue, as it is or with throttling switched off."""
+    return max(
+        drain.seconds(dirty_bytes, throttled=drain.throttled and throttling) for drain in drains
+    )
+
+
+def _read_drain(device: BlockDevice, virtualization: str | None) -> Evidence[Drain]:
+    queue = device.queue
+
+    def build(speed: tuple[str, int], requests: int, kilobytes: int, latency: int) -> Drain:
+        return Drain(device.name, *speed, requests, kilobytes, latency)
+
+    return derive(
+        f"queue of {device.name}",
+        build,
+        _speed(device, virtualization),
+        # A device without a request queue (NVMe multipath) has no such files: it holds nothing.
+        _zero_where_absent(queue.nr_requests),
+        queue.max_sectors_kb,
+        _zero_where_absent(queue.wbt_latency_usec),
+        origin=f"/sys/block/{device.name}/queue",
+    )
+
+
+def _zero_where_absent(evidence: Evidence[int]) -> Evidence[int]:
+    if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT:
+        return Known(0, "/sys")
+    return evidence
+
+
+def _speed(device: BlockDevice, virtualization: str | None) -> Evidence[tuple[str, int]]:
+    """Return the class of a device and the megabytes per second that it is assumed to write."""
+    if device.name.startswith("nvme"):
+        return Known(("NVMe", 1000), device.name)
+    if virtualization or device.name.startswith(VIRTUAL_NAMES):
+        return Known(("network or virtual disk", 125), device.name)
+    return derive(
+        f"rotational of {device.name}",
+        lambda rotational: ("rotational disk", 120) if rotational else ("SATA or SAS SSD", 400),
+        device.queue.rotational,
+    )

@@ -1,0 +1,121 @@
+"""The commands that put mount options into a wanted state, now and for good, and back again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import Mount
+from ext4audit.facts.option_table import recognize, spec_named
+from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.rules._persist import keep, kept, option_of, typed
+from ext4audit.rules._remount import mount_again, remount_command, usable_mount
+from ext4audit.rules._shell import quote
+
+LISTED_WHEN_SET = frozenset({"noauto_da_alloc"})
+"""Negative words that are bits of their own: an options file of any kernel lists them."""
+
+
+def change_option(
+    fs: Filesystem, name: str, wanted: str, *, remount: bool = True
+) -> tuple[Step, ...]:
+    """Return the commands that put the option `name` into the state `wanted`.
+
+    `wanted` is a token of the option table: "barrier", "nodioread_nolock", "data=ordered". See
+    `change_options`.
+    """
+    return change_options(fs, {name: wanted}, remount=remount)
+
+
+def change_options(
+    fs: Filesystem, wanted: Mapping[str, str], *, remount: bool = True
+) -> tuple[Step, ...]:
+    """Return the commands that put several options, by name, into the wanted states at once.
+
+    Persistent steps correct what set an option: the device's fstab entries, the superblock's
+    bits, its string. Where none of these has it, no command can make the change last. The
+    steps are in the order to run them. `remount=False` leaves out the change of the running
+    mount; a change of `data=` never has it, because every kernel refuses it by remount, and
+    what is verified then holds from the next mount on. Empty where no mount of the whole
+    filesystem is in this namespace, or where a name cannot be written as a shell word.
+    """
+    mount = usable_mount(fs)
+    if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
+        return ()
+    tokens = {name: _canonical(token) for name, token in wanted.items()}
+    now, back = _live(fs, mount, tokens) if remount else ([], [])
+    lasting, undone = keep(fs, mount, tokens)
+    forward = [*_steps(Phase.IMMEDIATE, now), *_steps(Phase.PERSISTENT, lasting)]
+    if "delalloc" in tokens:
+        # From 6.13 on (refused on 6.18 and 7.2) a mount with delalloc cannot be remounted at all
+        # while fstab says nodelalloc: there must be no moment with both.
+        forward = [*_steps(Phase.PERSISTENT, lasting), *_steps(Phase.IMMEDIATE, now)]
+    checks = [*_in_force(fs, tokens), *kept(fs, tokens)]
+    # The way back mounts anew where no remount can go back: the old setters must stand by then.
+    rollback = _steps(Phase.ROLLBACK, [*undone, *back])
+    return (*forward, *_steps(Phase.VERIFY, checks), *rollback)
+
+
+def disruption(steps: tuple[Step, ...]) -> Disruption:
+    """Return what must be stopped to apply the steps; their rollback may need more."""
+    forward = [step for step in steps if step.phase is not Phase.ROLLBACK]
+    if any(step.command.startswith("umount ") for step in forward):
+        return Disruption.UNMOUNT
+    if any(step.phase is Phase.IMMEDIATE for step in forward):
+        return Disruption.REMOUNT
+    return Disruption.ONLINE
+
+
+def forgotten(steps: tuple[Step, ...]) -> str:
+    """Return the sentence that nothing makes the change last; empty where a step does."""
+    if not steps or any(step.phase is Phase.PERSISTENT for step in steps):
+        return ""
+    return " No fstab entry names it: the unit or script that mounts it must ask for it too."
+
+
+def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the remount that puts the tokens in force, and the command that takes it back."""
+    before = {name: option.token for name in tokens if (option := option_of(fs, name))}
+    new = {n: t for n, t in tokens.items() if n != "data" and before.get(n) != t}
+    old = {name: before[name] for name in new if name in before}
+    do = [remount_command(fs, mount, [typed(t) for t in new.values()], new)] if new else []
+    return do, [_back(fs, mount, old)] if old else []
+
+
+def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str]) -> str:
+    """Return the command that brings old tokens back; delalloc may not go off by remount."""
+    tokens = [typed(token) for token in old.values()]
+    command = remount_command(fs, mount, tokens, old)
+    if old.get("delalloc") != "nodelalloc":
+        return command
+    again = mount_again(fs, mount, tokens, old)
+    return f"{command} || {{ umount {quote(mount.mount_point)} && {again}; }}"
+
+
+def _in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:
+    """Yield the commands that fail while a token is not in force.
+
+    Before 4.17 the options file lists only the bits that are set, so that a state which is a
+    bit cleared is verified by the absence of its opposite, on every kernel.
+    """
+    path = quote(f"/proc/fs/ext4/{fs.name}/options")
+    for name, token in tokens.items():
+        spec = spec_named(name)
+        opposite = spec.opposite(token)
+        if opposite and (
+            opposite in LISTED_WHEN_SET or (token == spec.off and token not in LISTED_WHEN_SET)
+        ):
+            yield f"grep -q . {path} && ! grep -qx {opposite} {path}"
+        else:
+            yield f"grep -qx {quote(token)} {path}"
+
+
+def _canonical(token: str) -> str:
+    """Return the table's spelling of a token."""
+    known = recognize(token)
+    return known[1] if known else token
+
+
+def _steps(phase: Phase, commands: list[str]) -> tuple[Step, ...]:
+    """Make steps of commands."""
+    return tuple(Step(phase, command) for command in commands)

@@ -1,0 +1,139 @@
+"""DRF001: An option is in force that the next mount will not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.options import EffectiveOption, Setter
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.rule import Said, rule
+from ext4audit.rules._fstab import edit_options, says
+from ext4audit.rules._intent import NOT_COMPARED, Intent, intent_of, severity_of
+from ext4audit.rules._persist import typed
+from ext4audit.rules._remount import (
+    MOUNT_FLAGS,
+    NOT_BY_REMOUNT,
+    intended_flags,
+    remount_command,
+)
+from ext4audit.rules._shell import quote
+
+
+@rule(
+    "DRF001",
+    "live-not-in-fstab",
+    severity=Severity.MEDIUM,
+    since="0.1",
+    references=("fstab(5)", "mount(8)", "fs/ext4/super.c: _ext4_show_options()"),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Options and per-mount flags in force that neither the fstab entry, nor rootflags= for the
+    root, nor the superblock asks for: somebody remounted, and the next mount forgets it.
+
+    ## Why it matters
+
+    A cure applied by remount is worth nothing when a reboot undoes it; and a test that somebody
+    left running ends at a moment that nobody chose.
+
+    ## Remedy
+
+    Write the option into the fstab entry, or remount as fstab says.
+
+    ## When to ignore
+
+    While a change is tried out on purpose. Filesystems without an fstab entry (systemd mount
+    units, autofs, container volumes) are not judged.
+    """
+    intent = intent_of(fs, host)
+    options = need(fs.options)
+    yield from intent.cite()
+    lost = [option for option in options.options if _is_lost(option, intent)]
+    flags = sorted(
+        (set(intent.mount.mount_options) & MOUNT_FLAGS) - intended_flags(intent.entry.line.options)
+    )
+    if lost or flags:
+        yield _finding(fs, lost, flags, intent)
+
+
+def _is_lost(option: EffectiveOption, intent: Intent) -> bool:
+    """Whether only a past mount(2) call holds the option in force."""
+    return (
+        option.set_by is Setter.MOUNT
+        and option.name not in NOT_COMPARED
+        and option.name not in intent.tokens
+        and option.token not in intent.dead
+        and option.token != option.baseline
+    )
+
+
+def _finding(
+    fs: Filesystem, lost: list[EffectiveOption], flags: list[str], intent: Intent
+) -> Finding:
+    words = [option.token for option in lost] + flags
+    unsure = any(option.baseline is None for option in lost)
+    return Finding(
+        message=f"{', '.join(words)} will be gone after the next mount: "
+        f"{intent.origin} does not ask for {'it' if len(words) == 1 else 'them'}.",
+        severity=severity_of((option.name for option in lost), flags),
+        confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
+        citations=(
+            *(Citation("in force", option.token, option.origin) for option in lost),
+            *(Citation("in force", flag, "/proc/self/mountinfo") for flag in flags),
+            *intent.cite(),
+        ),
+        remedies=(*_keep(words, intent), *_go_back(fs, lost, flags, intent)),
+    )
+
+
+def _keep(words: list[str], intent: Intent) -> Iterator[Remedy]:
+    edit = edit_options(intent.entry.line, (), words)
+    if edit is None:
+        return
+    yield Remedy(
+        summary=f"Keep what is in force: write {', '.join(words)} into fstab.",
+        disruption=Disruption.ONLINE,
+        steps=(
+            *(Step(Phase.PERSISTENT, command) for command in edit.apply),
+            *(Step(Phase.VERIFY, command) for command in says(intent.entry.line, words)),
+            *(Step(Phase.ROLLBACK, command) for command in edit.undo),
+        ),
+        trade_off="Right when the option was meant to stay. If another rule advises against it, "
+        "follow that rule first.",
+    )
+
+
+def _go_back(
+    fs: Filesystem, lost: list[EffectiveOption], flags: list[str], intent: Intent
+) -> Iterator[Remedy]:
+    """Yield the remount that gives up the options: what the next mount would do anyway."""
+    before = [typed(option.token) for option in lost]
+    after = [typed(option.baseline) for option in lost if option.baseline]
+    where = quote(intent.mount.mount_point)
+    blocked = {option.name for option in lost} & NOT_BY_REMOUNT
+    if flags or blocked or len(after) < len(lost) or where is None:
+        return
+    names = [option.name for option in lost]
+    path = quote(f"/proc/fs/ext4/{fs.name}/options")
+    yield Remedy(
+        summary=f"Go back to what fstab says: remount with {', '.join(after)}.",
+        disruption=Disruption.REMOUNT,
+        steps=(
+            Step(Phase.IMMEDIATE, remount_command(fs, intent.mount, after, names)),
+            *(Step(Phase.VERIFY, f"! grep -qx {option.token} {path}") for option in lost),
+            Step(Phase.ROLLBACK, remount_command(fs, intent.mount, before, names)),
+        ),
+        trade_off="Right when the option was a trial.",
+    )

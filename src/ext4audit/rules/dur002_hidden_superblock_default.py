@@ -1,0 +1,155 @@
+"""DUR002: The superblock sets dangerous mount options that no mount table shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, Unknown, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules._setters import PLACES, cite_mount_table, fstab_lines
+from ext4audit.rules._steps import change_options, disruption
+
+DANGEROUS = {
+    # DUR001 judges nobarrier wherever it comes from; here it counts only as hidden.
+    "nobarrier": Severity.LOW,
+    "data=writeback": Severity.MEDIUM,
+    "data=journal": Severity.LOW,
+    "nodelalloc": Severity.LOW,
+    "discard": Severity.LOW,
+    "noblock_validity": Severity.LOW,
+    "noauto_da_alloc": Severity.LOW,
+    "nodioread_nolock": Severity.LOW,
+}
+"""The tokens that are reported; others (acl, errors=remount-ro) are good superblock defaults."""
+HARMLESS = {
+    "barrier": "barrier",
+    "data": "data=ordered",
+    "delalloc": "delalloc",
+    "discard": "nodiscard",
+    "block_validity": "block_validity",
+    "auto_da_alloc": "auto_da_alloc",
+    "dioread_nolock": "dioread_nolock",
+}
+"""What each of these options is where nobody sets it, on the kernels that can have it hidden."""
+
+
+@rule(
+    "DUR002",
+    "hidden-superblock-default",
+    severity=Severity.MEDIUM,
+    since="0.1",
+    references=(
+        "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "fs/ext4/super.c: _ext4_show_options()",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks
+
+    Options in force that the superblock sets, by its bits (`tune2fs -o`) or by its string
+    (`tune2fs -E mount_opts=`), that differ from the kernel's default, and that are dangerous or
+    costly: nobarrier, data=writeback, data=journal, nodelalloc, discard, noblock_validity,
+    noauto_da_alloc, nodioread_nolock. All that one superblock hides make one finding. A string
+    that is set is reported even when it holds nothing dangerous.
+
+    ## Why it matters
+
+    /proc/mounts, mount and findmnt show an option only where it differs from the superblock's
+    own defaults. After `tune2fs -o nobarrier,nodelalloc,journal_data_writeback` they print
+    `rw,relatime`, and fstab says nothing, while the kernel runs all three. Whoever looks for
+    the cause of lost data or slow writes does not find it. The options file in /proc/fs/ext4,
+    which any user can read, shows them.
+
+    ## Remedy
+
+    Take the options out of the superblock, or write them where people look: into fstab. tune2fs
+    may do so while it is mounted; a remount puts all but data= in force at once.
+
+    ## When to ignore
+
+    Appliances and disk images that set them on purpose. A hidden nobarrier counts as low here,
+    because DUR001 judges it by the disks below and cites the superblock as its cause.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    options = need(fs.options)
+    if isinstance(fs.superblock, Unknown) and not (options.complete and options.mount_table):
+        need(fs.superblock)
+    yield cite_mount_table(options)
+    hidden = [o for o in options.hidden if o.token in DANGEROUS and o.set_by is not Setter.IMPLIED]
+    string = _string(fs)
+    if hidden or string:
+        yield _finding(fs, options, hidden, string)
+
+
+def _string(fs: Filesystem) -> Citation | None:
+    """Return the superblock's string as evidence, None where it is empty or not seen."""
+    if not isinstance(fs.superblock, Known) or not fs.superblock.value.mount_option_string:
+        return None
+    text = fs.superblock.value.mount_option_string
+    return Citation("superblock, mount options string", text, fs.superblock.origin)
+
+
+def _finding(
+    fs: Filesystem,
+    options: EffectiveOptions,
+    hidden: list[EffectiveOption],
+    string: Citation | None,
+) -> Finding:
+    grades = [DANGEROUS[option.token] for option in hidden] or [Severity.LOW]
+    unsure = any(option.set_by in (Setter.UNKNOWN, Setter.SUPERBLOCK) for option in hidden)
+    return Finding(
+        message=_message(fs, hidden, string),
+        severity=min(grades, key=lambda severity: severity.rank),
+        confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
+        citations=tuple(_citations(fs, options, hidden, string)),
+        remedies=tuple(_remedies(fs, hidden)),
+    )
+
+
+def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | None) -> str:
+    if not hidden:
+        value = string.value if string else ""
+        return f"Each mount also gets the options that the superblock holds as a string: {value}."
+    words = ", ".join(option.token for option in hidden)
+    said = [option.token for option in hidden if fstab_lines(fs, option.name)]
+    also = f" (fstab does say something of {', '.join(said)})" if said else ""
+    return f"In force, and set where no mount table shows it, in the superblock: {words}{also}."
+
+
+def _citations(
+    fs: Filesystem,
+    options: EffectiveOptions,
+    hidden: list[EffectiveOption],
+    string: Citation | None,
+) -> Iterator[Citation]:
+    for option in hidden:
+        said = f"{option.token}, set by: {PLACES[option.set_by]}"
+        yield Citation(f"hidden {option.name}", said, option.origin)
+        for line in fstab_lines(fs, option.name):
+            yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+    if string:
+        yield string
+    yield cite_mount_table(options)
+
+
+def _remedies(fs: Filesystem, hidden: list[EffectiveOption]) -> Iterator[Remedy]:
+    if hidden:
+        steps = change_options(fs, {option.name: HARMLESS[option.name] for option in hidden})
+        data = any(option.name == "data" for option in hidden)
+        later = " No remount can change data=: unmount and mount it, or restart." if data else ""
+        yield Remedy(
+            f"Return the superblock to the kernel's defaults.{later}",
+            Disruption.UNMOUNT if data else disruption(steps),
+            steps,
+            trade_off="Whoever set them may have had a reason: look at what the host is for.",
+        )
+    yield Remedy(
+        "If they are wanted: write them into fstab, where people look, and clear the superblock "
+        "(tune2fs -o ^WORD, tune2fs -E mount_opts=).",
+        Disruption.ONLINE,
+    )

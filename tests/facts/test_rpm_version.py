@@ -1,0 +1,81 @@
+import pytest
+
+from ext4audit.facts.rpm_version import compare_rpm, split_release
+
+OLDER_FIRST = [
+    ("1.0", "2.0"),
+    ("2.0", "2.0.1"),
+    ("5.5p1", "5.5p2"),
+    ("5.5p1", "5.5p10"),
+    ("10xyz", "10.1xyz"),
+    ("xyz10", "xyz10.1"),
+    ("xyz.4", "8"),
+    ("5.5p2", "5.6p1"),
+    ("5.6p1", "6.5p1"),
+    ("6.0", "6.0.rc1"),
+    ("10a2", "10b2"),
+    ("1.0a", "1.0aa"),
+    ("2.0", "2.0.1a"),
+    ("1.0~rc1", "1.0"),
+    ("1.0~rc1", "1.0~rc2"),
+    ("1.0~rc1~git123", "1.0~rc1"),
+    ("1.0", "1.0^"),
+    ("1.0", "1.0^git1"),
+    ("1.0^git1", "1.0^git2"),
+    ("1.0^git1", "1.01"),
+    ("1.0^20160101", "1.0.1"),
+    ("1.0^20160101^git1", "1.0^20160102"),
+    ("1.0~rc1", "1.0~rc1^git1"),
+    ("1.0^git1~pre", "1.0^git1"),
+    ("9.al7", "26.al7"),
+    ("24.1.al7", "26.al7"),
+    ("25.6.al7", "26.al7"),
+    ("25.8.al7", "26.al7"),
+    ("26.al7", "26.4.al7"),
+    ("26.al7", "26.6.al7"),
+    ("26.6.al7", "27.7.al7"),
+    ("26.al7", "26.al7.x86_64"),
+    ("c8dfc93.al7", "26.al7"),
+    ("0.1.git.6eb3a5047051.al7", "26.al7"),
+    ("4.19.24", "4.19.91"),
+]
+EQUAL = [
+    ("2.0.1", "2.0.1"),
+    ("2_0", "2.0"),
+    ("2_0", "2..0"),
+    ("1.05", "1.5"),
+    ("1.0", "1.00"),
+    ("1.0.", "1.0"),
+    ("1.0~rc1", "1.0~rc1"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), OLDER_FIRST)
+def test_the_older_sorts_before_the_newer(older: str, newer: str) -> None:
+    """The comparison agrees with rpm whichever way round it is asked."""
+    assert (compare_rpm(older, newer), compare_rpm(newer, older)) == (-1, 1)
+
+
+@pytest.mark.parametrize(("left", "right"), EQUAL)
+def test_spellings_of_one_version_are_equal(left: str, right: str) -> None:
+    """Separators and leading zeros do not make a version another one."""
+    assert (compare_rpm(left, right), compare_rpm(right, left)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "split"),
+    [
+        ("4.19.91-25.6.al7.x86_64", ("4.19.91", "25.6.al7")),
+        ("4.19.91-26.al7", ("4.19.91", "26.al7")),
+        ("4.19.91-c8dfc93.al7.aarch64", ("4.19.91", "c8dfc93.al7")),
+        ("4.19.91-0.1.git.6eb3a5047051.al7.x86_64", ("4.19.91", "0.1.git.6eb3a5047051.al7")),
+        ("6.1.0-18-amd64", ("6.1.0", "18-amd64")),
+        ("5.4.286", ("5.4.286", "")),
+    ],
+)
+def test_a_release_splits_at_the_first_dash_without_its_architecture(
+    release: str, split: tuple[str, str]
+) -> None:
+    """The architecture is not part of what is compared."""
+    assert split_release(release) == split

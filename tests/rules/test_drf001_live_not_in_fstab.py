@@ -1,0 +1,121 @@
+"""DRF001: what is in force and will be gone after the next mount."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from builders import filesystem, fstab_entry, host, known, mount, options, unknown
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.options import Setter
+from ext4audit.finding import Confidence, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drf001_live_not_in_fstab import check
+
+
+def verdict(fs: Filesystem, on: Host | None = None) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, on or host(fs))
+
+
+def live(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -> Filesystem:
+    """Build a filesystem mounted with `tokens` while fstab says something else."""
+    return filesystem(
+        options=known(options(*tokens)), fstab=known((fstab_entry(*fstab),)), **changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (live(), Outcome.PASS),
+        (live("nobarrier", fstab=("nobarrier",)), Outcome.PASS),
+        (live("nobarrier", fstab=("barrier=0",)), Outcome.PASS),
+        (live("commit=30", fstab=("noatime", "commit=30")), Outcome.PASS),
+        (live("stripe=1536"), Outcome.PASS),
+        (live("errors=remount-ro"), Outcome.PASS),
+        (live("resuid=65534"), Outcome.PASS),
+        (live("nobarrier"), Outcome.FAIL),
+        (live("commit=30"), Outcome.FAIL),
+        (live("norecovery"), Outcome.FAIL),
+        (live("vendor_word"), Outcome.FAIL),
+        (
+            live(fstab=("defaults",), mounts=(mount(flags=("rw", "nosuid", "relatime")),)),
+            Outcome.FAIL,
+        ),
+        (
+            live(fstab=("user",), mounts=(mount(flags=("rw", "nosuid", "nodev", "noexec")),)),
+            Outcome.PASS,
+        ),
+        (live("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
+        (filesystem(fstab=known(())), Outcome.NOT_APPLICABLE),
+        (filesystem(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
+        (filesystem(options=unknown("effective options")), Outcome.UNDETERMINED),
+    ],
+)
+def test_drf001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Only what a past mount call alone holds in force is drift."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("tokens", "flags", "severity"),
+    [
+        (("nobarrier",), (), Severity.MEDIUM),
+        (("nodelalloc",), (), Severity.MEDIUM),
+        (("commit=30",), (), Severity.LOW),
+        ((), ("nodev",), Severity.MEDIUM),
+        ((), ("nodiratime",), Severity.LOW),
+    ],
+)
+def test_drf001_severity_is_that_of_what_changes(
+    tokens: tuple[str, ...], flags: tuple[str, ...], severity: Severity
+) -> None:
+    """What other rules judge, and hardening, is medium; the rest is low."""
+    fs = live(*tokens, mounts=(mount(flags=("rw", *flags, "relatime")),))
+    (finding,) = verdict(fs).findings
+    assert finding.severity is severity
+
+
+def test_drf001_counts_what_rootflags_asks_for() -> None:
+    """For the root, rootflags= of the kernel command line is intention too."""
+    fs = live("nobarrier", mounts=(mount("/"),))
+    fs = replace(fs, fstab=known((fstab_entry("defaults", mount_point="/"),)))
+    assert verdict(fs).outcome is Outcome.FAIL
+    booted = host(fs, kernel_arguments=known(("rootflags=nobarrier", "quiet")))
+    assert verdict(fs, booted).outcome is Outcome.PASS
+
+
+def test_drf001_does_not_read_a_containers_fstab() -> None:
+    """In a container /etc/fstab belongs to the image."""
+    fs = live("nobarrier")
+    found = verdict(fs, host(fs, container="docker"))
+    assert found.outcome is Outcome.NOT_APPLICABLE
+    assert "container" in str(found.note)
+
+
+def test_drf001_leaves_hidden_superblock_options_to_their_own_rule() -> None:
+    """A superblock default survives a reboot: it is not drift."""
+    fs = filesystem(options=known(options(hidden=("nobarrier",))))
+    assert verdict(fs).outcome is Outcome.PASS
+
+
+def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
+    """`commit=30` in the mount table may come from the superblock's string: likely."""
+    one = options("commit=30", set_by=Setter.MOUNT)
+    fs = filesystem(
+        options=known(replace(one, options=tuple(replace(o, baseline=None) for o in one.options)))
+    )
+    (finding,) = verdict(fs).findings
+    assert finding.confidence is Confidence.LIKELY
+
+
+def test_drf001_cites_both_sides_with_their_origin() -> None:
+    """The finding shows fstab's line and what is in force, each with where it was read."""
+    (finding,) = verdict(live("nobarrier", fstab=("noatime",))).findings
+    cited = {(citation.label, citation.value, citation.origin) for citation in finding.citations}
+    assert ("in force", "nobarrier", "/proc/fs/ext4/sda/options") in cited
+    assert ("fstab options", "noatime", "/etc/fstab line 7") in cited
