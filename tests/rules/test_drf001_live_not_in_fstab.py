@@ -113,6 +113,14 @@ def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
     assert finding.confidence is Confidence.LIKELY
 
 
+def test_drf001_never_writes_a_dangerous_option_into_fstab() -> None:
+    """Nobarrier in force by a remount is offered to be taken back, not to be kept."""
+    (finding,) = verdict(live("nobarrier")).findings
+    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    assert commands
+    assert not any("fstab" in command for command in commands)
+
+
 def test_drf001_cites_both_sides_with_their_origin() -> None:
     """The finding shows fstab's line and what is in force, each with where it was read."""
     (finding,) = verdict(live("nobarrier", fstab=("noatime",))).findings

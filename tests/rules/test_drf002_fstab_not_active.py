@@ -77,6 +77,13 @@ def test_drf002_severity(word: str, severity: Severity) -> None:
     assert finding.severity is severity
 
 
+def test_drf002_does_not_put_a_dangerous_option_in_force() -> None:
+    """Where fstab asks for nobarrier and barriers are on, only fstab is to be corrected."""
+    (finding,) = verdict(asked("nobarrier")).findings
+    (remedy,) = finding.remedies
+    assert "say what runs" in remedy.summary
+
+
 def test_drf002_offers_no_remount_for_a_data_mode() -> None:
     """Every kernel refuses to change data= by remount: only fstab can be corrected."""
     (finding,) = verdict(asked("data=writeback")).findings

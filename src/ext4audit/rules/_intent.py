@@ -26,6 +26,8 @@ WEIGHTY = frozenset(
 """Options that rules of durability and speed judge: when they change, a verdict changes."""
 HARDENING = frozenset({"nosuid", "nodev", "noexec", "ro"})
 """Per-mount flags that protect."""
+UNSAFE = frozenset({"nobarrier", "norecovery"})
+"""Tokens that no remedy of drift puts in force or writes down: other rules warn of them."""
 
 
 @dataclass(frozen=True, slots=True)

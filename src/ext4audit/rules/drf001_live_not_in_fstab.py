@@ -19,7 +19,7 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
-from ext4audit.rules._intent import NOT_COMPARED, Intent, intent_of, severity_of
+from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intent_of, severity_of
 from ext4audit.rules._persist import typed
 from ext4audit.rules._remount import (
     MOUNT_FLAGS,
@@ -100,7 +100,7 @@ def _finding(
 
 def _keep(words: list[str], intent: Intent) -> Iterator[Remedy]:
     edit = edit_options(intent.entry.line, (), words)
-    if edit is None:
+    if edit is None or UNSAFE.intersection(words):
         return
     yield Remedy(
         summary=f"Keep what is in force: write {', '.join(words)} into fstab.",

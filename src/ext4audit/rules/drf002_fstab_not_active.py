@@ -21,7 +21,7 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
-from ext4audit.rules._intent import NOT_COMPARED, Intent, intent_of, severity_of
+from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intent_of, severity_of
 from ext4audit.rules._persist import typed
 from ext4audit.rules._remount import flags_in_force, intended_flags
 from ext4audit.rules._shell import quote
@@ -127,7 +127,8 @@ def _dead(intent: Intent) -> Finding:
 def _remedies(
     fs: Filesystem, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
-    if not BY_MOUNT_ONLY.intersection(drift.name for drift in inactive):
+    by_mount = BY_MOUNT_ONLY.intersection(drift.name for drift in inactive)
+    if not by_mount and not UNSAFE.intersection(drift.intended for drift in inactive):
         yield from _remount(fs, inactive, flags, intent)
     stale = [drift.intended for drift in inactive] + flags
     if _can_edit(intent, stale):
