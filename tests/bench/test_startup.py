@@ -1,0 +1,81 @@
+"""How long the program takes to start, beside an interpreter that does nothing.
+
+Run with `uv run pytest -m bench -s`: it prints what it measured. The bounds are ratios within
+one run, because machines differ and are noisy; the numbers in the README come from here.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scratch import Scratch
+
+ROUNDS = 15
+
+pytestmark = [pytest.mark.bench, pytest.mark.kernel]
+
+
+def milliseconds(*command: str) -> float:
+    """Return the median wall time of a command."""
+    times = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60
+        )
+        times.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times)
+
+
+def bare() -> float:
+    """Return the time of an interpreter that does nothing."""
+    return milliseconds(sys.executable, "-I", "-c", "pass")
+
+
+def program(*arguments: str) -> tuple[str, ...]:
+    """Return the command line of the installed program."""
+    return (str(Path(sys.executable).with_name("ext4audit")), *arguments)
+
+
+def test_version_costs_little_more_than_an_interpreter() -> None:
+    """`--version` takes at most six times what an empty interpreter takes."""
+    empty, version = bare(), milliseconds(*program("--version"))
+    print(f"\ninterpreter {empty:.0f} ms, --version {version:.0f} ms, {version / empty:.1f} times")
+    assert version < 6 * empty
+
+
+@pytest.fixture
+def five_mounts(
+    tmp_path_factory: pytest.TempPathFactory,
+    private_mounts: None,  # noqa: ARG001 - a fixture that acts
+) -> Iterator[list[Scratch]]:
+    """Mount five filesystems."""
+    root = tmp_path_factory.mktemp("five")
+    mounts = [Scratch(root / f"image{n}", root / f"mnt{n}").make().mount() for n in range(5)]
+    yield mounts
+    for mount in mounts:
+        mount.unmount()
+
+
+def test_a_json_scan_of_five_mounts_is_quick(five_mounts: list[Scratch]) -> None:
+    """A JSON scan takes at most ten empty interpreters beside what its tools take."""
+    command = program("scan", "-f", "json", *(str(mount.mount_point) for mount in five_mounts))
+    found = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
+    assert len(found["filesystems"]) == 5
+    empty, scan = bare(), milliseconds(*command)
+    tools = (
+        milliseconds("lsblk", "-J", "-o", "NAME,UUID")
+        + sum(milliseconds("dumpe2fs", "-h", mount.device) for mount in five_mounts)
+        + milliseconds("systemd-detect-virt", "--vm")
+    )
+    own = scan - tools
+    print(f"\nscan -f json {scan:.0f} ms, of it tools {tools:.0f} ms, own {own:.0f} ms")
+    assert own < 10 * empty

@@ -1,0 +1,211 @@
+"""A host that lacks things: the scan finishes, says what it could not see, and judges the rest."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.report import Outcome, Report, Source
+from ext4audit.rules import all_rules
+from ext4audit.sources.live import LiveSource
+from scratch import TAKEN_AT, Scratch, run
+
+pytestmark = pytest.mark.kernel
+Make = Callable[..., Scratch]
+PROGRAM = (sys.executable, "-m", "ext4audit")
+
+
+def scan_json(
+    *targets: str | Path, before: Sequence[str] = (), code: int | None = None
+) -> dict[str, Any]:
+    """Run `scan -f json` as a process, perhaps behind another program."""
+    done = subprocess.run(
+        [*before, *PROGRAM, "scan", "-f", "json", *map(str, targets)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode in {0, 1, 3} if code is None else done.returncode == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def outcomes(document: dict[str, Any]) -> dict[str, str]:
+    """Return the outcome of each rule of a report on one filesystem."""
+    return {verdict["rule"]: verdict["outcome"] for verdict in document["verdicts"]}
+
+
+def hints(document: dict[str, Any]) -> str:
+    """Return all hints of a report."""
+    unknowns = [u for verdict in document["verdicts"] for u in verdict["unknowns"]]
+    return " ".join(str(unknown["hint"]) for unknown in [*unknowns, *document["gaps"]])
+
+
+@contextmanager
+def covered(*places: str) -> Iterator[None]:
+    """Cover directories by empty filesystems, in this namespace only."""
+    for place in places:
+        run("mount", "-t", "tmpfs", "none", place)
+    try:
+        yield
+    finally:
+        for place in places:
+            run("umount", place)
+
+
+def report_with(search_path: Path, timeout_seconds: float = 20.0) -> Report:
+    """Audit this host with the tools of one directory only."""
+    source = LiveSource(timeout_seconds, search_path=(str(search_path),))
+    return audit(Source("live", "test"), assemble_host(source, TAKEN_AT), all_rules())
+
+
+def tool(directory: Path, name: str, script: str) -> None:
+    """Put a program into a directory."""
+    directory.mkdir(exist_ok=True)
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+
+
+def test_without_root_hidden_options_are_found_all_the_same(scratch: Make) -> None:
+    """As nobody, the options file and the mount table tell what the superblock hides."""
+    one = scratch().make().tune("-o", "nobarrier").mount()
+    one.mount_point.chmod(0o755)
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    document = scan_json(one.device, before=nobody)
+    (fs,) = document["filesystems"]
+    assert fs["options"]["hidden"] == ["nobarrier"]
+    assert outcomes(document)["DUR001"] == "fail"
+
+
+def test_without_its_tools_the_scan_stands_on_proc_and_sys(scratch: Make, tmp_path: Path) -> None:
+    """No dumpe2fs, no lsblk, no dmsetup: what needs only /proc and /sys is judged."""
+    one = scratch().make().mount("nobarrier")
+    report = report_with(tmp_path / "no-tools")
+    (fs,) = [fs for fs in report.host.filesystems if fs.device == one.device]
+    assert isinstance(fs.stack, Known)
+    (verdict,) = [
+        v for v in report.verdicts if v.rule.code == "DUR001" and v.filesystem_id == fs.id
+    ]
+    assert verdict.outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("sleep 60 & sleep 60", Why.TIMED_OUT),
+        ("printf '\\377\\376 not a superblock\\n'", Why.UNPARSABLE),
+        ("echo 'dumpe2fs: Operation not permitted while trying to open' >&2; exit 1", Why.DENIED),
+        ("exit 3", Why.FAILED),
+    ],
+)
+def test_a_tool_that_misbehaves_is_a_hole_and_not_the_end(
+    scratch: Make, tmp_path: Path, script: str, why: Why
+) -> None:
+    """A hung, babbling or failing dumpe2fs leaves one hole; every rule still has its verdict."""
+    one = scratch().make().mount()
+    run("umount", one.mount_point)
+    device = run("losetup", "--find", "--show", one.image).strip()
+    try:
+        tool(tmp_path / "tools", "dumpe2fs", script)
+        source = LiveSource(0.5, search_path=(str(tmp_path / "tools"),))
+        number = Path(device).stat().st_rdev
+
+        host = assemble_host(
+            source, TAKEN_AT, only=[DeviceNumber(number >> 8 & 0xFFF, number & 0xFF)]
+        )
+        (fs,) = host.filesystems
+        assert isinstance(fs.superblock, Unknown)
+        assert fs.superblock.why is why
+        report = audit(Source("live", "test"), host, all_rules())
+        assert len(report.verdicts) == len(all_rules())
+        assert all(v.outcome is not Outcome.ERROR for v in report.verdicts)
+    finally:
+        run("losetup", "--detach", device)
+
+
+def test_without_sys_the_options_stand_and_the_stack_is_undetermined(scratch: Make) -> None:
+    """With /sys hidden, barriers off are still seen; what the disks are is not, and is said."""
+    one = scratch().make().mount("nobarrier")
+    with covered("/sys"):
+        document = scan_json(one.mount_point, code=1)
+    (fs,) = document["filesystems"]
+    assert fs["stack"] == []
+    assert "nobarrier" in fs["options"]["effective"]
+    verdict = next(v for v in document["verdicts"] if v["rule"] == "DUR001")
+    assert verdict["findings"][0]["confidence"] == "possible"
+    assert "/sys" in hints(document)
+    assert document["complete"] is False
+
+
+def test_without_the_options_file_nothing_is_guessed(scratch: Make) -> None:
+    """With /proc/fs hidden, the superblock tells; a plain mount table alone would not."""
+    one = scratch().make().tune("-o", "nobarrier").mount()
+    with covered("/proc/fs"):
+        document = scan_json(one.mount_point, code=1)
+    (fs,) = document["filesystems"]
+    assert (fs["options"]["complete"], fs["options"]["hidden"]) == (False, ["nobarrier"])
+    assert outcomes(document)["DUR001"] == "fail"
+
+
+def test_with_neither_options_file_nor_superblock_barriers_are_undetermined(
+    scratch: Make,
+) -> None:
+    """`rw,relatime` in a mount table proves nothing: the verdict is undetermined, not a pass."""
+    one = scratch().make().mount()
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    one.mount_point.parent.chmod(0o700)  # nor can nobody ask the kernel through the mount point
+    with covered("/proc/fs"):
+        document = scan_json(one.device, before=nobody, code=3)
+    assert document["filesystems"][0]["superblock_source"] is None
+    assert outcomes(document)["DUR001"] == "undetermined"
+    assert document["complete"] is False
+
+
+def test_a_view_without_proc_fs_and_sys_fs_says_what_it_may_have_missed() -> None:
+    """Where neither list of live superblocks can be seen, that is a gap of the report."""
+    with covered("/proc/fs", "/sys/fs"):
+        document = scan_json()
+    assert [gap["why"] for gap in document["gaps"]] == ["absent"]
+    assert document["complete"] is False
+
+
+def test_in_a_container_the_hosts_superblocks_are_judged_and_fstab_is_not(
+    scratch: Make, tmp_path: Path
+) -> None:
+    """From an overlay root with a container's marker, drift is not applicable; the rest is."""
+    one = scratch().make().mount("nobarrier")
+    run("mount", "-t", "tmpfs", "none", tmp_path)
+    root, upper, work = (tmp_path / name for name in ("root", "upper", "work"))
+    for place in (root, upper, work):
+        place.mkdir()
+    run("mount", "-t", "overlay", "-o", f"lowerdir=/,upperdir={upper},workdir={work}", "x", root)
+    (root / ".dockerenv").touch()
+    for name in ("proc", "sys"):
+        run("mount", "--rbind", f"/{name}", root / name)
+    try:
+        document = scan_json(before=("chroot", str(root)))
+    finally:
+        for name in ("proc", "sys"):
+            run("umount", "-l", root / name)
+        run("umount", root)
+        run("umount", "-l", tmp_path)
+    assert document["host"]["container"] == "docker"
+    name = one.device.removeprefix("/dev/")
+    (fs,) = [fs for fs in document["filesystems"] if fs["device"].endswith(name)]
+    found = {v["rule"]: v["outcome"] for v in document["verdicts"] if v["filesystem"] == fs["id"]}
+    assert found["DUR001"] == "fail"
+    assert found["DRF001"] == "not_applicable"

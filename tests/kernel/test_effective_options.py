@@ -1,0 +1,132 @@
+"""What the real kernel runs, against what its mount table says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.options import EffectiveOptions, Setter
+from scratch import Scratch, run, scan
+
+pytestmark = pytest.mark.kernel
+Make = Callable[..., Scratch]
+
+
+def effective(scratch: Scratch) -> EffectiveOptions:
+    """Return the effective options of a mounted scratch filesystem."""
+    return need(scratch.filesystem().options)
+
+
+def token(scratch: Scratch, name: str) -> str:
+    """Return one token in force."""
+    return need(effective(scratch).token(name))
+
+
+def test_an_option_given_to_mount_is_in_force_and_not_hidden(scratch: Make) -> None:
+    """`mount -o nobarrier` is in force, set by the mount, and the mount table shows it."""
+    option = effective(scratch().make().mount("nobarrier")).find("barrier")
+    assert option is not None
+    assert (option.token, option.set_by, option.hidden, option.baseline) == (
+        "nobarrier",
+        Setter.MOUNT,
+        False,
+        "barrier",
+    )
+
+
+def test_superblock_defaults_are_in_force_while_the_mount_table_says_rw_relatime(
+    scratch: Make,
+) -> None:
+    """`tune2fs -o` hides nobarrier, nodelalloc and data=writeback from /proc/mounts."""
+    one = scratch().make().tune("-o", "nobarrier,nodelalloc,journal_data_writeback").mount()
+    assert one.mount_table_options == "rw,relatime"
+    hidden = {option.token: option.set_by for option in effective(one).hidden}
+    assert hidden == {
+        "nobarrier": Setter.SUPERBLOCK_BITS,
+        "nodelalloc": Setter.SUPERBLOCK_BITS,
+        "data=writeback": Setter.SUPERBLOCK_BITS,
+    }
+
+
+def test_the_superblock_string_is_a_place_of_its_own(scratch: Make) -> None:
+    """`tune2fs -E mount_opts=` hides an option, and it is told apart from the bit field."""
+    one = scratch().make().tune("-E", "mount_opts=noauto_da_alloc").mount()
+    assert one.mount_table_options == "rw,relatime"
+    hidden = {option.token: option.set_by for option in effective(one).hidden}
+    assert hidden == {"noauto_da_alloc": Setter.SUPERBLOCK_STRING}
+
+
+def test_an_explicit_opposite_shows_what_the_superblock_would_have_set(scratch: Make) -> None:
+    """`barrier` in a mount table proves that the superblock's default is nobarrier."""
+    one = scratch().make().tune("-o", "nobarrier").mount("barrier")
+    option = effective(one).find("barrier")
+    assert option is not None
+    assert (option.token, option.baseline, option.hidden) == ("barrier", "nobarrier", False)
+
+
+def test_an_errors_policy_of_the_superblock_is_hidden(scratch: Make) -> None:
+    """`tune2fs -e remount-ro` does not show in /proc/mounts."""
+    one = scratch().make().tune("-e", "remount-ro").mount()
+    assert [(o.token, o.set_by) for o in effective(one).hidden] == [
+        ("errors=remount-ro", Setter.SUPERBLOCK_FIELD)
+    ]
+
+
+def test_a_default_filesystem_hides_nothing(scratch: Make) -> None:
+    """What mke2fs makes by default has no hidden option: noise would be a bug."""
+    assert effective(scratch().make().mount()).hidden == ()
+
+
+def test_ext3_by_the_ext4_driver_has_no_delayed_allocation_by_default(scratch: Make) -> None:
+    """Mounted as ext3, nodelalloc is the default and nobody hid it."""
+    one = scratch().make(fstype="ext3").mount(fstype="ext3")
+    assert one.filesystem().fstype == Known("ext3", "/proc/self/mountinfo")
+    option = effective(one).find("delalloc")
+    assert option is not None
+    assert (option.token, option.set_by, option.hidden) == (
+        "nodelalloc",
+        Setter.KERNEL_DEFAULT,
+        False,
+    )
+
+
+def test_data_journal_implies_the_loss_of_delayed_allocation(scratch: Make) -> None:
+    """What data=journal turns off is marked as implied, not as somebody's wish."""
+    one = scratch().make().mount("data=journal")
+    assert token(one, "data") == "data=journal"
+    option = effective(one).find("delalloc")
+    assert option is not None
+    assert (option.token, option.set_by, option.hidden) == ("nodelalloc", Setter.IMPLIED, False)
+
+
+def test_a_filesystem_without_a_journal_has_no_data_mode(scratch: Make) -> None:
+    """Without a journal the options file has no data= line, and none is invented."""
+    one = scratch().make("-O", "^has_journal").mount()
+    assert effective(one).find("data") is None
+    assert need(one.filesystem().superblock).has_journal is False
+
+
+def test_a_read_only_bind_mount_does_not_make_the_superblock_read_only(
+    scratch: Make, tmp_path: Path
+) -> None:
+    """`ro` of one mount is not `ro` of the filesystem."""
+    one = scratch().make().mount()
+    other = tmp_path / "bind"
+    other.mkdir()
+    run("mount", "--bind", one.mount_point, other)
+    run("mount", "-o", "remount,bind,ro", other)
+    try:
+        found = scan(other).filesystems
+        assert len(found) == 1
+        assert need(found[0].read_only) is False
+        assert found[0].mount_points == (str(one.mount_point), str(other))
+    finally:
+        run("umount", other)
+
+
+def test_a_read_only_mount_is_read_only(scratch: Make) -> None:
+    """The superblock's own state is read from the options file."""
+    assert need(scratch().make().mount("ro").filesystem().read_only) is True

@@ -1,0 +1,182 @@
+"""`ext4audit scan PATH`: which superblock a path stands for, on real mounts."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scratch import Scratch, run
+
+pytestmark = pytest.mark.kernel
+Make = Callable[..., Scratch]
+
+
+def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user would."""
+    return subprocess.run(
+        [sys.executable, "-m", "ext4audit", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def audited(*paths: str | Path) -> tuple[list[str], str]:
+    """Return the devices that a scan of these paths audits, and what it says on stderr."""
+    done = cli("scan", "-f", "json", *paths)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return [fs["device"] for fs in found["filesystems"]], done.stderr
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - acts
+    """Mount a tmpfs."""
+    place = tmp_path / "tmpfs"
+    place.mkdir()
+    run("mount", "-t", "tmpfs", "none", place)
+    yield place
+    run("umount", "-l", place)
+
+
+def test_a_file_a_directory_and_a_symlink_stand_for_their_filesystem(
+    scratch: Make, tmp_path: Path
+) -> None:
+    """Anything on the filesystem leads to it, also by a link from elsewhere."""
+    one = scratch().make().mount()
+    (one.mount_point / "file").touch()
+    link = tmp_path / "link"
+    link.symlink_to(one.mount_point / "file")
+    for path in (one.mount_point / "file", one.mount_point / "lost+found", link, one.device):
+        assert audited(path) == ([one.device], "")
+
+
+def test_a_bind_mount_of_a_file_stands_for_where_the_file_is(scratch: Make, tmp_path: Path) -> None:
+    """The mount id of the open file is exact where the path's parent is another filesystem."""
+    one = scratch().make().mount()
+    (one.mount_point / "conf").touch()
+    place = tmp_path / "bound"
+    place.touch()
+    run("mount", "--bind", one.mount_point / "conf", place)
+    try:
+        assert audited(place) == ([one.device], "")
+    finally:
+        run("umount", place)
+
+
+def test_of_two_filesystems_stacked_on_one_directory_the_upper_is_meant(scratch: Make) -> None:
+    """What is mounted last on a directory is what the directory shows."""
+    lower = scratch("same").make().mount()
+    below = lower.device
+    upper = scratch("same").make().mount()
+    devices = run("findmnt", "-n", "-o", "SOURCE", "--mountpoint", upper.mount_point).split()
+    (top,) = set(devices) - {below}
+    assert audited(upper.mount_point)[0] == [top]
+
+
+def test_an_overlay_stands_for_the_filesystem_of_its_upper_directory(
+    scratch: Make, tmpfs: Path
+) -> None:
+    """Writes to an overlay go to its upper directory: that filesystem is audited, and this said."""
+    one = scratch().make().mount()
+    upper, work = one.mount_point / "upper", one.mount_point / "work"
+    lower, merged = tmpfs / "lower", tmpfs / "merged"
+    for place in (upper, work, lower, merged):
+        place.mkdir()
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    run("mount", "-t", "overlay", "-o", options, "none", merged)
+    try:
+        devices, said = audited(merged)
+        assert devices == [one.device]
+        assert f"writes go to {upper}" in said
+    finally:
+        run("umount", merged)
+
+
+def test_an_overlay_on_tmpfs_is_refused_with_the_reason(tmpfs: Path) -> None:
+    """An overlay whose upper directory is not on ext4 is a usage error that says so."""
+    for name in ("lower", "upper", "work", "merged"):
+        (tmpfs / name).mkdir()
+    options = f"lowerdir={tmpfs}/lower,upperdir={tmpfs}/upper,workdir={tmpfs}/work"
+    run("mount", "-t", "overlay", "-o", options, "none", tmpfs / "merged")
+    try:
+        done = cli("scan", tmpfs / "merged")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "not ext4: tmpfs" in done.stderr
+    finally:
+        run("umount", tmpfs / "merged")
+
+
+def test_an_image_file_behind_a_loop_device_stands_for_what_is_in_it(scratch: Make) -> None:
+    """The image is meant, not the filesystem that holds the file; and it is said."""
+    one = scratch().make().mount()
+    devices, said = audited(one.image)
+    assert devices == [one.device]
+    assert f"the image behind {one.device}" in said
+
+
+def test_an_unmounted_device_is_audited_from_its_superblock(scratch: Make) -> None:
+    """A block device with ext4 that nobody has mounted is read, and rules say why they pass."""
+    one = scratch().make()
+    device = run("losetup", "--find", "--show", one.image).strip()
+    try:
+        done = cli("scan", "-f", "json", device)
+        (fs,) = json.loads(done.stdout)["filesystems"]
+        assert (done.returncode, fs["mounted"], fs["uuid"] is not None) == (0, False, True)
+        assert "not mounted" in done.stderr
+    finally:
+        run("losetup", "--detach", device)
+
+
+def test_a_device_without_ext4_is_refused(scratch: Make) -> None:
+    """An empty device is a usage error: nothing is audited, and the sentence says why."""
+    one = scratch()
+    run("truncate", "-s", "16M", one.image)
+    device = run("losetup", "--find", "--show", one.image).strip()
+    try:
+        done = cli("scan", device)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{device}: not ext4" in done.stderr
+    finally:
+        run("losetup", "--detach", device)
+
+
+def test_what_is_not_ext4_is_told_while_the_rest_is_audited(scratch: Make, tmpfs: Path) -> None:
+    """Beside a target that can be audited, one that cannot is a message and no usage error."""
+    one = scratch().make().mount()
+    devices, said = audited(one.mount_point, tmpfs)
+    assert devices == [one.device]
+    assert f"{tmpfs}: not ext4: tmpfs" in said
+
+
+def test_progress_is_shown_on_a_terminal_and_only_there(scratch: Make) -> None:
+    """A person at a terminal sees which device is read; standard output holds the report only."""
+    one = scratch().make().mount()
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "ext4audit", "scan", "-f", "json", str(one.mount_point)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm"},
+    ) as process:
+        os.close(follower)
+        shown = b""
+        try:
+            while chunk := os.read(leader, 4096):
+                shown += chunk
+        except OSError:
+            pass  # the program has closed its end
+        assert process.stdout is not None
+        json.loads(process.stdout.read())
+    os.close(leader)
+    assert b"reading" in shown or b"looking for ext4" in shown

@@ -1,0 +1,75 @@
+"""Whole hosts, judged end to end: snapshot in, report and exit code out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.finding import Severity
+from ext4audit.policy import exit_code
+from ext4audit.renderers import json_v1, text
+from ext4audit.report import Report, Source
+from ext4audit.rules import all_rules
+from ext4audit.sources.snapshot import read_snapshot
+from fixture_hosts import HOSTS
+
+STORIES = sorted(path for path in HOSTS.iterdir() if path.is_dir())
+
+
+def report_of(story: Path) -> Report:
+    """Audit the snapshot of one story with all rules."""
+    source, taken_at = read_snapshot(story / "snapshot")
+    host = assemble_host(source, taken_at)
+    return audit(Source("snapshot", story.name), host, all_rules())
+
+
+def rendered(report: Report) -> dict[str, str]:
+    """Render a report in the formats that are kept."""
+    return {
+        "json": json_v1.render(report, tool_version="0"),
+        "text": text.render(report, verbosity=0, color=False, width=None, ascii_only=False),
+    }
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_a_host_gives_the_expected_report(story: Path) -> None:
+    """The report of a fixture host is the one in expected.<exit code>.<format>.
+
+    UPDATE_EXPECTED=1 writes it anew; the difference is then read by a person.
+    """
+    report = report_of(story)
+    code = exit_code(report, Severity.MEDIUM, allow_incomplete=False)
+    for suffix, found in rendered(report).items():
+        expected = story / f"expected.{code}.{suffix}"
+        if os.environ.get("UPDATE_EXPECTED") == "1":
+            for old in story.glob(f"expected.*.{suffix}"):
+                old.unlink()
+            expected.write_text(found, encoding="utf-8")
+        assert found == expected.read_text(encoding="utf-8")
+
+
+def test_the_alibaba_cloud_host_is_found_slow_and_not_in_danger() -> None:
+    """PRF001 is confirmed and high on an affected kernel; nothing else is as bad."""
+    report = report_of(HOSTS / "al2-dioread-nolock-nodelalloc")
+    worst = [
+        (v.rule.code, f.severity.value, f.confidence.value)
+        for v in report.verdicts
+        for f in v.findings
+        if f.severity.at_least(Severity.MEDIUM)
+    ]
+    assert worst == [("PRF001", "high", "confirmed")]
+
+
+def test_the_raid0_host_serves_its_bitmaps_from_three_of_twelve_disks() -> None:
+    """LAY001 counts the bitmaps by member as the real array has them."""
+    report = report_of(HOSTS / "raid0-12-disks-default-mkfs")
+    (fs,) = report.host.filesystems
+    assert fs.layout is not None
+    loads = [member.bitmaps for member in fs.layout.value.members]  # type: ignore[union-attr]
+    assert loads == [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+    (verdict,) = [v for v in report.verdicts if v.rule.code == "LAY001"]
+    assert "3 of 12" in verdict.findings[0].message
