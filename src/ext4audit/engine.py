@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 
-from ext4audit.evidence import Undetermined, Unknown
+from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Finding
 from ext4audit.report import Outcome, Report, Source, Verdict
@@ -20,23 +20,34 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     subject = None if fs is None else fs.id
     findings: list[Finding] = []
     evidence: list[Citation] = []
-    unknowns: tuple[Unknown, ...] = ()
+    hole: Undetermined | None = None
     try:
         for said in rule.run(fs, host):
-            if isinstance(said, Finding):
-                findings.append(said)
-            else:
-                evidence.append(said)
-    except Undetermined as hole:
-        unknowns = hole.unknowns
+            _keep(said, findings, evidence)
+    except Undetermined as met:
+        hole = met
     except NotApplicable as reason:
-        return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=str(reason))
+        if not findings:
+            return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=str(reason))
+        note = f"the rule made findings and then said that it does not apply: {reason}"
+        return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
     except Exception:  # noqa: BLE001 - the wall: one wrong rule must not end the audit
         return Verdict(
             rule, subject, Outcome.ERROR, findings=tuple(findings), note=traceback.format_exc()
         )
-    outcome = Outcome.FAIL if findings else Outcome.UNDETERMINED if unknowns else Outcome.PASS
+    outcome = Outcome.FAIL if findings else Outcome.UNDETERMINED if hole else Outcome.PASS
+    unknowns = hole.unknowns if hole else ()
     return Verdict(rule, subject, outcome, tuple(findings), unknowns, tuple(evidence))
+
+
+def _keep(said: object, findings: list[Finding], evidence: list[Citation]) -> None:
+    """Sort what a rule yields; raises TypeError for what is neither finding nor citation."""
+    if isinstance(said, Finding):
+        findings.append(said)
+    elif isinstance(said, Citation):
+        evidence.append(said)
+    else:
+        raise TypeError(f"a rule yielded {type(said).__name__}")
 
 
 def audit(source: Source, host: Host, rules: Sequence[Rule]) -> Report:

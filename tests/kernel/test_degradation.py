@@ -20,19 +20,21 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
+from program import AS_NOBODY
 from scratch import TAKEN_AT, Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
 PROGRAM = (sys.executable, "-m", "ext4audit")
+NOBODY = (sys.executable, "-c", AS_NOBODY)
 
 
 def scan_json(
-    *targets: str | Path, before: Sequence[str] = (), code: int | None = None
+    *targets: str | Path, program: Sequence[str] = PROGRAM, code: int | None = None
 ) -> dict[str, Any]:
-    """Run `scan -f json` as a process, perhaps behind another program."""
+    """Run `scan -f json` as a process: as it is, or as nobody, or in another root."""
     done = subprocess.run(
-        [*before, *PROGRAM, "scan", "-f", "json", *map(str, targets)],
+        [*program, "scan", "-f", "json", *map(str, targets)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -84,8 +86,7 @@ def test_without_root_hidden_options_are_found_all_the_same(scratch: Make) -> No
     """As nobody, the options file and the mount table tell what the superblock hides."""
     one = scratch().make().tune("-o", "nobarrier").mount()
     one.mount_point.chmod(0o755)
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    document = scan_json(one.device, before=nobody)
+    document = scan_json(one.device, program=NOBODY)
     (fs,) = document["filesystems"]
     assert fs["options"]["hidden"] == ["nobarrier"]
     assert outcomes(document)["DUR001"] == "fail"
@@ -166,10 +167,9 @@ def test_with_neither_options_file_nor_superblock_barriers_are_undetermined(
 ) -> None:
     """`rw,relatime` in a mount table proves nothing: the verdict is undetermined, not a pass."""
     one = scratch().make().mount()
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     one.mount_point.parent.chmod(0o700)  # nor can nobody ask the kernel through the mount point
     with covered("/proc/fs"):
-        document = scan_json(one.device, before=nobody, code=3)
+        document = scan_json(one.device, program=NOBODY, code=3)
     assert document["filesystems"][0]["superblock_source"] is None
     assert outcomes(document)["DUR001"] == "undetermined"
     assert document["complete"] is False
@@ -197,7 +197,7 @@ def test_in_a_container_the_hosts_superblocks_are_judged_and_fstab_is_not(
     for name in ("proc", "sys"):
         run("mount", "--rbind", f"/{name}", root / name)
     try:
-        document = scan_json(before=("chroot", str(root)))
+        document = scan_json(program=("chroot", str(root), *PROGRAM))
     finally:
         for name in ("proc", "sys"):
             run("umount", "-l", root / name)

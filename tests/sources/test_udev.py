@@ -9,16 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.evidence import Unknown, Why
 from ext4audit.sources.ask import UdevDatabase
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.udev import property_lines
+from ext4audit.sources.udev import UdevReader, property_lines
+from ext4audit.sources.unanswered import Unanswered
 
 ASK = """
 import sys
-from ext4audit.sources.ask import UdevDatabase
-from ext4audit.sources.live import LiveSource
-print(ascii(LiveSource().fetch(UdevDatabase(sys.argv[1]))))
+from pathlib import Path
+from ext4audit.sources.udev import UdevReader
+from ext4audit.sources.unanswered import Unanswered
+try:
+    print(ascii(UdevReader(Path("/")).properties(sys.argv[1])))
+except Unanswered as lack:
+    print(lack.why, lack.hint)
 """
 
 
@@ -30,39 +35,62 @@ def block_device() -> str:
     return devices[0].name
 
 
-def test_the_kernels_own_properties_are_there_without_udevd() -> None:
+def ask_libudev(directory: Path, number: str) -> str:
+    """Ask libudev whether or not a udevd runs on this machine."""
+    try:
+        return UdevReader(directory).properties(number)
+    except Unanswered as lack:
+        if lack.why is Why.UNSUPPORTED:
+            pytest.skip("no libudev")
+        raise
+
+
+def test_the_kernels_own_properties_are_among_them(tmp_path: Path) -> None:
     """MAJOR and MINOR are those that were asked for; the lines are sorted."""
     number = block_device()
-    answer = LiveSource().fetch(UdevDatabase(number))
-    if isinstance(answer, Unknown) and answer.why is Why.UNSUPPORTED:
-        pytest.skip("no libudev")
-    assert isinstance(answer, Known)
-    lines = answer.value.split("\n")
+    lines = ask_libudev(tmp_path, number).split("\n")
     major, minor = number.split(":")
     assert {f"MAJOR={major}", f"MINOR={minor}", "SUBSYSTEM=block"} <= set(lines)
     assert lines == sorted(lines)
 
 
-@pytest.mark.parametrize(
-    ("number", "why", "detail"),
-    [
-        ("4095:1048575", Why.ABSENT, "no block device 4095:1048575"),
-        ("8:0\n", Why.FAILED, "not a device number: major:minor"),
-        ("../8:0", Why.FAILED, "not a device number: major:minor"),
-        ("\u0668:0", Why.FAILED, "not a device number: major:minor"),
-    ],
-)
-def test_a_device_that_is_not_there_is_unknown(number: str, why: Why, detail: str) -> None:
-    """Neither a missing device nor a text that is no number raises."""
+@pytest.mark.parametrize("number", ["8:0\n", "../8:0", "\u0668:0"])
+def test_what_is_no_device_number_is_unknown(number: str) -> None:
+    """A text that is not major:minor in ASCII digits is refused, and does not raise."""
     answer = LiveSource().fetch(UdevDatabase(number))
-    assert answer == Unknown(f"udev database of {number}", why, detail)
+    detail = "not a device number: major:minor"
+    assert answer == Unknown(f"udev database of {number}", Why.FAILED, detail)
 
 
-def test_a_number_beyond_the_kernels_range_is_absent() -> None:
-    """A number that no dev_t holds is no device."""
-    answer = LiveSource().fetch(UdevDatabase("9999999999:0"))
-    assert isinstance(answer, Unknown)
-    assert answer.why is Why.ABSENT
+@pytest.mark.parametrize(
+    ("number", "detail"),
+    [
+        ("4095:1048575", "no block device 4095:1048575"),
+        ("9999999999:0", "no such device number: "),
+    ],
+    ids=["no such device", "more than a dev_t holds"],
+)
+def test_a_device_that_is_not_there_is_absent(tmp_path: Path, number: str, detail: str) -> None:
+    """A number without a device is a hole with the reason, and not an error of the library."""
+    with pytest.raises(Unanswered, match=detail) as lack:
+        ask_libudev(tmp_path, number)
+    assert lack.value.why is Why.ABSENT
+
+
+def test_without_udevd_the_library_is_not_loaded(tmp_path: Path) -> None:
+    """The reason names what is missing; the scan of a container does not pay for pyudev."""
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from ext4audit.sources.udev import UdevReader\n"
+        "try:\n"
+        "    UdevReader(Path(sys.argv[1])).properties('8:0')\n"
+        "except Exception as lack:\n"
+        "    print(lack.why.value, lack.detail, 'pyudev' in sys.modules)\n"
+    )
+    missing = tmp_path / "data"
+    printed = subprocess.check_output([sys.executable, "-c", script, str(missing)], text=True)
+    assert printed == f"absent no udevd has run here: no {missing} False\n"
 
 
 def test_a_newline_does_not_make_a_line() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ext4audit.assemble.namespaces import find_elsewhere
-from ext4audit.assemble.options import OptionSources, resolve_options
+from ext4audit.assemble.option_places import OptionSources
+from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.reading import read
 from ext4audit.assemble.stack import StackReader
 from ext4audit.assemble.stripe_layout import read_layout

@@ -56,7 +56,7 @@ def assemble_host(
     wanted = sorted(inventory.names if only is None else only)
     filesystems = [read_filesystem(number) for number in wanted]
     lower = [read_filesystem(number) for number in _lower(filesystems, inventory.names)]
-    fstab = _read_fstab(source, devices, filesystems)
+    fstab = _read_fstab(source, devices, [*filesystems, *lower])
     return Host(
         name=value_or(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
         taken_at=taken_at,
@@ -70,7 +70,7 @@ def assemble_host(
         fstab=fstab,
         filesystems=tuple(_with_fstab(fs, fstab) for fs in _told_apart(filesystems)),
         gaps=inventory.gaps if only is None else (),
-        lower=tuple(lower),
+        lower=tuple(_with_fstab(fs, fstab) for fs in lower),
     )
 
 
@@ -106,10 +106,27 @@ def _read_fstab(
 
     def identify(lines: tuple[FstabLine, ...]) -> tuple[FstabEntry, ...]:
         return tuple(
-            FstabEntry(line, identifier.resolve(line.spec)) for line in lines if _is_ext(line)
+            FstabEntry(line, _of_copies(line, identifier.resolve(line.spec), filesystems))
+            for line in lines
+            if _is_ext(line)
         )
 
     return derive(FSTAB, identify, read(source, FSTAB, parse_fstab))
+
+
+def _of_copies(
+    line: FstabLine, found: Evidence[DeviceNumber], filesystems: list[Filesystem]
+) -> Evidence[DeviceNumber]:
+    """Prefer, of copies that share an identifier, the one that is mounted where the line says.
+
+    An LVM snapshot mounted beside its origin else takes the origin's entry.
+    """
+    if line.spec.startswith("/") or isinstance(found, Unknown):
+        return found
+    uuid = next((fs.uuid for fs in filesystems if fs.device_number == found.value), None)
+    copies = [fs for fs in filesystems if uuid is not None and fs.uuid == uuid]
+    mounted = [fs.device_number for fs in copies if line.mount_point in fs.mount_points]
+    return Known(mounted[0], found.origin) if mounted else found
 
 
 def _is_ext(line: FstabLine) -> bool:
@@ -134,5 +151,7 @@ def _names(entry: FstabEntry, fs: Filesystem) -> bool:
 
 def _told_apart(filesystems: list[Filesystem]) -> list[Filesystem]:
     """Mark the filesystems that share a UUID: clones, snapshots, one image behind two loops."""
-    count = Counter(fs.uuid for fs in filesystems if fs.uuid)
-    return [replace(fs, shares_uuid=count[fs.uuid] > 1) for fs in filesystems]
+    count = Counter(fs.uuid for fs in filesystems)
+    return [
+        replace(fs, shares_uuid=fs.uuid is not None and count[fs.uuid] > 1) for fs in filesystems
+    ]

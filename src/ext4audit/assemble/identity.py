@@ -60,7 +60,7 @@ class Identifier:
         }.get(key)
         for device in self.devices.value:
             found = getattr(device, attribute) if attribute else None
-            if found is not None and found.lower() == value.lower():
+            if found is not None and _same(key, found, value):
                 return Known(device.device_number, self.devices.origin)
         return Unknown(
             f"device {spec}",
@@ -68,6 +68,13 @@ class Identifier:
             "no block device has it",
             "run as root: without udev, lsblk reads identifiers from the devices themselves",
         )
+
+
+def _same(key: str, found: str, wanted: str) -> bool:
+    """Whether an identifier is the wanted one: "Data" and "data" are two labels, not one."""
+    if key in {"UUID", "PARTUUID"}:
+        return found.lower() == wanted.lower()
+    return found == wanted
 
 
 def _represented(node: ResolvedPath) -> DeviceNumber:

@@ -50,14 +50,22 @@ def take_inventory(source: Source) -> Inventory:
 
 
 def _number_of(source: Source, name: str, mounts: tuple[Mount, ...]) -> Evidence[DeviceNumber]:
-    """Return the device number of a kernel name: by sysfs, else by a mount that says its name."""
-    for mount in mounts:
-        if mount.fstype in EXT_FSTYPES and mount.source == f"/dev/{name}":
-            return Known(mount.device_number, "/proc/self/mountinfo")
-    return first_known(
+    """Return the device number of a kernel name: by sysfs, else by a mount that says its name.
+
+    In this order: a mount's source is what somebody typed, and a container's /dev/sda1 can be
+    the node of another device.
+    """
+    known = first_known(
         lambda: read(source, f"/sys/class/block/{name}/dev", parse_device_number),
         lambda: read(source, f"/sys/block/{name}/dev", parse_device_number),
     )
+    if isinstance(known, Known):
+        return known
+    node = f"/dev/{name.replace('!', '/')}"
+    for mount in mounts:
+        if mount.fstype in EXT_FSTYPES and mount.source == node:
+            return Known(mount.device_number, "/proc/self/mountinfo")
+    return known
 
 
 def _name_of(source: Source, mount: Mount) -> str:

@@ -22,6 +22,9 @@ def option_layers(
     fstype: str | None,
 ) -> tuple[Layer, ...]:
     """Return what each source below mount(2) says of an option, in the order of application."""
+    if spec.name == "data" and isinstance(superblock, Known) and not superblock.value.has_journal:
+        # Whatever the bits say, ext4_fill_super() then clears the data mode.
+        return ()
     layers = []
     default = kernel_default(spec, kernel, superblock, fstype)
     if default is not None and isinstance(kernel, Known):
@@ -44,8 +47,6 @@ def kernel_default(
         return NOT_EXT4_FSTYPE_DEFAULTS[spec.name]
     if spec.name == "dioread_nolock" and not _default_holds(kernel.value, superblock):
         return None
-    if spec.name == "data" and isinstance(superblock, Known) and not superblock.value.has_journal:
-        return None
     return spec.default(kernel.value.upstream)
 
 
@@ -56,6 +57,18 @@ def _default_holds(kernel: Kernel, superblock: Evidence[Superblock]) -> bool:
         return True
     known = isinstance(superblock, Known) and superblock.value.block_bytes == X86_PAGE_BYTES
     return known and not any(word in kernel.release for word in ("aarch64", "arm64", "ppc64"))
+
+
+def _stripe(superblock: Superblock) -> str | None:
+    """Return the stripe that the kernel takes from the fields (ext4_get_stripe_size).
+
+    One block is no stripe, and mke2fs writes stride 1 and width 1 for disks that report 4 KiB
+    as their optimal I/O size; a stripe wider than a block group is passed over.
+    """
+    most = superblock.blocks_per_group
+    fields = (superblock.stripe_width_blocks, superblock.stride_blocks)
+    taken = next((blocks for blocks in fields if blocks and (most is None or blocks <= most)), 0)
+    return f"stripe={taken}" if taken > 1 else None
 
 
 def _superblock_layers(spec: OptionSpec, superblock: Superblock, origin: str) -> list[Layer]:
@@ -69,9 +82,9 @@ def _superblock_layers(spec: OptionSpec, superblock: Superblock, origin: str) ->
         layers.append(Layer(Setter.SUPERBLOCK_BITS, bits[-1], origin))
     field = {
         "errors": f"errors={superblock.errors}",
-        "stripe": f"stripe={superblock.stripe_width_blocks or superblock.stride_blocks}",
+        "stripe": _stripe(superblock),
     }.get(spec.name)
-    if field is not None and field != "stripe=0":
+    if field is not None:
         layers.append(Layer(Setter.SUPERBLOCK_FIELD, field, origin))
     words = [spec.recognize(word) for word in superblock.mount_option_string.split(",")]
     in_string = [word for word in words if word]

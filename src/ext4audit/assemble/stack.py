@@ -40,7 +40,8 @@ class StackReader:
         directory = f"/sys/dev/block/{number}"
         uevent = read(self.source, f"{directory}/uevent", parse_key_values)
         if isinstance(uevent, Unknown):
-            return Unknown(f"block device {number}", uevent.why, uevent.detail, HINT)
+            hint = uevent.hint or HINT
+            return Unknown(f"block device {number}", uevent.why, uevent.detail, hint)
         return derive(
             f"block device {number}",
             lambda fields: self._device(number, directory, fields, above | {number}),
@@ -88,15 +89,18 @@ class StackReader:
         partition: bool,
     ) -> Evidence[tuple[BlockDevice, ...]]:
         if partition:
-            numbers = [read(self.source, f"{directory}/../dev", parse_device_number)]
+            origin = f"{directory}/.."
+            numbers = [read(self.source, f"{origin}/dev", parse_device_number)]
         elif loop is not None:
+            origin = f"{directory}/loop/backing_file"
             numbers = [loop.backing_device_number]
         else:
-            slaves = names(self.source, f"{directory}/slaves")
+            origin = f"{directory}/slaves"
+            slaves = names(self.source, origin)
             if isinstance(slaves, Unknown):
                 return slaves
             numbers = [
-                read(self.source, f"{directory}/slaves/{slave}/dev", parse_device_number)
+                read(self.source, f"{origin}/{slave}/dev", parse_device_number)
                 for slave in slaves.value
             ]
         devices = []
@@ -106,7 +110,7 @@ class StackReader:
                 return device
             if isinstance(device, Known):
                 devices.append(device.value)
-        return Known(tuple(devices), f"{directory}/slaves")
+        return Known(tuple(devices), origin)
 
     def _one_below(
         self, number: Evidence[DeviceNumber], above: frozenset[DeviceNumber]
@@ -141,12 +145,19 @@ class StackReader:
         return LoopDevice(
             backing_file=path,
             offset_bytes=value_or(integer(self.source, f"{directory}/loop/offset"), 0),
-            backing_device_number=derive("", lambda found: found.device_number, where),
-            backing_fstype=derive("", lambda found: self._fstype(found.mount_id), where),
+            backing_device_number=derive(
+                f"device of {path}", lambda found: found.device_number, where
+            ),
+            backing_fstype=derive(
+                f"filesystem type of {path}", lambda found: self._fstype(found.mount_id), where
+            ),
         )
 
     def _fstype(self, mount_id: int) -> str:
-        return next(mount.fstype for mount in self.mounts if mount.mount_id == mount_id)
+        for mount in self.mounts:
+            if mount.mount_id == mount_id:
+                return mount.fstype
+        raise ValueError(f"no mount has the id {mount_id}")
 
     def _udev(self, number: DeviceNumber) -> tuple[tuple[str, str], ...]:
         """Read udev's properties: enrichment, so that their absence is no hole."""

@@ -81,9 +81,11 @@ class TargetResolver:
             return Superblocks((number,), "not mounted, and its superblock cannot be read")
         if fstype is not None:
             return NotExt4(f"not ext4: {fstype}")
-        if superblock.why is Why.DENIED:
-            return Unreachable(f"cannot be read: {superblock.detail}; run as root")
-        return NotExt4(f"not ext4: no ext4 superblock on it ({superblock.detail})")
+        if superblock.why is Why.FAILED:
+            return NotExt4(f"not ext4: no ext4 superblock on it ({superblock.detail})")
+        # A dumpe2fs that is missing, refused or hung tells nothing of what is on the device.
+        hint = f"; {superblock.hint}" if superblock.hint else ""
+        return Unreachable(f"cannot be read: {superblock.detail}{hint}")
 
     def _loop_over(self, path: str, found: ResolvedPath) -> Superblocks | None:
         """Return the superblock inside an image file that a live loop device is made of."""
@@ -116,7 +118,12 @@ class TargetResolver:
             return NotExt4(
                 f"not ext4: an overlay without an upper directory on {mount.mount_point}"
             )
+        if not upper.startswith("/"):
+            # It is relative to the directory in which somebody ran mount(8), not to ours.
+            return Unreachable(f"is on an overlay whose upper directory {upper} cannot be found")
         below = self.resolve(upper, depth + 1)
         if isinstance(below, Superblocks):
             return Superblocks(below.device_numbers, f"an overlay; writes go to {upper}")
+        if isinstance(below, Unreachable):
+            return Unreachable(f"is on an overlay whose upper directory {upper} {below.reason}")
         return NotExt4(f"an overlay whose upper directory {upper} is {below.reason}")

@@ -1,0 +1,85 @@
+"""The command group; each command's module is imported when the command is used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+
+import click
+
+from ext4audit import __version__
+
+PROGRAM = "ext4audit"
+COMMANDS = {
+    "scan": "Audit the ext4 filesystems of this host.",
+    "rules": "List the rules.",
+    "explain": "Print the page of one rule.",
+    "schema": "Print the JSON Schema of `scan --format json`.",
+}
+
+
+class NoCommand(click.UsageError):
+    """Nothing was typed after the program's name; the message is the whole help."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when it runs: `--version` must not pay for the audit."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse an empty command line: click 8.1 prints the help and exits 0, which is "clean"."""
+        if not args:
+            raise NoCommand(ctx.get_help(), ctx)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the commands in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"ext4audit.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command when one is misspelt."""
+        word = args[0]
+        if word not in COMMANDS and not word.startswith("-"):
+            ctx.fail(f"no such command: {word}{did_you_mean(word, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
+    """Return " (did you mean …?)" when a candidate is near, else nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a misspelling pays for it
+
+    near = get_close_matches(word, list(candidates), n=1, cutoff=0.5)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+def app() -> None:
+    """Audit ext4 filesystems for what the kernel really runs, with remedies that have been run.
+
+    Nothing on the host is ever changed: what can be done is printed as commands.
+
+    \b
+    Examples:
+      ext4audit scan                      audit every ext4 filesystem of this host
+      ext4audit scan /var/lib/mysql       audit the filesystem of a directory
+      ext4audit scan -f json -o out.json  for machines
+      ext4audit explain DUR001            what a rule checks, and why
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

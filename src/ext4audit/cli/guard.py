@@ -1,0 +1,78 @@
+"""The outermost wall: every way out of the program, and its exit code.
+
+An uncaught Python exception and click's own handling of a closed pipe both exit 1, which here
+means "findings": a crash must never read as a verdict (contract: exit codes).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ext4audit.cli.app import PROGRAM, NoCommand, app
+from ext4audit.cli.diagnostics import discard, say, tell
+from ext4audit.cli.output import OutputFailed
+
+EXIT_USAGE = 2
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+EXIT_CLOSED_PIPE = 141
+
+
+def guarded(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code, whatever happens."""
+    _open_closed_streams()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except (click.Abort, KeyboardInterrupt):
+        tell("interrupted")
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        return _refuse(error)
+    except BrokenPipeError:
+        discard(sys.stdout)
+        return EXIT_CLOSED_PIPE
+    except OutputFailed as error:
+        tell(str(error))
+        discard(sys.stdout)
+        return EXIT_INTERNAL
+    except Exception:  # noqa: BLE001 - the wall: a crash has an exit code of its own
+        tell("internal error; please report it with this text")
+        for line in traceback.format_exc().splitlines():
+            tell(line)
+        return EXIT_INTERNAL
+    return code
+
+
+def _open_closed_streams() -> None:
+    """Stand in for streams that the caller closed (`>&-`): Python makes them None."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for good
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run the command; not by click's main(), which exits 1 on a closed pipe in every mode."""
+    try:
+        with app.make_context(PROGRAM, list(arguments)) as context:
+            code: int = app.invoke(context)
+            return code
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+
+
+def _refuse(error: click.ClickException) -> int:
+    """Say in one line what is wrong with what was typed."""
+    if isinstance(error, NoCommand):
+        say(error.message)
+        return EXIT_USAGE
+    tell(error.format_message())
+    context = getattr(error, "ctx", None)
+    say(f"Try '{context.command_path if context else PROGRAM} --help' for help.")
+    return EXIT_USAGE

@@ -1,0 +1,378 @@
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from evidence_host import (
+    DATA_UUID,
+    LSBLK_JSON,
+    LSBLK_PAIRS,
+    OPTIONS,
+    ROOT_UUID,
+    TAKEN_AT,
+    HostEvidence,
+    absent,
+    debian_host,
+    denied,
+    dumpe2fs_text,
+    failed,
+    options_text,
+    replaced,
+)
+from ext4audit.assemble.host import assemble_host
+from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.options import Setter
+from ext4audit.sources.ask import FilesystemUuid, Uname
+
+SDA1, SDB, SDC = DeviceNumber(8, 1), DeviceNumber(8, 16), DeviceNumber(8, 32)
+LOOP = DeviceNumber(7, 0)
+
+
+def assemble(host: HostEvidence, only: Collection[DeviceNumber] | None = None) -> Host:
+    """Read the host."""
+    return assemble_host(host.source(), TAKEN_AT, only=only)
+
+
+def data_of(host: HostEvidence) -> Filesystem:
+    """Read the host and return the filesystem on /dev/sdb."""
+    return next(fs for fs in assemble(host).filesystems if fs.device_number == SDB)
+
+
+def fstab_of(host: HostEvidence, *lines: str) -> list[str]:
+    """Return the mount points of the fstab entries that are for /dev/sdb."""
+    found = data_of(host.file("/etc/fstab", "\n".join(lines) + "\n"))
+    return [entry.line.mount_point for entry in need(found.fstab)]
+
+
+def clone_host() -> HostEvidence:
+    """Return a host with a snapshot of sdb, of the same UUID, mounted on /snap."""
+    host = debian_host().disk("sdc", "8:32").mount(40, "8:32", "/snap", "/dev/sdc")
+    host.listed("sdc", "8:32", fstype="ext4", uuid=DATA_UUID, label="data")
+    return host.options("sdc").dumpe2fs("/dev/sdc", dumpe2fs_text(DATA_UUID))
+
+
+def loop_host() -> HostEvidence:
+    """Return a host with a loop device over a file on /data, mounted on /image."""
+    host = debian_host().loop("loop0", "7:0", "/data/disk.img").options("loop0")
+    host.mount(50, "7:0", "/image", "/dev/loop0").path("/data/disk.img", "8:16", 30, "file")
+    return host.dumpe2fs("/dev/loop0", dumpe2fs_text("44444444-aaaa-4bbb-8ccc-000000000004"))
+
+
+def test_a_plain_host_is_read_without_gaps() -> None:
+    """Two filesystems, each with its options, superblock and stack."""
+    host = assemble(debian_host())
+    assert (host.name, host.taken_at, host.gaps, host.lower) == ("db1", TAKEN_AT, (), ())
+    assert need(host.kernel).upstream == (6, 1, 76)
+    assert need(host.kernel_arguments) == ("root=/dev/sda1", "ro", "quiet")
+    assert [(fs.id, fs.device, fs.mount_points) for fs in host.filesystems] == [
+        (ROOT_UUID, "/dev/sda1", ("/",)),
+        (DATA_UUID, "/dev/sdb", ("/data",)),
+    ]
+    assert all(isinstance(fs.superblock, Known) for fs in host.filesystems)
+    assert all(need(fs.options).hidden == () for fs in host.filesystems)
+
+
+def test_a_filesystem_is_joined_from_all_places() -> None:
+    """The superblock's bits and the options file meet: nobarrier is hidden."""
+    host = debian_host().options("sdb", replaced(OPTIONS, {"barrier": "nobarrier"}))
+    host.dumpe2fs("/dev/sdb", dumpe2fs_text(bits="user_xattr acl nobarrier"))
+    (hidden,) = need(data_of(host).options).hidden
+    assert (hidden.token, hidden.origin, hidden.set_by) == (
+        "nobarrier",
+        "/proc/fs/ext4/sdb/options",
+        Setter.SUPERBLOCK_BITS,
+    )
+
+
+def test_a_user_sees_the_options_and_not_the_superblock() -> None:
+    """Without root the uuid and the label come from lsblk, and the hole has its hint."""
+    found = data_of(debian_host().as_user())
+    assert isinstance(found.superblock, Unknown)
+    assert (found.superblock.why, found.superblock.hint) == (Why.DENIED, "run as root")
+    assert (found.uuid, found.label) == (DATA_UUID, "data")
+    assert need(need(found.options).token("barrier")) == "barrier"
+
+
+@pytest.mark.parametrize(
+    ("first", "super_options", "flags", "read_only"),
+    [
+        ("rw", "rw", "rw,relatime", False),
+        ("rw", "rw", "ro,relatime", False),
+        ("ro", "ro", "ro,relatime", True),
+        ("ro", "ro", "rw,relatime", True),
+        # The file is newer than a line that was read from another namespace.
+        ("rw", "ro", "ro,relatime", False),
+    ],
+)
+def test_read_only_is_the_superblocks_state(
+    first: str, super_options: str, flags: str, *, read_only: bool
+) -> None:
+    """`ro` of a bind mount is not `ro` of the filesystem."""
+    host = debian_host().options("sdb", replaced(OPTIONS, {"rw": first}))
+    host.mount(30, "8:16", "/data", "/dev/sdb", super_options=super_options, flags=flags)
+    assert need(data_of(host).read_only) is read_only
+
+
+def test_without_the_options_file_the_mount_table_says_whether_it_is_read_only() -> None:
+    """The superblock's own options stand in the last field."""
+    host = debian_host().without("/proc/fs/ext4/sdb")
+    host.mount(30, "8:16", "/data", "/dev/sdb", super_options="ro", flags="ro")
+    assert data_of(host).read_only == Known(value=True, origin="/proc/self/mountinfo")
+
+
+def test_several_mounts_of_one_superblock_are_one_filesystem() -> None:
+    """The whole tree comes before bind mounts."""
+    host = debian_host().mount(29, "8:16", "/srv", "/dev/sdb", root="/sub", flags="ro,relatime")
+    host.mount(41, "8:16", "/again", "/dev/sdb")
+    assert data_of(host).mount_points == ("/data", "/again", "/srv")
+
+
+def test_a_superblock_held_by_another_namespace_is_read_through_its_process() -> None:
+    """Any process that we may look into shows the mount."""
+    host = debian_host().unmount(30)
+    host.file("/proc/self/stat", "").file("/proc/1/mountinfo", denied("/proc/1/mountinfo"))
+    host.file(
+        "/proc/77/mountinfo",
+        "4 1 8:1 / / rw - ext4 /dev/sda1 rw\n5 1 8:16 / /var/pv rw - ext3 /dev/sdb rw,nobarrier\n",
+    )
+    found = data_of(host)
+    assert (found.alive, found.mounts, found.mount_points) == (True, (), ())
+    assert found.fstype == Known("ext3", "/proc/77/mountinfo")
+
+
+def test_a_superblock_that_no_mount_table_shows_is_audited_by_its_options_file() -> None:
+    """What only another namespace knows is a hole, and the options are not."""
+    found = data_of(debian_host().unmount(30))
+    assert found.fstype == Unknown(
+        "mount of 8:16",
+        Why.ABSENT,
+        "alive in the kernel, but in no mount table that can be read",
+        "run as root on the host to see the mount tables of other namespaces",
+    )
+    assert need(need(found.options).token("barrier")) == "barrier"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"UUID={DATA_UUID}",
+        f'UUID="{DATA_UUID.upper()}"',
+        "LABEL=data",
+        "/dev/sdb",
+        "/dev/disk/by-id/x",
+    ],
+)
+def test_an_fstab_entry_is_joined_by_the_device_that_it_names(spec: str) -> None:
+    """By identifier or by path, wherever it is to be mounted."""
+    host = debian_host().node("/dev/disk/by-id/x", "8:16")
+    assert fstab_of(host, f"{spec} /elsewhere ext4 noauto 0 2") == ["/elsewhere"]
+
+
+@pytest.mark.parametrize("mount_point", ["/data", "/dat\\141"])
+def test_an_entry_whose_device_is_not_found_is_joined_by_its_mount_point(mount_point: str) -> None:
+    """It says what is meant for /data, even where its device cannot be found."""
+    assert fstab_of(debian_host(), f"UUID=deadbeef {mount_point} ext4 defaults 0 2") == ["/data"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "UUID=deadbeef /other ext4 defaults 0 2",
+        # Its device is found, and is another one: the mount point does not make it ours.
+        "/dev/sda1 /data ext4 defaults 0 2",
+        f"UUID={DATA_UUID} /data ext4 bind 0 0",
+        f"UUID={DATA_UUID} /data none rbind 0 0",
+        "/data /srv none bind 0 0",
+        "/data /srv ext4 bind 0 0",
+        f"UUID={DATA_UUID} /data xfs defaults 0 0",
+        f"UUID={DATA_UUID} none swap sw 0 0",
+        f"# UUID={DATA_UUID} /data ext4 defaults 0 2",
+    ],
+)
+def test_other_lines_of_fstab_are_not_its_entries(line: str) -> None:
+    """Bind mounts, other devices and other types are left out."""
+    assert fstab_of(debian_host(), line) == []
+
+
+@pytest.mark.parametrize("fstype", ["ext4", "ext3", "ext2", "auto", "xfs,ext4"])
+def test_every_type_that_may_be_served_by_the_ext4_driver_counts(fstype: str) -> None:
+    """A list of types, and "auto", may turn out to be ext4."""
+    line = f"UUID={DATA_UUID} /data {fstype} defaults 0 2"
+    assert fstab_of(debian_host(), line) == ["/data"]
+
+
+@pytest.mark.parametrize("hole", [absent("/etc/fstab"), denied("/etc/fstab")])
+def test_an_unread_fstab_is_a_hole_in_every_filesystem(hole: Unknown) -> None:
+    """Unread is not empty."""
+    host = assemble(debian_host().file("/etc/fstab", hole))
+    assert host.fstab == hole
+    assert [fs.fstab for fs in host.filesystems] == [hole, hole]
+
+
+def test_without_lsblk_the_superblocks_uuids_still_join_fstab() -> None:
+    """A container without util-linux has dumpe2fs at least."""
+    host = debian_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
+    assert fstab_of(host, f"UUID={DATA_UUID} /elsewhere ext4 defaults 0 2") == ["/elsewhere"]
+
+
+def test_copies_with_one_uuid_are_told_apart() -> None:
+    """A snapshot mounted beside its origin has its own id."""
+    host = assemble(clone_host())
+    assert [fs.id for fs in host.filesystems] == [
+        ROOT_UUID,
+        f"{DATA_UUID}@8:16",
+        f"{DATA_UUID}@8:32",
+    ]
+
+
+@pytest.mark.parametrize("spec", [f"UUID={DATA_UUID}", "LABEL=data"])
+@pytest.mark.parametrize(("mount_point", "owner"), [("/data", SDB), ("/snap", SDC)])
+def test_of_copies_the_one_mounted_there_has_the_fstab_entry(
+    spec: str, mount_point: str, owner: DeviceNumber
+) -> None:
+    """The snapshot does not take its origin's entry."""
+    host = assemble(clone_host().file("/etc/fstab", f"{spec} {mount_point} ext4 defaults 0 2\n"))
+    owners = [fs.device_number for fs in host.filesystems if need(fs.fstab)]
+    assert owners == [owner]
+
+
+def test_of_copies_a_path_names_the_very_device() -> None:
+    """/dev/sdc is /dev/sdc, whatever is mounted where the entry says."""
+    host = assemble(clone_host().file("/etc/fstab", "/dev/sdc /data ext4 noauto 0 2\n"))
+    assert [fs.device_number for fs in host.filesystems if need(fs.fstab)] == [SDC]
+
+
+@pytest.mark.parametrize("nil", ["00000000-0000-0000-0000-000000000000", "<none>"])
+def test_a_nil_uuid_identifies_nothing(nil: str) -> None:
+    """All zeros means that none was made: the device number is the id."""
+    host = debian_host().listed("sdb", "8:16", fstype="ext4")
+    host.dumpe2fs("/dev/sdb", dumpe2fs_text(nil))
+    found = data_of(host)
+    assert (found.uuid, found.id, found.shares_uuid) == (None, "8:16", False)
+
+
+def test_two_filesystems_without_a_uuid_share_none() -> None:
+    """No UUID is no common UUID."""
+    host = debian_host()
+    for device, number in (("sda1", "8:1"), ("sdb", "8:16")):
+        host.listed(device, number).dumpe2fs(f"/dev/{device}", denied())
+    found = assemble(host).filesystems
+    assert [(fs.id, fs.shares_uuid) for fs in found] == [("8:1", False), ("8:16", False)]
+
+
+def test_the_kernels_uuid_is_the_last_resort() -> None:
+    """FS_IOC_GETFSUUID answers where neither dumpe2fs nor lsblk does."""
+    host = debian_host().as_user().listed("sdb", "8:16", fstype="ext4")
+    host.tell(FilesystemUuid("/data"), bytes.fromhex(DATA_UUID.replace("-", "")))
+    assert data_of(host).uuid == DATA_UUID
+
+
+def test_a_targeted_scan_reads_only_the_target() -> None:
+    """And has no gaps of the host, which are not about it."""
+    host = assemble(debian_host().file("/proc/fs/ext4/sdx/options", "rw\n"), only={SDB})
+    assert [fs.device_number for fs in host.filesystems] == [SDB]
+    assert host.gaps == ()
+
+
+def test_a_whole_scan_keeps_the_gaps_of_the_inventory() -> None:
+    """A superblock whose device is not known is told."""
+    host = assemble(debian_host().file("/proc/fs/ext4/sdx/options", "rw\n"))
+    assert [gap.what for gap in host.gaps] == ["ext4 superblock on sdx"]
+
+
+def test_an_unreadable_mount_table_is_a_gap_and_no_empty_host() -> None:
+    """The kernel's own list still names the filesystems."""
+    hole = denied("/proc/self/mountinfo")
+    host = assemble(debian_host().file("/proc/self/mountinfo", hole))
+    assert (host.mounts, host.gaps) == (hole, (hole,))
+    assert [fs.name for fs in host.filesystems] == ["sda1", "sdb"]
+
+
+@pytest.mark.parametrize("only", [None, {LOOP}])
+def test_the_filesystem_below_a_loop_device_is_read_too(only: set[DeviceNumber] | None) -> None:
+    """A targeted scan judges the loop by the filesystem that holds its file."""
+    host = assemble(loop_host(), only)
+    found = host.filesystem(Known(SDB, "test"))
+    assert found is not None
+    assert found.mount_points == ("/data",)
+    assert [fs.device_number for fs in host.lower] == ([SDB] if only else [])
+
+
+def test_what_is_below_a_loop_device_and_not_ext4_is_not_read() -> None:
+    """A file on XFS lies on no superblock of ours."""
+    host = loop_host().mount(60, "8:0", "/xfs", "/dev/sda", fstype="xfs")
+    host.path("/data/disk.img", "8:0", 60, "file")
+    assert assemble(host, {LOOP}).lower == ()
+
+
+def test_the_filesystem_below_has_its_fstab_entries_as_well() -> None:
+    """They are known, and so must not look absent."""
+    text = f"UUID={DATA_UUID} /data ext4 defaults 0 2\n"
+    host = assemble(loop_host().file("/etc/fstab", text), {LOOP})
+    (lower,) = host.lower
+    assert [entry.line.mount_point for entry in need(lower.fstab)] == ["/data"]
+
+
+def test_an_unmounted_target_is_read_from_its_superblock() -> None:
+    """Its options in force are absent, not unknown."""
+    host = debian_host().disk("sdc", "8:32")
+    host.dumpe2fs("/dev/sdc", dumpe2fs_text("55555555-aaaa-4bbb-8ccc-000000000005"))
+    (found,) = assemble(host, {SDC}).filesystems
+    not_mounted = Unknown("effective options", Why.ABSENT, "the filesystem is not mounted")
+    assert (found.alive, found.name, found.device) == (False, "sdc", "/dev/sdc")
+    assert found.options == found.fstype == found.read_only == not_mounted
+    assert need(found.superblock).uuid == "55555555-aaaa-4bbb-8ccc-000000000005"
+
+
+def test_a_target_without_sysfs_is_named_by_its_number() -> None:
+    """There is no better name for it."""
+    (found,) = assemble(debian_host(), {DeviceNumber(8, 99)}).filesystems
+    assert (found.name, found.alive, isinstance(found.stack, Unknown)) == ("8:99", False, True)
+
+
+def test_every_filesystem_is_announced_before_it_is_read() -> None:
+    """A scan that hangs shows where."""
+    told: list[str] = []
+    assemble_host(loop_host().source(), TAKEN_AT, only={LOOP}, progress=told.append)
+    assert told == ["loop0", "sdb"]
+
+
+@pytest.mark.parametrize("answer", [absent("uname"), "garbage", ""])
+def test_a_host_without_a_name_and_a_kernel_is_still_read(answer: str | Unknown) -> None:
+    """An old archive may lack uname: its filesystems are there all the same."""
+    host = assemble(debian_host().tell(Uname(), answer))
+    assert host.name == "unknown"
+    assert isinstance(host.kernel, Unknown)
+    assert [fs.name for fs in host.filesystems] == ["sda1", "sdb"]
+    assert need(need(host.filesystems[1].options).token("barrier")) == "barrier"
+
+
+def test_an_empty_host_is_all_holes_and_does_not_crash() -> None:
+    """Nothing is known, and everything says so."""
+    host = assemble(HostEvidence().file("/proc/self/mountinfo", absent("/proc/self/mountinfo")))
+    assert host.filesystems == ()
+    assert [gap.what for gap in host.gaps] == [
+        "/proc/self/mountinfo",
+        "ext4 superblocks of other mount namespaces",
+    ]
+
+
+@pytest.mark.parametrize("name", ["new\nline", "\x1b[31m", "$(id)", "\udcff"])
+def test_a_hostile_host_name_is_a_name(name: str) -> None:
+    """A node name may hold anything; it is kept as it is."""
+    host = debian_host().tell(Uname(), f"6.1.0\n#1 SMP\nx86_64\n{name}")
+    assert assemble(host).name == name
+
+
+def test_an_options_file_of_garbage_falls_back_to_table_and_superblock() -> None:
+    """What does not begin with rw or ro is no options file."""
+    host = debian_host().file("/proc/fs/ext4/sdb/options", options_text("garbage"))
+    options = need(data_of(host).options)
+    assert (options.complete, options.source) == (
+        False,
+        "/proc/self/mountinfo, dumpe2fs -h /dev/sdb",
+    )
+    assert need(options.token("barrier")) == "barrier"

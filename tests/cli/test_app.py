@@ -1,0 +1,84 @@
+"""The command group: version, help, and what is on every page of help."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from ext4audit import __version__
+from ext4audit.cli.app import COMMANDS
+from ext4audit.rules import all_rules
+from program import run
+
+PAGES = [[], *([command] for command in COMMANDS)]
+
+
+@cache
+def help_page(*arguments: str, columns: str = "80") -> str:
+    """Return a page of help."""
+    done = run(*arguments, "-h", env={"COLUMNS": columns})
+    assert done.returncode == 0
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_version_is_one_line() -> None:
+    """Program and version, as packagers and bug reports need it."""
+    done = run("--version")
+    assert done.returncode == 0
+    assert done.stdout == f"ext4audit {__version__}\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", PAGES, ids=str)
+def test_help_shows_examples(arguments: list[str]) -> None:
+    """The short and the long option print the same page, with commands to copy."""
+    page = help_page(*arguments)
+    assert page == run(*arguments, "--help").stdout
+    examples = page.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+    assert examples
+    assert all(line.startswith("    ext4audit ") for line in examples)
+
+
+@pytest.mark.parametrize("arguments", PAGES, ids=str)
+def test_the_examples_name_commands_and_rules_that_exist(arguments: list[str]) -> None:
+    """An example that is copied works."""
+    examples = help_page(*arguments).partition("Examples:\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"ext4audit ([a-z]+)", examples)) <= set(COMMANDS)
+    codes = {rule.code for rule in all_rules()}
+    assert set(re.findall(r"\b[A-Z]{3}\d{3}\b", examples)) <= codes
+
+
+@pytest.mark.parametrize("arguments", PAGES, ids=str)
+@pytest.mark.parametrize(("columns", "longest"), [("80", 80), ("300", 100)])
+def test_help_fits_the_terminal(arguments: list[str], columns: str, longest: int) -> None:
+    """No line is longer than the terminal, nor than a person reads with ease."""
+    lines = help_page(*arguments, columns=columns).splitlines()
+    assert max(len(line) for line in lines) <= longest
+
+
+def test_help_lists_every_command() -> None:
+    """Each with its one line."""
+    page = help_page()
+    for name, summary in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(summary)}$", page, re.MULTILINE)
+
+
+def test_help_of_scan_says_what_the_exit_codes_mean() -> None:
+    """A CI job is written from this page."""
+    page = " ".join(help_page("scan").split())
+    for said in ["0 clean and complete", "1 findings", "2 usage", "3 incomplete", "70 internal"]:
+        assert said in page
+
+
+def test_every_option_of_scan_is_explained() -> None:
+    """No option stands in the help without a sentence."""
+    options = help_page("scan", columns="300").partition("Options:\n")[2].splitlines()
+    starts = [line for line in options if re.match(r"^  -", line)]
+    assert starts
+    for line in starts:
+        described = re.search(r"\S {2,}\S", line) is not None
+        continued = options[options.index(line) + 1 :][:1]
+        assert described or (continued and continued[0].startswith("      ")), line

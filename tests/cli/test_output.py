@@ -1,0 +1,193 @@
+"""`-o FILE`: a file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ext4audit.cli.output import OutputFailed, write
+from program import SECONDS, run, run_as_nobody
+
+FINISHED = {0, 1, 3}
+
+
+def mode(path: Path) -> int:
+    """Return the permission bits."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_report_is_written_to_a_new_file(tmp_path: Path) -> None:
+    """Everyone may read it, nothing is left beside it, and nothing is printed."""
+    path = tmp_path / "out.json"
+    done = run("scan", "-f", "json", "-o", str(path))
+    assert done.returncode in FINISHED
+    assert done.stdout == ""
+    assert path.read_text(encoding="utf-8").startswith('{\n  "schema_version": "1.')
+    assert mode(path) == 0o644
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_text_report_in_a_file_is_plain(tmp_path: Path) -> None:
+    """No colour in a file that is named, whatever the environment forces."""
+    path = tmp_path / "out.txt"
+    done = run("scan", "-o", str(path), env={"FORCE_COLOR": "1"})
+    assert done.returncode in FINISHED
+    assert "\x1b" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("bits", [0o600, 0o640, 0o666])
+def test_an_existing_file_keeps_its_mode(tmp_path: Path, bits: int) -> None:
+    """A report that was closed to others stays closed; its old content is gone."""
+    path = tmp_path / "out"
+    path.write_text("old and long\n" * 1000)
+    path.chmod(bits)
+    write("new\n", str(path))
+    assert path.read_text() == "new\n"
+    assert mode(path) == bits
+
+
+def test_a_reader_never_sees_half_a_report(tmp_path: Path) -> None:
+    """The file is replaced: who has the old one open reads the old one to its end."""
+    path = tmp_path / "out"
+    path.write_text("old\n")
+    with path.open() as reader:
+        write("new\n", str(path))
+        assert reader.read() == "old\n"
+    assert path.read_text() == "new\n"
+
+
+def test_a_report_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
+    """A write that fails is told in one line; the old file and nothing else is there."""
+    path = tmp_path / "out"
+    path.write_text("old\n")
+    done = run(
+        *("scan", "-f", "json", "-o", str(path)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)),
+    )
+    assert done.returncode == 70
+    assert done.stderr == f"ext4audit: cannot write to {path}: File too large\n"
+    assert path.read_text() == "old\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """The file that a link means is replaced: `-o /dev/stdout` once could replace the device."""
+    real, link = tmp_path / "elsewhere" / "real", tmp_path / "link"
+    real.parent.mkdir()
+    real.write_text("old\n")
+    link.symlink_to(real)
+    write("new\n", str(link))
+    assert link.is_symlink()
+    assert real.read_text() == "new\n"
+    assert list(real.parent.iterdir()) == [real]
+
+
+def test_a_link_to_nothing_makes_the_file(tmp_path: Path) -> None:
+    """The file appears where the link points."""
+    link = tmp_path / "link"
+    link.symlink_to("new")
+    write("new\n", str(link))
+    assert link.is_symlink()
+    assert (tmp_path / "new").read_text() == "new\n"
+
+
+def test_the_standard_output_of_this_process_can_be_named(tmp_path: Path) -> None:
+    """A link into /proc/self/fd is followed to the pipe behind it."""
+    link = tmp_path / "stdout"
+    link.symlink_to("/proc/self/fd/1")
+    done = run("scan", "-q", "-o", str(link))
+    assert done.returncode in FINISHED
+    assert done.stdout.startswith("host ")
+    assert link.is_symlink()
+
+
+def test_the_null_device_takes_a_report() -> None:
+    """A device is written to, and stays a device."""
+    done = run("scan", "-o", "/dev/null")
+    assert done.returncode in FINISHED
+    assert done.stderr == ""
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_a_full_device_is_told_in_one_line() -> None:
+    """It is neither a finding nor a crash."""
+    done = run("scan", "-o", "/dev/full")
+    assert done.returncode == 70
+    assert done.stderr == "ext4audit: cannot write to /dev/full: No space left on device\n"
+
+
+def refused(path: str) -> str:
+    """Scan into a destination that cannot work and return the complaint."""
+    done = run("scan", "-o", path)
+    return complaint(done)
+
+
+def complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the first line on standard error of a usage error."""
+    assert done.returncode == 2
+    assert done.stdout == ""
+    return done.stderr.splitlines()[0]
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    """What cannot be written is refused before anything is audited."""
+    assert refused(str(tmp_path)) == f"ext4audit: --output {tmp_path}: is a directory"
+    assert refused("") == "ext4audit: --output : is a directory"
+
+
+def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
+    """The directory is named."""
+    path = tmp_path / "missing" / "out"
+    assert refused(str(path)) == f"ext4audit: --output {path}: {path.parent}: no such directory"
+
+
+@pytest.mark.parametrize("name", ["a/b", "x" * 300])
+def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
+    """A file in place of a directory, or a name too long, is no crash."""
+    (tmp_path / "a").write_text("")
+    assert refused(str(tmp_path / name)).startswith(f"ext4audit: --output {tmp_path}")
+
+
+def test_nothing_is_audited_for_a_destination_that_cannot_work(tmp_path: Path) -> None:
+    """The destination is looked at before the targets are."""
+    done = run("scan", "-o", str(tmp_path), str(tmp_path / "no-such-target"))
+    assert "is a directory" in complaint(done)
+
+
+def test_a_directory_that_is_closed_to_the_user_is_refused() -> None:
+    """Also where the file itself is there already, because a new one must be made beside it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        existing = folder / "existing"
+        existing.touch()
+        existing.chmod(0o666)
+        closed = folder / "closed"
+        closed.mkdir(0o700)
+        assert "not writable" in complaint(run_as_nobody("scan", "-o", str(existing)))
+        assert "not writable" in complaint(run_as_nobody("scan", "-o", str(folder / "new")))
+        assert "Permission denied" in complaint(run_as_nobody("scan", "-o", str(closed / "new")))
+
+
+def test_a_named_pipe_is_written_to_until_its_reader_goes(tmp_path: Path) -> None:
+    """It stays a pipe; a reader that has had enough is no failure of the output."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = subprocess.Popen(["head", "-c1", str(path)], stdout=subprocess.PIPE, text=True)
+    with pytest.raises(BrokenPipeError):
+        write("x" * (1 << 20), str(path))
+    assert reader.communicate(timeout=SECONDS)[0] == "x"
+    assert path.is_fifo()
+
+
+def test_a_failure_names_where_and_why(tmp_path: Path) -> None:
+    """The message is a sentence for the user, with the host's own reason."""
+    path = tmp_path / "missing" / "out"
+    with pytest.raises(OutputFailed, match=f"cannot write to {path}: No such file or directory"):
+        write("x", str(path))

@@ -1,0 +1,215 @@
+"""`ext4audit scan`, as a user runs it, on whatever host the tests run on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ext4audit.rules import all_rules
+from program import root_fstype, run, run_as_nobody
+
+FINISHED = {0, 1, 3}
+CODES = [rule.code for rule in all_rules()]
+IS_EXT4 = root_fstype() in {"ext2", "ext3", "ext4"}
+STEADY = ["/"] if IS_EXT4 else []
+"""What two scans see alike while other tests mount and unmount filesystems of their own."""
+SUMMARY = re.compile(
+    r"host .*: \d+ filesystems?; .*; \d+ passed, \d+ not applicable, \d+ undetermined"
+    r"(, \d+ errors?)?; audit (in)?complete.*\n"
+)
+
+
+@cache
+def scan_json(*arguments: str) -> Any:
+    """Scan this host and return the JSON report."""
+    done = run("scan", "-f", "json", *arguments)
+    assert done.returncode in FINISHED, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_scan_finishes_on_any_host() -> None:
+    """Findings are on standard output, and standard error is empty."""
+    done = run("scan")
+    assert done.returncode in FINISHED
+    assert done.stderr == ""
+    assert done.stdout.endswith("\n")
+    assert "\x1b" not in done.stdout
+
+
+def test_quiet_is_one_line() -> None:
+    """Host, filesystems, findings, verdicts, completeness."""
+    done = run("scan", "-q")
+    assert done.returncode in FINISHED
+    assert SUMMARY.fullmatch(done.stdout)
+    assert done.stderr == ""
+
+
+def test_verbose_says_more() -> None:
+    """The reasons of rules that do not apply, and all that the plain report says."""
+    if not IS_EXT4:
+        pytest.skip(f"/ is {root_fstype()}: there may be no ext4 filesystem to say more of")
+    assert len(run("scan", "-v", "/").stdout) > len(run("scan", "/").stdout)
+
+
+def test_json_obeys_the_printed_schema() -> None:
+    """What `scan -f json` prints on this host is what `schema` promises."""
+    schema = json.loads(run("schema").stdout)
+    jsonschema.Draft202012Validator(schema).validate(scan_json())
+
+
+def test_json_is_ascii_and_ends_with_a_newline() -> None:
+    """A machine format does not depend on the locale."""
+    done = run("scan", "-f", "json", env={"PYTHONIOENCODING": "ascii"})
+    assert done.stdout.isascii()
+    assert done.stdout.endswith("}\n")
+
+
+def test_the_exit_code_is_the_json_reports_verdict() -> None:
+    """One function decides for every format: the text report exits as the JSON report says."""
+    report = scan_json("--fail-on", "info", *STEADY)
+    found = sum(report["summary"]["findings"].values())
+    expected = 1 if found else 0 if report["complete"] else 3
+    assert run("scan", "-q", "--fail-on", "info", *STEADY).returncode == expected
+    without = 0 if report["complete"] else 3
+    assert run("scan", "-q", "--fail-on", "never", *STEADY).returncode == without
+    lenient = run("scan", "-q", "--fail-on", "never", "--allow-incomplete", *STEADY)
+    assert lenient.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--select", "LAY001"], ["LAY001"]),
+        (["--select", "lay001,dur001"], ["DUR001", "LAY001"]),
+        (["--select", "DUR001", "--select", "LAY001"], ["DUR001", "LAY001"]),
+        (["--select", "barrier-disabled , LAY001"], ["DUR001", "LAY001"]),
+        (["--select", "DUR", "--ignore", "DUR"], []),
+        (["--ignore", "DUR,LAY001"], [c for c in CODES if c[:3] != "DUR" and c != "LAY001"]),
+        ([], CODES),
+    ],
+    ids=" ".join,
+)
+def test_the_rules_that_were_asked_for_judge(arguments: list[str], expected: list[str]) -> None:
+    """Each selected rule gives each subject a verdict, and no other rule does."""
+    report = scan_json(*arguments)
+    subjects = [fs["id"] for fs in report["filesystems"]]
+    judged = [(verdict["filesystem"], verdict["rule"]) for verdict in report["verdicts"]]
+    for subject in subjects:
+        of_subject = [rule for where, rule in judged if where == subject]
+        assert of_subject == [code for code in expected if code in of_subject]
+    assert {rule for _, rule in judged} <= set(expected)
+    scopes = {rule.code: rule.scope.value for rule in all_rules()}
+    counts = {"filesystem": len(subjects), "host": 1}
+    assert len(judged) == sum(counts[scopes[code]] for code in expected)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LANG": "C"},
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        {"LANG": "C", "PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "POSIX", "PYTHONIOENCODING": "latin-1"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("arguments", [["scan", "-v"], ["explain", "LAY001"], ["scan", "-h"]])
+def test_no_locale_makes_it_crash(env: dict[str, str], arguments: list[str]) -> None:
+    """What the stream cannot encode is spelled otherwise."""
+    done = run(*arguments, env=env, errors="surrogateescape")
+    assert done.returncode in FINISHED
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    ],
+    ids=str,
+)
+def test_an_ascii_stream_gets_ascii_glyphs(env: dict[str, str]) -> None:
+    r"""The glyphs are replaced by letters, and not spelled as `\u25c7`."""
+    done = run("scan", env=env)
+    assert done.returncode in FINISHED
+    assert done.stdout.isascii()
+    assert r"\u" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "colored"),
+    [
+        ([], {}, False),
+        (["--color", "always"], {}, True),
+        (["--color", "always"], {"NO_COLOR": "1"}, True),
+        ([], {"FORCE_COLOR": "1"}, True),
+        ([], {"CLICOLOR_FORCE": "1"}, True),
+        ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (["--color", "never"], {"FORCE_COLOR": "1"}, False),
+        (["-f", "json"], {"FORCE_COLOR": "1"}, False),
+    ],
+    ids=str,
+)
+def test_a_pipe_is_coloured_on_request_only(
+    arguments: list[str], env: dict[str, str], colored: bool
+) -> None:
+    """The option wins, then NO_COLOR, then the two that force it; JSON is never coloured."""
+    done = run("scan", *arguments, env=env)
+    assert done.returncode in FINISHED
+    assert ("\x1b[" in done.stdout) is colored
+
+
+def test_the_shortest_timeout_still_finishes() -> None:
+    """Commands that get no time are holes with a reason, and not a crash."""
+    report = scan_json("--timeout", "0.000001")
+    assert len(report["verdicts"]) >= len(report["filesystems"])
+
+
+def test_without_privileges_it_finishes() -> None:
+    """The same subjects are judged, and the report is as valid as root's."""
+    done = run_as_nobody("scan", "-f", "json", *STEADY)
+    assert done.returncode in FINISHED, done.stderr
+    assert done.stderr == ""
+    report = json.loads(done.stdout)
+    mine = scan_json(*STEADY)
+    assert [fs["device"] for fs in report["filesystems"]] == [
+        fs["device"] for fs in mine["filesystems"]
+    ]
+    assert len(report["verdicts"]) == len(mine["verdicts"])
+
+
+def test_without_privileges_every_refusal_says_how_to_see_more() -> None:
+    """Whatever root could see has the hint that names root."""
+    report = json.loads(run_as_nobody("scan", "-f", "json").stdout)
+    holes = [*report["gaps"], *(hole for v in report["verdicts"] for hole in v["unknowns"])]
+    for hole in holes:
+        if hole["why"] == "denied":
+            assert "root" in hole["hint"], hole
+
+
+def test_without_privileges_a_device_says_that_root_could_read_it() -> None:
+    """A block device that only root may open is a usage error with the remedy."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        device = folder / "device"
+        try:
+            os.mknod(device, 0o060600, os.makedev(7, 200))
+        except PermissionError:
+            pytest.skip("making a device node is not allowed here")
+        done = run_as_nobody("scan", str(device))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(
+        rf"ext4audit: {device}: cannot be read: .*; run as root", done.stderr.splitlines()[0]
+    )

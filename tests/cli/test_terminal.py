@@ -1,0 +1,145 @@
+"""What a stream can show is found out from the stream and the environment."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import pytest
+
+from ext4audit.cli.terminal import is_ascii_only, wants_color, width
+from program import SECONDS, environment
+
+VARIABLES = ["NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS"]
+
+
+@contextmanager
+def terminal(columns: int = 80) -> Iterator[tuple[int, TextIO]]:
+    """Open a terminal and yield its other end and the stream that a program would write to."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(slave, "w", encoding="utf-8") as stream:
+        yield master, stream
+    os.close(master)
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what the tests' own terminal says."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("choice", "variables", "on_terminal", "in_pipe"),
+    [
+        ("auto", {"TERM": "xterm"}, True, False),
+        ("auto", {"TERM": "dumb"}, False, False),
+        ("auto", {}, False, False),
+        ("auto", {"TERM": "xterm", "NO_COLOR": "1"}, False, False),
+        ("auto", {"TERM": "xterm", "NO_COLOR": ""}, True, False),
+        ("auto", {"FORCE_COLOR": "1"}, True, True),
+        ("auto", {"FORCE_COLOR": "3"}, True, True),
+        ("auto", {"FORCE_COLOR": "0"}, False, False),
+        ("auto", {"FORCE_COLOR": ""}, False, False),
+        ("auto", {"CLICOLOR_FORCE": "1", "TERM": "dumb"}, True, True),
+        ("auto", {"CLICOLOR_FORCE": "0", "TERM": "xterm"}, True, False),
+        ("auto", {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False, False),
+        ("always", {"NO_COLOR": "1", "TERM": "dumb"}, True, True),
+        ("never", {"FORCE_COLOR": "1", "TERM": "xterm"}, False, False),
+    ],
+    ids=str,
+)
+def test_colour_is_decided_in_one_order(
+    monkeypatch: pytest.MonkeyPatch,
+    choice: str,
+    variables: dict[str, str],
+    on_terminal: bool,
+    in_pipe: bool,
+) -> None:
+    """The option, NO_COLOR, what forces it, and then whether a terminal shows it."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with terminal() as (_, stream):
+        assert wants_color(choice, stream) is on_terminal
+    assert wants_color(choice, io.StringIO()) is in_pipe
+
+
+@pytest.mark.parametrize(
+    ("encoding", "ascii_only"),
+    [
+        ("utf-8", False),
+        ("utf-16", False),
+        ("ascii", True),
+        ("latin-1", True),
+        ("cp437", True),
+        ("koi8-r", True),
+    ],
+)
+def test_glyphs_need_an_encoding_that_has_them(encoding: str, ascii_only: bool) -> None:
+    """One glyph that cannot be encoded is enough to use none."""
+    assert is_ascii_only(io.TextIOWrapper(io.BytesIO(), encoding=encoding)) is ascii_only
+
+
+def test_a_stream_without_an_encoding_is_ascii() -> None:
+    """What is not known to show more gets the least."""
+    assert io.StringIO().encoding is None
+    assert is_ascii_only(io.StringIO()) is True
+
+
+def test_a_pipe_is_not_wrapped() -> None:
+    """A line of a report in a pipe is as long as it is."""
+    assert width(io.StringIO()) is None
+
+
+PRINT_WIDTH = """
+import sys
+from ext4audit.cli.terminal import width
+sys.stderr.write(str(width(sys.stdout)))
+"""
+
+
+@pytest.mark.parametrize(("columns", "variable", "expected"), [(57, "", "57"), (57, "91", "91")])
+def test_a_terminal_has_its_width(columns: int, variable: str, expected: str) -> None:
+    """The window's columns, unless COLUMNS says otherwise."""
+    with terminal(columns) as (_, stream):
+        done = subprocess.run(
+            [sys.executable, "-c", PRINT_WIDTH],
+            env=environment(COLUMNS=variable),
+            stdout=stream,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=True,
+        )
+    assert done.stderr == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "colored"),
+    [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False)],
+    ids=str,
+)
+def test_a_scan_on_a_terminal_obeys_it(variables: dict[str, str], colored: bool) -> None:
+    """The summary is coloured where the terminal shows colour, and the exit code is the same."""
+    with terminal() as (master, stream):
+        done = subprocess.run(
+            [sys.executable, "-m", "ext4audit", "scan", "-q"],
+            env=environment(**{"TERM": "xterm", **variables}),
+            stdout=stream,
+            stderr=subprocess.PIPE,
+            timeout=SECONDS,
+            check=False,
+        )
+        shown = os.read(master, 1 << 16).decode()
+    assert done.returncode in {0, 1, 3}
+    assert ("\x1b[" in shown) is colored
+    assert "host " in shown

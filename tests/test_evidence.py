@@ -1,0 +1,147 @@
+"""Evidence: holes are named, kept, and never turned into values."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Undetermined,
+    Unknown,
+    Why,
+    derive,
+    need,
+    value_or,
+)
+
+ONE = Known(1, "/sys/one")
+TWO = Known("2", "/sys/two")
+HOLE = Unknown("the superblock", Why.DENIED, "permission denied", "run as root")
+OTHER = Unknown("the kernel", Why.NOT_CAPTURED)
+
+
+def test_one_known_is_its_value() -> None:
+    """One piece of evidence comes out alone, and not in a tuple."""
+    assert need(ONE) == 1
+
+
+@pytest.mark.parametrize("value", [None, 0, "", (), False])
+def test_a_value_that_is_falsy_is_known(value: object) -> None:
+    """An empty fstab is known to be empty."""
+    assert need(Known(value, "/etc/fstab")) == value
+
+
+def test_several_known_come_in_their_order() -> None:
+    """Two to four pieces come out as a tuple in the order in which they were asked for."""
+    assert need(ONE, TWO) == (1, "2")
+    assert need(TWO, ONE, TWO) == ("2", 1, "2")
+    assert need(ONE, ONE, TWO, TWO) == (1, 1, "2", "2")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "holes", "message"),
+    [
+        ((HOLE,), (HOLE,), "the superblock"),
+        ((ONE, HOLE), (HOLE,), "the superblock"),
+        ((HOLE, ONE, OTHER), (HOLE, OTHER), "the superblock, the kernel"),
+        ((OTHER, TWO, ONE, HOLE), (OTHER, HOLE), "the kernel, the superblock"),
+    ],
+)
+def test_all_holes_are_named_at_once(
+    evidence: tuple[Any, ...], holes: tuple[Unknown, ...], message: str
+) -> None:
+    """Who asks for three things is told all that are missing, and not the first alone."""
+    with pytest.raises(Undetermined) as raised:
+        need(*evidence)
+    assert raised.value.unknowns == holes
+    assert str(raised.value) == message
+
+
+def test_derived_evidence_joins_the_origins() -> None:
+    """A value made of two texts names both as its origin."""
+    assert derive("sum", lambda a, b: a + int(b), ONE, TWO) == Known(3, "/sys/one, /sys/two")
+
+
+def test_derived_evidence_can_name_one_origin() -> None:
+    """A directory stands for the files in it."""
+    assert derive("sum", lambda a, b: a + int(b), ONE, TWO, origin="/sys") == Known(3, "/sys")
+
+
+def test_an_origin_may_be_empty() -> None:
+    """An origin given as empty is not replaced by the joined ones."""
+    assert derive("it", lambda a: a, ONE, origin="") == Known(1, "")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kept"),
+    [((HOLE,), HOLE), ((ONE, HOLE, OTHER), HOLE), ((OTHER, HOLE), OTHER)],
+)
+def test_the_first_hole_stays_as_it_is(evidence: tuple[Any, ...], kept: Unknown) -> None:
+    """The host's own reason survives every step, and the function is not called."""
+
+    def function(*_values: object) -> object:
+        pytest.fail("called with a hole")
+
+    assert derive("sum", function, *evidence, hint="another hint") is kept
+
+
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        (ValueError("invalid literal: 'abc'"), "ValueError: invalid literal: 'abc'"),
+        (KeyError("DEVNAME"), "KeyError: 'DEVNAME'"),
+        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+        (StopIteration(), "StopIteration: "),
+        (Undetermined((HOLE,)), "Undetermined: the superblock"),
+    ],
+    ids=lambda case: type(case).__name__ if isinstance(case, Exception) else "",
+)
+def test_any_exception_is_a_text_that_cannot_be_parsed(error: Exception, detail: str) -> None:
+    """Whatever a parser raises is a hole with the exception as its detail, and the given hint."""
+
+    def function(_value: object) -> object:
+        raise error
+
+    found: Evidence[object] = derive("chunk_size", function, ONE, hint="look at the file")
+    assert found == Unknown("chunk_size", Why.UNPARSABLE, detail, "look at the file")
+
+
+@pytest.mark.parametrize("leaving", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_ends_the_program_passes(leaving: type[BaseException]) -> None:
+    """Ctrl-C in a parser is not an odd text."""
+
+    def function(_value: object) -> object:
+        raise leaving
+
+    with pytest.raises(leaving):
+        derive("chunk_size", function, ONE)
+
+
+def test_value_or_gives_the_default_for_a_hole_only() -> None:
+    """A known value is never replaced, not even a falsy one."""
+    assert value_or(HOLE, 7) == 7
+    assert value_or(Known(0, "/sys"), 7) == 0
+
+
+def test_evidence_cannot_be_changed() -> None:
+    """What was read stays as it was read."""
+    with pytest.raises(FrozenInstanceError):
+        ONE.value = 2  # type: ignore[misc]
+
+
+def test_the_reasons_are_those_of_the_contract() -> None:
+    """Machine formats print these words, so the set is closed."""
+    assert [why.value for why in Why] == [
+        "absent",
+        "denied",
+        "failed",
+        "timed_out",
+        "unparsable",
+        "not_captured",
+        "unsupported",
+    ]
