@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,6 +43,8 @@ def guarded(arguments: Sequence[str]) -> int:
         return EXIT_INTERNAL
     except Exception:  # noqa: BLE001 - the wall: a crash has an exit code of its own
         tell("internal error; please report it with this text")
+        import traceback  # noqa: PLC0415 - 5 ms of every start, for a crash only
+
         for line in traceback.format_exc().splitlines():
             tell(line)
         return EXIT_INTERNAL

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -74,6 +73,8 @@ def _file(path: str) -> Path:
 
 def _replace(target: Path, text: str) -> None:
     """Write beside the file and rename, so that a reader never sees half of it."""
+    import tempfile  # noqa: PLC0415 - 2 ms of every start, for --output only
+
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:

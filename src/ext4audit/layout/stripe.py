@@ -18,6 +18,8 @@ STRIPED_LEVEL = "raid0"
 RESHAPING_LEVELS = frozenset({STRIPED_LEVEL, "raid4"})
 """md turns a RAID0 into a RAID4 while it reshapes (raid5.c: raid5_takeover from raid0)."""
 
+MDSTAT = "see /proc/mdstat"
+BY_HAND = "count by hand: dumpe2fs -g names the bitmaps' blocks"
 SECTOR = re.compile("[0-9]{1,19}")  # int() refuses numbers of thousands of digits
 LINEAR_ARGUMENTS = 2  # device, offset
 CRYPT_DEVICE = 3  # cipher, key, iv_offset, device, offset
@@ -57,26 +59,27 @@ def _md_stripe(
         return _unsupported(f"{device.name} is being reshaped", "scan again after the reshape")
     if array.level != STRIPED_LEVEL or array.raid_disks == 1:
         return None
-    problem = _problem(array)
-    if problem:
-        return _unsupported(f"{device.name}: {problem}", "see /proc/mdstat")
+    problem = _problem(device.name, array)
+    if problem is not None:
+        return problem
     names = tuple(m.name for m in sorted(array.members, key=lambda member: member.slot))
     offset_bytes = offset_sectors * SECTOR_BYTES
     stripe = StripeGeometry(device.name, array.level, array.chunk_bytes, offset_bytes, names)
     return Known(stripe, md.origin)
 
 
-def _problem(array: MdArray) -> str | None:
+def _problem(name: str, array: MdArray) -> Unknown | None:
     """Say what keeps a RAID0 from being one even stripe, None when it is one."""
     if array.chunk_bytes < SECTOR_BYTES:
-        return f"chunk size {array.chunk_bytes} bytes"
+        return _unsupported(f"{name}: chunk size {array.chunk_bytes} bytes", MDSTAT)
     count = len(array.members)
     if count != array.raid_disks or {m.slot for m in array.members} != set(range(count)):
-        return f"{count} of {array.raid_disks} members are seen"
+        return _unsupported(f"{name}: {count} of {array.raid_disks} members are seen", MDSTAT)
     # raid0.c rounds each member down to whole chunks before it compares them.
     chunk_sectors = array.chunk_bytes // SECTOR_BYTES
     if len({m.size_sectors // chunk_sectors for m in array.members}) > 1:
-        return "its members have different sizes, so that it stripes in zones"
+        detail = f"{name}: its members have different sizes, so that it stripes in zones"
+        return _unsupported(detail, BY_HAND)
     return None
 
 
@@ -137,7 +140,7 @@ def _nothing_or_hole(device: BlockDevice) -> Unknown | None:
         return Unknown(WHAT, table.why, table.detail, table.hint)
     return _unsupported(
         f"the way of a byte through {device.name} ({device.kind}) is not simple",
-        "count by hand: dumpe2fs -g names the bitmaps' blocks",
+        BY_HAND,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.block import BlockDevice
 from ext4audit.facts.host import Filesystem
@@ -21,8 +23,15 @@ def stack_words(fs: Filesystem) -> str:
     if device.kind == "disk":
         return f"disk ({device.model})" if device.model else "disk"
     if device.kind == "partition":
-        return f"partition of {listed([each.name for each in device.known_below]) or 'a disk'}"
+        return _partition(fs, device.known_below)
     return _made_of(fs, device)
+
+
+def _partition(fs: Filesystem, below: Sequence[BlockDevice]) -> str:
+    """Describe a partition: of a disk by its name, of anything else by what that is made of."""
+    if any(each.kind != "disk" for each in below):
+        return f"partition on {_made_of(fs, below[0])}"
+    return f"partition of {listed([each.name for each in below]) or 'a disk'}"
 
 
 def _made_of(fs: Filesystem, device: BlockDevice) -> str:

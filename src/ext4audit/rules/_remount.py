@@ -44,8 +44,11 @@ CLEARED = {
     "nomand": "mand",
 }
 NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcache", "dax"})
-"""Options that make a remount fail where fstab and the mount disagree on them: delalloc cannot
-be switched off from 6.13 on (refused on 6.18 and 7.2), the others never could."""
+"""Options that make a remount fail where fstab and the mount disagree on them. The others never
+could change, journal_async_commit where data is ordered (5.10, 6.1, 6.12 and 7.2 booted)."""
+DELALLOC_STAYS_SINCE = (6, 13)
+"""From here on delalloc may not be switched off by remount: allowed on 6.12.95, refused on 6.18
+and 7.2 ("can't disable delalloc during remount")."""
 
 
 def usable_mount(fs: Filesystem) -> Mount | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ext4audit.evidence import Undetermined, Unknown, need
+from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import EffectiveOptions
@@ -23,11 +23,11 @@ from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intent_of, severity_of
 from ext4audit.rules._persist import typed
-from ext4audit.rules._remount import flags_in_force, intended_flags
+from ext4audit.rules._remount import DELALLOC_STAYS_SINCE, flags_in_force, intended_flags
 from ext4audit.rules._shell import quote
 
 BY_MOUNT_ONLY = frozenset({"data", "journal_async_commit", "nombcache", "dax", "norecovery"})
-"""Options that every kernel refuses to change by remount."""
+"""Options that every kernel refuses to change by remount, the second where data is ordered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def check(fs: Filesystem, host: Host) -> Said:
     inactive, holes = _compare(intent, options)
     flags = sorted(intended_flags(intent.entry.line.options) - set(flags_in_force(intent.mount)))
     if inactive or flags:
-        yield _finding(fs, inactive, flags, intent)
+        yield _finding(fs, host, inactive, flags, intent)
     if intent.dead:
         yield _dead(intent)
     if holes:
@@ -95,7 +95,9 @@ def _compare(intent: Intent, options: EffectiveOptions) -> tuple[list[Drift], li
     return inactive, list(dict.fromkeys(holes))
 
 
-def _finding(fs: Filesystem, inactive: list[Drift], flags: list[str], intent: Intent) -> Finding:
+def _finding(
+    fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
+) -> Finding:
     words = [*(drift.intended for drift in inactive), *flags]
     live = [drift.in_force for drift in inactive] + [f"no {flag}" for flag in flags]
     return Finding(
@@ -109,7 +111,7 @@ def _finding(fs: Filesystem, inactive: list[Drift], flags: list[str], intent: In
             ),
             *intent.cite(),
         ),
-        remedies=tuple(_remedies(fs, inactive, flags, intent)),
+        remedies=tuple(_remedies(fs, host, inactive, flags, intent)),
     )
 
 
@@ -125,14 +127,21 @@ def _dead(intent: Intent) -> Finding:
 
 
 def _remedies(
-    fs: Filesystem, inactive: list[Drift], flags: list[str], intent: Intent
+    fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
-    by_mount = BY_MOUNT_ONLY.intersection(drift.name for drift in inactive)
+    by_mount = any(_by_mount_only(drift, host) for drift in inactive)
     if not by_mount and not UNSAFE.intersection(drift.intended for drift in inactive):
         yield from _remount(fs, inactive, flags, intent)
     stale = [drift.intended for drift in inactive] + flags
     if _can_edit(intent, stale):
         yield _correct(intent, stale, ())
+
+
+def _by_mount_only(drift: Drift, host: Host) -> bool:
+    """Whether a remount that asks for the intended state fails, or may."""
+    if drift.intended == "nodelalloc":
+        return not isinstance(host.kernel, Known) or host.kernel.value.since(*DELALLOC_STAYS_SINCE)
+    return drift.name in BY_MOUNT_ONLY
 
 
 def _remount(

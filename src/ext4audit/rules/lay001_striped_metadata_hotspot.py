@@ -149,11 +149,22 @@ def _citations(layout: MetadataLayout, origin: str) -> tuple[Citation, ...]:
 
 
 def _histogram(members: tuple[MemberLoad, ...]) -> str:
-    """Spell the loads in slot order, neighbours of the same load together."""
-    runs = [(load, list(run)) for load, run in groupby(members, key=lambda each: each.bitmaps)]
+    """Spell the loads in slot order, a range of names with the same load together.
+
+    Slots need not follow names: vdc, vda, vdd, vdb is no range from vdc to vdb.
+    """
+    by_name = sorted((each.name for each in members), key=lambda name: (len(name), name))
+
+    def range_of(place: tuple[int, MemberLoad]) -> tuple[int, int]:
+        slot, member = place
+        return member.bitmaps, by_name.index(member.name) - slot
+
+    runs = [
+        (load, [member.name for _, member in run])
+        for (load, _), run in groupby(enumerate(members), key=range_of)
+    ]
     return ", ".join(
-        f"{run[0].name}{f' to {run[-1].name}' if len(run) > 1 else ''}: {load}"
-        for load, run in runs
+        f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}: {load}" for load, names in runs
     )
 
 
