@@ -56,10 +56,10 @@ def program(*arguments: str) -> tuple[str, ...]:
 
 
 def test_version_costs_little_more_than_an_interpreter() -> None:
-    """`--version` takes at most six times what an empty interpreter takes."""
+    """`--version` takes at most eight times what an empty interpreter takes."""
     empty, version = bare(), milliseconds(*program("--version"))
     print(f"\ninterpreter {empty:.0f} ms, --version {version:.0f} ms, {version / empty:.1f} times")
-    assert version < 6 * empty
+    assert version < 8 * empty
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def five_mounts(
 
 
 def test_a_json_scan_of_five_mounts_is_quick(five_mounts: list[Scratch]) -> None:
-    """A JSON scan takes at most fifteen empty interpreters beside what its tools take."""
+    """A JSON scan takes at most twenty empty interpreters beside what its tools take."""
     command = program("scan", "-f", "json", *(str(mount.mount_point) for mount in five_mounts))
     found = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
     assert len(found["filesystems"]) == 5
@@ -88,4 +88,4 @@ def test_a_json_scan_of_five_mounts_is_quick(five_mounts: list[Scratch]) -> None
     )
     own = scan - tools
     print(f"\nscan -f json {scan:.0f} ms, of it tools {tools:.0f} ms, own {own:.0f} ms")
-    assert own < 15 * empty
+    assert own < 20 * empty
