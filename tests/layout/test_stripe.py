@@ -130,6 +130,25 @@ HALVES = (segment("linear", "9:127", "0"), segment("linear", "9:127", "8192", st
 
 
 @pytest.mark.parametrize(
+    ("stack", "hint"),
+    [
+        (array(members=members(4096)), "see /proc/mdstat"),
+        (array(chunk_bytes=0), "see /proc/mdstat"),
+        (
+            array(members=members(4096, 8192)),
+            "count by hand: dumpe2fs -g names the bitmaps' blocks",
+        ),
+    ],
+    ids=["a member is missing", "chunk 0", "zones"],
+)
+def test_a_stripe_that_is_not_even_has_a_hint_that_helps(stack: BlockDevice, hint: str) -> None:
+    """In mdstat there are missing members, and no zones: those leave nothing but counting."""
+    found = find_stripe(stack)
+    assert isinstance(found, Unknown)
+    assert found.hint == hint
+
+
+@pytest.mark.parametrize(
     ("stack", "why"),
     [
         pytest.param(replace(STRIPE, md=unknown("md")), Why.DENIED, id="md not read"),

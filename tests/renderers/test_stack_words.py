@@ -34,6 +34,14 @@ def on(device: BlockDevice) -> Filesystem:
         (on(disk(model="Samsung SSD 990")), "disk (Samsung SSD 990)"),
         (boot(), "partition of nvme0n1"),
         (on(disk(kind="partition", below=UNREAD)), "partition of a disk"),
+        (
+            on(disk("md127p1", kind="partition", below=known((ARRAY,)))),
+            "partition on raid0 of 5 disks, 512 KiB chunk",
+        ),
+        (
+            on(disk("loop0p1", kind="partition", below=known((loop(),)))),
+            "partition on loop over /var/lib/image.img",
+        ),
         (md127(), "raid0 of 2 disks, 512 KiB chunk"),
         (root(), "lvm (dm-linear) on nvme0n1p2"),
         (on(MIRROR), "raid1 of 2 disks"),

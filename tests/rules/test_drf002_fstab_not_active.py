@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from builders import filesystem, fstab_entry, host, known, mount, options, unknown
+from builders import filesystem, fstab_entry, host, kernel, known, mount, options, unknown
 from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.kernel import Kernel
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drf002_fstab_not_active import check
@@ -90,3 +92,24 @@ def test_drf002_offers_no_remount_for_a_data_mode() -> None:
     commands = [step.command for remedy in finding.remedies for step in remedy.steps]
     assert commands
     assert not any("remount" in command for command in commands)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "offered"),
+    [
+        (known(kernel("4.18.0-553.el8_10.x86_64")), True),
+        (known(kernel("6.12.95+deb12-amd64")), True),
+        (known(kernel("6.13.0")), False),
+        (known(kernel("7.2.13+deb14-amd64")), False),
+        (unknown("kernel release"), False),
+    ],
+)
+def test_drf002_offers_a_remount_to_nodelalloc_where_the_kernel_takes_it(
+    evidence: Evidence[Kernel], offered: bool
+) -> None:
+    """7.2 answers such a remount with EINVAL, 6.12 does as it is told (both booted)."""
+    fs = asked("nodelalloc")
+    (finding,) = judge(check, fs, host(fs, kernel=evidence)).findings
+    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    assert commands
+    assert any(command == "mount -o remount /data" for command in commands) is offered

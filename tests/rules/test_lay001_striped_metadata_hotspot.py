@@ -181,6 +181,14 @@ def test_a_pass_shows_what_it_rests_on() -> None:
     assert verdict.evidence[2].value == "vdb to vdm: 1600"
 
 
+def test_slots_in_another_order_than_names_are_no_range() -> None:
+    """Members are told one by one where their names do not follow each other in the array."""
+    even = layout([1600] * 4)
+    slots = [even.members[index] for index in (1, 0, 2, 3)]
+    verdict = verdict_of(striped(replace(even, members=tuple(slots))))
+    assert verdict.evidence[2].value == "vdc: 1600, vdb: 1600, vdd to vde: 1600"
+
+
 @pytest.mark.parametrize(
     ("changes", "holes"),
     [

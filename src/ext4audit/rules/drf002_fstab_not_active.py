@@ -23,11 +23,13 @@ from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intent_of, severity_of
 from ext4audit.rules._persist import typed
-from ext4audit.rules._remount import DELALLOC_STAYS_SINCE, flags_in_force, intended_flags
+from ext4audit.rules._remount import (
+    DELALLOC_STAYS_SINCE,
+    NOT_BY_REMOUNT,
+    flags_in_force,
+    intended_flags,
+)
 from ext4audit.rules._shell import quote
-
-BY_MOUNT_ONLY = frozenset({"data", "journal_async_commit", "nombcache", "dax", "norecovery"})
-"""Options that every kernel refuses to change by remount, the second where data is ordered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +141,10 @@ def _remedies(
 
 def _by_mount_only(drift: Drift, host: Host) -> bool:
     """Whether a remount that asks for the intended state fails, or may."""
-    if drift.intended == "nodelalloc":
-        return not isinstance(host.kernel, Known) or host.kernel.value.since(*DELALLOC_STAYS_SINCE)
-    return drift.name in BY_MOUNT_ONLY
+    if drift.name != "delalloc":
+        return drift.name in NOT_BY_REMOUNT
+    old = isinstance(host.kernel, Known) and not host.kernel.value.since(*DELALLOC_STAYS_SINCE)
+    return drift.intended == "nodelalloc" and not old
 
 
 def _remount(

@@ -64,19 +64,17 @@ def check(fs: Filesystem, _host: Host) -> Said:
         raise NotApplicable("no RAID0 stripe lies below it")
     layout, superblock = need(fs.layout, fs.superblock)
     _refuse_small(layout)
-    origin = fs.layout.origin if isinstance(fs.layout, Known) else ""
     if layout.evenness >= EVEN:
-        yield from _citations(layout, origin)
+        yield from _citations(fs, layout)
         return
     rotational = _rotational(fs, layout)
     severity, confidence = _severity(layout, rotational)
     yield Finding(
-        message=f"Effectively {_round(layout.effective_members)} of {len(layout.members)} disks "
-        "serve this filesystem's bitmaps: the busiest holds "
+        message=f"{_effectively(layout)} this filesystem's bitmaps: the busiest holds "
         f"{_round(layout.skew)} times the mean.",
         severity=severity,
         confidence=confidence,
-        citations=(*_citations(layout, origin), _rotation(rotational)),
+        citations=(*_citations(fs, layout), _rotation(rotational)),
         remedies=tuple(remedies(fs.device, layout, superblock)),
     )
     if confidence is Confidence.LIKELY:
@@ -121,11 +119,22 @@ def _severity(
     return Severity.LOW, Confidence.CONFIRMED
 
 
+def _effectively(layout: MetadataLayout) -> str:
+    number = _round(layout.effective_members)
+    verb = "serves" if number == "1" else "serve"
+    return f"Effectively {number} of {len(layout.members)} disks {verb}"
+
+
 def _round(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _citations(layout: MetadataLayout, origin: str) -> tuple[Citation, ...]:
+def _citations(fs: Filesystem, layout: MetadataLayout) -> tuple[Citation, ...]:
+    """Cite the stripe, the groups, and where their bitmaps lie, each with where it was read."""
+    stack, header, table = (
+        each.origin if isinstance(each, Known) else ""
+        for each in (fs.stack, fs.superblock, fs.layout)
+    )
     geometry = layout.geometry
     stripe = (
         f"{geometry.level} {geometry.device}, {len(geometry.members)} members, "
@@ -141,10 +150,10 @@ def _citations(layout: MetadataLayout, origin: str) -> tuple[Citation, ...]:
         f"{len(layout.members)}, evenness {layout.evenness:.2f}"
     )
     return (
-        Citation("stripe", stripe, origin),
-        Citation("block groups", groups, origin),
-        Citation("bitmaps per member", _histogram(layout.members), origin),
-        Citation("spread of bitmaps", spread, origin),
+        Citation("stripe", stripe, stack),
+        Citation("block groups", groups, header),
+        Citation("bitmaps per member", _histogram(layout.members), table),
+        Citation("spread of bitmaps", spread, "computed"),
     )
 
 
