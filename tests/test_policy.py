@@ -9,7 +9,7 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.policy import UnknownRule, exit_code, select
+from ext4audit.policy import NothingSelected, UnknownRule, exit_code, select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule, Said, Scope, rule
 
@@ -47,8 +47,6 @@ ALL = ["DUR001", "DUR002", "DUR012", "LAY001", "PRF001"]
         ([], ["DUR"], ["LAY001", "PRF001"]),
         ([], ["hotspot"], ["DUR001", "DUR002", "DUR012", "PRF001"]),
         (["DUR"], ["DUR001"], ["DUR002", "DUR012"]),
-        (["DUR001"], ["DUR"], []),
-        (["DUR001"], ["DUR001"], []),
         (["LAY"], ["DUR"], ["LAY001"]),
     ],
 )
@@ -126,3 +124,10 @@ def test_one_beats_three_beats_zero(
     """Findings at the threshold, then blind spots, then clean; the contract's table."""
     threshold = None if fail_on is None else Severity(fail_on)
     assert exit_code(judged, threshold, allow_incomplete=allow_incomplete) == expected
+
+
+@pytest.mark.parametrize("ignored", [["DUR"], ["DUR001"]])
+def test_a_selection_that_leaves_nothing_is_an_error(ignored: list[str]) -> None:
+    """No rule left is not a clean audit."""
+    with pytest.raises(NothingSelected):
+        select(RULES, ["DUR001"], ignored)

@@ -21,6 +21,10 @@ class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
         self.word = word
 
 
+class NothingSelected(ValueError):  # noqa: N818 - what the user asked for
+    """A selection leaves no rule: an audit by no rules would call anything clean."""
+
+
 def matches(rule: Rule, word: str) -> bool:
     """Whether a word selects a rule: its code, a prefix of its code, its family, or its name."""
     upper = word.upper()
@@ -33,14 +37,17 @@ def select(
     """Return the rules that `wanted` names (all when it names none) without the `ignored`.
 
     Raises UnknownRule for a word that names no rule at all: a typing error must not silently
-    audit less.
+    audit less. Raises NothingSelected when no rule is left.
     """
     wanted, ignored = tuple(wanted), tuple(ignored)
     for word in (*wanted, *ignored):
         if not word or not any(matches(rule, word) for rule in rules):
             raise UnknownRule(word)
     chosen = [r for r in rules if not wanted or any(matches(r, word) for word in wanted)]
-    return tuple(r for r in chosen if not any(matches(r, word) for word in ignored))
+    left = tuple(r for r in chosen if not any(matches(r, word) for word in ignored))
+    if not left:
+        raise NothingSelected
+    return left
 
 
 def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: bool) -> int:

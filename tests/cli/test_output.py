@@ -138,7 +138,7 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     """What cannot be written is refused before anything is audited."""
     assert refused(str(tmp_path)) == f"ext4audit: --output {tmp_path}: is a directory"
-    assert refused("") == "ext4audit: --output : is a directory"
+    assert refused("") == "ext4audit: --output : names no file"
 
 
 def test_a_missing_directory_is_refused(tmp_path: Path) -> None:

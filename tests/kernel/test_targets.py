@@ -180,3 +180,16 @@ def test_progress_is_shown_on_a_terminal_and_only_there(scratch: Make) -> None:
         json.loads(process.stdout.read())
     os.close(leader)
     assert b"reading" in shown or b"looking for ext4" in shown
+
+
+def test_a_report_is_never_written_over_a_block_device(scratch: Make) -> None:
+    """`-o /dev/sda` is a slip of the hand, and is refused before anything is read."""
+    one = scratch().make()
+    device = run("losetup", "--find", "--show", one.image).strip()
+    try:
+        done = cli("scan", "-q", "-o", device)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "is a block device" in done.stderr
+        one.fsck()
+    finally:
+        run("losetup", "--detach", device)

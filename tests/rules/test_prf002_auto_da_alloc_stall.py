@@ -209,7 +209,7 @@ def test_the_finding_shows_what_the_estimate_rests_on() -> None:
         "data": "data=ordered",
         "dirty limit": "3072 MiB (vm.dirty_ratio = 20 % of 15360 MiB available; memory 16384 MiB)",
         "queue of sda": "nr_requests 256, max_sectors_kb 1280, wbt_lat_usec 75000: takes 10 MiB",
-        "estimate": "26.8 s = (dirty limit - queue) / throughput",
+        "estimate": "26.8 s = (backlog - queue) / throughput",
         "assumptions": "sda 120 MB/s (rotational disk); throttled queues take 8 requests; one "
         "file holds all dirty memory",
     }
@@ -407,8 +407,8 @@ class Mounted:
 @pytest.fixture
 def mounted(tmp_path: Path, private_mounts: None) -> Iterator[Mounted]:  # noqa: ARG001
     """Mount a filesystem, with throttling as on a disk; the loop device gets its own back."""
-    with sparse_image(64 * MIB) as image:
-        scratch = Scratch(image, tmp_path / "mnt").make().mount()
+    with sparse_image(768 * MIB) as image:
+        scratch = Scratch(image, tmp_path / "mnt").make(size="768M").mount()
         one = Mounted(scratch)
         before = one.knob.read_text()
         one.knob.write_text("75000")
@@ -539,4 +539,37 @@ def test_queues_that_are_alike_are_one_line_of_evidence() -> None:
     assert queues == ["queue of sdb … sdg (6)"]
     (assumed,) = [c.value for c in finding.citations if c.label == "assumptions"]
     assert assumed.startswith("sdb … sdg (6) 120 MB/s (rotational disk)")
-    assert assumed.endswith("a stripe of several devices is faster")
+    assert assumed.endswith("the stripe's devices share it evenly")
+
+
+def test_the_members_of_a_stripe_share_the_backlog() -> None:
+    """A file on twelve disks leaves by twelve queues: a twelfth of the wait of one disk."""
+    members = [disk(f"sd{chr(98 + n)}", DeviceNumber(8, 16 * n)) for n in range(12)]
+
+    def seconds(stack: BlockDevice) -> float:
+        fs = filesystem(stack=known(stack))
+        return seconds_of(judge(check, fs, host(fs)).findings[0])
+
+    alone, striped = seconds(members[0]), seconds(raid(members))
+    mirrored = seconds(raid(members, level="raid1"))
+    assert (alone, striped, mirrored) == (26.8, 2.1, 26.8)
+
+
+def test_no_more_can_be_dirty_than_the_filesystem_holds() -> None:
+    """A filesystem of 64 MiB stalls nobody for long, whatever the memory."""
+    small = disk(size_sectors=known(64 * MIB // 512))
+    fs = filesystem(stack=known(small))
+    (finding,) = judge(check, fs, host(fs)).findings
+    assert (finding.severity, seconds_of(finding)) == (Severity.INFO, 0.5)
+    assert ("size", "64 MiB: no more can be dirty") in [
+        (c.label, c.value) for c in finding.citations
+    ]
+
+
+def test_throttling_is_left_alone_where_it_takes_little_off_the_estimate() -> None:
+    """A remedy that shortens the wait by less than a tenth is no remedy."""
+    fs = filesystem()
+    (finding,) = judge(
+        check, fs, host(fs, memory=known(memory(available_bytes=512 << 30)))
+    ).findings
+    assert not any("throttling" in remedy.summary for remedy in finding.remedies)

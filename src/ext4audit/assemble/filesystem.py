@@ -72,10 +72,18 @@ class FilesystemReader:
 
 
 def _read_only(file: Evidence[tuple[str, ...]], shown: Evidence[Mount]) -> Evidence[bool]:
-    """Say whether the superblock is read-only; both places begin with ro or rw."""
+    """Say whether the superblock is read-only; both places begin with ro or rw.
+
+    After an error the kernel may refuse all writes and still print rw: `emergency_ro` (6.15) and
+    `shutdown` say so.
+    """
     if isinstance(file, Known):
-        return derive("read-only state", lambda tokens: "ro" in tokens[:1], file)
-    return derive("read-only state", lambda mount: "ro" in mount.super_options[:1], shown)
+        return derive("read-only state", _refuses_writes, file)
+    return derive("read-only state", lambda mount: _refuses_writes(mount.super_options), shown)
+
+
+def _refuses_writes(tokens: tuple[str, ...]) -> bool:
+    return "ro" in tokens[:1] or not {"emergency_ro", "shutdown"}.isdisjoint(tokens)
 
 
 def _uuid(*stated: str | None) -> str | None:

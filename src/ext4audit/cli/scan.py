@@ -20,7 +20,7 @@ from ext4audit.cli.terminal import is_ascii_only, wants_color, width
 from ext4audit.engine import audit
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Severity
-from ext4audit.policy import UnknownRule, exit_code, select
+from ext4audit.policy import NothingSelected, UnknownRule, exit_code, select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
@@ -118,6 +118,7 @@ def command(
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
     rules = _selected(wanted, ignored)
+    output = None if output == "-" else output
     if output is not None:
         check_destination(output)
     source = LiveSource(timeout_seconds=timeout_seconds)
@@ -139,6 +140,8 @@ def _selected(wanted: tuple[str, ...], ignored: tuple[str, ...]) -> tuple[Rule, 
         names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
         near = did_you_mean(unknown.word.upper(), names) or did_you_mean(unknown.word, names)
         raise click.UsageError(f"no rule is called {unknown.word!r}{near}") from None
+    except NothingSelected:
+        raise click.UsageError("--select and --ignore leave no rule to judge by") from None
 
 
 def _words(values: tuple[str, ...]) -> list[str]:

@@ -63,13 +63,21 @@ def _title(subject: Subject, host: Host, look: Look) -> tuple[Span, ...]:
 
 def _filesystem_facts(fs: Filesystem) -> str:
     facts = [value_or(fs.fstype, "type not known"), stack_words(fs)]
-    if value_or(fs.read_only, default=False):
+    if _shut_down(fs):
+        facts.append("shut down after an error: it refuses all writes")
+    elif value_or(fs.read_only, default=False):
         facts.append("read-only")
     if not fs.alive:
         facts.append("not mounted")
     elif not fs.mounts:
         facts.append("not mounted here (another mount namespace holds it)")
     return ", ".join(facts)
+
+
+def _shut_down(fs: Filesystem) -> bool:
+    """Whether the kernel has stopped the filesystem, although it may still call it rw."""
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    return bool(options and (options.find("emergency_ro") or options.find("shutdown")))
 
 
 def _host_facts(host: Host) -> str:
@@ -85,6 +93,11 @@ def _host_facts(host: Host) -> str:
 def _found(subject: Subject) -> str:
     """Say in a few words what was found on a subject without problems."""
     codes = [rule.code for rule, _ in subject.notes]
+    if subject.verdicts and len(subject.with_outcome(Outcome.NOT_APPLICABLE)) == len(
+        subject.verdicts
+    ):
+        # "No findings" would read as a pass of what nobody has judged.
+        return "no rule applies (-v shows why)"
     if not codes:
         return "no findings"
     pronoun = "it" if len(codes) == 1 else "them"

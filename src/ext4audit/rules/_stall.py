@@ -17,12 +17,17 @@ THROTTLED_REQUESTS = 8
 """Assumed: writeback throttling lets only a few requests through (block/blk-wbt.c)."""
 VIRTUAL_NAMES = ("vd", "xvd")
 """Virtual disks: what their `rotational` says is the driver's default, not the disk's nature."""
+STRIPED = frozenset({"raid0", "dm-striped"})
+"""Devices that spread a file evenly over what lies below."""
 KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """One request queue that dirty data leaves by, and the speed that its device should have."""
+    """One request queue that dirty data leaves by, and the speed that its device should have.
+
+    `shares` is how many queues take an equal part of the data each: the members of a stripe.
+    """
 
     name: str
     speed_class: str
@@ -30,6 +35,7 @@ class Drain:
     nr_requests: int
     max_sectors_kb: int
     wbt_latency_usec: int
+    shares: int = 1
 
     @property
     def throttled(self) -> bool:
@@ -42,8 +48,9 @@ class Drain:
         return requests * self.max_sectors_kb * KIB
 
     def seconds(self, dirty_bytes: int, *, throttled: bool) -> float:
-        """Return how long the submission of `dirty_bytes` takes."""
-        waiting_bytes = max(0, dirty_bytes - self.holds_bytes(throttled=throttled))
+        """Return how long the submission of its part of `dirty_bytes` takes."""
+        part_bytes = dirty_bytes / self.shares
+        waiting_bytes = max(0, part_bytes - self.holds_bytes(throttled=throttled))
         return waiting_bytes / (self.megabytes_per_second * 1_000_000)
 
 
@@ -52,9 +59,12 @@ def read_drains(stack: BlockDevice, virtualization: str | None) -> tuple[Evidenc
 
     Partitions share their disk's queue, md and dm pass requests on without one.
     """
+    devices = list(stack.walk())
+    leaves = [device for device in devices if not device.known_below]
+    striped = any(device.kind in STRIPED for device in devices)
     return tuple(
-        _read_drain(device, virtualization)
-        for device in stack.walk()
+        _read_drain(device, virtualization, len(leaves) if striped and device in leaves else 1)
+        for device in devices
         if not device.known_below or device.loop is not None
     )
 
@@ -66,11 +76,11 @@ def stall_seconds(dirty_bytes: int, drains: Sequence[Drain], *, throttling: bool
     )
 
 
-def _read_drain(device: BlockDevice, virtualization: str | None) -> Evidence[Drain]:
+def _read_drain(device: BlockDevice, virtualization: str | None, shares: int) -> Evidence[Drain]:
     queue = device.queue
 
     def build(speed: tuple[str, int], requests: int, kilobytes: int, latency: int) -> Drain:
-        return Drain(device.name, *speed, requests, kilobytes, latency)
+        return Drain(device.name, *speed, requests, kilobytes, latency, shares)
 
     return derive(
         f"queue of {device.name}",

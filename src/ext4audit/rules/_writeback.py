@@ -12,7 +12,8 @@ from ext4audit.rules._steps import change_option, disruption, forgotten
 
 STALL_SECONDS = 2
 """What a stall may take before it is more than a note, and what a bounded backlog takes."""
-VISIBLE_SECONDS = 0.1
+VISIBLE_SHARE = 0.1
+"""What a cure must take off the estimate to be worth a command."""
 MIB = 1 << 20
 SYSCTL_FILE = "/etc/sysctl.d/60-ext4audit-dirty.conf"
 KERNEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -26,10 +27,12 @@ IN_THE_APPLICATION = Remedy(
 )
 
 
-def remedies(fs: Filesystem, memory: Memory, drains: Sequence[Drain]) -> Iterator[Remedy]:
+def remedies(
+    fs: Filesystem, memory: Memory, backlog_bytes: int, drains: Sequence[Drain]
+) -> Iterator[Remedy]:
     """Yield all remedies in the order in which to try them."""
     yield IN_THE_APPLICATION
-    yield from _unthrottle(memory, drains)
+    yield from _unthrottle(backlog_bytes, drains)
     yield _bound(memory, drains)
     steps = change_option(fs, "auto_da_alloc", "noauto_da_alloc")
     yield Remedy(
@@ -42,15 +45,14 @@ def remedies(fs: Filesystem, memory: Memory, drains: Sequence[Drain]) -> Iterato
     )
 
 
-def _unthrottle(memory: Memory, drains: Sequence[Drain]) -> Iterator[Remedy]:
-    """Offer to switch writeback throttling off where the estimate then falls."""
-    limit_bytes = memory.dirty_limit_bytes
-    now = stall_seconds(limit_bytes, drains)
-    then = stall_seconds(limit_bytes, drains, throttling=False)
+def _unthrottle(backlog_bytes: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
+    """Offer to switch writeback throttling off where the estimate then falls visibly."""
+    now = stall_seconds(backlog_bytes, drains)
+    then = stall_seconds(backlog_bytes, drains, throttling=False)
     throttled = [drain for drain in drains if drain.throttled]
-    if now - then < VISIBLE_SECONDS:
+    if now - then < VISIBLE_SHARE * now:
         return
-    takes_bytes = min(drain.holds_bytes(throttled=False) for drain in drains)
+    takes_bytes = min(drain.holds_bytes(throttled=False) * drain.shares for drain in drains)
     named = all(KERNEL_NAME.fullmatch(drain.name) for drain in throttled)
     yield Remedy(
         summary=f"Switch writeback throttling off on {', '.join(d.name for d in throttled)}: a "
@@ -89,7 +91,7 @@ def _rule_file(drain: Drain) -> str:
 
 def _bound(memory: Memory, drains: Sequence[Drain]) -> Remedy:
     """Limit dirty memory to what the slowest queue writes within `STALL_SECONDS`."""
-    slowest = min(drain.megabytes_per_second for drain in drains)
+    slowest = min(drain.megabytes_per_second * drain.shares for drain in drains)
     limit_bytes = STALL_SECONDS * slowest * 1_000_000 // MIB * MIB
     settings = {
         "vm.dirty_background_bytes": limit_bytes // 4,

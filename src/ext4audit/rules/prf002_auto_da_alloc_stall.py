@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need, value_or
+from ext4audit.facts.block import SECTOR_BYTES
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Severity
@@ -36,8 +37,8 @@ def check(fs: Filesystem, host: Host) -> Said:
 
     Whether auto_da_alloc acts: delayed allocation is on, and data is ordered or writeback, with
     a journal or without. This is the default, and a note only. It becomes a finding of low
-    severity when the estimate exceeds 2 seconds: (dirty limit - what the block queue takes) /
-    throughput of the slowest device below.
+    severity when the estimate exceeds 2 seconds: (dirty limit, or the filesystem's size if that
+    is smaller, - what the block queue takes) / throughput of the slowest device below.
 
     ## Why it matters
 
@@ -132,7 +133,8 @@ def _with_estimate(
     drains: Sequence[Known[Drain]],
 ) -> Finding:
     queues = [each.value for each in drains]
-    seconds = stall_seconds(memory.value.dirty_limit_bytes, queues)
+    backlog = _backlog_bytes(fs, memory.value)
+    seconds = stall_seconds(backlog, queues)
     worth_curing = seconds > STALL_SECONDS
     return Finding(
         message=f"Renaming over an existing file can wait up to ~{_spell(seconds)} s while its "
@@ -142,13 +144,12 @@ def _with_estimate(
         citations=(
             *in_force,
             _cite_memory(memory),
+            *_cite_size(fs, memory.value),
             *_cite_queues(drains),
-            Citation(
-                "estimate", f"{seconds:.1f} s = (dirty limit - queue) / throughput", "computed"
-            ),
+            Citation("estimate", f"{seconds:.1f} s = (backlog - queue) / throughput", "computed"),
             Citation("assumptions", _assumptions(queues), "assumed"),
         ),
-        remedies=tuple(remedies(fs, memory.value, queues))
+        remedies=tuple(remedies(fs, memory.value, backlog, queues))
         if worth_curing
         else (IN_THE_APPLICATION,),
     )
@@ -156,6 +157,25 @@ def _with_estimate(
 
 def _spell(seconds: float) -> str:
     return f"{seconds:.0f}" if seconds >= WHOLE_SECONDS else f"{seconds:.1f}".removesuffix(".0")
+
+
+def _backlog_bytes(fs: Filesystem, memory: Memory) -> int:
+    """Return what can be dirty: the limit, or all of a filesystem that is smaller."""
+    return min(memory.dirty_limit_bytes, _device_bytes(fs) or memory.dirty_limit_bytes)
+
+
+def _device_bytes(fs: Filesystem) -> int:
+    """Return the size of the filesystem's device, 0 where it is not known."""
+    if not isinstance(fs.stack, Known):
+        return 0
+    return value_or(fs.stack.value.size_sectors, 0) * SECTOR_BYTES
+
+
+def _cite_size(fs: Filesystem, memory: Memory) -> Iterator[Citation]:
+    """Cite the device's size where it, and not the limit, bounds the backlog."""
+    size_bytes = _device_bytes(fs)
+    if 0 < size_bytes < memory.dirty_limit_bytes and isinstance(fs.stack, Known):
+        yield Citation("size", f"{size_bytes // MIB} MiB: no more can be dirty", fs.stack.origin)
 
 
 def _cite_memory(memory: Known[Memory]) -> Citation:
@@ -206,7 +226,7 @@ def _assumptions(queues: Sequence[Drain]) -> str:
         f"{_named(alike)} {alike[0].megabytes_per_second} MB/s ({alike[0].speed_class})"
         for alike in _grouped(queues)
     )
-    stripe = "; a stripe of several devices is faster" if len(queues) > 1 else ""
+    stripe = "; the stripe's devices share it evenly" if any(q.shares > 1 for q in queues) else ""
     return (
         f"{speeds}; throttled queues take {THROTTLED_REQUESTS} requests; one file holds all "
         f"dirty memory{stripe}"
