@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no failure of a property: hypothesis gives each example 200 ms by default.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""

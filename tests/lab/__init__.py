@@ -1,0 +1,1 @@
+"""The lab: real kernels with md, dm, NVMe and SCSI, under QEMU."""

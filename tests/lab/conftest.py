@@ -1,0 +1,95 @@
+"""Boots a guest once for each kernel, runs all scenarios in it, and hands out their results."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.kernels import KERNELS, unpack
+from lab.machine import Disk, Machine, missing_tools
+from lab.scenario import JsonObject, all_scenarios
+
+QUICK_ERA = "6.1"
+ERAS = os.environ.get("EXT4AUDIT_LAB_ERAS", QUICK_ERA).split(",")
+"""The kernels to boot: one for the quick lab, "5.10,6.1,6.12,newest" for the full one."""
+ONLY = os.environ.get("EXT4AUDIT_LAB_ONLY", "")
+"""Scenarios to run, by name, while one is written; all when empty."""
+REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_LAB") == "1"
+TESTS = Path(__file__).parents[1]
+DISKS = (
+    *(Disk(f"raid{n:02}", "100G") for n in range(12)),
+    Disk("wide", "20G"),
+    Disk("through", "20G", write_cache=False),
+    Disk("slow", "20G", write_bytes_per_second=30 << 20),
+    Disk("nvme", "20G", bus="nvme"),
+)
+TIMEOUT_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What the scenarios of one boot brought back."""
+
+    era: str
+    release: str
+    machine: Machine
+
+    def __getitem__(self, name: str) -> JsonObject:
+        """Return a scenario's result; a failure tells its error and the end of the console."""
+        path = self.machine.results / f"{name}.json"
+        console = self.machine.console_tail()
+        assert path.exists(), f"{name} brought nothing back; the console ends:\n{console}"
+        outcome = json.loads(path.read_text())
+        assert "error" not in outcome, f"{outcome.get('error')}\nthe console ends:\n{console}"
+        result: JsonObject = outcome["result"]
+        return result
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in the lab, and skip it with the reason where the machine lacks its tools."""
+    missing = missing_tools()
+    reason = f"the lab needs {', '.join(missing)}" if missing else ""
+    if os.geteuid() != 0:
+        reason = "the lab needs root, to see this machine's files as the guest's root would"
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.lab)
+            if reason and not REQUIRED:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session", params=ERAS)
+def any_guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Guest:
+    """Boot one of the kernels, with the scenarios that run on every one."""
+    return _booted(str(request.param), tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> Guest:
+    """Boot the quick lab's kernel, with all scenarios."""
+    return _booted(QUICK_ERA, tmp_path_factory)
+
+
+BOOTED: dict[str, Guest] = {}
+
+
+def _booted(era: str, tmp_path_factory: pytest.TempPathFactory) -> Guest:
+    """Boot a kernel once in a session, whichever fixture asks first."""
+    if era not in BOOTED:
+        kernel = unpack(KERNELS[era])
+        directory = tmp_path_factory.mktemp(f"lab-{era}") / "machine"
+        machine = Machine(kernel, directory, DISKS)
+        names = [
+            one.name
+            for one in all_scenarios().values()
+            if (era == QUICK_ERA or one.every_era) and (not ONLY or one.name in ONLY.split(","))
+        ]
+        command = f"{sys.executable} -m lab.inside /lab-results {' '.join(names)}"
+        machine.run(f"cd {TESTS}; PYTHONPATH={TESTS} {command}", TIMEOUT_SECONDS)
+        BOOTED[era] = Guest(era, kernel.release, machine)
+    return BOOTED[era]

@@ -1,0 +1,149 @@
+"""Run a remedy as it is printed, and judge before, after, after the next mount, and rolled back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Host
+from ext4audit.finding import Phase, Remedy
+from ext4audit.report import Verdict
+from ext4audit.rule import Scope
+from ext4audit.rules import all_rules
+from lab.devices import disk, run
+from lab.scenario import JsonObject
+from scratch import apply, roll_back, scan
+
+FSTAB = Path("/etc/fstab")
+WHERE = Path("/mnt/cure")
+DEBUGFS = "debugfs -w -R 'set_super_value mount_opts {}' {}"
+LEFT = ("*.ext4audit", "udev/rules.d/*ext4audit*", "sysctl.d/*ext4audit*")
+FORWARD = (Phase.IMMEDIATE, Phase.PERSISTENT)
+
+
+@contextlib.contextmanager
+def fstab_entry(device: str, where: Path, options: str) -> Iterator[None]:
+    """Add an entry to the guest's fstab, and bring the file back; `/etc` is the guest's layer."""
+    before = FSTAB.read_bytes()
+    write_fstab(device, where, options)
+    try:
+        yield
+    finally:
+        FSTAB.write_bytes(before)
+        for left in (each for pattern in LEFT for each in FSTAB.parent.glob(pattern)):
+            left.unlink()
+
+
+def write_fstab(device: str, where: Path, options: str) -> None:
+    """Write an fstab of a comment and this one entry."""
+    FSTAB.write_text(f"# the lab\n{device} {where} ext4 {options} 0 2\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """One filesystem, and the rule that judges it; `see` alters the host before it is judged."""
+
+    device: str
+    code: str
+    where: Path = WHERE
+    see: Callable[[Host], Host] = field(default=lambda host: host)
+
+    def judge(self) -> Verdict:
+        """Assemble the host anew, and judge."""
+        host = self.see(scan(self.device))
+        rule = next(rule for rule in all_rules() if rule.code == self.code)
+        return judge(rule, None if rule.scope is Scope.HOST else host.filesystems[0], host)
+
+    def mount_again(self) -> None:
+        """Unmount, and mount as fstab says."""
+        run("umount", self.where)
+        run("mount", self.where)
+
+    def fsck(self) -> str:
+        """Unmount for good and check; any complaint is an error of the scenario."""
+        run("umount", self.where)
+        return run("e2fsck", "-fn", self.device)
+
+    def cure(
+        self,
+        summary: str,
+        *,
+        again: Callable[[], None] | None = None,
+        mount_before_verify: bool = False,
+        mount_after_rollback: bool = False,
+    ) -> JsonObject:
+        """Run the remedy whose summary contains some words, and back; tell each verdict.
+
+        `again` is what the next start of the machine does, a mount by fstab when nothing else
+        is said. `mount_before_verify` is for what no remount can do, `mount_after_rollback` for
+        what the superblock hides from the next mount on only.
+        """
+        again = again or self.mount_again
+        before, fstab = self.judge(), FSTAB.read_text()
+        remedy = _remedy(before, summary)
+        apply(remedy, FORWARD)
+        after = None if mount_before_verify else self.judge()
+        if mount_before_verify:
+            again()
+        apply(remedy, (Phase.VERIFY,))
+        if not mount_before_verify:
+            again()
+        persisted = self.judge()
+        apply(remedy, (Phase.VERIFY,))
+        roll_back(remedy)
+        if mount_after_rollback:
+            self.mount_again()
+        return {
+            "before": told(before),
+            "after": told(after) if after else None,
+            "persisted": told(persisted),
+            "rolled_back": told(self.judge()),
+            "fstab_restored": FSTAB.read_text() == fstab,
+            "disruption": remedy.disruption.value,
+            "commands": [f"{step.phase.value}: {step.command}" for step in remedy.steps],
+        }
+
+
+def told(verdict: Verdict) -> str:
+    """Spell a verdict: "pass", or "fail" with the severities of its findings."""
+    severities = sorted(finding.severity.value for finding in verdict.findings)
+    return " ".join([verdict.outcome.value, *severities])
+
+
+def remedies(verdict: Verdict) -> list[Remedy]:
+    """Return all remedies of a verdict."""
+    return [remedy for finding in verdict.findings for remedy in finding.remedies]
+
+
+def _remedy(verdict: Verdict, summary: str) -> Remedy:
+    (found,) = [remedy for remedy in remedies(verdict) if summary in remedy.summary]
+    return found
+
+
+@contextlib.contextmanager
+def prepared(
+    code: str,
+    options: str,
+    device: str = "",
+    *,
+    tune: list[str] | None = None,
+    string: str = "",
+) -> Iterator[Patient]:
+    """Make a small filesystem with an entry in fstab, and mount it by that entry."""
+    device = device or disk("wide")
+    run("mkfs.ext4", "-q", "-F", "-b", "4096", device, "150M")
+    if tune:
+        run("tune2fs", *tune, device)
+    if string:
+        run("sh", "-c", DEBUGFS.format(string, device))
+    WHERE.mkdir(exist_ok=True)
+    with fstab_entry(device, WHERE, options):
+        run("mount", WHERE)
+        try:
+            yield Patient(device, code)
+        finally:
+            if WHERE.is_mount():
+                run("umount", WHERE)

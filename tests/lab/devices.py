@@ -1,0 +1,83 @@
+"""What the guest has: disks found by serial, and the stacks that scenarios build of them."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+def run(*argv: str | Path, check: bool = True, stdin: str = "") -> str:
+    """Run a command, which must succeed, and return what it printed."""
+    done = subprocess.run(
+        [str(arg) for arg in argv], input=stdin, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 or not check, f"{argv}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def disk(serial: str) -> str:
+    """Return the device node of the disk with a serial."""
+    for name, found in serials().items():
+        if found == serial:
+            return f"/dev/{name}"
+    raise LookupError(f"no disk has the serial {serial}")
+
+
+def serials() -> dict[str, str]:
+    """Return the serials of the disks, by the kernel's names."""
+    files = [*Path("/sys/block").glob("*/serial"), *Path("/sys/block").glob("*/device/serial")]
+    return {file.relative_to("/sys/block").parts[0]: file.read_text().strip() for file in files}
+
+
+@contextlib.contextmanager
+def md(level: str, members: Sequence[str], *options: str, name: str = "md127") -> Iterator[str]:
+    """Make an md array, and take it apart again."""
+    device = f"/dev/{name}"
+    words = ["--create", device, "--run", "--assume-clean", f"--level={level}", "--homehost=lab"]
+    if level == "0":
+        words.remove("--assume-clean")
+    words += [f"--raid-devices={len(members)}", *options, *members]
+    run("mdadm", *words, stdin="y\n")
+    try:
+        yield device
+    finally:
+        run("mdadm", "--stop", device)
+        for member in members:
+            run("mdadm", "--zero-superblock", member)
+
+
+@contextlib.contextmanager
+def mounted(
+    device: str, *options: str, at: str = "/mnt/lab", mkfs: Sequence[str] | None = ()
+) -> Iterator[Path]:
+    """Make an ext4 filesystem (unless `mkfs` is None), mount it, and unmount it again."""
+    place = Path(at)
+    place.mkdir(parents=True, exist_ok=True)
+    if mkfs is not None:
+        run("mkfs.ext4", "-q", "-F", *mkfs, device)
+    run("mount", *(["-o", ",".join(options)] if options else []), device, place)
+    try:
+        yield place
+    finally:
+        run("umount", place)
+
+
+def wait_for(path: str, seconds: float = 10.0) -> None:
+    """Wait for a device node that the kernel makes on its own time."""
+    deadline = time.monotonic() + seconds
+    while not Path(path).exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.05)
+
+
+def writes(device: str) -> int:
+    """Return the write requests that a disk has completed (Documentation/block/stat.rst)."""
+    return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[4])
+
+
+def flushes(device: str) -> int:
+    """Return the flush requests that a disk has completed (since Linux 5.5)."""
+    return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[15])

@@ -1,0 +1,243 @@
+"""A virtual machine of the lab: a Debian kernel over this machine's own file tree.
+
+The guest sees `/` read-only by 9p below an overlay in its memory, so that it runs this checkout
+with this interpreter, as root, and can change nothing here. It brings its results back over a
+second 9p share. Without a KVM that really works it is emulated (TCG): 3 s to boot, and one
+should count and not time.
+"""
+
+from __future__ import annotations
+
+import functools
+import lzma
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.kernels import Unpacked
+
+TOOLS = (
+    "qemu-system-x86_64",
+    "busybox",
+    "modprobe",
+    "depmod",
+    "cpio",
+    "mdadm",
+    "lvm",
+    "cryptsetup",
+)
+INIT = """\
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+while read -r module; do
+    case $module in scsi_debug*) ;; *) insmod "/modules/$module" || echo "no $module" ;; esac
+done < /modules/order
+if grep -q lab.probe /proc/cmdline; then echo LAB-PROBE; echo o > /proc/sysrq-trigger; sleep 60; fi
+share=trans=virtio,version=9p2000.L,msize=524288
+mount -t 9p -o "$share,cache=loose,ro" host /host
+mount -t tmpfs -o size=80% tmpfs /layer
+mkdir /layer/upper /layer/work
+mount -t overlay -o lowerdir=/host,upperdir=/layer/upper,workdir=/layer/work root /newroot
+mkdir -p /newroot/lab-results /newroot/modules
+# Where this machine is a container, the guest is none: rules on fstab would not apply to it.
+rm -f /newroot/.dockerenv
+mount -t 9p -o "$share,cache=none" results /newroot/lab-results
+cp /modules/scsi_debug.ko* /newroot/modules/
+for name in proc sys dev; do mount --move "/$name" "/newroot/$name"; done
+exec switch_root /newroot /bin/sh /lab-results/run.sh
+"""
+RUN = """\
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /mnt
+mount -t tmpfs tmpfs /dev/shm 2>/dev/null || {{ mkdir -p /dev/shm; mount -t tmpfs tmpfs /dev/shm; }}
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
+{command}
+sync
+echo LAB-END
+echo o > /proc/sysrq-trigger
+while :; do :; done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One sparse disk of a machine; the guest finds it by its serial.
+
+    `bus` is "virtio" or "nvme". `write_cache` says whether it has a volatile write cache;
+    `write_bytes_per_second` throttles it.
+    """
+
+    serial: str
+    size: str = "1G"
+    bus: str = "virtio"
+    write_cache: bool = True
+    write_bytes_per_second: int = 0
+
+    def arguments(self, image: Path) -> list[str]:
+        """Return what QEMU must be told of it."""
+        throttle = (
+            f",throttling.bps-write={self.write_bytes_per_second}"
+            if self.write_bytes_per_second
+            else ""
+        )
+        drive = f"file={image},format=raw,if=none,id={self.serial},cache=unsafe{throttle}"
+        # QEMU's NVMe reports a volatile cache whatever it is told (7.2).
+        cache = "on" if self.write_cache else "off"
+        device = {"virtio": "virtio-blk-pci", "nvme": "nvme"}[self.bus]
+        described = f"{device},drive={self.serial},serial={self.serial},write-cache={cache}"
+        return ["-drive", drive, "-device", described]
+
+
+def missing_tools() -> list[str]:
+    """Return the tools that the lab needs and this machine lacks."""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    busybox = shutil.which("busybox")
+    if (
+        busybox
+        and subprocess.run(["ldd", busybox], capture_output=True, check=False).returncode == 0
+    ):
+        missing.append("busybox-static (this busybox needs libraries)")
+    return missing
+
+
+def make_initramfs(kernel: Unpacked, path: Path) -> None:
+    """Write an initramfs: busybox, the modules in their order, and the init above."""
+    tree = path.with_suffix(".tree")
+    shutil.rmtree(tree, ignore_errors=True)
+    for name in ("bin", "proc", "sys", "dev", "host", "layer", "newroot", "modules"):
+        (tree / name).mkdir(parents=True)
+    shutil.copy(str(shutil.which("busybox")), tree / "bin" / "busybox")
+    modules = kernel.modules()
+    names = [module.name.removesuffix(".xz") for module in modules]
+    for module, name in zip(modules, names, strict=True):
+        content = module.read_bytes()
+        plain = lzma.decompress(content) if module.suffix == ".xz" else content
+        (tree / "modules" / name).write_bytes(plain)
+    (tree / "modules" / "order").write_text("".join(f"{name}\n" for name in names))
+    (tree / "init").write_text(INIT)
+    (tree / "init").chmod(0o755)
+    paths = "\n".join(str(each.relative_to(tree)) for each in sorted(tree.rglob("*")))
+    archive = subprocess.run(
+        ["cpio", "-o", "-H", "newc", "--quiet"],
+        input=paths.encode(),
+        cwd=tree,
+        capture_output=True,
+        check=True,
+    )
+    path.write_bytes(archive.stdout)
+    shutil.rmtree(tree)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine to boot: its kernel, its disks, and the directory of its files."""
+
+    kernel: Unpacked
+    directory: Path
+    disks: Sequence[Disk]
+    memory_mib: int = 2048
+
+    @property
+    def results(self) -> Path:
+        """Where the guest leaves what it found."""
+        return self.directory / "results"
+
+    @property
+    def console(self) -> Path:
+        """What the guest printed on its serial console."""
+        return self.directory / "console.log"
+
+    def run(self, command: str, timeout_seconds: float) -> None:
+        """Boot, run one shell command as root in the guest, and power off."""
+        self.results.mkdir(parents=True)
+        (self.results / "run.sh").write_text(RUN.format(command=command))
+        initramfs = self.directory / "initramfs"
+        make_initramfs(self.kernel, initramfs)
+        arguments = self._arguments(initramfs)
+        with self.console.open("wb") as console:
+            # pdeathsig: an interrupted test must not leave a machine running.
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                process.wait(timeout_seconds)
+            except subprocess.TimeoutExpired:
+                pass  # what is missing in the results is told with the end of the console
+            finally:
+                process.kill()
+                process.wait()
+        for disk in self.disks:
+            self._image(disk).unlink()
+
+    def console_tail(self, lines: int = 60) -> str:
+        """Return the end of what the guest printed."""
+        text = self.console.read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _image(self, disk: Disk) -> Path:
+        return self.directory / f"{disk.serial}.img"
+
+    def _arguments(self, initramfs: Path) -> list[str]:
+        arguments = [
+            *_qemu(self.kernel, initramfs, accelerator(self.kernel)),
+            "-m",
+            str(self.memory_mib),
+        ]
+        for tag, path, more in (
+            ("host", Path("/"), ",readonly=on,multidevs=remap"),
+            ("results", self.results, ""),
+        ):
+            share = f"local,path={path},mount_tag={tag},security_model=none{more}"
+            arguments += ["-virtfs", share]
+        for disk in self.disks:
+            subprocess.run(["truncate", "-s", disk.size, self._image(disk)], check=True)
+            arguments += disk.arguments(self._image(disk))
+        return arguments
+
+
+def _qemu(kernel: Unpacked, initramfs: Path, accel: str, append: str = "") -> list[str]:
+    return [
+        "qemu-system-x86_64",
+        *("-accel", accel, "-cpu", "max", "-smp", "2"),
+        *("-nographic", "-no-reboot", "-net", "none", "-monitor", "none", "-serial", "stdio"),
+        *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
+        *("-append", f"console=ttyS0 quiet panic=-1 {append}"),
+    ]
+
+
+@functools.cache
+def accelerator(kernel: Unpacked) -> str:
+    """Return how machines are run: by KVM where a guest really boots under it, else emulated.
+
+    /dev/kvm may exist and not work, as in a nested guest.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        return "kvm" if _boots_under_kvm(kernel, Path(directory)) else "tcg,thread=multi"
+
+
+def _boots_under_kvm(kernel: Unpacked, directory: Path, timeout_seconds: float = 10.0) -> bool:
+    """Whether a guest really boots under KVM here."""
+    if not Path("/dev/kvm").exists():
+        return False
+    initramfs = directory / "probe"
+    make_initramfs(kernel, initramfs)
+    try:
+        done = subprocess.run(
+            _qemu(kernel, initramfs, "kvm", "lab.probe"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=timeout_seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return b"LAB-PROBE" in done.stdout

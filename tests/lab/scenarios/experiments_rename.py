@@ -1,0 +1,102 @@
+"""How long a rename over an existing file waits for the source's dirty data."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ext4audit.evidence import need
+from ext4audit.rules._stall import read_drains, stall_seconds
+from lab.devices import disk, mounted
+from lab.scenario import JsonObject, scenario
+from scratch import judge_host, scan
+
+MIB = 1 << 20
+DIRTY_MIB = 120
+THROTTLE_MEGABYTES_PER_SECOND = 31
+"""The throttle of the disk `slow`: 30 MiB/s."""
+NOTHING_IS_WRITTEN_EARLY = {
+    "dirty_ratio": "80",
+    "dirty_background_ratio": "70",
+    "dirty_expire_centisecs": "360000",
+}
+
+
+@scenario()
+def rename_stall() -> JsonObject:
+    """Time the rename as it is, without auto_da_alloc, and without writeback throttling."""
+    device = disk("slow")
+    throttling = Path(f"/sys/block/{Path(device).name}/queue/wbt_lat_usec")
+    with _written(_sysctls()):
+        measured = {
+            "default": _measure(device),
+            "noauto_da_alloc": _measure(device, "noauto_da_alloc"),
+        }
+        with _written({throttling: "0"}):
+            measured["wbt off"] = _measure(device)
+    return measured
+
+
+def _measure(device: str, *options: str) -> JsonObject:
+    with mounted(
+        device, *options, mkfs=["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
+    ) as place:
+        host = scan(place)
+        queues = [
+            replace(need(drain), megabytes_per_second=THROTTLE_MEGABYTES_PER_SECOND)
+            for drain in read_drains(need(host.filesystems[0].stack), None)
+        ]
+        verdict = judge_host(host, "PRF002")
+        seconds, dirty_bytes = _rename(place)
+        return {
+            "seconds": round(seconds, 3),
+            "dirty_bytes": dirty_bytes,
+            "estimate_seconds": round(stall_seconds(dirty_bytes, queues), 3),
+            "queue_bytes": [queue.holds_bytes(throttled=queue.throttled) for queue in queues],
+            "wbt_lat_usec": [queue.wbt_latency_usec for queue in queues],
+            "outcome": verdict.outcome.value,
+            "severities": [finding.severity.value for finding in verdict.findings],
+        }
+
+
+def _rename(place: Path) -> tuple[float, int]:
+    """Rename a file of dirty pages over another; return the seconds and the dirty bytes."""
+    old, new = place / "old", place / "new"
+    old.write_bytes(b"old")
+    os.sync()
+    before = _dirty_bytes()
+    with new.open("wb", buffering=0) as file:
+        for _ in range(DIRTY_MIB):
+            file.write(b"x" * MIB)
+    dirty_bytes = _dirty_bytes() - before
+    started = time.monotonic()
+    new.rename(old)
+    seconds = time.monotonic() - started
+    old.unlink()  # what is still dirty need not be written for the unmount
+    return seconds, dirty_bytes
+
+
+def _dirty_bytes() -> int:
+    fields = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    return sum(int(each[1]) * 1024 for each in fields if each[0] in {"Dirty:", "Writeback:"})
+
+
+def _sysctls() -> dict[Path, str]:
+    return {Path("/proc/sys/vm") / name: value for name, value in NOTHING_IS_WRITTEN_EARLY.items()}
+
+
+@contextlib.contextmanager
+def _written(settings: Mapping[Path, str]) -> Iterator[None]:
+    """Write settings of the kernel, and put back what was there."""
+    before = {path: path.read_text() for path in settings}
+    for path, value in settings.items():
+        path.write_text(value)
+    try:
+        yield
+    finally:
+        for path, value in before.items():
+            path.write_text(value)

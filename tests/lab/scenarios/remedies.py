@@ -1,0 +1,138 @@
+"""The remedies for mount options, fstab and layout, run on real stacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ext4audit.evidence import Known
+from ext4audit.facts.host import Host
+from ext4audit.parsers.uname import parse_kernel
+from lab.curing import WHERE, Patient, prepared, remedies, told, write_fstab
+from lab.devices import disk, md, mounted, run
+from lab.scenario import JsonObject, scenario
+
+AFFECTED = "4.19.91-18.al7.x86_64"
+"""A release in the range of Alibaba's page; no kernel of the archive still has the defect."""
+
+
+@scenario(every_era=True)
+def dur001_nobarrier_on_a_mirror() -> JsonObject:
+    """Cure a nobarrier of fstab on an md RAID1 of a virtio disk and an NVMe disk."""
+    members = [disk("wide"), disk("nvme")]
+    with (
+        md("1", members, "--size=163840", "--metadata=1.2") as device,
+        prepared("DUR001", "nobarrier", device) as patient,
+    ):
+        cured = patient.cure("Turn barriers on")
+        return {**cured, "fsck": patient.fsck()}
+
+
+@scenario(every_era=True)
+def dur002_bits() -> JsonObject:
+    """Cure what `tune2fs -o` set: two options that a remount can change back."""
+    with prepared("DUR002", "defaults", tune=["-o", "nobarrier,nodelalloc"]) as patient:
+        cured = patient.cure(
+            "Return the superblock to the kernel's defaults", mount_after_rollback=True
+        )
+        return {**cured, "fsck": patient.fsck()}
+
+
+@scenario(every_era=True)
+def dur002_string_and_data_mode() -> JsonObject:
+    """Cure a list in the superblock's string, and a data mode in its bits: no remount can."""
+    string = "noauto_da_alloc,nobarrier"
+    with prepared(
+        "DUR002", "defaults", tune=["-o", "journal_data_writeback"], string=string
+    ) as patient:
+        cured = patient.cure(
+            "Return the superblock to the kernel's defaults",
+            mount_before_verify=True,
+            mount_after_rollback=True,
+        )
+        return {**cured, "fsck": patient.fsck()}
+
+
+@scenario(every_era=True)
+def prf001_nodelalloc() -> JsonObject:
+    """Cure a nodelalloc of fstab, on a kernel taken for one that dioread_nolock then hurts."""
+    with prepared("PRF001", "defaults,nodelalloc") as seen:
+        patient = replace(seen, see=_affected)
+        cured = {
+            "delalloc": patient.cure("Turn delayed allocation on"),
+            "dioread_lock": patient.cure("turn dioread_nolock off"),
+        }
+        return {**cured, "fsck": patient.fsck()}
+
+
+@scenario(every_era=True)
+def drf001_remounted_by_hand() -> JsonObject:
+    """Cure what a remount by hand put in force, of which fstab does not know."""
+    by_hand = "noauto_da_alloc,commit=30"
+    with prepared("DRF001", "defaults") as patient:
+        run("mount", "-o", f"remount,{by_hand}", WHERE)
+        cured = {"keep": patient.cure("Keep what is in force")}
+        run("mount", "-o", f"remount,{by_hand}", WHERE)
+        cured["go back"] = patient.cure("Go back to what fstab says")
+        return {**cured, "fsck": patient.fsck()}
+
+
+@scenario(every_era=True)
+def drf002_fstab_was_edited() -> JsonObject:
+    """Cure the difference that an edit of fstab after the mount has made."""
+    with prepared("DRF002", "defaults") as patient:
+        write_fstab(patient.device, WHERE, "defaults,noauto_da_alloc,nosuid")
+        cured = {
+            "remount": patient.cure("Make fstab true"),
+            "correct": patient.cure("Make fstab say what runs"),
+        }
+        return {**cured, "fsck": patient.fsck()}
+
+
+@scenario(every_era=True)
+def drf002_nodelalloc() -> JsonObject:
+    """Cure an fstab edited to say nodelalloc, which not every kernel takes by remount."""
+    with prepared("DRF002", "defaults") as patient:
+        write_fstab(patient.device, WHERE, "defaults,nodelalloc")
+        offered = [remedy.summary for remedy in remedies(patient.judge())]
+        summary = "Make fstab true" if "Make fstab true" in offered[0] else "Make fstab say"
+        return {"offered": offered, **patient.cure(summary), "fsck": patient.fsck()}
+
+
+@scenario()
+def drf006_not_mounted() -> JsonObject:
+    """Cure an entry of fstab that is not mounted."""
+    with prepared("DRF006", "defaults") as patient:
+        run("umount", WHERE)
+        cured = patient.cure("Mount it as fstab says")
+        run("mount", WHERE)
+        return {**cured, "fsck": patient.fsck()}
+
+
+@scenario()
+def lay001_recreate() -> JsonObject:
+    """Make mke2fs's default filesystem on a RAID0 of four disks anew by the printed line."""
+    members = [disk(f"raid0{number}") for number in range(4)]
+    with md("0", members, "--chunk=512") as device:
+        run("mkfs.ext4", "-q", "-F", device)
+        patient = Patient(device, "LAY001")
+        before = patient.judge()
+        (remedy,) = [each for each in remedies(before) if each.destructive]
+        commands = [step.command for step in remedy.steps]
+        for command in commands:
+            run("sh", "-c", command)
+        after = told(patient.judge())
+        with mounted(device, mkfs=None):
+            persisted = told(patient.judge())
+        fsck = run("e2fsck", "-fn", device)
+    return {
+        "before": told(before),
+        "after": after,
+        "persisted": persisted,
+        "commands": commands,
+        "fsck": fsck,
+    }
+
+
+def _affected(host: Host) -> Host:
+    """Take the kernel for one of the affected range; all else is what it is."""
+    return replace(host, kernel=Known(parse_kernel(f"{AFFECTED}\n#1 SMP\nx86_64\nlab\n"), "uname"))

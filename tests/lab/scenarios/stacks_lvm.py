@@ -1,0 +1,30 @@
+"""Stacks of LVM: linear and striped logical volumes."""
+
+from __future__ import annotations
+
+from lab.devices import disk
+from lab.scenario import JsonObject, scenario
+from lab.scenarios.stacks_md import raid_disks
+from lab.stack_remedies import recreate, turn_barriers_on
+from lab.stacks import logical_volume
+from lab.story import tell
+
+
+@scenario()
+def lvm_linear() -> JsonObject:
+    """Audit a linear volume, mounted without barriers, of which fstab says nothing."""
+    with logical_volume([disk("wide")], "-L", "1G") as device:
+        audited = tell("lvm-linear-nobarrier", device, options=("nobarrier",))
+        return {**audited, "cured": turn_barriers_on(device)}
+
+
+@scenario()
+def lvm_striped() -> JsonObject:
+    """Audit a volume of four stripes of 64 KiB with mkfs's defaults.
+
+    A flex group's 16 block bitmaps fill one chunk, its inode bitmaps the next one: two of the
+    four disks hold them all.
+    """
+    with logical_volume(raid_disks(2, 0, 3, 1), "-L", "40G", "-i", "4", "-I", "64k") as device:
+        audited = tell("lvm-striped", device, size="34G")
+        return {**audited, "recreated": recreate(device)}

@@ -1,0 +1,38 @@
+"""What a rule prints for a stack, run on the stack: the same commands, on other devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ext4audit.evidence import Known
+from lab.curing import Patient, remedies, told
+from lab.devices import mounted, run
+from lab.scenario import JsonObject
+from lab.story import PLACE, host_called_lab
+from lab.truth import bitmap_reads
+from scratch import apply, scan
+
+
+def recreate(device: str) -> JsonObject:
+    """Run LAY001's mkfs on an unmounted filesystem that it found hot, and see where bitmaps lie."""
+    patient = Patient(device, "LAY001", Path(PLACE))
+    before = patient.judge()
+    (remedy,) = [each for each in remedies(before) if each.destructive]
+    apply(remedy)
+    (fs,) = scan(device).filesystems
+    members = fs.layout.value.members if isinstance(fs.layout, Known) else ()
+    return {
+        "before": told(before),
+        "after": told(patient.judge()),
+        "predicted": {member.name: member.bitmaps for member in members},
+        "bitmap_reads": bitmap_reads(device, [member.name for member in members]),
+        "fsck": run("e2fsck", "-fn", device),
+    }
+
+
+def turn_barriers_on(device: str) -> JsonObject:
+    """Run DUR001's remedy on a mount without barriers that fstab does not ask for."""
+    entry = f"{device} {PLACE} ext4 defaults 0 2\n"
+    with host_called_lab(entry), mounted(device, "nobarrier", at=PLACE, mkfs=None):
+        cured = Patient(device, "DUR001", Path(PLACE)).cure("Turn barriers on")
+    return {**cured, "fsck": run("e2fsck", "-fn", device)}

@@ -1,0 +1,141 @@
+"""A filesystem on a stack, audited in the guest, and kept as a snapshot that says the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit, judge
+from ext4audit.evidence import Known
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.layout.stripe import find_stripe
+from ext4audit.renderers import json_v1
+from ext4audit.report import Report, Source, Verdict
+from ext4audit.rules import all_rules
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.recording import RecordingSource
+from ext4audit.sources.snapshot import read_snapshot, write_snapshot
+from lab.devices import mounted, run, serials
+from lab.scenario import JsonObject
+from lab.truth import bitmap_reads
+
+TAKEN_AT = "2026-01-02T03:04:05Z"
+SNAPSHOTS = Path("/lab-results/fixtures")
+PLACE = "/data"
+SMALL = "512M"
+DURABILITY = next(rule for rule in all_rules() if rule.code == "DUR001")
+
+
+def tell(
+    name: str,
+    device: str,
+    *,
+    size: str = SMALL,
+    options: Sequence[str] = (),
+    fstab: str = "defaults",
+    without_barriers: bool = False,
+) -> JsonObject:
+    """Make a filesystem on a device, audit it, and write the snapshot of the story `name`.
+
+    `options` are the mount's, `fstab` those of its entry. `without_barriers` asks for the grade
+    of a second audit, with barriers off. Returns what the tests judge.
+    """
+    identity = str(uuid.uuid5(uuid.NAMESPACE_URL, name))  # the same in every capture
+    lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
+    run("mkfs.ext4", "-q", "-F", "-E", lazy, "-U", identity, device, size)
+    entry = f"UUID={identity} {PLACE} ext4 {fstab} 0 2\n"
+    with host_called_lab(entry), mounted(device, *options, at=PLACE, mkfs=None):
+        told = _summary(_audit_and_keep(name))
+        grades = _without_barriers() if without_barriers else None
+    members = [member["name"] for member in (told["layout"] or {"members": []})["members"]]
+    reads = bitmap_reads(device, members) if members else None
+    return {**told, "story": name, "without_barriers": grades, "bitmap_reads": reads}
+
+
+@contextlib.contextmanager
+def host_called_lab(fstab: str) -> Iterator[None]:
+    """Give the guest a name and an fstab of its own, so that a snapshot tells of nothing else.
+
+    The file tree below the overlay is that of the machine that runs the lab, which may be a
+    container: the marker of one would make the guest look like it.
+    """
+    file = Path("/etc/fstab")
+    former = file.read_bytes() if file.exists() else b""
+    socket.sethostname("lab")
+    Path("/.dockerenv").unlink(missing_ok=True)
+    file.write_text(fstab)
+    try:
+        yield
+    finally:
+        file.write_bytes(former)
+
+
+def _audit_and_keep(name: str) -> tuple[Report, bool]:
+    """Audit this filesystem, write the snapshot, and say whether its replay gives the same."""
+    recorder = RecordingSource(LiveSource())
+    report = _audit(assemble_host(recorder, TAKEN_AT, only=[_number()]))
+    SNAPSHOTS.mkdir(exist_ok=True)
+    write_snapshot(SNAPSHOTS / name, recorder.answers, taken_at=TAKEN_AT)
+    source, taken_at = read_snapshot(SNAPSHOTS / name)
+    # All that is alive in the replay, as a reader of the fixture asks; here it is only this one.
+    replayed = _audit(assemble_host(source, taken_at))
+    return report, _rendered(replayed) == _rendered(report)
+
+
+def _audit(host: Host) -> Report:
+    return audit(Source("live", "lab"), host, all_rules())
+
+
+def _rendered(report: Report) -> Any:
+    return json.loads(json_v1.render(report, tool_version="0"))
+
+
+def _number() -> DeviceNumber:
+    number = Path(PLACE).stat().st_dev
+    return DeviceNumber(os.major(number), os.minor(number))
+
+
+def _summary(kept: tuple[Report, bool]) -> JsonObject:
+    """Return what tests judge: the stack and layout as JSON says them, and the verdicts."""
+    report, replay_equal = kept
+    document = _rendered(report)
+    (shown,) = document["filesystems"]
+    (fs,) = report.host.filesystems
+    return {
+        "device": shown["device"],
+        "stack": shown["stack"],
+        "layout": shown["layout"],
+        "serials": serials(),
+        "start_sectors": _starts(fs),
+        "stripe_offset_bytes": _stripe_offset(fs),
+        "verdicts": {verdict["rule"]: verdict for verdict in document["verdicts"]},
+        "complete": document["complete"],
+        "replay_equal": replay_equal,
+    }
+
+
+def _starts(fs: Filesystem) -> dict[str, int]:
+    """Return where each partition of the stack starts."""
+    devices = fs.stack.value.walk() if isinstance(fs.stack, Known) else ()
+    return {each.name: each.start_sectors for each in devices if each.start_sectors is not None}
+
+
+def _stripe_offset(fs: Filesystem) -> int | None:
+    geometry = find_stripe(fs.stack.value) if isinstance(fs.stack, Known) else None
+    return geometry.value.offset_bytes if isinstance(geometry, Known) else None
+
+
+def _without_barriers() -> list[list[str]]:
+    """Turn barriers off, and return the grades of DUR001's findings."""
+    run("mount", "-o", "remount,nobarrier", PLACE)
+    host = assemble_host(LiveSource(), TAKEN_AT, only=[_number()])
+    verdict: Verdict = judge(DURABILITY, host.filesystems[0], host)
+    return [[each.severity.value, each.confidence.value] for each in verdict.findings]

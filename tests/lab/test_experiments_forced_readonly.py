@@ -1,0 +1,129 @@
+"""The filesystem that refuses writes and still says rw: what each kernel shows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Known
+from ext4audit.sources.ask import describe
+from ext4audit.sources.snapshot import read_snapshot
+from lab.conftest import Guest
+from lab.scenario import JsonObject
+
+HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
+HONEST, HIDDEN = ("ro", True), ("rw", False)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a kernel shows of a filesystem that it forced to stop writing.
+
+    `claim` is the first word of the mount table, and ST_RDONLY; `words` are what the error adds
+    to the options; `refusal` is what a write meets.
+    """
+
+    claim: tuple[str, bool]
+    words: frozenset[str]
+    journal_errno: str | None
+    refusal: str
+    remount_exit_code: int
+
+
+KERNELS = {
+    "5.10": Told(HONEST, frozenset(), "-5", "EROFS", 32),
+    "6.1": Told(HIDDEN, frozenset(), "-5", "EROFS", 0),
+    "6.12": Told(HIDDEN, frozenset(), "-5", "EIO", 0),
+    # The journal is not aborted any more, so that its superblock tells nothing.
+    "newest": Told(HIDDEN, frozenset({"emergency_ro"}), None, "EROFS", 0),
+}
+
+
+def shown(said: JsonObject) -> tuple[str, bool]:
+    """Return what the mount table and statvfs claim; the options file must agree."""
+    word = said["mount_table"][0]
+    assert said["options_file"][0] == word
+    return word, said["statvfs_read_only"]
+
+
+@pytest.fixture
+def found(any_guest: Guest) -> JsonObject:
+    """Return what the guest found."""
+    return any_guest["forced_readonly"]
+
+
+def tell(found: JsonObject) -> None:
+    """Print it, for the reader of -s."""
+    print(f"\n{found['release']}:")
+    for moment in ("before", "forced", "remount"):
+        said = found[moment]
+        print(
+            f"  {moment:7} mount table {','.join(said['mount_table'])}; ST_RDONLY "
+            f"{said['statvfs_read_only']}; errors_count {said['errors_count']}; "
+            f"journal errno {said['journal_errno']}; a write: {said['write']}"
+        )
+
+
+def test_before_the_error_it_is_written(found: JsonObject) -> None:
+    """A filesystem with errors=remount-ro is writable until an error occurs."""
+    before = found["before"]
+    assert (shown(before), before["write"]) == (HIDDEN, "done")
+    assert (before["errors_count"], before["journal_errno"]) == (0, None)
+
+
+def test_what_an_error_leaves_in_each_place(found: JsonObject, any_guest: Guest) -> None:
+    """Writes are refused, but 5.10 only says ro: 6.1 and 6.12 go on saying rw.
+
+    There only errors_count and the journal's errno tell. The newest kernel says emergency_ro
+    beside rw, and has no errno in the journal.
+    """
+    tell(found)
+    told = KERNELS[any_guest.era]
+    forced = found["forced"]
+    assert (shown(forced), forced["write"]) == (told.claim, told.refusal)
+    # More than one where background work runs into the aborted journal meanwhile (6.1).
+    assert forced["errors_count"] >= 1
+    assert forced["journal_errno"] == told.journal_errno
+    assert forced["state"] == "clean with errors"
+    for place in ("mount_table", "options_file"):
+        assert set(forced[place]) - set(found["before"][place]) - {"ro"} == told.words
+
+
+def test_a_remount_repairs_nothing(found: JsonObject, any_guest: Guest) -> None:
+    """`mount -o remount,rw` succeeds where the kernel hides the state, and nothing is writable."""
+    told = KERNELS[any_guest.era]
+    remount = found["remount"]
+    assert remount["exit_code"] == told.remount_exit_code
+    assert (shown(remount), remount["write"]) == (told.claim, told.refusal)
+    assert told.words <= set(remount["mount_table"])
+    assert remount["journal_errno"] == told.journal_errno
+
+
+def test_the_state_is_kept_as_a_snapshot(found: JsonObject, any_guest: Guest) -> None:
+    """The snapshot holds what HLT002 rests on; UPDATE_FIXTURES=1 keeps the new one."""
+    story = f"forced-readonly-{'.'.join(found['release'].split('.')[:2])}"
+    new = any_guest.machine.results / "fixtures" / story
+    kept = HOSTS / story / "snapshot"
+    if os.environ.get("UPDATE_FIXTURES") == "1":
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(new, kept)
+        kept.chmod(0o755)
+    told = KERNELS[any_guest.era]
+    for place in (new, kept):
+        answers = answers_of(place)
+        (header,) = [text for name, text in answers.items() if name.startswith("dumpe2fs -h")]
+        (count,) = [text for name, text in answers.items() if name.endswith("/errors_count")]
+        assert ("Journal errno:            -5\n" in header) == (told.journal_errno is not None)
+        assert int(count) >= 1
+        assert ("emergency_ro" in answers["/proc/self/mountinfo"]) == bool(told.words)
+
+
+def answers_of(snapshot: Path) -> dict[str, str]:
+    """Return the texts of a snapshot by what was asked."""
+    source, _ = read_snapshot(snapshot)
+    known = {describe(ask): source._answers[ask] for ask in source._answers}
+    return {name: str(answer.value) for name, answer in known.items() if isinstance(answer, Known)}

@@ -1,0 +1,61 @@
+"""Twelve disks, 24,000 small files: the disks that LAY001 names are those that are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.conftest import Guest
+from lab.scenario import JsonObject
+
+LAYOUTS = {
+    "default": ([6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0], "fail"),
+    "-g 32744": ([1572, *[1600] * 8, 1632, 1600, 1600], "pass"),
+}
+
+
+def hottest(counts: list[int], number: int) -> set[int]:
+    """Return the slots with the highest counts."""
+    return set(sorted(range(len(counts)), key=counts.__getitem__)[-number:])
+
+
+def skew(counts: list[int]) -> float:
+    """Return the highest count over the mean."""
+    return max(counts) * len(counts) / sum(counts)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_bitmaps_lie_where_the_group_descriptors_say(guest: Guest, name: str) -> None:
+    """The default puts all but a shifted 32 on three of twelve disks; -g 32744 on all alike."""
+    found: JsonObject = guest["hotspot"][name]
+    assert found["slots"] == found["members"], "the members were not in the order of creation"
+    assert (found["bitmaps"], found["outcome"]) == LAYOUTS[name]
+
+
+def test_the_disks_that_hold_the_bitmaps_get_the_writes(guest: Guest) -> None:
+    """The three disks with more bitmaps than the mean are the three that are written most.
+
+    Each gets more than five times the writes of any other.
+    """
+    found = guest["hotspot"]["default"]
+    bitmaps, writes = found["bitmaps"], found["writes"]
+    predicted = {slot for slot, count in enumerate(bitmaps) if count > sum(bitmaps) / len(bitmaps)}
+    assert predicted == {0, 4, 8}
+    assert hottest(writes, 3) == predicted
+    others = [count for slot, count in enumerate(writes) if slot not in predicted]
+    assert min(writes[slot] for slot in predicted) > 5 * max(others)
+
+
+def test_groups_of_32744_blocks_spread_the_writes(guest: Guest) -> None:
+    """With -g 32744 all members but the first are written alike, and max/mean is halved.
+
+    The first holds the superblock and the group descriptors, which no -g moves.
+    """
+    default, spread = (guest["hotspot"][name]["writes"] for name in LAYOUTS)
+    for name, counts in zip(LAYOUTS, (default, spread), strict=True):
+        share = sum(sorted(counts)[-3:]) / sum(counts)
+        print(f"\n{name}: writes a member {counts}, max/mean {skew(counts):.2f}, ", end="")
+        print(f"without the first {skew(counts[1:]):.2f}; the top three get {share:.0%}")
+    assert skew(default) > 3.4
+    assert skew(spread) < 0.65 * skew(default)
+    assert skew(default[1:]) > 3.4
+    assert skew(spread[1:]) < 1.5

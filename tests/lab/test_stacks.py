@@ -1,0 +1,275 @@
+"""Every storage stack, built of real disks and audited in the guest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ext4audit.rules import all_rules
+from ext4audit.sources.snapshot import read_snapshot
+from lab.conftest import Guest
+from lab.scenario import JsonObject
+
+HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
+BACK, THROUGH = "write back", "write through"
+Device = tuple[str, str, tuple[str, ...], int | None, str]
+"""Name (of a disk: its serial), kind, members, bytes of a chunk, write cache."""
+
+
+def leaf(serial: str, cache: str = BACK) -> Device:
+    """Return a disk at the bottom of a stack."""
+    return (serial, "disk", (), None, cache)
+
+
+def leaves(*serials: str) -> tuple[Device, ...]:
+    """Return disks at the bottom, in the order of the kernel's names."""
+    return tuple(leaf(serial) for serial in serials)
+
+
+FOUR = ("raid02", "raid00", "raid03", "raid01")
+STACKS: dict[str, tuple[Device, ...]] = {
+    "virtio_write_back": leaves("wide"),
+    "virtio_write_through": (leaf("through", THROUGH),),
+    "nvme": leaves("nvme"),
+    "nvme_overridden": (leaf("nvme", THROUGH),),
+    "scsi_write_back": leaves("sda"),
+    "scsi_write_through": (leaf("sda", THROUGH),),
+    "dm_linear": (("dm-0", "dm-linear", ("wide",), None, BACK), *leaves("wide")),
+    "lvm_linear": (("dm-0", "dm-linear", ("wide",), None, BACK), *leaves("wide")),
+    "lvm_striped": (
+        ("dm-0", "dm-striped", ("raid00", "raid01", "raid02", "raid03"), 65536, BACK),
+        *leaves("raid00", "raid01", "raid02", "raid03"),
+    ),
+    "md_raid0": (
+        ("md127", "raid0", FOUR, 524288, BACK),
+        *leaves("raid00", "raid01", "raid02", "raid03"),
+    ),
+    "md_raid0_unequal": (
+        ("md127", "raid0", ("raid00", "raid01", "wide"), 524288, BACK),
+        *leaves("raid00", "raid01", "wide"),
+    ),
+    "md_raid1_through": (
+        ("md127", "raid1", ("through1", "through2"), None, BACK),
+        ("through1", "partition", ("through",), None, THROUGH),
+        ("through2", "partition", ("through",), None, THROUGH),
+        leaf("through", THROUGH),
+    ),
+    "md_raid5": (
+        ("md127", "raid5", ("raid00", "raid01", "raid02"), 524288, BACK),
+        *leaves("raid00", "raid01", "raid02"),
+    ),
+    "md_raid10": (
+        ("md127", "raid10", ("raid01", "raid00", "raid03", "raid02"), 524288, BACK),
+        *leaves("raid00", "raid01", "raid02", "raid03"),
+    ),
+    "partition_on_md": (
+        ("md127p1", "partition", ("md127",), None, BACK),
+        ("md127", "raid0", ("raid00", "raid01"), 524288, BACK),
+        *leaves("raid00", "raid01"),
+    ),
+    "luks_on_md": (
+        ("dm-0", "dm-crypt", ("md127",), None, BACK),
+        ("md127", "raid0", ("raid00", "raid01", "raid02"), 524288, BACK),
+        *leaves("raid00", "raid01", "raid02"),
+    ),
+}
+every_stack = pytest.mark.parametrize("name", STACKS)
+
+# Bitmaps of both kinds by member, in slot order: two for each block group.
+BITMAPS = {
+    "md_raid0": {"raid02": 544, "raid00": 0, "raid03": 0, "raid01": 0},
+    "lvm_striped": {"raid02": 266, "raid00": 272, "raid03": 6, "raid01": 0},
+    "partition_on_md": {"raid00": 0, "raid01": 288},
+    "luks_on_md": {"raid00": 128, "raid01": 128, "raid02": 160},
+}
+HOTSPOTS = {
+    "md_raid0": ("fail", ["high"]),
+    "lvm_striped": ("fail", ["medium"]),
+    "partition_on_md": ("fail", ["medium"]),
+    "luks_on_md": ("pass", []),
+    "md_raid0_unequal": ("undetermined", []),
+}
+
+
+def called(told: JsonObject, name: str) -> str:
+    """Return a disk's serial for its name, which depends on how many disks the guest has."""
+    for disk, serial in told["serials"].items():
+        if serial and name.startswith(disk):
+            return f"{serial}{name.removeprefix(disk)}"
+    return name
+
+
+def severities(told: JsonObject, rule: str) -> list[str]:
+    """Return how bad the findings of one rule are."""
+    return [finding["severity"] for finding in told["verdicts"][rule]["findings"]]
+
+
+@every_stack
+def test_a_stack_is_described_from_the_top_to_its_disks(guest: Guest, name: str) -> None:
+    """Each device has its kind, its chunk, its cache, and its members, an array's by slot."""
+    told = guest[name]
+    found = tuple(
+        (
+            called(told, device["name"]),
+            device["kind"],
+            tuple(called(told, member) for member in device["members"]),
+            device["chunk_bytes"],
+            device["write_cache"],
+        )
+        for device in told["stack"]
+    )
+    assert found == STACKS[name]
+
+
+@every_stack
+def test_every_rule_has_an_answer_on_every_stack(guest: Guest, name: str) -> None:
+    """Each rule gives a verdict, none is an error, and only unequal members stay undetermined."""
+    verdicts = guest[name]["verdicts"]
+    open_rules = {
+        code: verdict["note"]
+        for code, verdict in verdicts.items()
+        if verdict["outcome"] in {"undetermined", "error"}
+    }
+    expected = {"LAY001": None} if name == "md_raid0_unequal" else {}
+    assert (set(verdicts), open_rules) == ({rule.code for rule in all_rules()}, expected)
+
+
+@every_stack
+def test_a_snapshot_says_what_the_guest_said(guest: Guest, name: str) -> None:
+    """The report of the snapshot is the live one, read back in the guest itself."""
+    assert guest[name]["replay_equal"] is True
+
+
+@every_stack
+def test_hotspots_are_found_where_a_stripe_has_them(guest: Guest, name: str) -> None:
+    """LAY001 fails on even RAID0 and on striped LVM, and does not apply without a stripe."""
+    told = guest[name]
+    found = (told["verdicts"]["LAY001"]["outcome"], severities(told, "LAY001"))
+    assert found == HOTSPOTS.get(name, ("not_applicable", []))
+
+
+@pytest.mark.parametrize("name", BITMAPS)
+def test_bitmaps_are_counted_on_the_disks_that_hold_them(guest: Guest, name: str) -> None:
+    """Reading each bitmap once reads each member as often as the layout says, and as is known."""
+    told = guest[name]
+    predicted = {
+        called(told, member["name"]): member["block_bitmaps"] + member["inode_bitmaps"]
+        for member in told["layout"]["members"]
+    }
+    read = {called(told, member): count for member, count in told["bitmap_reads"].items()}
+    assert (predicted, list(predicted)) == (BITMAPS[name], list(BITMAPS[name]))
+    assert read == BITMAPS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "starts_sectors", "stripe_offset_bytes"),
+    [
+        ("partition_on_md", {"md127p1": 3072}, 1572864),
+        ("md_raid1_through", {"through1": 2048, "through2": 8388608}, None),
+        ("luks_on_md", {}, 17301504),  # cryptsetup aligns 16 MiB of header to three chunks
+        ("lvm_striped", {}, 0),
+    ],
+)
+def test_offsets_add_up_on_the_way_down(
+    guest: Guest, name: str, starts_sectors: dict[str, int], stripe_offset_bytes: int | None
+) -> None:
+    """A partition's start and the header of LUKS move the filesystem on the stripe below."""
+    told = guest[name]
+    starts = {called(told, each): start for each, start in told["start_sectors"].items()}
+    assert (starts, told["stripe_offset_bytes"]) == (starts_sectors, stripe_offset_bytes)
+
+
+@pytest.mark.parametrize(
+    ("name", "grades"),
+    [
+        ("virtio_write_back", [["critical", "confirmed"]]),
+        ("virtio_write_through", [["info", "confirmed"]]),
+        ("nvme", [["critical", "confirmed"]]),
+        ("nvme_overridden", [["info", "confirmed"]]),
+        ("scsi_write_back", [["critical", "confirmed"]]),
+        ("scsi_write_through", [["info", "confirmed"]]),
+        ("md_raid10", [["critical", "confirmed"]]),
+        ("luks_on_md", [["critical", "confirmed"]]),
+    ],
+)
+def test_missing_barriers_are_graded_by_the_disks_caches(
+    guest: Guest, name: str, grades: list[list[str]]
+) -> None:
+    """Off by a remount, barriers are critical over write back, and info over write through."""
+    assert guest[name]["without_barriers"] == grades
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("lvm_linear", ["critical"]), ("md_raid1_through", ["info"]), ("md_raid5", [])],
+)
+def test_barriers_are_found_off_from_the_mount_on(
+    guest: Guest, name: str, expected: list[str]
+) -> None:
+    """An md array says "write back" of itself; its write-through members are what counts."""
+    assert severities(guest[name], "DUR001") == expected
+
+
+def test_an_option_that_fstab_lacks_is_drift(guest: Guest) -> None:
+    """The volume that was mounted without barriers would come back with them at the next boot."""
+    assert severities(guest["lvm_linear"], "DRF001") == ["medium"]
+
+
+def test_zones_of_unequal_members_are_told_and_what_to_do(guest: Guest) -> None:
+    """Where md stripes in zones nothing is guessed, and the hint is a way to the answer."""
+    (unknown,) = guest["md_raid0_unequal"]["verdicts"]["LAY001"]["unknowns"]
+    assert unknown["detail"] == (
+        "md127: its members have different sizes, so that it stripes in zones"
+    )
+    assert unknown["hint"] == "count by hand: dumpe2fs -g names the bitmaps' blocks"
+
+
+@every_stack
+def test_the_guarded_kernel_is_not_accused(guest: Guest, name: str) -> None:
+    """PRF001 passes on 6.1, which has the guard against dioread_nolock without delalloc."""
+    assert guest[name]["verdicts"]["PRF001"]["outcome"] == "pass"
+
+
+@pytest.mark.parametrize("name", ["lvm_striped", "partition_on_md"])
+def test_the_printed_mkfs_spreads_the_bitmaps_over_all_disks(guest: Guest, name: str) -> None:
+    """Run as printed it turns LAY001 from fail to pass; the disks read as evenly as predicted."""
+    recreated = guest[name]["recreated"]
+    reads = recreated["bitmap_reads"]
+    mean = sum(reads.values()) / len(reads)
+    assert (recreated["before"], recreated["after"]) == ("fail medium", "pass")
+    assert reads == recreated["predicted"]
+    assert max(reads.values()) < 1.2 * mean
+    assert "Pass 5: Checking group summary information" in recreated["fsck"]
+
+
+def test_barriers_can_be_turned_on_on_a_logical_volume(guest: Guest) -> None:
+    """The printed remount cures, the next mount by fstab keeps it so, and undo takes it back."""
+    cured = guest["lvm_linear"]["cured"]
+    outcomes = [cured[when] for when in ("before", "after", "persisted", "rolled_back")]
+    assert outcomes == ["fail critical", "pass", "pass", "fail critical"]
+    assert "Pass 5: Checking group summary information" in cured["fsck"]
+    assert cured["commands"] == [
+        "immediate: mount -o remount,barrier /data",
+        "verify: grep -qx barrier /proc/fs/ext4/dm-0/options",
+        "rollback: mount -o remount,nobarrier /data",
+    ]
+
+
+@every_stack
+def test_the_fixture_host_answers_all_that_is_asked(guest: Guest, name: str) -> None:
+    """The kept snapshot holds the same questions as a new one; UPDATE_FIXTURES=1 keeps the new.
+
+    test_fixture_hosts.py judges it then, without the lab.
+    """
+    story = guest[name]["story"]
+    new = guest.machine.results / "fixtures" / story
+    kept = HOSTS / story / "snapshot"
+    if os.environ.get("UPDATE_FIXTURES") == "1":
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(new, kept)
+        kept.chmod(0o755)
+    asked, answered = (read_snapshot(place)[0]._answers.keys() for place in (new, kept))
+    assert asked == answered
