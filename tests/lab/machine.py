@@ -175,8 +175,8 @@ class Machine:
             finally:
                 process.kill()
                 process.wait()
-        for disk in self.disks:
-            self._image(disk).unlink()
+                for disk in self.disks:
+                    self._image(disk).unlink()
 
     def console_tail(self, lines: int = 60) -> str:
         """Return the end of what the guest printed."""
