@@ -191,3 +191,14 @@ def test_a_failure_names_where_and_why(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "out"
     with pytest.raises(OutputFailed, match=f"cannot write to {path}: No such file or directory"):
         write("x", str(path))
+
+
+def test_the_umask_holds_for_a_new_report(tmp_path: Path) -> None:
+    """A report tells what fstab says: who keeps files private keeps it private."""
+    report = tmp_path / "report"
+    old = os.umask(0o077)
+    try:
+        run("scan", "-q", "-o", str(report))
+    finally:
+        os.umask(old)
+    assert report.stat().st_mode & 0o777 == 0o600

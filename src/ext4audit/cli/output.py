@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-DEFAULT_MODE = 0o644
+PERMISSIONS = 0o666
+"""What open(2) is asked for; the umask takes its share, as of any file."""
 
 
 class OutputFailed(Exception):  # noqa: N818 - what happened, told to the user as it is
@@ -86,8 +87,15 @@ def _replace(target: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        mode = target.stat().st_mode & 0o777 if target.exists() else DEFAULT_MODE
+        mode = target.stat().st_mode & 0o777 if target.exists() else PERMISSIONS & ~_umask()
         os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp gives a name, not a Path
         Path(temporary).replace(target)
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """Return the umask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
