@@ -45,7 +45,8 @@ def check(fs: Filesystem, host: Host) -> Said:
     rename() over an existing file, and close() of a file that was truncated to nothing, submit
     all dirty pages of the file first. They wait for room in the queue, and hold the directory's
     lock meanwhile: creating and listing files there waits as well. Seconds are usual for files
-    of hundreds of megabytes, above all with writeback throttling, which keeps the queue short.
+    of hundreds of megabytes, above all with writeback throttling, which keeps the queue short
+    as long as somebody reads from the disk.
     `strace -T -e trace=rename,renameat,renameat2,close` shows the waits.
 
     ## Remedy
