@@ -25,7 +25,7 @@ from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Setter
-from ext4audit.sources.ask import FilesystemUuid, Uname
+from ext4audit.sources.ask import FilesystemUuid, RealPath, Uname
 
 SDA1, SDB, SDC = DeviceNumber(8, 1), DeviceNumber(8, 16), DeviceNumber(8, 32)
 LOOP = DeviceNumber(7, 0)
@@ -171,10 +171,78 @@ def test_an_fstab_entry_is_joined_by_the_device_that_it_names(spec: str) -> None
     assert fstab_of(host, f"{spec} /elsewhere ext4 noauto 0 2") == ["/elsewhere"]
 
 
-@pytest.mark.parametrize("mount_point", ["/data", "/dat\\141"])
-def test_an_entry_whose_device_is_not_found_is_joined_by_its_mount_point(mount_point: str) -> None:
-    """It says what is meant for /data, even where its device cannot be found."""
-    assert fstab_of(debian_host(), f"UUID=deadbeef {mount_point} ext4 defaults 0 2") == ["/data"]
+def label_host(label: str = "cl") -> HostEvidence:
+    """Return the host with a label on /data's superblock, seen by dumpe2fs and lsblk."""
+    host = debian_host().listed("sdb", "8:16", fstype="ext4", uuid=DATA_UUID, label=label)
+    return host.dumpe2fs("/dev/sdb", dumpe2fs_text(label=label))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["LABEL=gone", "UUID=deadbeef", "PARTUUID=gone", "PARTLABEL=gone", "/dev/gone", "/srv/image"],
+)
+def test_an_entry_whose_device_is_not_here_is_not_that_of_its_mount_point(spec: str) -> None:
+    """What is mounted there is known, and is something else: the next boot will not find it."""
+    host = label_host().path("/srv/image", "8:1", 25, "file")
+    host.file("/etc/fstab", f"{spec} /data ext4 defaults 0 2\n")
+    (entry,) = need(assemble(host).fstab)
+    assert isinstance(entry.device_number, Unknown)
+    assert entry.other_devices == (SDB,)
+    assert need(data_of(host).fstab) == ()
+
+
+@pytest.mark.parametrize("mount_point", ["/data", "/dat\\141", "//data/./", "/link"])
+def test_an_entry_that_may_name_the_device_is_joined_by_its_mount_point(mount_point: str) -> None:
+    """Without root and udev nobody sees a PARTUUID: the entry may be ours, and stays unresolved."""
+    host = debian_host().tell(RealPath("/link"), "/data\n").listed("sdb", "8:16")
+    host.file("/etc/fstab", f"PARTUUID=0ff1ce-02 {mount_point} ext4 defaults 0 2\n")
+    (entry,) = need(data_of(host).fstab)
+    assert isinstance(entry.device_number, Unknown)
+    assert entry.other_devices == ()
+
+
+def test_of_two_filesystems_with_one_label_the_one_mounted_there_is_meant() -> None:
+    """The first that lsblk lists is the other one."""
+    host = label_host("twin").listed("sda1", "8:1", fstype="ext4", uuid=ROOT_UUID, label="twin")
+    host.file("/etc/fstab", "LABEL=twin /data ext4 defaults 0 2\n")
+    (entry,) = need(data_of(host).fstab)
+    assert entry.device_number == Known(SDB, "superblock")
+
+
+def test_a_label_that_only_the_superblock_tells_names_its_filesystem() -> None:
+    """Without lsblk and udev's links the superblock of what is mounted there still answers."""
+    host = label_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
+    host.file("/etc/fstab", "LABEL=cl /data ext4 defaults 0 2\n")
+    (entry,) = need(data_of(host).fstab)
+    assert entry.device_number == Known(SDB, "superblock")
+
+
+@pytest.mark.parametrize(("image", "found"), [("/data/disk.img", True), ("/data/other.img", False)])
+def test_an_image_file_names_the_loop_device_over_it(image: str, found: bool) -> None:
+    """An entry may name a file: the loop device of the mount says which it is over."""
+    host = loop_host().path("/data/other.img", "8:16", 30, "file")
+    host.file("/etc/fstab", f"{image} /image ext4 loop 0 0\n")
+    (entry,) = need(assemble(host).fstab)
+    assert isinstance(entry.device_number, Known) is found
+    assert entry.other_devices == (() if found else (LOOP,))
+
+
+def test_a_name_that_the_mount_table_shows_is_that_of_its_device() -> None:
+    """/dev/root has no node anywhere, and is mounted all the same."""
+    host = debian_host().mount(25, "8:1", "/", "/dev/root")
+    host.file("/etc/fstab", "/dev/root / ext4 defaults 0 1\n")
+    (entry,) = need(assemble(host).fstab)
+    assert entry.device_number == Known(DeviceNumber(8, 1), "/proc/self/mountinfo")
+
+
+@pytest.mark.parametrize("mount_point", ["/data", "//data/./", "/link"])
+def test_the_place_of_an_entry_is_found_however_it_is_spelt(mount_point: str) -> None:
+    """Links and odd spellings lead to the mount point that the mount table shows."""
+    host = debian_host().tell(RealPath("/link"), "/data")
+    host.file("/etc/fstab", f"UUID={DATA_UUID} {mount_point} ext4 defaults 0 2\n")
+    found = data_of(host)
+    (entry,) = need(found.fstab)
+    assert [entry.is_for(mount) for mount in found.mounts] == [True]
 
 
 @pytest.mark.parametrize(
@@ -204,12 +272,19 @@ def test_every_type_that_may_be_served_by_the_ext4_driver_counts(fstype: str) ->
     assert fstab_of(debian_host(), line) == ["/data"]
 
 
-@pytest.mark.parametrize("hole", [absent("/etc/fstab"), denied("/etc/fstab")])
-def test_an_unread_fstab_is_a_hole_in_every_filesystem(hole: Unknown) -> None:
+def test_an_unread_fstab_is_a_hole_in_every_filesystem() -> None:
     """Unread is not empty."""
+    hole = denied("/etc/fstab")
     host = assemble(debian_host().file("/etc/fstab", hole))
     assert host.fstab == hole
     assert [fs.fstab for fs in host.filesystems] == [hole, hole]
+
+
+def test_a_host_without_an_fstab_has_no_entries() -> None:
+    """That there is none is knowledge: systemd mount units or a script mount what is there."""
+    host = assemble(debian_host().file("/etc/fstab", absent("/etc/fstab")))
+    assert host.fstab == Known((), "/etc/fstab (absent)")
+    assert [fs.fstab for fs in host.filesystems] == [host.fstab, host.fstab]
 
 
 def test_without_lsblk_the_superblocks_uuids_still_join_fstab() -> None:

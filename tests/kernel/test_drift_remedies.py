@@ -110,3 +110,104 @@ def test_drf006_mounts_what_fstab_wants(scratch: Make, etc: Path) -> None:
         assert verdict().outcome is Outcome.FAIL
     finally:
         run("losetup", "--detach", device)
+
+
+@pytest.mark.parametrize("word", ["relatime", "atime", "strictatime", "noatime"])
+def test_drf002_remount_changes_access_times(scratch: Make, etc: Path, word: str) -> None:
+    """The remount names the word, because the kernel else keeps what is in force."""
+    one = scratch().make().mount("relatime" if word in {"strictatime", "noatime"} else "noatime")
+    write_fstab(etc, one, word)
+    cure = remedy(one.judge("DRF002"), "true")
+    apply(cure)
+    assert one.judge("DRF002").outcome is Outcome.PASS
+    roll_back(cure)
+    assert one.judge("DRF002").outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("words", ["errors=remount-ro", "sync", "errors=remount-ro,sync"])
+def test_drf002_remount_brings_errors_and_sync_in_force(
+    scratch: Make, etc: Path, words: str
+) -> None:
+    """An explicit errors= is compared, and a remount applies it."""
+    one = scratch().make().mount("errors=continue")
+    write_fstab(etc, one, words)
+    cure = remedy(one.judge("DRF002"), "true")
+    apply(cure)
+    assert one.judge("DRF002").outcome is Outcome.PASS
+    roll_back(cure)
+    assert one.judge("DRF002").outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("word", ["noatime", "strictatime", "sync", "dirsync", "lazytime"])
+def test_drf001_keeps_a_flag_over_an_unmount(scratch: Make, etc: Path, word: str) -> None:
+    """Flags that mountinfo shows elsewhere or not at all are found and written down."""
+    one = scratch().make().mount(word)
+    write_fstab(etc, one, "nodev")
+    run("mount", "-o", f"remount,nodev,{word}", one.mount_point)
+    apply(remedy(one.judge("DRF001"), "Keep"))
+    one.unmount()
+    run("mount", one.mount_point)
+    assert one.judge("DRF001").outcome is Outcome.PASS
+    assert one.judge("DRF002").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("spec", ["LABEL=gone", "UUID=00c0ffee", "/dev/gone", "/srv/gone.img"])
+def test_an_entry_whose_device_is_gone_is_found(scratch: Make, etc: Path, spec: str) -> None:
+    """What is mounted on its mount point is another filesystem: the next boot fails."""
+    one = scratch().make("-L", "cl").mount()
+    etc.write_text(f"{spec} {one.mount_point} ext4 defaults 0 2\n")
+    found = judge(not_mounted, None, one.host())
+    assert found.outcome is Outcome.FAIL
+    assert "holds another filesystem" in found.findings[0].message
+    for code in ("DRF001", "DRF002"):
+        assert one.judge(code).outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize("spelling", ["{0}", "/{0}", "{parent}/./mnt/", "{link}"])
+def test_drf006_knows_a_mount_point_however_it_is_spelt(
+    scratch: Make, etc: Path, tmp_path: Path, spelling: str
+) -> None:
+    """mount(8) follows links and folds slashes; so does the audit, of a label and of an image."""
+    one = scratch().make("-L", "cl").mount()
+    link = tmp_path / "link"
+    link.symlink_to(one.mount_point)
+    where = spelling.format(one.mount_point, parent=tmp_path, link=link)
+    for spec in ("LABEL=cl", str(one.image)):
+        etc.write_text(f"{spec} {where} ext4 loop 0 2\n")
+        assert judge(not_mounted, None, one.host()).outcome is Outcome.PASS
+        assert one.judge("DRF001").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("spelling", ["/{0}", "{parent}/./mnt/", "{link}"])
+@pytest.mark.parametrize("word", ["true", "say what runs"])
+def test_drf002_cures_an_entry_however_its_place_is_spelt(
+    scratch: Make, etc: Path, tmp_path: Path, spelling: str, word: str
+) -> None:
+    """The remount finds the entry, and the edit the line."""
+    one = scratch().make("-L", "cl").mount()
+    link = tmp_path / "link"
+    link.symlink_to(one.mount_point)
+    where = spelling.format(one.mount_point, parent=tmp_path, link=link)
+    etc.write_text(f"LABEL=cl {where} ext4 nosuid,noatime 0 2\n")
+    apply(remedy(one.judge("DRF002"), word))
+    assert one.judge("DRF002").outcome is Outcome.PASS
+
+
+def test_drf006_sees_another_filesystem_in_the_place(scratch: Make, etc: Path) -> None:
+    """A tmpfs on the mount point is not the filesystem that fstab names."""
+    one = scratch().make()
+    one.mount_point.mkdir()
+    run("mount", "-t", "tmpfs", "none", one.mount_point)
+    write_fstab(etc, one, "defaults")
+    found = judge(not_mounted, None, assemble_host(LiveSource(), TAKEN_AT))
+    assert found.outcome is Outcome.FAIL
+    assert "holds another filesystem" in found.findings[0].message
+
+
+def test_a_host_without_fstab_is_judged_whole(scratch: Make, etc: Path) -> None:
+    """No file is no entry: nothing is undetermined."""
+    one = scratch().make().mount()
+    etc.unlink()
+    outcomes = {one.judge(code).outcome for code in ("DRF001", "DRF002")}
+    assert outcomes == {Outcome.NOT_APPLICABLE}
+    assert judge(not_mounted, None, one.host()).outcome is Outcome.NOT_APPLICABLE

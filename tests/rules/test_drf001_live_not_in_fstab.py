@@ -47,7 +47,10 @@ def live(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -
             Outcome.FAIL,
         ),
         (
-            live(fstab=("user",), mounts=(mount(flags=("rw", "nosuid", "nodev", "noexec")),)),
+            live(
+                fstab=("user",),
+                mounts=(mount(flags=("rw", "nosuid", "nodev", "noexec", "relatime")),),
+            ),
             Outcome.PASS,
         ),
         (live("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
@@ -121,9 +124,98 @@ def test_drf001_never_writes_a_dangerous_option_into_fstab() -> None:
     assert not any("fstab" in command for command in commands)
 
 
+def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
+    """Barriers by a remount, over a superblock that says nobarrier, are to be kept."""
+    one = options("barrier")
+    changed = tuple(
+        replace(o, baseline="nobarrier") if o.name == "barrier" else o for o in one.options
+    )
+    (finding,) = verdict(filesystem(options=known(replace(one, options=changed)))).findings
+    assert [remedy.summary for remedy in finding.remedies] == [
+        "Keep what is in force: write barrier into fstab."
+    ]
+
+
 def test_drf001_cites_both_sides_with_their_origin() -> None:
     """The finding shows fstab's line and what is in force, each with where it was read."""
     (finding,) = verdict(live("nobarrier", fstab=("noatime",))).findings
     cited = {(citation.label, citation.value, citation.origin) for citation in finding.citations}
     assert ("in force", "nobarrier", "/proc/fs/ext4/sda/options") in cited
     assert ("fstab options", "noatime", "/etc/fstab line 7") in cited
+
+
+@pytest.mark.parametrize(
+    ("fstab", "flags", "shared", "lost"),
+    [
+        (("defaults",), ("rw", "noatime"), (), "noatime"),
+        (("defaults",), ("rw",), (), "strictatime"),
+        (("defaults",), ("rw", "relatime"), ("sync",), "sync"),
+        (("defaults",), ("rw", "relatime"), ("dirsync",), "dirsync"),
+        (("defaults",), ("rw", "relatime"), ("lazytime",), "lazytime"),
+        (("defaults",), ("ro", "relatime"), (), "ro"),
+        (("noatime",), ("rw", "noatime"), (), None),
+        (("strictatime",), ("rw",), (), None),
+        (("sync", "lazytime"), ("rw", "relatime"), ("sync", "lazytime"), None),
+        # The entry says another word of the kind: that is DRF002's to say.
+        (("noatime",), ("rw", "relatime"), (), None),
+        (("noatime",), ("rw",), (), None),
+    ],
+)
+def test_drf001_knows_the_flags_of_superblock_and_access_times(
+    fstab: tuple[str, ...], flags: tuple[str, ...], shared: tuple[str, ...], lost: str | None
+) -> None:
+    """Mountinfo shows sync and lazytime among ext4's options, and strictatime not at all."""
+    there = mount(flags=flags, super_options=("rw", *shared))
+    findings = verdict(live(fstab=fstab, mounts=(there,))).findings
+    heads = [finding.message.split(" will be gone")[0] for finding in findings]
+    assert heads == ([lost] if lost else [])
+
+
+def test_drf001_does_not_take_what_an_error_did_for_an_option() -> None:
+    """After errors=remount-ro the superblock is read-only and the mount is not: no drift."""
+    there = mount(flags=("rw", "relatime"), super_options=("ro", "errors=remount-ro"))
+    assert verdict(live(mounts=(there,))).outcome is Outcome.PASS
+
+
+def test_drf001_judges_every_mount_that_fstab_knows() -> None:
+    """A flag is of one mount; an option of the superblock is told once."""
+    there = (mount("/data"), mount("/again", flags=("rw", "nosuid", "relatime"), mount_id=31))
+    entries = (fstab_entry(), fstab_entry(mount_point="/again", line_number=8))
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options("commit=30")))
+    messages = [finding.message.partition(":")[::2] for finding in verdict(fs).findings]
+    assert messages == [
+        ("commit=30 will be gone after the next mount", " /etc/fstab line 7 does not ask for it."),
+        ("nosuid will be gone after the next mount", " /etc/fstab line 8 does not ask for it."),
+    ]
+
+
+def test_drf001_takes_an_option_for_intended_where_any_entry_asks() -> None:
+    """Which of two mounts is first at boot, and sets the superblock's options, is not known."""
+    there = (mount("/data"), mount("/again", mount_id=31))
+    entries = (fstab_entry(), fstab_entry("commit=30", mount_point="/again", line_number=8))
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options("commit=30")))
+    assert verdict(fs).outcome is Outcome.PASS
+
+
+def test_drf001_is_not_silenced_by_another_state_in_a_later_entry() -> None:
+    """Nobarrier by hand is lost although the second entry says barrier."""
+    there = (mount("/data"), mount("/again", mount_id=31))
+    entries = (fstab_entry(), fstab_entry("barrier", mount_point="/again", line_number=8))
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options("nobarrier")))
+    (finding,) = verdict(fs).findings
+    assert finding.message.startswith("nobarrier will be gone")
+
+
+def test_drf001_is_undetermined_where_an_entry_may_mean_another_filesystem() -> None:
+    """A PARTUUID that nobody can see may be that of another disk."""
+    entry = fstab_entry(number=unknown("device PARTUUID=x"))
+    assert verdict(filesystem(fstab=known((entry,)))).outcome is Outcome.UNDETERMINED
+
+
+def test_drf001_prefers_the_entry_that_names_the_device() -> None:
+    """An unresolved entry for the same place does not stand before it."""
+    unsure = fstab_entry(number=unknown("device PARTUUID=x"), line_number=3)
+    fs = filesystem(
+        fstab=known((unsure, fstab_entry("commit=30"))), options=known(options("commit=30"))
+    )
+    assert verdict(fs).outcome is Outcome.PASS

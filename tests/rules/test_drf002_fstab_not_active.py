@@ -11,7 +11,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.kernel import Kernel
-from ext4audit.finding import Severity
+from ext4audit.finding import Finding, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drf002_fstab_not_active import check
 
@@ -35,7 +35,13 @@ def asked(*fstab: str, live: tuple[str, ...] = (), **changes: Any) -> Filesystem
         (asked("nobarrier", live=("nobarrier",)), Outcome.PASS),
         (asked("noload", live=("norecovery",)), Outcome.PASS),
         (asked("nofail", "_netdev", "x-systemd.device-timeout=30s"), Outcome.PASS),
-        (asked("usrquota", "stripe=0", "errors=remount-ro"), Outcome.PASS),
+        (asked("usrquota", "stripe=1536"), Outcome.PASS),
+        (asked("errors=remount-ro", live=("errors=remount-ro",)), Outcome.PASS),
+        (asked("errors=remount-ro", live=("errors=continue",)), Outcome.FAIL),
+        (asked("defaults", mounts=(mount(flags=("rw", "noatime")),)), Outcome.PASS),
+        (asked("relatime", mounts=(mount(flags=("rw", "noatime")),)), Outcome.FAIL),
+        (asked("strictatime", mounts=(mount(flags=("rw",)),)), Outcome.PASS),
+        (asked("sync"), Outcome.FAIL),
         (asked("nobarrier"), Outcome.FAIL),
         (asked("data=writeback"), Outcome.FAIL),
         (asked("nodelalloc"), Outcome.FAIL),
@@ -113,3 +119,79 @@ def test_drf002_offers_a_remount_to_nodelalloc_where_the_kernel_takes_it(
     commands = [step.command for remedy in finding.remedies for step in remedy.steps]
     assert commands
     assert any(command == "mount -o remount /data" for command in commands) is offered
+
+
+def commands(finding: Finding) -> list[str]:
+    """Return all commands of all remedies."""
+    return [step.command for remedy in finding.remedies for step in remedy.steps]
+
+
+@pytest.mark.parametrize(
+    ("word", "flags", "named"),
+    [
+        ("atime", ("rw", "noatime"), "relatime"),
+        ("relatime", ("rw", "noatime"), "relatime"),
+        ("strictatime", ("rw", "relatime"), "strictatime"),
+        ("noatime", ("rw", "relatime"), "noatime"),
+    ],
+)
+def test_drf002_remount_names_the_word_of_atime(
+    word: str, flags: tuple[str, ...], named: str
+) -> None:
+    """The kernel keeps atime on a plain remount, and mount(8) passes nothing for `atime`."""
+    (finding,) = verdict(asked(word, mounts=(mount(flags=flags),))).findings
+    assert f"mount -o remount,{named} /data" in commands(finding)
+
+
+def test_drf002_edits_only_words_that_stand_in_fstab() -> None:
+    """What `user` implies cannot be taken out, and taking nosuid out leaves `user`."""
+    there = mount(flags=("rw", "relatime"))
+    (finding,) = verdict(asked("user", "nosuid", "noatime", "relatime", mounts=(there,))).findings
+    assert "asks for nodev, noexec, nosuid," in finding.message
+    assert commands(finding)
+    assert not any("sed" in command for command in commands(finding))
+
+
+def test_drf002_edits_what_can_be_made_true() -> None:
+    """A literal word that is not in force is taken out; `user` whose flags are in force stays."""
+    there = mount(flags=("rw", "nosuid", "nodev", "noexec", "relatime"))
+    (finding,) = verdict(asked("user", "noatime", mounts=(there,))).findings
+    assert "take noatime out" in finding.remedies[-1].summary
+
+
+def test_drf002_judges_every_mount_that_fstab_knows() -> None:
+    """A flag is of one mount; options of the superblock belong to the first entry."""
+    there = (mount("/data"), mount("/again", mount_id=31))
+    entries = (
+        fstab_entry("commit=30"),
+        fstab_entry("nosuid", "sync", "commit=30", mount_point="/again", line_number=8),
+    )
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options()))
+    assert [finding.message for finding in verdict(fs).findings] == [
+        "/etc/fstab line 7 asks for commit=30, but commit=5 is in force.",
+        "/etc/fstab line 8 asks for nosuid, but no nosuid is in force.",
+    ]
+
+
+@pytest.mark.parametrize("word", ["nobarrier", "norecovery", "data=writeback"])
+def test_drf002_remounts_no_later_entry_with_a_dangerous_or_refused_option(word: str) -> None:
+    """A remount for a flag applies the whole line, nobarrier too."""
+    there = (mount("/data"), mount("/again", mount_id=31))
+    entries = (fstab_entry(), fstab_entry("nosuid", word, mount_point="/again", line_number=8))
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options()))
+    (finding,) = verdict(fs).findings
+    assert commands(finding)
+    assert not any("remount" in command for command in commands(finding))
+
+
+def test_drf002_gives_rootflags_its_own_origin_and_no_fstab_edit() -> None:
+    """An fstab does not say what the kernel command line says, and no edit of it can cure that."""
+    fs = filesystem(mounts=(mount("/"),), fstab=known((fstab_entry("relatime", mount_point="/"),)))
+    booted = host(fs, kernel_arguments=known(("rootflags=commit=30,bogus",)))
+    drift, dead = judge(check, fs, booted).findings
+    assert drift.message == (
+        "/proc/cmdline rootflags= asks for commit=30, but commit=5 is in force."
+    )
+    assert ("commit=30,bogus", "/proc/cmdline") in {(c.value, c.origin) for c in drift.citations}
+    assert dead.message.startswith("/proc/cmdline rootflags= holds bogus")
+    assert (drift.remedies, dead.remedies) == ((), ())

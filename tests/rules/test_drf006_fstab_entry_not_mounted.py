@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from builders import filesystem, fstab_entry, host, known, mount, unknown
 from ext4audit.engine import judge
 from ext4audit.facts.host import Host
-from ext4audit.facts.mount import FstabEntry
+from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drf006_fstab_entry_not_mounted import check
 
@@ -50,9 +52,64 @@ def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
     assert finding.remedies == ()
 
 
-def test_drf006_mounts_another_filesystem_over_the_place_is_mounted() -> None:
-    """Whatever is mounted there: the directory below is not written into."""
-    other = filesystem(mounts=(mount("/srv"),))
-    assert verdict(host(other, fstab=known((fstab_entry(mount_point="/srv"),)))).outcome is (
-        Outcome.PASS
-    )
+@pytest.mark.parametrize(
+    ("there", "entry", "outcome"),
+    [
+        (mount("/srv"), fstab_entry(mount_point="/srv"), Outcome.PASS),
+        (mount("/srv"), fstab_entry(mount_point="//srv/./"), Outcome.PASS),
+        (
+            mount("/srv"),
+            replace(fstab_entry(mount_point="/link"), real_mount_point="/srv"),
+            Outcome.PASS,
+        ),
+        (
+            mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs"),
+            fstab_entry(mount_point="/srv"),
+            Outcome.FAIL,
+        ),
+        (mount("/srv", number=DeviceNumber(8, 9)), fstab_entry(mount_point="/srv"), Outcome.FAIL),
+        (
+            mount("/srv"),
+            replace(
+                fstab_entry(mount_point="/srv", number=unknown("device LABEL=gone")),
+                other_devices=(DeviceNumber(8, 0),),
+            ),
+            Outcome.FAIL,
+        ),
+        (
+            mount("/srv"),
+            fstab_entry(mount_point="/srv", number=unknown("device PARTUUID=x")),
+            Outcome.UNDETERMINED,
+        ),
+        (
+            mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs"),
+            fstab_entry(mount_point="/srv", number=unknown("device PARTUUID=x")),
+            Outcome.FAIL,
+        ),
+    ],
+)
+def test_drf006_compares_the_place_and_the_device(
+    there: Mount, entry: FstabEntry, outcome: Outcome
+) -> None:
+    """A place is one however it is spelt, and another filesystem there is not the intended one."""
+    on = host(filesystem(mounts=(there,)), fstab=known((entry,)))
+    assert verdict(on).outcome is outcome
+
+
+def test_drf006_prints_no_mount_over_another_filesystem() -> None:
+    """`mount` would hide what is in use there."""
+    there = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
+    on = host(filesystem(mounts=(there,)), fstab=known((fstab_entry(mount_point="/srv"),)))
+    (finding,) = verdict(on).findings
+    assert finding.remedies == ()
+    assert "/dev/sda (tmpfs, 0:44) on /srv" in {citation.value for citation in finding.citations}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("nofail", "a boot goes on"), ("defaults", "waits for it and then fails")]
+)
+def test_drf006_says_what_a_boot_does_without_the_device(word: str, said: str) -> None:
+    """An absent device stops the boot where the entry lacks nofail."""
+    gone = fstab_entry(word, mount_point="/srv", number=unknown("device UUID=…"))
+    (finding,) = verdict(having(gone)).findings
+    assert said in finding.message

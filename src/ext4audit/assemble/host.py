@@ -13,20 +13,17 @@ from ext4audit.assemble.environment import (
     read_virtualization,
 )
 from ext4audit.assemble.filesystem import FilesystemReader
-from ext4audit.assemble.identity import Identifier, list_devices
+from ext4audit.assemble.fstab import names, read_fstab
+from ext4audit.assemble.identity import list_devices
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.reading import ask, read
 from ext4audit.assemble.stack import StackReader
-from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, value_or
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.lsblk import LsblkDevice
-from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, FstabLine
+from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.parsers.cmdline import parse_kernel_arguments
-from ext4audit.parsers.fstab import parse_fstab
 from ext4audit.parsers.uname import parse_kernel, parse_nodename
 from ext4audit.sources.ask import Source, Uname
-
-FSTAB = "/etc/fstab"
 
 
 def assemble_host(
@@ -56,7 +53,7 @@ def assemble_host(
     wanted = sorted(inventory.names if only is None else only)
     filesystems = [read_filesystem(number) for number in wanted]
     lower = [read_filesystem(number) for number in _lower(filesystems, inventory.names)]
-    fstab = _read_fstab(source, devices, [*filesystems, *lower])
+    fstab = read_fstab(source, devices, mounts, [*filesystems, *lower])
     return Host(
         name=value_or(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
         taken_at=taken_at,
@@ -97,56 +94,12 @@ def _read(
     return reader.read(number, name, alive=False)
 
 
-def _read_fstab(
-    source: Source, devices: Evidence[tuple[LsblkDevice, ...]], filesystems: list[Filesystem]
-) -> Evidence[tuple[FstabEntry, ...]]:
-    """Read the ext4 entries of fstab and find the device that each names."""
-    uuids = {fs.uuid.lower(): fs.device_number for fs in filesystems if fs.uuid}
-    identifier = Identifier(source, devices, uuids)
-
-    def identify(lines: tuple[FstabLine, ...]) -> tuple[FstabEntry, ...]:
-        return tuple(
-            FstabEntry(line, _of_copies(line, identifier.resolve(line.spec), filesystems))
-            for line in lines
-            if _is_ext(line)
-        )
-
-    return derive(FSTAB, identify, read(source, FSTAB, parse_fstab))
-
-
-def _of_copies(
-    line: FstabLine, found: Evidence[DeviceNumber], filesystems: list[Filesystem]
-) -> Evidence[DeviceNumber]:
-    """Prefer, of copies that share an identifier, the one that is mounted where the line says.
-
-    An LVM snapshot mounted beside its origin else takes the origin's entry.
-    """
-    if line.spec.startswith("/") or isinstance(found, Unknown):
-        return found
-    uuid = next((fs.uuid for fs in filesystems if fs.device_number == found.value), None)
-    copies = [fs for fs in filesystems if uuid is not None and fs.uuid == uuid]
-    mounted = [fs.device_number for fs in copies if line.mount_point in fs.mount_points]
-    return Known(mounted[0], found.origin) if mounted else found
-
-
-def _is_ext(line: FstabLine) -> bool:
-    """Whether an entry is for the ext4 driver; "auto" may be, a bind mount is not an entry."""
-    types = set(line.fstype.split(","))
-    return bool(types & (EXT_FSTYPES | {"auto"})) and not {"bind", "rbind"} & set(line.options)
-
-
 def _with_fstab(fs: Filesystem, fstab: Evidence[tuple[FstabEntry, ...]]) -> Filesystem:
-    """Attach the entries that name this device, or its mount point by a name not found."""
+    """Attach the entries that name this device, or that may: their place is one of its own."""
     if isinstance(fstab, Unknown):
         return replace(fs, fstab=fstab)
-    own = tuple(entry for entry in fstab.value if _names(entry, fs))
+    own = tuple(entry for entry in fstab.value if names(entry, fs))
     return replace(fs, fstab=Known(own, fstab.origin))
-
-
-def _names(entry: FstabEntry, fs: Filesystem) -> bool:
-    if isinstance(entry.device_number, Known):
-        return entry.device_number.value == fs.device_number
-    return entry.line.mount_point in fs.mount_points
 
 
 def _told_apart(filesystems: list[Filesystem]) -> list[Filesystem]:

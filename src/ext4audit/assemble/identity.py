@@ -14,6 +14,19 @@ from ext4audit.parsers.resolved_path import parse_resolved_path
 from ext4audit.sources.ask import ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
+IDENTIFIERS = {
+    "UUID": "uuid",
+    "LABEL": "label",
+    "PARTUUID": "partuuid",
+    "PARTLABEL": "partlabel",
+}
+"""The keys of fstab(5)'s first field, and lsblk's column of each."""
+
+
+def split_spec(spec: str) -> tuple[str, str] | None:
+    """Return key and value of a specification by identifier, None for a path."""
+    key, equals, value = spec.partition("=")
+    return (key, value.strip('"')) if equals and "/" not in key else None
 
 
 def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
@@ -34,10 +47,10 @@ class Identifier:
 
     def resolve(self, spec: str) -> Evidence[DeviceNumber]:
         """Return the device that an fstab(5) first field names."""
-        key, equals, value = spec.partition("=")
-        value = value.strip('"')
-        if not equals or "/" in key:
+        parts = split_spec(spec)
+        if parts is None:
             return self._path(spec)
+        key, value = parts
         if key == "UUID" and value.lower() in self.uuids:
             return Known(self.uuids[value.lower()], "superblock")
         return first_known(
@@ -52,15 +65,10 @@ class Identifier:
     def _listed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
         if isinstance(self.devices, Unknown):
             return self.devices
-        attribute = {
-            "UUID": "uuid",
-            "LABEL": "label",
-            "PARTUUID": "partuuid",
-            "PARTLABEL": "partlabel",
-        }.get(key)
+        attribute = IDENTIFIERS.get(key)
         for device in self.devices.value:
             found = getattr(device, attribute) if attribute else None
-            if found is not None and _same(key, found, value):
+            if found is not None and same_identifier(key, value, found):
                 return Known(device.device_number, self.devices.origin)
         return Unknown(
             f"device {spec}",
@@ -70,7 +78,7 @@ class Identifier:
         )
 
 
-def _same(key: str, found: str, wanted: str) -> bool:
+def same_identifier(key: str, wanted: str, found: str) -> bool:
     """Whether an identifier is the wanted one: "Data" and "data" are two labels, not one."""
     if key in {"UUID", "PARTUUID"}:
         return found.lower() == wanted.lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from posixpath import normpath
 
 from ext4audit.evidence import Evidence
 
@@ -56,7 +57,19 @@ class FstabLine:
 
 @dataclass(frozen=True, slots=True)
 class FstabEntry:
-    """An fstab line and the device that its first field names on this host."""
+    """An fstab line and the device that its first field names on this host.
+
+    `real_mount_point` is the mount point with links resolved, None where that is not known.
+    `other_devices` are mounted there and certainly not what the first field names; empty where
+    the device is known.
+    """
 
     line: FstabLine
     device_number: Evidence[DeviceNumber]
+    real_mount_point: str | None = None
+    other_devices: tuple[DeviceNumber, ...] = ()
+
+    def is_for(self, mount: Mount) -> bool:
+        """Whether a mount is on the mount point of this entry; fstab may spell it "//m/./a"."""
+        written = self.real_mount_point or self.line.mount_point
+        return normpath(f"/{written.lstrip('/')}") == mount.mount_point

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
@@ -19,10 +19,10 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
-from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intent_of, severity_of
+from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intents_of, severity_of
 from ext4audit.rules._persist import typed
 from ext4audit.rules._remount import (
-    MOUNT_FLAGS,
+    ATIME_WORDS,
     NOT_BY_REMOUNT,
     intended_flags,
     remount_command,
@@ -57,26 +57,44 @@ def check(fs: Filesystem, host: Host) -> Said:
     While a change is tried out on purpose. Filesystems without an fstab entry (systemd mount
     units, autofs, container volumes) are not judged.
     """
-    intent = intent_of(fs, host)
+    intents = intents_of(fs, host)
     options = need(fs.options)
-    yield from intent.cite()
-    lost = [option for option in options.options if _is_lost(option, intent)]
-    flags = sorted(
-        (set(intent.mount.mount_options) & MOUNT_FLAGS) - intended_flags(intent.entry.line.options)
-    )
-    if lost or flags:
-        yield _finding(fs, lost, flags, intent)
+    lost = [option for option in options.options if _is_lost(option, intents)]
+    for intent in intents:
+        yield from intent.cite()
+        flags = sorted(_lost_flags(intent))
+        of_superblock = lost if intent.first else []
+        if of_superblock or flags:
+            yield _finding(fs, of_superblock, flags, intent)
 
 
-def _is_lost(option: EffectiveOption, intent: Intent) -> bool:
-    """Whether only a past mount(2) call holds the option in force."""
+def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
+    """Whether only a past mount(2) call holds the option in force.
+
+    Not what any entry asks for: which of several mounts the superblock is not known. Another
+    state that the first entry asks for is DRF002's to say.
+    """
+    asked = {t for i in intents for t in (*i.tokens.values(), *i.boot_tokens.values())}
+    dead = {word for intent in intents for word in (*intent.dead, *intent.boot_dead)}
     return (
         option.set_by is Setter.MOUNT
-        and option.name not in NOT_COMPARED
-        and option.name not in intent.tokens
-        and option.token not in intent.dead
+        and option.name
+        not in NOT_COMPARED | intents[0].tokens.keys() | intents[0].boot_tokens.keys()
+        and option.token not in asked | dead
         and option.token != option.baseline
     )
+
+
+def _lost_flags(intent: Intent) -> frozenset[str]:
+    """Return the flags that the next mount will not have; DRF002 judges a word against another.
+
+    relatime is what every mount has that asks for nothing else. A superblock that is read-only
+    under a writable mount was made so by the kernel, after an error: no call asked for it.
+    """
+    words = (*intent.boot_words, *intent.entry.line.options)
+    told = frozenset(ATIME_WORDS if any(word in ATIME_WORDS for word in words) else {"relatime"})
+    forced = frozenset({"ro"}).difference(intent.mount.mount_options)
+    return intent.live_flags - intended_flags(words) - told - forced
 
 
 def _finding(
@@ -123,7 +141,7 @@ def _go_back(
     after = [typed(option.baseline) for option in lost if option.baseline]
     where = quote(intent.mount.mount_point)
     blocked = {option.name for option in lost} & NOT_BY_REMOUNT
-    if flags or blocked or len(after) < len(lost) or where is None:
+    if flags or blocked or len(after) < len(lost) or where is None or UNSAFE.intersection(after):
         return
     names = [option.name for option in lost]
     path = quote(f"/proc/fs/ext4/{fs.name}/options")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.option_table import spec_named
+from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import (
     Citation,
@@ -21,13 +21,22 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
-from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intent_of, severity_of
+from ext4audit.rules._intent import (
+    CMDLINE,
+    SHOWN_OTHERWISE,
+    UNSAFE,
+    Intent,
+    asked_flags,
+    intents_of,
+    severity_of,
+)
 from ext4audit.rules._persist import typed
 from ext4audit.rules._remount import (
+    ATIME_WORDS,
     DELALLOC_STAYS_SINCE,
     NOT_BY_REMOUNT,
+    SUPERBLOCK_FLAGS,
     flags_in_force,
-    intended_flags,
 )
 from ext4audit.rules._shell import quote
 
@@ -61,32 +70,40 @@ def check(fs: Filesystem, host: Host) -> Said:
 
     ## Remedy
 
-    `mount -o remount MOUNTPOINT` reads fstab again. The data mode and a few others can only
+    `mount -o remount MOUNTPOINT` reads fstab again, but keeps access times as they are unless
+    the command names them. The data mode and a few others can only
     change by unmounting; or correct fstab.
 
     ## When to ignore
 
     When the entry was edited ahead of a planned reboot.
     """
-    intent = intent_of(fs, host)
+    intents = intents_of(fs, host)
     options = need(fs.options)
-    yield from intent.cite()
-    inactive, holes = _compare(intent, options)
-    flags = sorted(intended_flags(intent.entry.line.options) - set(flags_in_force(intent.mount)))
-    if inactive or flags:
-        yield _finding(fs, host, inactive, flags, intent)
-    if intent.dead:
-        yield _dead(intent)
+    holes: list[Unknown] = []
+    for intent in intents:
+        yield from intent.cite()
+        asked = _compare(intent.tokens, options, holes) if intent.first else []
+        flags = sorted(asked_flags(intent.entry.line.options) - intent.live_flags)
+        if not intent.first:
+            flags = [flag for flag in flags if flag not in SUPERBLOCK_FLAGS]
+        if asked or flags:
+            yield _finding(fs, host, asked, flags, intent)
+        if intent.dead:
+            yield _dead(intent.dead, intent.origin, intent)
+        yield from _of_rootflags(fs, intent, _compare(intent.boot_tokens, options, holes))
     if holes:
-        raise Undetermined(tuple(holes))
+        raise Undetermined(tuple(dict.fromkeys(holes)))
 
 
-def _compare(intent: Intent, options: EffectiveOptions) -> tuple[list[Drift], list[Unknown]]:
-    """Compare what fstab asks for with what is in force; what is not established is a hole."""
-    inactive, holes = [], []
-    for name, token in intent.tokens.items():
+def _compare(
+    tokens: Mapping[str, str], options: EffectiveOptions, holes: list[Unknown]
+) -> list[Drift]:
+    """Compare what is asked for with what is in force; what is not established is a hole."""
+    inactive = []
+    for name, token in tokens.items():
         option = options.find(name)
-        if name in NOT_COMPARED or (option is not None and option.token == token):
+        if name in SHOWN_OTHERWISE or (option is not None and option.token == token):
             continue
         if option is not None:
             inactive.append(Drift(name, token, option.token))
@@ -94,7 +111,28 @@ def _compare(intent: Intent, options: EffectiveOptions) -> tuple[list[Drift], li
             holes.append(options.hole)
         elif spec_named(name).off == "" and not spec_named(name).has_value:
             inactive.append(Drift(name, token, f"no {token}"))
-    return inactive, list(dict.fromkeys(holes))
+    return inactive
+
+
+def _of_rootflags(fs: Filesystem, intent: Intent, inactive: list[Drift]) -> Iterator[Finding]:
+    """Yield the drift from the kernel command line; the boot loader's file is not ours to edit."""
+    if inactive:
+        words = ", ".join(drift.intended for drift in inactive)
+        live = ", ".join(drift.in_force for drift in inactive)
+        yield Finding(
+            message=f"{CMDLINE} asks for {words}, but {live} is in force.",
+            severity=severity_of((drift.name for drift in inactive), ()),
+            confidence=Confidence.CONFIRMED,
+            citations=(*_cite(fs, inactive), *intent.cite()),
+            remedies=(),
+        )
+    if intent.boot_dead:
+        yield _dead(intent.boot_dead, CMDLINE, intent)
+
+
+def _cite(fs: Filesystem, inactive: Sequence[Drift]) -> Iterator[Citation]:
+    for drift in inactive:
+        yield Citation(drift.name, drift.in_force, f"/proc/fs/ext4/{fs.name}/options")
 
 
 def _finding(
@@ -106,37 +144,34 @@ def _finding(
         message=f"{intent.origin} asks for {', '.join(words)}, but {', '.join(live)} is in force.",
         severity=severity_of((drift.name for drift in inactive), flags),
         confidence=Confidence.CONFIRMED,
-        citations=(
-            *(
-                Citation(drift.name, drift.in_force, f"/proc/fs/ext4/{fs.name}/options")
-                for drift in inactive
-            ),
-            *intent.cite(),
-        ),
+        citations=(*_cite(fs, inactive), *intent.cite()),
         remedies=tuple(_remedies(fs, host, inactive, flags, intent)),
     )
 
 
-def _dead(intent: Intent) -> Finding:
+def _dead(words: tuple[str, ...], origin: str, intent: Intent) -> Finding:
+    fix = _correct(intent, words) if origin != CMDLINE else None
     return Finding(
-        message=f"{intent.origin} holds {', '.join(intent.dead)}, which is no option that ext4 "
+        message=f"{origin} holds {', '.join(words)}, which is no option that ext4 "
         "shows: the kernel ignores it, or another kernel would refuse the mount.",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
-        remedies=(_correct(intent, intent.dead, ()),) if _can_edit(intent, intent.dead) else (),
+        remedies=(fix,) if fix else (),
     )
 
 
 def _remedies(
     fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
-    by_mount = any(_by_mount_only(drift, host) for drift in inactive)
-    if not by_mount and not UNSAFE.intersection(drift.intended for drift in inactive):
+    # All of the entry takes effect by a remount, also what only the first entry is judged for.
+    entry = _compare(intent.tokens, need(fs.options), [])
+    by_mount = any(_by_mount_only(drift, host) for drift in entry)
+    if not by_mount and not UNSAFE.intersection(drift.intended for drift in entry):
         yield from _remount(fs, inactive, flags, intent)
-    stale = [drift.intended for drift in inactive] + flags
-    if _can_edit(intent, stale):
-        yield _correct(intent, stale, ())
+    fix = _correct(intent, [drift.intended for drift in inactive] + flags)
+    if fix is not None:
+        yield fix
 
 
 def _by_mount_only(drift: Drift, host: Host) -> bool:
@@ -155,13 +190,15 @@ def _remount(
     if where is None:
         return
     checks = [f"grep -qx {d.intended} /proc/fs/ext4/{fs.name}/options" for d in inactive]
-    checks += [f"findmnt -no OPTIONS {where} | grep -qw {flag}" for flag in flags]
+    checks += [_shows(where, flag) for flag in flags]
+    # Without a word of atime a remount keeps the one in force, and "atime" is no such word.
+    atime = [flag for flag in flags if flag in ATIME_WORDS]
     before = ",".join((*flags_in_force(intent.mount), *(typed(d.in_force) for d in inactive)))
     yield Remedy(
         summary="Make fstab true: remount, which reads it again.",
         disruption=Disruption.REMOUNT,
         steps=(
-            Step(Phase.IMMEDIATE, f"mount -o remount {where}"),
+            Step(Phase.IMMEDIATE, f"mount -o {','.join(('remount', *atime))} {where}"),
             *(Step(Phase.VERIFY, command) for command in checks),
             Step(Phase.ROLLBACK, f"mount --options-source=disable -o remount,{before} {where}"),
         ),
@@ -169,20 +206,38 @@ def _remount(
     )
 
 
-def _can_edit(intent: Intent, stale: Sequence[str]) -> bool:
-    return edit_options(intent.entry.line, stale, ()) is not None
+def _shows(where: str, flag: str) -> str:
+    """Return the check of a flag; the mount table shows strictatime by neither of the others."""
+    words = f"findmnt -no OPTIONS {where} | tr , '\\n'"
+    if flag == "strictatime":
+        return f"findmnt -n {where} && ! {words} | grep -qxE 'relatime|noatime'"
+    return f"{words} | grep -qx {flag}"
 
 
-def _correct(intent: Intent, stale: Sequence[str], add: Sequence[str]) -> Remedy:
-    """Return the remedy that takes words out of the fstab entry."""
-    edit = edit_options(intent.entry.line, stale, add)
+def _correct(intent: Intent, stale: Sequence[str]) -> Remedy | None:
+    """Return the remedy that takes words out of the fstab entry, if that ends the drift.
+
+    Only what stands there can be taken out: `user` implies nosuid, nodev and noexec.
+    """
+    line = intent.entry.line
+    literal = [w for w in line.options if w in stale or _meaning(w) in stale]
+    kept = [word for word in line.options if word not in literal]
+    edit = edit_options(line, literal, ())
+    if edit is None or asked_flags(kept) - intent.live_flags:
+        return None
     return Remedy(
-        summary=f"Make fstab say what runs: take {', '.join(stale)} out of it.",
+        summary=f"Make fstab say what runs: take {', '.join(literal)} out of it.",
         disruption=Disruption.ONLINE,
         steps=(
-            *(Step(Phase.PERSISTENT, command) for command in (edit.apply if edit else ())),
-            *(Step(Phase.VERIFY, f"! {c}") for c in says(intent.entry.line, stale)),
-            *(Step(Phase.ROLLBACK, command) for command in (edit.undo if edit else ())),
+            *(Step(Phase.PERSISTENT, command) for command in edit.apply),
+            *(Step(Phase.VERIFY, f"! {c}") for c in says(line, literal)),
+            *(Step(Phase.ROLLBACK, command) for command in edit.undo),
         ),
         trade_off="Right when what runs is what is wanted.",
     )
+
+
+def _meaning(word: str) -> str:
+    """Return the canonical option or flag of atime that a word of fstab asks for."""
+    known = recognize(word)
+    return known[1] if known else ATIME_WORDS.get(word, word)

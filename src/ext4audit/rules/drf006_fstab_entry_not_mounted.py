@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ext4audit.evidence import Unknown, need
+from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Host
-from ext4audit.facts.mount import FstabEntry
+from ext4audit.facts.mount import EXT_FSTYPES, FstabEntry, Mount
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -34,12 +34,13 @@ def check(host: Host) -> Said:
     """## What it checks
 
     Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not in the
-    mount table.
+    mount table, or holds another filesystem than the entry names.
 
     ## Why it matters
 
     A service that starts all the same writes into the empty directory below, and its data is
-    hidden when the filesystem comes back. With `nofail` the boot says nothing of it.
+    hidden when the filesystem comes back. With `nofail` the boot says nothing of it; without,
+    a boot waits for an absent device and then fails.
 
     ## Remedy
 
@@ -52,16 +53,29 @@ def check(host: Host) -> Said:
     if host.container:
         raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
     entries, mounts = need(host.fstab, host.mounts)
-    mounted = {mount.mount_point.rstrip("/") for mount in mounts}
     expected = [entry for entry in entries if _is_expected(entry)]
     if not expected:
         raise NotApplicable("fstab has no ext4 entry that is mounted at boot")
+    holes = []
     for entry in expected:
-        line = entry.line
-        if line.mount_point.rstrip("/") in mounted:
+        there = [mount for mount in mounts if entry.is_for(mount)]
+        number = entry.device_number
+        if any(isinstance(number, Known) and m.device_number == number.value for m in there):
+            line = entry.line
             yield Citation(f"fstab line {line.line_number}", line.mount_point, "/etc/fstab")
+        elif isinstance(number, Unknown) and _may_be(entry, there):
+            holes.append(number)
         else:
-            yield _finding(entry)
+            yield _finding(entry, there)
+    if holes:
+        raise Undetermined(tuple(dict.fromkeys(holes)))
+
+
+def _may_be(entry: FstabEntry, there: Sequence[Mount]) -> bool:
+    """Whether what is mounted may be the filesystem of an entry whose device was not found."""
+    return any(
+        m.fstype in EXT_FSTYPES and m.device_number not in entry.other_devices for m in there
+    )
 
 
 def _is_expected(entry: FstabEntry) -> bool:
@@ -71,26 +85,59 @@ def _is_expected(entry: FstabEntry) -> bool:
     return automatic and line.fstype != "auto" and line.mount_point not in NOT_A_MOUNT
 
 
-def _finding(entry: FstabEntry) -> Finding:
+def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
     line = entry.line
-    absent = isinstance(entry.device_number, Unknown)
-    where = "not found on this host" if absent else "is on this host"
+    number = entry.device_number
+    where = "is on this host" if isinstance(number, Known) else "not found on this host"
     return Finding(
-        message=f"{line.mount_point} is in fstab and not mounted: what writes there now writes "
-        "into the directory below.",
+        message=" ".join(filter(None, (_message(entry, there), _at_boot(entry)))),
         severity=Severity.HIGH,
-        confidence=Confidence.CONFIRMED,
+        confidence=Confidence.LIKELY
+        if there and isinstance(number, Unknown)
+        else Confidence.CONFIRMED,
         citations=(
             Citation(
                 f"fstab line {line.line_number}",
                 f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}",
                 "/etc/fstab",
             ),
-            Citation("mount table", f"nothing on {line.mount_point}", "/proc/self/mountinfo"),
+            *(Citation("mount table", _shown(mount), "/proc/self/mountinfo") for mount in there),
+            *_nothing(entry, there),
             Citation("device", f"{line.spec} {where}", _origin(entry)),
         ),
-        remedies=() if absent else tuple(_remedies(line.mount_point)),
+        remedies=() if there or isinstance(number, Unknown) else tuple(_remedies(line.mount_point)),
     )
+
+
+def _message(entry: FstabEntry, there: Sequence[Mount]) -> str:
+    where = entry.line.mount_point
+    if not there:
+        return (
+            f"{where} is in fstab and not mounted: what writes there now writes into the "
+            "directory below."
+        )
+    return f"{where} holds another filesystem than fstab names: {entry.line.spec} is not there."
+
+
+def _at_boot(entry: FstabEntry) -> str:
+    """Return what the next boot does about a device that was not found."""
+    if isinstance(entry.device_number, Known):
+        return ""
+    if "nofail" in entry.line.options:
+        return "Its device was not found; a boot goes on without it (nofail)."
+    return (
+        "Its device was not found, and without nofail a boot waits for it and then fails "
+        "(systemd: 90 seconds, then emergency mode)."
+    )
+
+
+def _shown(mount: Mount) -> str:
+    return f"{mount.source} ({mount.fstype}, {mount.device_number}) on {mount.mount_point}"
+
+
+def _nothing(entry: FstabEntry, there: Sequence[Mount]) -> Sequence[Citation]:
+    where = f"nothing on {entry.line.mount_point}"
+    return () if there else (Citation("mount table", where, "/proc/self/mountinfo"),)
 
 
 def _origin(entry: FstabEntry) -> str:
