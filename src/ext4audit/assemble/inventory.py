@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ext4audit.assemble.covering import mark_covered
 from ext4audit.assemble.reading import first_known, names, read
-from ext4audit.evidence import Evidence, Known, Unknown, Why, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
 from ext4audit.parsers.mountinfo import parse_mountinfo
 from ext4audit.parsers.sysfs import parse_device_number
@@ -32,7 +33,8 @@ class Inventory:
 
 def take_inventory(source: Source) -> Inventory:
     """List the live ext4 superblocks."""
-    mounts = read(source, "/proc/self/mountinfo", parse_mountinfo)
+    table = read(source, "/proc/self/mountinfo", parse_mountinfo)
+    mounts = derive("mount table", mark_covered, table)
     listed = {place: names(source, place) for place in (PROC_EXT4, SYS_EXT4)}
     gaps = [mounts] if isinstance(mounts, Unknown) else []
     found: dict[DeviceNumber, str] = {}

@@ -28,6 +28,7 @@ class Mount:
 
     `mount_options` are per mount (nosuid, relatime, ro of a bind mount); `super_options` belong
     to the superblock and are the same on all its lines. Names are decoded with surrogateescape.
+    `covered` says that another mount hides it: its mount point leads to the other one.
     """
 
     mount_id: int
@@ -39,6 +40,7 @@ class Mount:
     fstype: str
     source: str
     super_options: tuple[str, ...]
+    covered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,9 @@ def _meaning(token: str) -> tuple[str, str]:
 
 
 def _commands(line: FstabLine, before: str, after: str) -> tuple[str, ...]:
-    """Return the backup, the guarded edit, and the diff that fails where nothing was edited.
+    """Return the backup, the guarded edit, and the check that fails where nothing was edited.
+
+    A backup that is there is kept: it is of the file before the first of several edits.
 
     The edit needs the line's number, mount point and options as the audit saw them. LC_ALL=C: in
     a UTF-8 locale the brackets match no byte that is not UTF-8, and a line with such a mount
@@ -80,10 +82,13 @@ def _commands(line: FstabLine, before: str, after: str) -> tuple[str, ...]:
     quoted = quote(script)
     if quoted is None:
         return ()
+    done = quote(f"[[:blank:]]{_escape(after)}([[:blank:]]|$)")
+    say = f"line {line.line_number} of {FSTAB} is not what was audited: nothing changed, scan again"
+    check = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qE {done}"
     return (
-        f"cp -a {FSTAB} {BACKUP}",
+        f"test -e {BACKUP} || cp -a {FSTAB} {BACKUP}",
         f"LC_ALL=C sed -i -E {quoted} {FSTAB}",
-        f"! diff {BACKUP} {FSTAB}",
+        f"{check} || {{ echo '{say}' >&2; false; }}",
     )
 
 

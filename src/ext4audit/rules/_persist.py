@@ -10,7 +10,7 @@ from ext4audit.facts.mount import FstabLine, Mount
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOption, Setter
 from ext4audit.rules._fstab import FstabEdit, edit_options
-from ext4audit.rules._remount import mount_again
+from ext4audit.rules._remount import mount_again, typed
 from ext4audit.rules._shell import quote
 from ext4audit.rules._tune import (
     apply_commands,
@@ -19,14 +19,7 @@ from ext4audit.rules._tune import (
     verify_command,
 )
 
-SPELLED = {"nodioread_nolock": "dioread_lock"}
-"""What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
 BINDS = frozenset({"bind", "rbind"})
-
-
-def typed(token: str) -> str:
-    """Return the spelling of a token that every kernel accepts as input."""
-    return SPELLED.get(token, token)
 
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:

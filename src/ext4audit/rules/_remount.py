@@ -43,6 +43,8 @@ CLEARED = {
     "nolazytime": "lazytime",
     "nomand": "mand",
 }
+SPELLED = {"nodioread_nolock": "dioread_lock"}
+"""What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
 NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcache", "dax"})
 """Options that make a remount fail where fstab and the mount disagree on them. The others never
 could change, journal_async_commit where data is ordered (5.10, 6.1, 6.12 and 7.2 booted)."""
@@ -52,20 +54,35 @@ and 7.2 ("can't disable delalloc during remount")."""
 
 
 def usable_mount(fs: Filesystem) -> Mount | None:
-    """Return the mount to work on: of the whole tree, and read-only only if the superblock is.
+    """Return the mount to work on: of the whole tree, not covered, read-only as the superblock.
 
     A remount sets the superblock's ro as well as the mount's, so that one through a read-only
     mount of a writable filesystem would make all of it read-only.
     """
-    whole = [mount for mount in sorted(fs.mounts, key=lambda m: m.mount_id) if mount.root == "/"]
+    seen = [m for m in sorted(fs.mounts, key=lambda m: m.mount_id) if not m.covered]
+    whole = [mount for mount in seen if mount.root == "/"]
     fitting = (m for m in whole if ("ro" in m.mount_options) == ("ro" in m.super_options))
     return next(fitting, None)
 
 
-def fstab_line(fs: Filesystem, mount_point: str) -> FstabLine | None:
-    """Return the line of fstab that mount(8) reads for a mount point, if it names this device."""
+def without_mount(fs: Filesystem) -> str:
+    """Return the words for why `usable_mount` finds none."""
+    if not fs.mounts:
+        return "in the mount namespace that has it mounted"
+    if all(mount.covered for mount in fs.mounts):
+        return "once no other mount hides it"
+    return "through a mount of the whole filesystem, which is not here"
+
+
+def fstab_line(fs: Filesystem, mount: Mount) -> FstabLine | None:
+    """Return the line of fstab that mount(8) reads for a mount, if it names this device."""
     entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
-    return next((e.line for e in entries if e.line.mount_point == mount_point), None)
+    return next((entry.line for entry in entries if entry.is_for(mount)), None)
+
+
+def typed(token: str) -> str:
+    """Return the spelling of a token that every kernel accepts as input."""
+    return SPELLED.get(token, token)
 
 
 def remount_command(
@@ -79,14 +96,44 @@ def remount_command(
     where = quote(mount.mount_point)
     if _fstab_agrees(fs, mount, names):
         return f"mount -o {quote(','.join(('remount', *tokens)))} {where}"
-    everything = quote(",".join(("remount", *flags_in_force(mount), *tokens)))
-    return f"mount --options-source=disable -o {everything} {where}"
+    said = _said_again(fs, mount, names)
+    if said is None:
+        everything = ",".join(("remount", *flags_in_force(mount), *tokens))
+        return f"mount --options-source=disable -o {quote(everything)} {where}"
+    return f"mount -o {quote(','.join(('remount', *said, *tokens)))} {where}"
+
+
+def _said_again(fs: Filesystem, mount: Mount, names: Collection[str]) -> tuple[str, ...] | None:
+    """Return what keeps all that fstab would change: the last word wins, on every util-linux.
+
+    None where a word of fstab has no opposite, or makes the remount fail before it is overruled.
+    """
+    line = fstab_line(fs, mount)
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    if line is None or options is None or any(_blocking(fs, line, names)):
+        return None
+    asked = intended_flags(line.options) - set(flags_in_force(mount)) - ATIME_WORDS.keys()
+    opposites = {flag: word for word, flag in CLEARED.items()}
+    if not asked <= opposites.keys():
+        return None
+    kept = []
+    for spec, token in filter(None, map(recognize, line.options)):
+        option = options.find(spec.name)
+        if spec.name in names or (option is not None and option.token == token):
+            continue
+        if option is None:
+            return None
+        kept.append(typed(option.token))
+    flags = flags_in_force(mount)
+    # relatime alone does not take back a noatime that stands before it.
+    atime = ("atime",) if "noatime" in line.options and "noatime" not in flags else ()
+    return (*atime, *flags, *(opposites[flag] for flag in sorted(asked)), *kept)
 
 
 def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:
     """Return the command that mounts as now after an unmount, with `tokens` for `names`."""
     where = quote(mount.mount_point)
-    if fstab_line(fs, mount.mount_point) and _fstab_agrees(fs, mount, names):
+    if fstab_line(fs, mount) and _fstab_agrees(fs, mount, names):
         return f"mount -o {quote(','.join(tokens))} {where}" if tokens else f"mount {where}"
     others = (t for t in mount.super_options if _name(t) is not None and _name(t) not in names)
     words = quote(",".join((*flags_in_force(mount), *others, *tokens)))
@@ -110,11 +157,23 @@ def _fstab_agrees(fs: Filesystem, mount: Mount, names: Collection[str]) -> bool:
     """Whether a remount by mount point changes nothing but the options `names`."""
     if isinstance(fs.fstab, Unknown):
         return False
-    line = fstab_line(fs, mount.mount_point)
+    line = fstab_line(fs, mount)
     if line is None:
         return True  # mount(8) then takes the flags from the mount table
     same_flags = intended_flags(line.options) == set(flags_in_force(mount)) - {"rw"}
-    return same_flags and not any(_blocking(fs, line, names))
+    return same_flags and not any(_changing(fs, line, names))
+
+
+def _changing(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:
+    """Yield the ext4 words of a line, beside `names`, that a remount would put in force.
+
+    A cure for one thing once switched barriers off, because fstab said nobarrier.
+    """
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    for spec, token in filter(None, map(recognize, line.options)):
+        option = options.find(spec.name) if options else None
+        if spec.name not in names and (option is None or option.token != token):
+            yield token
 
 
 def intended_flags(words: Sequence[str]) -> set[str]:

@@ -8,8 +8,8 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Step
-from ext4audit.rules._persist import keep, kept, option_of, typed
-from ext4audit.rules._remount import mount_again, remount_command, usable_mount
+from ext4audit.rules._persist import keep, kept, option_of
+from ext4audit.rules._remount import mount_again, remount_command, typed, usable_mount
 from ext4audit.rules._shell import quote
 
 LISTED_WHEN_SET = frozenset({"noauto_da_alloc"})

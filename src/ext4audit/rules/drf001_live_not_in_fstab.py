@@ -20,12 +20,12 @@ from ext4audit.finding import (
 from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intents_of, severity_of
-from ext4audit.rules._persist import typed
 from ext4audit.rules._remount import (
     ATIME_WORDS,
     NOT_BY_REMOUNT,
     intended_flags,
     remount_command,
+    typed,
 )
 from ext4audit.rules._shell import quote
 

@@ -30,13 +30,13 @@ from ext4audit.rules._intent import (
     intents_of,
     severity_of,
 )
-from ext4audit.rules._persist import typed
 from ext4audit.rules._remount import (
     ATIME_WORDS,
     DELALLOC_STAYS_SINCE,
     NOT_BY_REMOUNT,
     SUPERBLOCK_FLAGS,
     flags_in_force,
+    typed,
 )
 from ext4audit.rules._shell import quote
 

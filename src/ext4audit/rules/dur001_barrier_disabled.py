@@ -6,6 +6,7 @@ from ext4audit.evidence import Known, Undetermined, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules._remount import without_mount
 from ext4audit.rules._setters import cite_option, what_else_sets_it
 from ext4audit.rules._steps import change_option, disruption
 from ext4audit.rules._write_cache import Part, parts_below, still_claims_write_back, worst
@@ -116,7 +117,7 @@ def _finding(
 
 def _remedies(fs: Filesystem, host: Host) -> tuple[Remedy, ...]:
     steps = change_option(fs, "barrier", "barrier")
-    where = "" if steps else ", in the mount namespace that has it mounted"
+    where = "" if steps else f", {without_mount(fs)}"
     return (
         Remedy(
             f"Turn barriers on{where}.{what_else_sets_it(fs, host, 'barrier')}",

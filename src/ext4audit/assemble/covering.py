@@ -1,0 +1,36 @@
+"""Which mounts are hidden by others: their mount points lead to another filesystem.
+
+Several filesystems may be mounted on one directory, and a mount on a directory hides all that was
+mounted below it. A command by mount point then acts on what is on top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ext4audit.facts.mount import EXT_FSTYPES, Mount
+
+
+def mark_covered(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
+    """Return the mounts with `covered` told for those that the ext4 driver serves."""
+    by_id = {mount.mount_id: mount for mount in mounts}
+    children: dict[int, list[Mount]] = {}
+    for mount in mounts:
+        children.setdefault(mount.parent_id, []).append(mount)
+
+    def is_hidden(mount: Mount, below: Mount | None = None) -> bool:
+        """Whether something other than the mount `below` it lies over a mount."""
+        on_top = (m for m in children.get(mount.mount_id, ()) if m.mount_point == mount.mount_point)
+        beside = (m for m in children.get(mount.parent_id, ()) if _is_above(m, mount))
+        if any(other is not below and other is not mount for other in (*on_top, *beside)):
+            return True
+        parent = by_id.get(mount.parent_id)
+        return parent is not None and parent is not mount and is_hidden(parent, mount)
+
+    return tuple(
+        replace(mount, covered=mount.fstype in EXT_FSTYPES and is_hidden(mount)) for mount in mounts
+    )
+
+
+def _is_above(other: Mount, mount: Mount) -> bool:
+    return mount.mount_point.startswith(other.mount_point.rstrip("/") + "/")
