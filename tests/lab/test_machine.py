@@ -14,3 +14,13 @@ def test_the_guest_runs_the_kernel_that_was_unpacked(any_guest: Guest) -> None:
         "through": "write through",
         "nvme": "write back",
     }
+
+
+def test_the_program_finds_what_the_mount_table_hides(any_guest: Guest) -> None:
+    """`ext4audit scan -f json` in the guest: nobarrier of the superblock, over a volatile cache."""
+    report = any_guest["the_program"]
+    (fs,) = report["filesystems"]
+    assert (fs["options"]["mount_table"], fs["options"]["hidden"]) == (["rw"], ["nobarrier"])
+    (verdict,) = [v for v in report["verdicts"] if v["rule"] == "DUR001"]
+    assert [finding["severity"] for finding in verdict["findings"]] == ["critical"]
+    assert report["complete"] is True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 
-from lab.devices import disk
+from lab.devices import disk, mounted, run
 from lab.scenario import JsonObject, scenario
 
 
@@ -17,3 +19,16 @@ def the_machine() -> JsonObject:
         for serial in ("wide", "through", "nvme")
     }
     return {"release": os.uname().release, "caches": caches, "uid": os.geteuid()}
+
+
+@scenario(every_era=True)
+def the_program() -> JsonObject:
+    """Run the program as a user does: `ext4audit scan -f json` on a filesystem with a secret."""
+    device = disk("wide")
+    with mounted(device, mkfs=["-E", "lazy_itable_init=1,nodiscard"]) as place:
+        run("tune2fs", "-o", "nobarrier", device)
+        run("umount", place)
+        run("mount", device, place)
+        program = (sys.executable, "-m", "ext4audit", "scan", "-f", "json", str(place))
+        report: JsonObject = json.loads(run(*program, check=False))
+    return report
