@@ -20,7 +20,10 @@ def in_force(one: Scratch) -> set[str]:
     return {option.token for option in need(one.filesystem().options).options}
 
 
-@pytest.mark.parametrize("fstab", ["nobarrier,discard,commit=99", "ro,nosuid,noexec,noatime,sync"])
+@pytest.mark.parametrize(
+    "fstab",
+    ["nobarrier,discard,commit=99", "ro,nosuid,noexec,noatime,sync", "users,strictatime"],
+)
 def test_a_remount_brings_nothing_else_of_fstab_into_force(
     scratch: Make, etc: Path, fstab: str
 ) -> None:

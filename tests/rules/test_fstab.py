@@ -158,7 +158,8 @@ def test_the_commands_are_readable() -> None:
             r"[^[:blank:]]+[[:blank:]]+)noatime,barrier=0([[:blank:]]|$)#\1noatime\2#' /etc/fstab"
         ),
         (
-            "sed -n 7p /etc/fstab | LC_ALL=C grep -qE '[[:blank:]]noatime([[:blank:]]|$)' || "
+            "sed -n 7p /etc/fstab | LC_ALL=C grep -qE '^[[:blank:]]*[^[:blank:]]+[[:blank:]]+"
+            "/data/*[[:blank:]]+[^[:blank:]]+[[:blank:]]+noatime([[:blank:]]|$)' || "
             "{ echo 'line 7 of /etc/fstab is not what was audited: nothing changed, scan again' "
             ">&2; false; }"
         ),

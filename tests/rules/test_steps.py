@@ -240,7 +240,7 @@ def test_the_usual_case_reads_as_a_person_would_type_it() -> None:
     start = "[[:blank:]]*[^[:blank:]]+[[:blank:]]+/data/*[[:blank:]]+[^[:blank:]]+[[:blank:]]+"
     sed = "LC_ALL=C sed -i -E '7s#^({})defaults{}([[:blank:]]|$)#\\1defaults{}\\2#' /etc/fstab"
     edited = (
-        "sed -n 7p /etc/fstab | LC_ALL=C grep -qE '[[:blank:]]defaults{}([[:blank:]]|$)' || "
+        f"sed -n 7p /etc/fstab | LC_ALL=C grep -qE '^{start}defaults{{}}([[:blank:]]|$)' || "
         "{{ echo 'line 7 of /etc/fstab is not what was audited: nothing changed, scan again' "
         ">&2; false; }}"
     )

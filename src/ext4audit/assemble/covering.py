@@ -10,6 +10,9 @@ from dataclasses import replace
 
 from ext4audit.facts.mount import EXT_FSTYPES, Mount
 
+DEEPEST = 1000
+"""Mounts in mounts beyond any real table; a table that loops ends here."""
+
 
 def mark_covered(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
     """Return the mounts with `covered` told for those that the ext4 driver serves."""
@@ -18,14 +21,21 @@ def mark_covered(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
     for mount in mounts:
         children.setdefault(mount.parent_id, []).append(mount)
 
-    def is_hidden(mount: Mount, below: Mount | None = None) -> bool:
-        """Whether something other than the mount `below` it lies over a mount."""
-        on_top = (m for m in children.get(mount.mount_id, ()) if m.mount_point == mount.mount_point)
-        beside = (m for m in children.get(mount.parent_id, ()) if _is_above(m, mount))
-        if any(other is not below and other is not mount for other in (*on_top, *beside)):
-            return True
-        parent = by_id.get(mount.parent_id)
-        return parent is not None and parent is not mount and is_hidden(parent, mount)
+    def is_hidden(mount: Mount) -> bool:
+        """Walk up: hidden is what something other than the way down to it lies over."""
+        below: Mount | None = None
+        for _ in range(DEEPEST):
+            on_top = (
+                m for m in children.get(mount.mount_id, ()) if m.mount_point == mount.mount_point
+            )
+            beside = (m for m in children.get(mount.parent_id, ()) if _is_above(m, mount))
+            if any(other is not below and other is not mount for other in (*on_top, *beside)):
+                return True
+            parent = by_id.get(mount.parent_id)
+            if parent is None or parent is mount:
+                return False
+            mount, below = parent, mount
+        return True
 
     return tuple(
         replace(mount, covered=mount.fstype in EXT_FSTYPES and is_hidden(mount)) for mount in mounts

@@ -82,7 +82,7 @@ def _commands(line: FstabLine, before: str, after: str) -> tuple[str, ...]:
     quoted = quote(script)
     if quoted is None:
         return ()
-    done = quote(f"[[:blank:]]{_escape(after)}([[:blank:]]|$)")
+    done = quote(f"^{start}{_escape(after)}([[:blank:]]|$)")
     say = f"line {line.line_number} of {FSTAB} is not what was audited: nothing changed, scan again"
     check = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qE {done}"
     return (

@@ -125,9 +125,18 @@ def _said_again(fs: Filesystem, mount: Mount, names: Collection[str]) -> tuple[s
             return None
         kept.append(typed(option.token))
     flags = flags_in_force(mount)
-    # relatime alone does not take back a noatime that stands before it.
-    atime = ("atime",) if "noatime" in line.options and "noatime" not in flags else ()
+    atime = () if set(line.options).isdisjoint(ATIME_WORDS.keys() - flags) else _atime_again(flags)
     return (*atime, *flags, *(opposites[flag] for flag in sorted(asked)), *kept)
+
+
+def _atime_again(flags: Sequence[str]) -> tuple[str, ...]:
+    """Return what takes back the atime words before it; the last of them alone does not win.
+
+    Seen with util-linux 2.38 on 6.18: noatime, then relatime, leaves noatime in force.
+    """
+    if "relatime" in flags:
+        return ("atime", "nostrictatime")
+    return ("nostrictatime",) if "noatime" in flags else ()
 
 
 def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:
