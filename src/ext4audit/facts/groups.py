@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -16,3 +17,16 @@ class GroupLocation:
     block_bitmap: int
     inode_bitmap: int
     inode_table: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTable:
+    """All block groups, in order: three columns of block numbers, one entry a group.
+
+    Columns, because 64 TiB have 524,288 groups: an object for each would take ten times the
+    memory of the descriptors themselves.
+    """
+
+    block_bitmaps: Sequence[int]
+    inode_bitmaps: Sequence[int]
+    inode_tables: Sequence[int]

@@ -10,7 +10,8 @@ class StripeGeometry:
     """A stripe: its members in slot order, and how a byte of the top device finds one.
 
     `offset_bytes` is where the filesystem starts on the striped device (partitions, LVM).
-    `device` names the striped device ("md127").
+    `device` names the striped device ("md127"). `layout` is md's number for the order of copies
+    or parity (`md/layout`), None where the level has none or it is not set.
     """
 
     device: str
@@ -18,6 +19,7 @@ class StripeGeometry:
     chunk_bytes: int
     offset_bytes: int
     members: tuple[str, ...]
+    layout: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
