@@ -8,14 +8,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ext4audit.facts.groups import GroupTable
 from ext4audit.facts.layout import MetadataLayout, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.load import measure
+from ext4audit.layout.map_of import map_of
 from ext4audit.parsers.dumpe2fs_groups import parse_group_table
 from ext4audit.parsers.dumpe2fs_header import parse_superblock
+from ext4audit.records import replace
 
 TWELVE_DISKS_BLOCKS = 314376192
 """12 members of 100 GiB less 64 MiB for md's superblock, in blocks of 4 KiB."""
@@ -49,16 +53,30 @@ def read_superblock(image: Path) -> Superblock:
     return parse_superblock(run(f"LC_ALL=C dumpe2fs -h {image}"))
 
 
-def measure_image(image: Path, members: int, chunk_kib: int) -> MetadataLayout:
-    """Count the metadata of an image per member of a stripe."""
+def read_table(image: Path) -> GroupTable:
+    """Read where the metadata of each group of an image lies."""
+    return parse_group_table(run(f"LC_ALL=C dumpe2fs -g {image}"))
+
+
+def stripe(members: int, chunk_kib: int, level: str = "raid0", **changes: Any) -> StripeGeometry:
+    """Describe an array of disks."""
     names = tuple(f"m{slot}" for slot in range(members))
-    stripe = StripeGeometry("md127", "raid0", chunk_kib * KIB, 0, names)
-    locations = parse_group_table(run(f"LC_ALL=C dumpe2fs -g {image}"))
-    return measure(locations, read_superblock(image), stripe)
+    return replace(StripeGeometry("md127", level, chunk_kib * KIB, 0, names), **changes)
 
 
-def layout_of(options: str, members: int, chunk_kib: int, blocks: int) -> MetadataLayout:
+def measure_image(
+    image: Path, members: int, chunk_kib: int, level: str = "raid0"
+) -> MetadataLayout:
+    """Count the metadata of an image per member of a stripe."""
+    return measure(
+        read_table(image), read_superblock(image), map_of(stripe(members, chunk_kib, level))
+    )
+
+
+def layout_of(
+    options: str, members: int, chunk_kib: int, blocks: int, level: str = "raid0"
+) -> MetadataLayout:
     """Make an ext4 of `blocks` blocks of 4 KiB with mkfs options; measure it on a stripe."""
     with sparse_image(blocks * 4 * KIB) as image:
         run(f"mkfs.ext4 -q -E lazy_itable_init=1,nodiscard {options} {image}")
-        return measure_image(image, members, chunk_kib)
+        return measure_image(image, members, chunk_kib, level)

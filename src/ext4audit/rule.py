@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
+from ext4audit.records import dataclass
 
 Said: TypeAlias = Iterator[Finding | Citation]
 FilesystemCheck: TypeAlias = Callable[[Filesystem, Host], Said]

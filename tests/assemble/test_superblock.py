@@ -5,12 +5,21 @@ import struct
 import pytest
 
 from builders import mount
-from evidence_host import DATA_UUID, HostEvidence, absent, debian_host, denied, dumpe2fs_text
-from ext4audit.assemble.superblock import read_superblock, read_uuid
+from evidence_host import (
+    DATA_UUID,
+    HostEvidence,
+    absent,
+    debian_host,
+    denied,
+    dumpe2fs_text,
+    failed,
+)
+from ext4audit.assemble.superblock import read_image_superblock, read_superblock, read_uuid
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
-from ext4audit.sources.ask import FilesystemUuid, ResolvePath, TuneSuperblock
+from ext4audit.sources.ask import CapturedDumpe2fs, FilesystemUuid, ResolvePath, TuneSuperblock
+from raw_filesystem import superblock_at, superblock_bytes
 
 SDB = DeviceNumber(8, 16)
 DATA = mount("/data", number=SDB, mount_id=30)
@@ -51,6 +60,41 @@ def test_without_root_the_kernel_answers_at_the_mount_point(hole: Unknown) -> No
     assert isinstance(found, Known)
     assert found.origin == "EXT4_IOC_GET_TUNE_SB_PARAM on /data"
     assert found.value.default_mount_options == ("nobarrier",)
+
+
+@pytest.mark.parametrize("hole", [denied(), absent(), failed()])
+def test_without_dumpe2fs_the_bytes_say_it(hole: Unknown) -> None:
+    """A container without e2fsprogs, or a dumpe2fs that fails: the superblock is 1024 bytes."""
+    host = debian_host().dumpe2fs("/dev/sdb", hole).tell(TuneSuperblock("/data"), tuned())
+    host.tell(superblock_at("/dev/sdb"), superblock_bytes(8))
+    found = superblock_of(host)
+    assert isinstance(found, Known)
+    assert (found.origin, found.value.size_blocks) == ("1024 bytes at 1024 of /dev/sdb", 262144)
+
+
+def test_an_archive_may_hold_the_full_text_only() -> None:
+    """With sos's option for it dumpe2fs is run without -h, and the header is in that text."""
+    host = debian_host().dumpe2fs("/dev/sdb", absent())
+    host.tell(CapturedDumpe2fs("/dev/sdb"), dumpe2fs_text(label="archived"))
+    found = superblock_of(host)
+    assert isinstance(found, Known)
+    assert (found.origin, found.value.label) == ("dumpe2fs /dev/sdb", "archived")
+
+
+def test_where_dumpe2fs_is_missing_root_may_still_help() -> None:
+    """The refusal is what a user can cure first."""
+    host = debian_host().dumpe2fs("/dev/sdb", absent())
+    host.tell(superblock_at("/dev/sdb"), denied("1024 bytes at 1024 of /dev/sdb"))
+    assert superblock_of(host) == denied("1024 bytes at 1024 of /dev/sdb")
+
+
+@pytest.mark.parametrize("offset", [0, 1 << 20])
+def test_an_image_is_read_at_its_offset(offset: int) -> None:
+    """dumpe2fs takes no offset, and an image file has no device number to compare."""
+    host = HostEvidence().tell(superblock_at("/img", offset=offset), superblock_bytes(8))
+    found = read_image_superblock(host.source(), "/img", offset)
+    assert isinstance(found, Known)
+    assert found.value.blocks_per_group == 32768
 
 
 def test_a_mount_point_that_is_covered_is_not_asked() -> None:

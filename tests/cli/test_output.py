@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.cli.output import OutputFailed, write
+from ext4audit.cli.output import OutputFailed, write, writing
 from program import SECONDS, run, run_as_nobody
 
 FINISHED = {0, 1, 3}
@@ -202,3 +202,18 @@ def test_the_umask_holds_for_a_new_report(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert report.stat().st_mode & 0o777 == 0o600
+
+
+def test_pieces_are_one_file_that_appears_at_the_end(tmp_path: Path) -> None:
+    """A reader never sees half of the lines, and after a failure sees the file of before."""
+    path = tmp_path / "out"
+    path.write_text("old")
+    with writing(str(path)) as put:
+        put("one\n")
+        assert path.read_text() == "old"
+        put("two\n")
+    assert path.read_text() == "one\ntwo\n"
+    with pytest.raises(ZeroDivisionError), writing(str(path)) as put:
+        put(f"three {1 / 0}\n")
+    assert path.read_text() == "one\ntwo\n"
+    assert list(tmp_path.iterdir()) == [path]

@@ -27,11 +27,18 @@ def lvm(*argv: str) -> None:
 
 
 @contextlib.contextmanager
-def logical_volume(members: Sequence[str], *options: str) -> Iterator[str]:
-    """Make a volume group of the members and one logical volume in it, by lvcreate's options."""
+def logical_volume(
+    members: Sequence[str], *options: str, more: Sequence[Sequence[str]] = ()
+) -> Iterator[str]:
+    """Make a volume group of the members and one logical volume in it, by lvcreate's options.
+
+    `more` are further commands of LVM, as they extend the volume.
+    """
     lvm("vgcreate", "-y", "lab", *members)
     try:
         lvm("lvcreate", "-y", "-W", "n", "-n", "data", *options, "lab")
+        for command in more:
+            lvm(*command)
         yield "/dev/mapper/lab-data"
     finally:
         lvm("vgremove", "-y", "lab")
@@ -39,16 +46,16 @@ def logical_volume(members: Sequence[str], *options: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def luks(device: str) -> Iterator[str]:
-    """Encrypt a device with LUKS2 and open it."""
+def luks(device: str, *, version: str = "luks2", name: str = "secret") -> Iterator[str]:
+    """Encrypt a device with LUKS and open it."""
     # PBKDF2 with the fewest rounds: argon2 takes a minute under TCG, and guards nothing here.
-    cheap = ("--type", "luks2", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000")
+    cheap = ("--type", version, "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000")
     run("cryptsetup", "luksFormat", "-q", *cheap, "--key-file", "-", device, stdin="lab")
-    run("cryptsetup", "open", "--key-file", "-", device, "secret", stdin="lab")
+    run("cryptsetup", "open", "--key-file", "-", device, name, stdin="lab")
     try:
-        yield "/dev/mapper/secret"
+        yield f"/dev/mapper/{name}"
     finally:
-        run("cryptsetup", "close", "secret")
+        run("cryptsetup", "close", name)
         run("wipefs", "-a", device)
 
 

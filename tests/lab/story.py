@@ -16,7 +16,7 @@ from ext4audit.engine import audit, judge
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.layout.stripe import find_stripe
+from ext4audit.layout.map_stack import map_stack
 from ext4audit.renderers import json_v1
 from ext4audit.report import Report, Source, Verdict
 from ext4audit.rules import all_rules
@@ -129,8 +129,9 @@ def _starts(fs: Filesystem) -> dict[str, int]:
 
 
 def _stripe_offset(fs: Filesystem) -> int | None:
-    geometry = find_stripe(fs.stack.value) if isinstance(fs.stack, Known) else None
-    return geometry.value.offset_bytes if isinstance(geometry, Known) else None
+    found = map_stack(fs.stack.value) if isinstance(fs.stack, Known) else None
+    geometry = found.value.geometry if isinstance(found, Known) else None
+    return geometry.offset_bytes if geometry else None
 
 
 def _without_barriers() -> list[list[str]]:

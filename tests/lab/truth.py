@@ -32,9 +32,9 @@ def bitmap_reads(device: str, members: Sequence[str]) -> dict[str, int]:
 
 
 def _bitmap_blocks(device: str) -> Iterator[int]:
-    for group in parse_group_table(run("dumpe2fs", "-g", device)):
-        yield group.block_bitmap
-        yield group.inode_bitmap
+    table = parse_group_table(run("dumpe2fs", "-g", device))
+    yield from table.block_bitmaps
+    yield from table.inode_bitmaps
 
 
 def _reads(name: str) -> int:

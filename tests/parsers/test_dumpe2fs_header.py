@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.parsers.dumpe2fs_header import parse_superblock
 
 Stored = Callable[[str], str]
@@ -37,6 +37,32 @@ DEFAULT = Superblock(
     journal_bytes=128 << 20,
     state="clean",
     last_mounted_on=None,
+    descriptor_bytes=64,
+    reserved_gdt_blocks=1024,
+    first_meta_bg=0,
+    backup_bgs=(),
+    reserved_blocks=262144,
+    free_blocks=5116558,
+    free_inodes=1310709,
+    first_inode=11,
+    revision=1,
+    creator_os="Linux",
+    flags=("signed_directory_hash",),
+    hash_version="half_md4",
+    mount_count=0,
+    max_mount_count=-1,
+    check_interval_seconds=0,
+    created_at=1767323045,
+    last_mounted_at=None,
+    last_written_at=1767323045,
+    last_checked_at=1767323045,
+    kbytes_written=4162,
+    journal_inode=8,
+    journal_device=None,
+    journal_uuid=None,
+    error_count=0,
+    first_error=None,
+    last_error=None,
 )
 
 
@@ -254,6 +280,68 @@ def test_another_text_is_refused(stored: Stored, old: str, new: str) -> None:
     assert old in text
     with pytest.raises(ValueError, match=r"superblock|number| is 0|errors|journal"):
         parse_superblock(text.replace(old, new))
+
+
+ERRORS = """\
+Journal inode:            8
+FS Error count:           3
+First error time:         Thu Jan  2 03:04:05 2020
+First error function:     {first}
+First error line #:       7
+First error inode #:      12
+First error block #:      99
+First error err:          EFSCORRUPTED
+Last error time:          Sat Jan  2 03:04:05 2021
+Last error function:      {last}
+Last error line #:        8
+Last error err:           UNKNOWN_ERRCODE_99
+Journal features:         (none)
+Total journal size:       4096k
+"""
+
+
+@pytest.mark.parametrize("first", ["ext4_lookup", "x\nFirst error line #:       5", "", "\n\n"])
+@pytest.mark.parametrize(
+    "last", ["ext4_iget", "x\nTotal journal size:    1G", "Last error line #: 1"]
+)
+def test_recorded_errors(first: str, last: str) -> None:
+    """The first and the last error are read, whatever the raw names of their functions hold."""
+    text = _text("x", "/x", "x").partition("Journal size")[0] + ERRORS.format(
+        first=first, last=last
+    )
+    superblock = parse_superblock(text)
+    assert superblock.error_count == 3
+    assert superblock.first_error == RecordedError(1577934245, first, 7, 12, 99)
+    assert superblock.last_error == RecordedError(1609556645, last, 8, 0, 0)
+    assert superblock.journal_bytes == 4 << 20
+
+
+def test_an_error_forges_no_journal() -> None:
+    """Without a journal there is no line of its size, and a function's name makes none."""
+    text = (
+        _text("x", "/x", "x").partition("Journal size")[0]
+        + ERRORS.format(first="x\nTotal journal size: 1G", last="x\nJournal size: 1G").partition(
+            "Journal features"
+        )[0]
+    )
+    assert parse_superblock(text).journal_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("line", "kbytes"),
+    [
+        ("8191 kB", 8191),
+        ("8 MB", 8 << 10),
+        ("118 GB", 118 << 20),
+        ("976 TB", 976 << 30),
+        ("8192 PB", 8192 << 40),
+        ("a lot", None),
+    ],
+)
+def test_what_was_written_is_in_units_of_1024_bytes(stored: Stored, line: str, kbytes: int) -> None:
+    """dumpe2fs rounds it to the unit that it prints."""
+    text = stored("dumpe2fs/1.47.0-default.txt").replace("4162 kB", line)
+    assert parse_superblock(text).kbytes_written == kbytes
 
 
 @given(st.text())

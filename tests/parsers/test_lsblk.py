@@ -156,3 +156,10 @@ def test_any_label_comes_back_from_pairs(raw: bytes) -> None:
     )
     (device,) = parse_lsblk_pairs(f'NAME="a" KNAME="a" MAJ:MIN="8:0" LABEL="{escaped}"\n')
     assert (device.label or "") == raw.decode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize("text", ["A" * 400_000, "A=" * 200_000])
+def test_a_long_line_that_is_no_pair_stalls_nothing(text: str) -> None:
+    """A text from a stranger's archive is refused in the time that it takes to read it."""
+    with pytest.raises(ValueError, match="pair"):
+        parse_lsblk_pairs(text)

@@ -14,6 +14,7 @@ from builders import UNREAD, filesystem, fstab_entry, host, known, layout, mount
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Setter
+from ext4audit.records import replace
 from ext4audit.renderers.json_v1 import render
 from ext4audit.report import Report
 from sample_reports import (
@@ -173,6 +174,11 @@ def test_an_incomplete_audit_says_so() -> None:
     assert whole["verdicts"][1]["note"].endswith("KeyError: 'sd'\n")
 
 
+MEMBER_MORE = ("descriptor_blocks", "described_groups", "bitmap_parity", "touch_parity")
+HOT_SPREAD = {"effective_members": 1.0, "evenness": 0.5, "skew": 2.0, "hottest_share": 1.0}
+EVEN_SPREAD = {"effective_members": 2.0, "evenness": 1.0, "skew": 1.0, "hottest_share": 0.5}
+
+
 def test_a_filesystem_is_spelled_out() -> None:
     """The members of a filesystem, its stack and its layout are these, in this order."""
     fs = only_filesystem(md127("/data"))
@@ -226,12 +232,39 @@ def test_a_filesystem_is_spelled_out() -> None:
                     "block_bitmaps": 100,
                     "inode_bitmaps": 100,
                     "inode_table_blocks": 0,
+                    **dict.fromkeys(MEMBER_MORE, 0),
+                    "bitmap_writes": 200,
+                    "touches": 200,
                 },
-                {"name": "vdc", "block_bitmaps": 0, "inode_bitmaps": 0, "inode_table_blocks": 0},
+                {
+                    "name": "vdc",
+                    "block_bitmaps": 0,
+                    "inode_bitmaps": 0,
+                    "inode_table_blocks": 0,
+                    **dict.fromkeys(MEMBER_MORE, 0),
+                    "bitmap_writes": 0,
+                    "touches": 0,
+                },
             ],
             "skew": 2.0,
             "effective_members": 1.0,
             "evenness": 0.5,
+            "cluster_blocks": 1,
+            "size_blocks": 314376192,
+            "basis": "descriptors",
+            "stripe": {
+                "device": "md127",
+                "level": "raid0",
+                "chunk_bytes": 524288,
+                "offset_bytes": 0,
+                "md_layout": None,
+            },
+            "bitmaps": HOT_SPREAD,
+            "bitmap_data": HOT_SPREAD,
+            "inode_tables": EVEN_SPREAD,
+            "descriptors": EVEN_SPREAD,
+            "touches": HOT_SPREAD,
+            "doubts": [],
         },
         "superblock_source": "dumpe2fs -h /dev/sda",
         "unknowns": [],
@@ -243,6 +276,14 @@ def test_ratios_are_rounded() -> None:
     """Ratios have four digits after the point, so that two runs can be compared as text."""
     told = only_filesystem(filesystem(layout=known(layout([200, 100, 100]))))["layout"]
     assert (told["skew"], told["effective_members"], told["evenness"]) == (1.5, 2.6667, 0.8889)
+
+
+def test_a_layout_without_a_stripe_and_with_doubts() -> None:
+    """`stripe` is null where nothing stripes, and each doubt is spelled as an unknown is."""
+    measured = replace(layout([1]), geometry=None, basis="computed", doubts=(UNREAD,))
+    told = only_filesystem(filesystem(layout=known(measured)))["layout"]
+    assert (told["stripe"], told["basis"]) == (None, "computed")
+    assert [doubt["what"] for doubt in told["doubts"]] == ["something"]
 
 
 def test_the_stack_goes_down_to_the_disk() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from builders import disk, filesystem, host, known, layout, queue, raid, superblock, unknown
+import builders
+from builders import disk, filesystem, host, known, queue, raid, superblock, unknown
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
 from ext4audit.facts.block import BlockDevice
@@ -31,13 +32,20 @@ HOT = [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
 EVEN = [1600] * 12
 
 
-def array(rotational: list[Evidence[bool] | bool]) -> BlockDevice:
-    """Build a RAID0 of vdb, vdc, … with these kinds of member."""
+def layout(loads: list[int], **changes: Any) -> MetadataLayout:
+    """Build a layout on sdb, sdc, …: virtual disks do not tell whether they rotate."""
+    built = builders.layout(loads, **changes)
+    members = tuple(replace(each, name=f"sd{each.name[2:]}") for each in built.members)
+    return replace(built, members=members)
+
+
+def array(rotational: list[Evidence[bool] | bool], prefix: str = "sd") -> BlockDevice:
+    """Build a RAID0 of sdb, sdc, … with these kinds of member."""
     return raid(
         [
             disk(
-                f"vd{chr(ord('b') + slot)}",
-                DeviceNumber(252, 16 * (slot + 1)),
+                f"{prefix}{chr(ord('b') + slot)}",
+                DeviceNumber(8, 16 * (slot + 1)),
                 queue(rotational=each),
             )
             for slot, each in enumerate(rotational)
@@ -157,8 +165,8 @@ def test_severity_follows_the_skew_and_the_kind_of_disk(
 def test_the_message_says_how_many_disks_work() -> None:
     """One sentence with the number of disks in effect and the skew."""
     assert finding_of(striped(layout(HOT))).message == (
-        "Effectively 3 of 12 disks serve this filesystem's bitmaps: "
-        "the busiest holds 4 times the mean."
+        "Effectively 3 of 12 disks serve this metadata: "
+        "the busiest gets 4 times the mean of the bitmap writes."
     )
 
 
@@ -168,9 +176,11 @@ def test_the_evidence_is_the_layout_itself() -> None:
     assert citations == {
         "stripe": "raid0 md127, 12 members, chunk 512 KiB, filesystem begins at byte 0",
         "block groups": "9594 groups of 32768 blocks of 4096 bytes, flex_bg size 16",
-        "bitmaps per member": "vdb: 6368, vdc to vde: 0, vdf: 6400, vdg to vdi: 0, vdj: 6388, "
-        "vdk: 32, vdl to vdm: 0",
+        "bitmaps per member": "sdb: 6368, sdc to sde: 0, sdf: 6400, sdg to sdi: 0, sdj: 6388, "
+        "sdk: 32, sdl to sdm: 0",
         "spread of bitmaps": "skew 4.00, effective members 3.01 of 12, evenness 0.25",
+        "spread of the descriptor table": "skew 1.00, effective members 12.00 of 12, evenness 1.00",
+        "busiest member under small-file churn": "33% of the writes, 8% would be even",
         "rotational members": "yes: 12",
     }
 
@@ -178,7 +188,7 @@ def test_the_evidence_is_the_layout_itself() -> None:
 def test_a_pass_shows_what_it_rests_on() -> None:
     """An even layout passes with its histogram as evidence."""
     verdict = verdict_of(striped(layout(EVEN)))
-    assert verdict.evidence[2].value == "vdb to vdm: 1600"
+    assert verdict.evidence[2].value == "sdb to sdm: 1600"
 
 
 def test_slots_in_another_order_than_names_are_no_range() -> None:
@@ -186,7 +196,7 @@ def test_slots_in_another_order_than_names_are_no_range() -> None:
     even = layout([1600] * 4)
     slots = [even.members[index] for index in (1, 0, 2, 3)]
     verdict = verdict_of(striped(replace(even, members=tuple(slots))))
-    assert verdict.evidence[2].value == "vdc: 1600, vdb: 1600, vdd to vde: 1600"
+    assert verdict.evidence[2].value == "sdc: 1600, sdb: 1600, sdd to sde: 1600"
 
 
 @pytest.mark.parametrize(
@@ -259,6 +269,13 @@ def test_a_hostile_device_name_is_quoted_or_left_out() -> None:
     assert mkfs_of(replace(striped(layout(HOT)), device="/dev/x\n")).steps == ()
 
 
+def leveled(level: str, loads: list[int], **changes: Any) -> MetadataLayout:
+    """Build a layout on another level."""
+    built = layout(loads, **changes)
+    assert built.geometry is not None
+    return replace(built, geometry=replace(built.geometry, level=level))
+
+
 def _growth(fs: Filesystem) -> list[str]:
     return [r.summary for r in finding_of(fs).remedies if "Grow the array" in r.summary]
 
@@ -285,7 +302,7 @@ def test_growing_is_offered_where_it_evens_the_present_layout(
     [
         pytest.param(layout(HOT, chunk_bytes=2048), id="no shape"),
         pytest.param(
-            replace(layout(HOT), geometry=replace(layout(HOT).geometry, level="dm-striped")),
+            leveled("dm-striped", HOT),
             id="striped LVM does not grow in width",
         ),
     ],
@@ -310,6 +327,111 @@ def test_recreating_without_the_stride_is_a_remedy_where_groups_are_not_packed()
     assert "-g 32760 -G 1 " in mkfs_of(fs).steps[0].command
     fs = replace(fs, superblock=known(superblock(stride_blocks=0)))
     assert not any(r.destructive for r in finding_of(fs).remedies)
+
+
+@pytest.mark.parametrize("level", ["raid0", "raid10", "raid4", "raid5", "raid6", "dm-striped"])
+def test_every_level_that_stripes_is_judged(level: str) -> None:
+    """All writes count, and so do mirrors and parity."""
+    assert verdict_of(striped(leveled(level, HOT))).outcome is Outcome.FAIL
+    assert verdict_of(striped(leveled(level, EVEN))).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        pytest.param(replace(layout(HOT), geometry=None), id="one disk after the other"),
+        pytest.param(leveled("raid1", HOT), id="a mirror"),
+        pytest.param(leveled("linear", HOT), id="a concatenation that was described"),
+        pytest.param(layout([9000]), id="one member"),
+    ],
+)
+def test_what_does_not_stripe_is_not_judged(measured: MetadataLayout) -> None:
+    """The layout of such a stack may be known, and says nothing about a hotspot."""
+    assert verdict_of(striped(measured)).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_parity_can_even_the_bitmaps_out() -> None:
+    """Bitmaps on one disk of three, parity on the two others."""
+    measured = leveled("raid5", [200, 0, 0])
+    members = tuple(
+        replace(each, bitmap_parity=parity)
+        for each, parity in zip(measured.members, (0, 190, 180), strict=True)
+    )
+    assert verdict_of(striped(replace(measured, members=members))).outcome is Outcome.PASS
+
+
+def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
+    """Even bitmaps pass, whatever the table does: no option of mke2fs moves it."""
+    measured = layout(EVEN)
+    members = (replace(measured.members[0], described_groups=9594), *measured.members[1:])
+    verdict = verdict_of(striped(replace(measured, members=members)))
+    assert verdict.outcome is Outcome.PASS
+    assert {each.label: each.value for each in verdict.evidence}[
+        "spread of the descriptor table"
+    ] == "skew 12.00, effective members 1.00 of 12, evenness 0.08"
+
+
+@pytest.mark.parametrize(
+    ("loads", "outcome"),
+    [
+        pytest.param(HOT, Outcome.FAIL, id="hot"),
+        pytest.param(EVEN, Outcome.UNDETERMINED, id="even"),
+    ],
+)
+def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Outcome) -> None:
+    """A hotspot on a guessed stripe is likely; evenness on one is no pass."""
+    hole = unknown("dmsetup table")
+    verdict = verdict_of(striped(replace(layout(loads), doubts=(hole,))))
+    assert verdict.outcome is outcome
+    assert verdict.unknowns == (hole,)
+    assert {each.confidence for each in verdict.findings} <= {Confidence.LIKELY}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "model"),
+    [("vd", None), ("xvd", None), ("sd", "QEMU HARDDISK"), ("sd", "Virtual disk")],
+)
+def test_a_virtual_disk_does_not_prove_that_it_rotates(prefix: str, model: str | None) -> None:
+    """A virtio disk says that it rotates over anything: the finding is likely only."""
+    hot = layout(HOT)
+    members = tuple(replace(each, name=f"{prefix}{each.name[2:]}") for each in hot.members)
+    stack = array([True] * 12, prefix)
+    disks = tuple(replace(each, model=model) for each in stack.known_below)
+    fs = striped(replace(hot, members=members), stack=known(replace(stack, below=known(disks))))
+    verdict = verdict_of(fs)
+    (finding,) = verdict.findings
+    assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.LIKELY)
+    assert len(verdict.unknowns) == 12
+
+
+def test_a_virtual_disk_that_does_not_rotate_is_believed() -> None:
+    """rotational=0 must be asked for in QEMU: somebody did."""
+    hot = builders.layout(HOT)
+    finding = finding_of(striped(hot, stack=known(array([False] * 12, "vd"))))
+    assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
+
+
+@pytest.mark.parametrize(
+    ("level", "md_layout", "stripe_width"),
+    [
+        ("raid0", None, 12 * 128),
+        ("raid10", None, 6 * 128),
+        ("raid10", 0x103, 4 * 128),
+        ("raid10", 0x105, 12 * 128),
+        ("raid10", 0x201, 12 * 128),
+        ("raid5", 2, 11 * 128),
+        ("raid6", 2, 10 * 128),
+    ],
+)
+def test_the_stripe_width_counts_what_holds_data_of_its_own(
+    level: str, md_layout: int | None, stripe_width: int
+) -> None:
+    """Neither parity nor near copies: RAID stripe width is for the allocator (mke2fs(8))."""
+    hot = leveled(level, HOT, blocks_per_group=32736)
+    assert hot.geometry is not None
+    hot = replace(hot, geometry=replace(hot.geometry, layout=md_layout))
+    command = mkfs_of(striped(hot)).steps[0].command
+    assert f"stripe_width={stripe_width} " in command
 
 
 @needs_e2fsprogs

@@ -123,8 +123,9 @@ def test_bare_metal_is_known(tmp_path: Path) -> None:
 def test_a_missing_program_names_its_package(tmp_path: Path, name: str, package: str) -> None:
     """The hint says what to install."""
     source = LiveSource(search_path=(str(tmp_path),))
-    answer = source.fetch(RunCommand((name, "table")))
-    hole = Unknown(f"{name} table", Why.ABSENT, f"no {name} in {tmp_path}", f"install {package}")
+    word = "-h" if name == "dumpe2fs" else "table"
+    answer = source.fetch(RunCommand((name, word)))
+    hole = Unknown(f"{name} {word}", Why.ABSENT, f"no {name} in {tmp_path}", f"install {package}")
     assert answer == hole
 
 
@@ -157,10 +158,12 @@ def test_a_program_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
         ("dmsetup",),
         ("dmsetup", "remove_all"),
         ("dmsetup", "status"),
+        ("dumpe2fs", "/dev/sda1"),
+        ("dumpe2fs",),
     ],
 )
 def test_what_is_not_allowed_is_a_mistake_of_the_program(argv: tuple[str, ...]) -> None:
-    """No ask can run another program, or a verb of dmsetup that writes."""
+    """No ask can run another program, a verb that writes, or a dump of all bitmaps."""
     with pytest.raises(ValueError, match="not a"):
         LiveSource().fetch(RunCommand(argv))
 
@@ -197,6 +200,7 @@ def test_the_environment_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "LANG=C",
         "LC_ALL=C",
         "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "TZ=UTC0",
     ]
 
 

@@ -12,9 +12,11 @@ import pytest
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.ask import (
     Ask,
+    CapturedDumpe2fs,
     EffectiveUser,
     FilesystemUuid,
     ListDir,
+    ReadBytes,
     ReadFile,
     RealPath,
     ResolvePath,
@@ -44,6 +46,8 @@ NOWHERE = "/no/such/\udcff\n\x1b[31m$(id)"
         RealPath(NOWHERE),
         TuneSuperblock(NOWHERE),
         FilesystemUuid(NOWHERE),
+        ReadBytes(NOWHERE, 1024, 1024, reading=1),
+        CapturedDumpe2fs(NOWHERE),
     ],
 )
 def test_every_ask_is_answered_under_its_own_name(ask: Ask) -> None:

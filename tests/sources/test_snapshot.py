@@ -17,9 +17,11 @@ from ext4audit.sources import commands, snapshot_decode
 from ext4audit.sources.ask import (
     Answer,
     Ask,
+    CapturedDumpe2fs,
     EffectiveUser,
     FilesystemUuid,
     ListDir,
+    ReadBytes,
     ReadFile,
     RealPath,
     ResolvePath,
@@ -50,11 +52,15 @@ text_asks: st.SearchStrategy[Ask] = st.one_of(
     st.builds(UdevDatabase, texts),
     st.builds(ResolvePath, texts),
     st.builds(RealPath, texts),
+    st.builds(CapturedDumpe2fs, texts),
     st.builds(ListDir, texts),
     st.sampled_from([Uname(), VirtualMemory(), EffectiveUser()]),
 )
+counts = st.integers(0, 1 << 63)
 bytes_asks: st.SearchStrategy[Ask] = st.one_of(
-    st.builds(TuneSuperblock, texts), st.builds(FilesystemUuid, texts)
+    st.builds(TuneSuperblock, texts),
+    st.builds(FilesystemUuid, texts),
+    st.builds(ReadBytes, texts, counts, counts, counts),
 )
 holes = st.builds(Unknown, texts, st.sampled_from(list(Why)), texts, texts)
 answered = st.dictionaries(

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from ext4audit.evidence import Why
-from ext4audit.sources.unanswered import from_os_error
+from ext4audit.sources.unanswered import denied_hint, from_os_error
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,15 @@ def test_an_error_without_a_number_is_a_failure() -> None:
     """An OSError that Python made up keeps its message."""
     lack = from_os_error(OSError("older than Linux 3.15"))
     assert (lack.why, lack.detail, lack.hint) == (Why.FAILED, "older than Linux 3.15", "")
+
+
+@pytest.mark.parametrize(
+    ("is_root", "hint"),
+    [
+        (True, "even root is refused here: run on the host itself, outside containers"),
+        (False, "run as root"),
+    ],
+)
+def test_root_is_not_told_to_become_root(is_root: bool, hint: str) -> None:
+    """A recorded refusal is about the user who captured, and not the one who reads."""
+    assert denied_hint(is_root=is_root) == hint

@@ -6,9 +6,8 @@ mounted below it. A command by mount point then acts on what is on top.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ext4audit.facts.mount import EXT_FSTYPES, Mount
+from ext4audit.records import replace
 
 DEEPEST = 1000
 """Mounts in mounts beyond any real table; a table that loops ends here."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ext4audit.assemble.namespaces import find_elsewhere
 from ext4audit.assemble.option_places import OptionSources
 from ext4audit.assemble.options import resolve_options
@@ -17,6 +15,7 @@ from ext4audit.facts.kernel import Kernel
 from ext4audit.facts.lsblk import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.parsers.ext4_options import parse_options_file
+from ext4audit.records import dataclass
 from ext4audit.sources.ask import Source
 
 NOT_MOUNTED = Unknown("effective options", Why.ABSENT, "the filesystem is not mounted")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ext4audit.assemble.identity import IDENTIFIERS, Identifier, same_identifier, split_spec
 from ext4audit.assemble.reading import read
@@ -12,6 +11,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.lsblk import LsblkDevice
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.parsers.fstab import parse_fstab
+from ext4audit.records import dataclass
 from ext4audit.sources.ask import RealPath, Source
 
 FSTAB = "/etc/fstab"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
 from ext4audit.assemble.environment import (
     read_container,
@@ -23,6 +22,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.parsers.cmdline import parse_kernel_arguments
 from ext4audit.parsers.uname import parse_kernel, parse_nodename
+from ext4audit.records import replace
 from ext4audit.sources.ask import Source, Uname
 
 
@@ -65,7 +65,7 @@ def assemble_host(
         memory=read_memory(source),
         mounts=inventory.mounts,
         fstab=fstab,
-        filesystems=tuple(_with_fstab(fs, fstab) for fs in _told_apart(filesystems)),
+        filesystems=tuple(_with_fstab(fs, fstab) for fs in told_apart(filesystems)),
         gaps=inventory.gaps if only is None else (),
         lower=tuple(_with_fstab(fs, fstab) for fs in lower),
     )
@@ -102,7 +102,7 @@ def _with_fstab(fs: Filesystem, fstab: Evidence[tuple[FstabEntry, ...]]) -> File
     return replace(fs, fstab=Known(own, fstab.origin))
 
 
-def _told_apart(filesystems: list[Filesystem]) -> list[Filesystem]:
+def told_apart(filesystems: list[Filesystem]) -> list[Filesystem]:
     """Mark the filesystems that share a UUID: clones, snapshots, one image behind two loops."""
     count = Counter(fs.uuid for fs in filesystems)
     return [

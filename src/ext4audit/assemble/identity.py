@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ext4audit.assemble.reading import ask, first_known
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.lsblk import LsblkDevice
@@ -11,6 +9,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.resolved_path import ResolvedPath
 from ext4audit.parsers.lsblk import parse_lsblk_json, parse_lsblk_pairs
 from ext4audit.parsers.resolved_path import parse_resolved_path
+from ext4audit.records import dataclass
 from ext4audit.sources.ask import ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"

@@ -6,14 +6,13 @@ our mountinfo (seen on 6.18). What only one of the three places shows is listed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ext4audit.assemble.covering import mark_covered
 from ext4audit.assemble.reading import first_known, names, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
 from ext4audit.parsers.mountinfo import parse_mountinfo
 from ext4audit.parsers.sysfs import parse_device_number
+from ext4audit.records import dataclass
 from ext4audit.sources.ask import Source
 
 PROC_EXT4 = "/proc/fs/ext4"
@@ -94,11 +93,14 @@ def _masked(source: Source, listed: dict[str, Evidence[tuple[str, ...]]]) -> tup
     filesystems = read(source, "/proc/filesystems", str.split)
     if isinstance(filesystems, Known) and "ext4" not in filesystems.value:
         return ()
+    # An archive that holds neither says how to capture them; a host that has neither is masked.
+    hole = listed[PROC_EXT4]
+    left_out = hole.hint if isinstance(hole, Unknown) and hole.why is Why.NOT_CAPTURED else None
     return (
         Unknown(
             "ext4 superblocks of other mount namespaces",
-            Why.ABSENT,
+            Why.ABSENT if left_out is None else Why.NOT_CAPTURED,
             f"neither {PROC_EXT4} nor {SYS_EXT4} can be listed",
-            HINT_HOST,
+            HINT_HOST if left_out is None else left_out,
         ),
     )

@@ -9,6 +9,9 @@ from ext4audit.parsers.sysfs import parse_integer
 from ext4audit.sources.ask import ReadFile, Source
 
 MEMBER_PREFIX = "dev-"
+SLOTLESS = frozenset({"none", "journal"})
+"""What the slot of a spare reads, and that of the disk that holds a RAID5's write journal."""
+SECTORS_PER_KIB = 2
 
 
 def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
@@ -18,6 +21,7 @@ def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
         return None
     layout = read(source, f"{directory}/md/layout", _new_value)
     reshape = read(source, f"{directory}/md/reshape_position", str.strip)
+    component = _component(source, directory, derive("md level", str.strip, level))
 
     def build(level: str, chunk: int, disks: int, members: tuple[MdMember, ...]) -> MdArray:
         position = value_or(reshape, "none")
@@ -28,6 +32,7 @@ def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
             layout=value_or(layout, None),
             reshape_position=None if position == "none" else position,
             members=members,
+            component_sectors=component,
         )
 
     return derive(
@@ -39,6 +44,14 @@ def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
         _members(source, f"{directory}/md"),
         origin=f"{directory}/md",
     )
+
+
+def _component(source: Source, directory: str, level: Evidence[str]) -> int | None:
+    """Read how much is used of each member; only the far copies of a RAID10 depend on it."""
+    if value_or(level, "") != "raid10":
+        return None
+    kib = value_or(integer(source, f"{directory}/md/component_size"), None)
+    return None if kib is None else kib * SECTORS_PER_KIB
 
 
 def _new_value(text: str) -> int:
@@ -63,9 +76,9 @@ def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
 
 def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
     def build(slot: str, offset: int, size_kib: int) -> MdMember:
-        # A spare has no slot: sysfs says "none".
-        number = -1 if slot.strip() == "none" else parse_integer(slot)
-        return MdMember(number, entry.removeprefix(MEMBER_PREFIX), offset, size_kib * 2)
+        number = -1 if slot.strip() in SLOTLESS else parse_integer(slot)
+        name = entry.removeprefix(MEMBER_PREFIX)
+        return MdMember(number, name, offset, size_kib * SECTORS_PER_KIB)
 
     return derive(
         f"md member {directory}/{entry}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ext4audit.assemble.mount_table import table_lies
 from ext4audit.evidence import Evidence, Known
@@ -19,6 +18,7 @@ from ext4audit.facts.option_table import (
     spec_named,
 )
 from ext4audit.facts.superblock import Superblock
+from ext4audit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

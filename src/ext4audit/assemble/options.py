@@ -8,8 +8,6 @@ what a superblock sets is invisible there; the options file prints what is in fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from ext4audit.assemble.mount_table import setter_of_shown, silent_layer
 from ext4audit.assemble.option_layers import option_layers
 from ext4audit.assemble.option_places import OptionSources, Words, read_words
@@ -20,6 +18,7 @@ from ext4audit.facts.option_table import (
     OptionSpec,
 )
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Setter
+from ext4audit.records import dataclass, replace
 
 DATA_JOURNAL = "data=journal"
 HINT = "run on the host, where /proc/fs/ext4 shows every option in force"

@@ -7,8 +7,6 @@ a file, whose filesystem lies on the next device.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ext4audit.assemble.md import read_md
 from ext4audit.assemble.queue import read_queue
 from ext4audit.assemble.reading import ask, integer, names, read, word
@@ -18,6 +16,7 @@ from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.parsers.dm_table import parse_dm_table
 from ext4audit.parsers.resolved_path import parse_resolved_path
 from ext4audit.parsers.sysfs import parse_device_number, parse_flag, parse_key_values
+from ext4audit.records import dataclass
 from ext4audit.sources.ask import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
 
 HINT = "mount /sys, or run on the host instead of in a container"

@@ -7,7 +7,6 @@ filesystems that are stacked on one directory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ext4audit.assemble.identity import list_devices
@@ -18,6 +17,7 @@ from ext4audit.evidence import Known, Unknown, Why, value_or
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
 from ext4audit.facts.resolved_path import ResolvedPath
 from ext4audit.parsers.resolved_path import parse_resolved_path
+from ext4audit.records import dataclass
 from ext4audit.sources.ask import RealPath, ResolvePath, Source
 
 MAX_OVERLAY_DEPTH = 8

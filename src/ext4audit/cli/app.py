@@ -12,6 +12,9 @@ from ext4audit import __version__
 PROGRAM = "ext4audit"
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
+    "collect": "Capture a snapshot of this host, to be audited elsewhere.",
+    "layout": "Show which disk of an array holds the metadata, and what evens it out.",
+    "plan": "Audit a filesystem that does not exist yet, and print the lines that make it.",
     "rules": "List the rules.",
     "explain": "Print the page of one rule.",
     "schema": "Print the JSON Schema of `scan --format json`.",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -55,7 +54,7 @@ def _open_closed_streams() -> None:
     """Stand in for streams that the caller closed (`>&-`): Python makes them None."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for good
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
 def _run(arguments: Sequence[str]) -> int:

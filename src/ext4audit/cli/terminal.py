@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TextIO
 
 
@@ -25,7 +24,11 @@ def wants_color(choice: str, stream: TextIO) -> bool:
 
 def width(stream: TextIO) -> int | None:
     """Return the columns of a terminal, None for a pipe or file: there nothing is wrapped."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    if not stream.isatty():
+        return None
+    import shutil  # noqa: PLC0415 - with its compressors 3 ms, for a terminal only
+
+    return shutil.get_terminal_size().columns
 
 
 def is_ascii_only(stream: TextIO) -> bool:

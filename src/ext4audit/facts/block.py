@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from ext4audit.evidence import Evidence, value_or
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.records import dataclass
 
 SECTOR_BYTES = 512
 """A sector of sysfs (`size`, `start`) is 512 bytes on every device (ABI sysfs-block)."""
@@ -47,7 +47,8 @@ class MdMember:
 class MdArray:
     """`/sys/block/mdX/md/*`: level ("raid0"), chunk, width, layout (-1: not set), members.
 
-    `reshape_position` is None when no reshape runs.
+    `reshape_position` is None when no reshape runs. `component_sectors` is how much the array
+    uses of each member, None where that was not asked for (`md/component_size`, in KiB).
     """
 
     level: str
@@ -56,6 +57,7 @@ class MdArray:
     layout: int | None
     reshape_position: str | None
     members: tuple[MdMember, ...]
+    component_sectors: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,9 @@ class BlockDevice:
     """One node of the device stack; `below` are the devices that it is made of.
 
     `kind` is "disk", "partition", "loop", an md level ("raid0"), or "dm" with its first
-    target ("dm-linear", "dm-crypt", "dm" where the table cannot be read). `path` is what a
-    person types: /dev/mapper/<name> for dm. `udev` is optional enrichment, empty without udev.
+    target ("dm-linear", "dm-crypt", "dm" where the table cannot be read); "image" and "e2image"
+    are files whose bytes were audited. `path` is what a person types: /dev/mapper/<name> for
+    dm. `udev` is optional enrichment, empty without udev.
     """
 
     name: str
@@ -109,7 +112,7 @@ class BlockDevice:
     dm: DmDevice | None = None
     loop: LoopDevice | None = None
     model: str | None = None
-    udev: tuple[tuple[str, str], ...] = field(default=())
+    udev: tuple[tuple[str, str], ...] = ()
 
     def walk(self) -> Iterator[BlockDevice]:
         """Yield this device and all below it, top first, each once."""

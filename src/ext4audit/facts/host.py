@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ext4audit.evidence import Evidence, Known, Unknown
 from ext4audit.facts.block import BlockDevice
 from ext4audit.facts.kernel import Kernel
@@ -11,6 +9,7 @@ from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.facts.superblock import Superblock
+from ext4audit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from posixpath import normpath
 
 from ext4audit.evidence import Evidence
+from ext4audit.records import dataclass
 
 EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
 """The file system types that the ext4 driver serves and the kernel registers."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class DeviceNumber:
     """A device number, printed as the kernel prints it: "9:127"."""
 
@@ -20,6 +20,9 @@ class DeviceNumber:
 
     def __str__(self) -> str:
         return f"{self.major}:{self.minor}"
+
+    def __lt__(self, other: DeviceNumber) -> bool:
+        return (self.major, self.minor) < (other.major, other.minor)
 
 
 @dataclass(frozen=True, slots=True)

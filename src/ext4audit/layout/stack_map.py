@@ -7,9 +7,9 @@ mirrors; parity is written beside it where the stack has any.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ext4audit.facts.layout import StripeGeometry
+from ext4audit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,12 @@ class StackMap:
 
     `data` gives all copies of a byte, `parity` the places that are written with it. Both raise
     ValueError for a byte beyond the device. `members` name the devices at the bottom, in slot
-    order of the striping layer. `geometry` is that layer, None where nothing stripes (one disk,
-    a mirror, a concatenation). With `period_bytes`, bytes that far apart lie on the same
-    members (not at the same byte); None where that holds nowhere (zones, several segments).
+    order of the striping layer. `geometry` is the first layer that stripes on the way of the
+    filesystem's first bytes, None where nothing stripes (one disk, a mirror, a concatenation).
+    Its `members` are the devices at the bottom too: of nested stripes there are more than the
+    chunks of one turn. With `period_bytes`, bytes that far apart lie on the same members (not
+    at the same byte); None where that holds nowhere (zones, several segments), and 64 KiB where
+    it holds for any distance.
     """
 
     members: tuple[str, ...]

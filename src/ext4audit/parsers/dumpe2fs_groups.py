@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from ext4audit.facts.groups import GroupLocation
+import re
+from array import array
 
-_HEADER = "group:block:super:gdt:bbitmap:ibitmap:itable"
-_COLUMNS = 7
+from ext4audit.facts.groups import GroupTable
+
+_HEADER = "group:block:super:gdt:bbitmap:ibitmap:itable\n"
+# The inode table is a block, or a range of blocks as dumpe2fs(8) says.
+_LINE = re.compile(
+    r"([0-9]{1,10}):[0-9]*:[-0-9]*:[-0-9]*:([0-9]{1,19}):([0-9]{1,19}):([0-9]{1,19})(?:-[0-9]+)?"
+    r"(?:\n|\Z)"
+)
 
 
-def parse_group_table(text: str) -> tuple[GroupLocation, ...]:
+def parse_group_table(text: str) -> GroupTable:
     """Parse the group table; ValueError for another text, a gap in the groups, or none.
 
-    A filesystem of 64 TiB has 524,288 lines, hence plain splits and int().
+    A filesystem of 64 TiB has 524,288 lines: they are matched in place and never made a list.
     """
-    _, header, body = text.partition(_HEADER + "\n")
-    if not header:
+    header = text.find(_HEADER)
+    if header < 0:
         raise ValueError("no header of dumpe2fs -g")
-    lines = body.rstrip("\n").split("\n")
-    return tuple(_location(expected, line) for expected, line in enumerate(lines))
-
-
-def _location(expected: int, line: str) -> GroupLocation:
-    """Parse one line; the inode table is a range of blocks, or one block."""
-    columns = line.split(":")
-    if len(columns) != _COLUMNS or columns[0] != str(expected):
-        raise ValueError(f"{line[:60]!r} is not block group {expected}")
-    return GroupLocation(
-        expected, int(columns[4]), int(columns[5]), int(columns[6].partition("-")[0])
-    )
+    position, columns = header + len(_HEADER), (array("Q"), array("Q"), array("Q"))
+    while position < len(text) or not columns[0]:
+        match = _LINE.match(text, position)
+        if match is None or int(match[1]) != len(columns[0]):
+            line = text[position : position + 60]
+            raise ValueError(f"{line!r} is not block group {len(columns[0])}")
+        for column, block in zip(columns, match.groups()[1:], strict=True):
+            column.append(int(block))
+        position = match.end()
+    return GroupTable(*columns)

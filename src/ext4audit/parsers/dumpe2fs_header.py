@@ -11,24 +11,23 @@ longer than the string can be.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from ext4audit.facts.superblock import Superblock
-from ext4audit.parsers.sysfs import parse_integer
+from ext4audit.parsers import dumpe2fs_lines as lines
 
 _SEQUENCE = re.compile(
     r"^Filesystem volume name:   (?P<label>[\s\S]{0,16}?)\n"
     r"Last mounted on:          (?P<last_mounted_on>[\s\S]{0,64}?)\n"
     r"Filesystem UUID:          (?P<uuid><none>|[0-9a-f-]{36})\n"
     r"Filesystem magic number:  0x[0-9A-F]{4}\n"
-    r"Filesystem revision #:    [^\n]*\n"
+    r"Filesystem revision #:    (?P<revision>[0-9]{1,10}) [^\n]*\n"
     r"Filesystem features:      (?P<features>[^\n]*)\n"
-    r"(?:Filesystem flags:        [^\n]*\n)?"
+    r"(?:Filesystem flags:        (?P<flags>[^\n]*)\n)?"
     r"Default mount options:    (?P<default_mount_options>[^\n]*)\n"
     r"(?:Mount options:            (?P<mount_option_string>[\s\S]{0,64}?)\n)?"
     r"Filesystem state:         (?P<state>[^\n]*)\n"
     r"Errors behavior:          (?P<errors>[^\n]*)\n"
-    r"Filesystem OS type:       [^\n]*\n",
+    r"Filesystem OS type:       (?P<creator_os>[^\n]*)\n",
     re.MULTILINE,
 )
 _ERRORS = {
@@ -38,8 +37,11 @@ _ERRORS = {
     # dumpe2fs supposes; ext4_fill_super() takes every other value for remount-ro.
     "Unknown (continue)": "remount-ro",
 }
-_SIZE = re.compile(r"([0-9]{1,12})([kMG])")
-_UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def header_end(text: str) -> int:
+    """Return where the lines that may hold raw strings end; ValueError for another text."""
+    return _matched(text).end()
 
 
 def parse_superblock(text: str) -> Superblock:
@@ -50,72 +52,66 @@ def parse_superblock(text: str) -> Superblock:
     The journal's size is as dumpe2fs rounds it down (to MiB from 8 MiB on), and None without a
     journal or with one on another device. A label "<none>" cannot be told from none.
     """
-    match = _SEQUENCE.search(text)
-    if match is None:
-        raise ValueError("not the superblock as dumpe2fs prints it")
-    first, last = _fields(text[match.end() :])
-    block_bytes = _positive(first, "Block size")
+    match = _matched(text)
+    # Functions where errors happened are raw strings too: no key is looked for in their lines.
+    head, (first_error, last_error), tail = lines.around_errors(text[match.end() :])
+    first = lines.first_values(head)
+    block_bytes = lines.positive(first, "Block size")
     return Superblock(
-        default_mount_options=_words(match["default_mount_options"]),
+        default_mount_options=lines.words(match["default_mount_options"]),
         mount_option_string=match["mount_option_string"] or "",
-        features=frozenset(_words(match["features"])),
+        features=frozenset(lines.words(match["features"])),
         errors=_errors(match["errors"]),
-        stride_blocks=_number(first, "RAID stride", 0),
-        stripe_width_blocks=_number(first, "RAID stripe width", 0),
-        size_blocks=_number(first, "Block count"),
-        uuid=_string(match["uuid"]),
-        label=_string(match["label"]),
+        stride_blocks=lines.number(first, "RAID stride", 0),
+        stripe_width_blocks=lines.number(first, "RAID stripe width", 0),
+        size_blocks=lines.number(first, "Block count"),
+        uuid=lines.string(match["uuid"]),
+        label=lines.string(match["label"]),
         block_bytes=block_bytes,
-        first_block=_number(first, "First block"),
-        blocks_per_group=_positive(first, "Blocks per group"),
-        inodes_per_group=_number(first, "Inodes per group"),
-        inode_bytes=_number(first, "Inode size", 128),
-        inode_count=_number(first, "Inode count"),
-        flex_bg_groups=_number(first, "Flex block group size", 1),
-        cluster_blocks=_number(first, "Cluster size", block_bytes) // block_bytes,
-        journal_bytes=_journal_bytes(last),
+        first_block=lines.number(first, "First block"),
+        blocks_per_group=lines.positive(first, "Blocks per group"),
+        inodes_per_group=lines.number(first, "Inodes per group"),
+        inode_bytes=lines.number(first, "Inode size", 128),
+        inode_count=lines.number(first, "Inode count"),
+        flex_bg_groups=lines.number(first, "Flex block group size", 1),
+        cluster_blocks=lines.number(first, "Cluster size", block_bytes) // block_bytes,
+        journal_bytes=lines.journal_bytes(lines.last_values(tail)),
         state=match["state"].strip(),
-        last_mounted_on=_string(match["last_mounted_on"]),
+        last_mounted_on=lines.string(match["last_mounted_on"]),
+        descriptor_bytes=lines.number(first, "Group descriptor size", 32),
+        reserved_gdt_blocks=lines.number(first, "Reserved GDT blocks", 0),
+        first_meta_bg=lines.number(first, "First meta block group", 0),
+        backup_bgs=tuple(map(int, first.get("Backup block groups", "").split())),
+        reserved_blocks=lines.number_or_none(first, "Reserved block count"),
+        free_blocks=lines.number_or_none(first, "Free blocks"),
+        free_inodes=lines.number_or_none(first, "Free inodes"),
+        first_inode=lines.number(first, "First inode", 11),
+        revision=int(match["revision"]),
+        creator_os=match["creator_os"].strip(),
+        flags=lines.words(match["flags"] or ""),
+        hash_version=first.get("Default directory hash"),
+        mount_count=lines.number_or_none(first, "Mount count"),
+        max_mount_count=lines.number_or_none(first, "Maximum mount count"),
+        check_interval_seconds=lines.number_or_none(first, "Check interval"),
+        created_at=lines.time(first, "Filesystem created"),
+        last_mounted_at=lines.time(first, "Last mount time"),
+        last_written_at=lines.time(first, "Last write time"),
+        last_checked_at=lines.time(first, "Last checked"),
+        kbytes_written=lines.kbytes_written(first),
+        journal_inode=lines.number_or_none(first, "Journal inode"),
+        journal_device=lines.hexadecimal(first, "Journal device"),
+        journal_uuid=first.get("Journal UUID"),
+        error_count=lines.number(first, "FS Error count", 0),
+        first_error=first_error,
+        last_error=last_error,
     )
 
 
-def _fields(text: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the first and the last value of each key in the lines after the strings.
-
-    The names of functions where errors happened come late, from the superblock: the numbers
-    before them are each key's first value, the journal's after them each key's last.
-    """
-    pairs = [line.split(":", 1) for line in text.split("\n") if ":" in line]
-    first = {key: value.strip() for key, value in reversed(pairs)}
-    last = {key: value.strip() for key, value in pairs}
-    return first, last
-
-
-def _number(fields: Mapping[str, str], key: str, default: int | None = None) -> int:
-    """Return the number of a key, or the default where the line is left out."""
-    if key in fields:
-        return parse_integer(fields[key])
-    if default is None:
-        raise ValueError(f"the superblock has no {key!r}")
-    return default
-
-
-def _positive(fields: Mapping[str, str], key: str) -> int:
-    """Return a number by which others are divided."""
-    number = _number(fields, key)
-    if number <= 0:
-        raise ValueError(f"{key!r} is {number}")
-    return number
-
-
-def _words(text: str) -> tuple[str, ...]:
-    """Return the words of a line, none for "(none)"."""
-    return () if text.strip() == "(none)" else tuple(text.split())
-
-
-def _string(text: str) -> str | None:
-    """Return a string of the superblock, None where dumpe2fs says that it is empty."""
-    return None if text in {"", "<none>", "<not available>"} else text
+def _matched(text: str) -> re.Match[str]:
+    match = _SEQUENCE.search(text)
+    if match is None:
+        raise ValueError("not the superblock as dumpe2fs prints it")
+    return match
 
 
 def _errors(text: str) -> str:
@@ -123,14 +119,3 @@ def _errors(text: str) -> str:
     if text.strip() not in _ERRORS:
         raise ValueError(f"{text[:40]!r} is no errors behaviour")
     return _ERRORS[text.strip()]
-
-
-def _journal_bytes(fields: Mapping[str, str]) -> int | None:
-    """Return the journal's size; "Total journal size" since 1.46, "Journal size" before."""
-    text = fields.get("Total journal size", fields.get("Journal size"))
-    if text is None:
-        return None
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text[:40]!r} is no journal size")
-    return int(match[1]) * _UNITS[match[2]]

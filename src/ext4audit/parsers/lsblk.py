@@ -10,7 +10,8 @@ from ext4audit.facts.lsblk import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.parsers.sysfs import parse_device_number
 
-_PAIR = re.compile(r'([A-Z][A-Z0-9:_-]*)="([^"]*)"')
+# The look behind: a line of a million capitals would be tried from each of them to its end.
+_PAIR = re.compile(r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"')
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
 
 

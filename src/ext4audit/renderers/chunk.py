@@ -15,6 +15,5 @@ def chunk_bytes(fs: Filesystem, device: BlockDevice) -> int | None:
     """
     if isinstance(device.md, Known):
         return device.md.value.chunk_bytes or None
-    if isinstance(fs.layout, Known) and fs.layout.value.geometry.device == device.name:
-        return fs.layout.value.geometry.chunk_bytes
-    return None
+    geometry = fs.layout.value.geometry if isinstance(fs.layout, Known) else None
+    return geometry.chunk_bytes if geometry and geometry.device == device.name else None

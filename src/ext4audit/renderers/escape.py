@@ -7,8 +7,6 @@ right-to-left override shows another name than the one a command would act on.
 
 from __future__ import annotations
 
-import base64
-
 _REPLACEMENT = "\ufffd"
 
 _BLANK_LETTERS = frozenset(
@@ -85,4 +83,6 @@ def base64_of(text: str) -> str:
         bytes((ord(char) - 0xDC00,)) if _is_byte(char) else char.encode("utf-8", "surrogatepass")
         for char in text
     )
-    return base64.b64encode(raw).decode("ascii")
+    from binascii import b2a_base64  # noqa: PLC0415 - few hosts have such a name
+
+    return b2a_base64(raw, newline=False).decode("ascii")

@@ -20,11 +20,21 @@ from ext4audit.renderers.original_bytes import with_original_bytes
 from ext4audit.report import Outcome, Report
 
 SCHEMA_VERSION = "1.0"
+SURROGATE_ESCAPE = "\\ud"
+"""How the escape of every surrogate begins; also that of characters beyond the BMP."""
 
 
 def render(report: Report, *, tool_version: str) -> str:
     """Return the report as one JSON object and a newline; the text is ASCII."""
-    document = with_original_bytes(report_object(report, tool_version=tool_version))
+    document = report_object(report, tool_version=tool_version)
+    text = _dumped(document)
+    if SURROGATE_ESCAPE in text:
+        # Rare, and the walk over the whole document costs as much as writing it.
+        text = _dumped(with_original_bytes(document))
+    return text
+
+
+def _dumped(document: object) -> str:
     return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ext4audit.evidence import Evidence, Known, Unknown, value_or
 from ext4audit.facts.block import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.layout import MemberLoad, MetadataLayout
+from ext4audit.facts.layout import MemberLoad, MetadataLayout, Spread, StripeGeometry
 from ext4audit.renderers.chunk import chunk_bytes
 from ext4audit.renderers.json_v1_options import options_object
 from ext4audit.renderers.json_v1_verdict import unknown_object
@@ -92,6 +92,35 @@ def _layout(layout: MetadataLayout) -> dict[str, Any]:
         "skew": round(layout.skew, _RATIO_DIGITS),
         "effective_members": round(layout.effective_members, _RATIO_DIGITS),
         "evenness": round(layout.evenness, _RATIO_DIGITS),
+        "cluster_blocks": layout.cluster_blocks,
+        "size_blocks": layout.size_blocks,
+        "basis": layout.basis,
+        "stripe": None if layout.geometry is None else _stripe(layout.geometry),
+        "bitmaps": _spread(layout.bitmaps),
+        "bitmap_data": _spread(layout.bitmap_data),
+        "inode_tables": _spread(layout.inode_tables),
+        "descriptors": _spread(layout.descriptors),
+        "touches": _spread(layout.touches),
+        "doubts": [unknown_object(doubt) for doubt in layout.doubts],
+    }
+
+
+def _stripe(geometry: StripeGeometry) -> dict[str, Any]:
+    return {
+        "device": geometry.device,
+        "level": geometry.level,
+        "chunk_bytes": geometry.chunk_bytes,
+        "offset_bytes": geometry.offset_bytes,
+        "md_layout": geometry.layout,
+    }
+
+
+def _spread(spread: Spread) -> dict[str, Any]:
+    return {
+        "effective_members": round(spread.effective_members, _RATIO_DIGITS),
+        "evenness": round(spread.evenness, _RATIO_DIGITS),
+        "skew": round(spread.skew, _RATIO_DIGITS),
+        "hottest_share": round(spread.hottest_share, _RATIO_DIGITS),
     }
 
 
@@ -102,4 +131,10 @@ def _member(member: MemberLoad) -> dict[str, Any]:
         "inode_bitmaps": member.inode_bitmaps,
         # The contract's name; the number is of tables that start on the member, not of blocks.
         "inode_table_blocks": member.inode_tables,
+        "descriptor_blocks": member.descriptor_blocks,
+        "described_groups": member.described_groups,
+        "bitmap_parity": member.bitmap_parity,
+        "touch_parity": member.touch_parity,
+        "bitmap_writes": member.bitmap_writes,
+        "touches": member.touches,
     }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
+from ext4audit.records import dataclass
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from io import StringIO
 
 from rich.cells import cell_len
@@ -16,8 +15,9 @@ from rich.console import Console
 from rich.text import Text
 
 from ext4audit.finding import Citation
+from ext4audit.records import dataclass
 from ext4audit.renderers.escape import visible
-from ext4audit.renderers.text_blocks import Block, Prose, Span, Table, Verbatim, make_look
+from ext4audit.renderers.text_blocks import Block, Blocks, Prose, Span, Table, Verbatim, make_look
 from ext4audit.renderers.text_report import report_blocks
 from ext4audit.report import Report
 
@@ -36,10 +36,16 @@ def render(
     is the terminal's in columns; None wraps nothing. Without `color` no ESC is written.
     """
     look = make_look(verbosity, ascii_only=ascii_only)
+    blocks = report_blocks(report, look)
+    return render_blocks(blocks, color=color, width=width, ascii_only=ascii_only)
+
+
+def render_blocks(blocks: Blocks, *, color: bool, width: int | None, ascii_only: bool) -> str:
+    """Return blocks as text; every page of the program is drawn here."""
     output = StringIO()
     console = _console(output, color=color)
     pen = _Pen(width, ascii_only)
-    for block in report_blocks(report, look):
+    for block in blocks:
         for line in pen.draw(block):
             # soft_wrap: rich neither wraps, crops nor pads; without it, commands break.
             console.print(line, soft_wrap=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ext4audit.facts.kernel import Kernel
 from ext4audit.facts.rpm_version import compare_rpm, split_release
 from ext4audit.finding import Confidence, Severity
+from ext4audit.records import dataclass
 
 ALIBABA = re.compile(r"\.al7(\.|$)")
 ALIBABA_COMPARABLE = re.compile(r"^(\d+)\.(\d+)\.(\d+)-(\d+)((?:\.\d+)*)\.al7(\.|$)")

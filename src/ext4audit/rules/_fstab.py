@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
-from ext4audit.rules._shell import quote
+from ext4audit.records import dataclass
+from ext4audit.rules._shell import ASCII_LETTERS_AND_DIGITS, quote
 
 FSTAB = "/etc/fstab"
 BACKUP = "/etc/fstab.ext4audit"
 COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
 """A comma outside quotes: SELinux contexts hold commas of their own."""
-PLAIN = frozenset(string.ascii_letters + string.digits + "/_-")
+PLAIN = frozenset(ASCII_LETTERS_AND_DIGITS + "/_-")
 SPECIAL = frozenset(r".[()*+?{}^$|\#")
 """What an extended regular expression of sed, delimited by #, does not take for itself."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import string
 
-PLAIN = frozenset((string.ascii_letters + string.digits + "/._-").encode())
+ASCII_LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+"""Spelled out: importing `string` compiles the expressions of its templates."""
+PLAIN = frozenset((ASCII_LETTERS_AND_DIGITS + "/._-").encode())
 """Bytes that `printf` prints as themselves when they are part of its format."""
 
 

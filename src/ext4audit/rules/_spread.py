@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from ext4audit.facts.layout import MetadataLayout
+from ext4audit.facts.counsel import Advice
+from ext4audit.facts.layout import MetadataLayout, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.layout.advice import EVEN, Advice, advise, evenness, shape_of
+from ext4audit.layout.advice import bytes_per_inode
+from ext4audit.layout.counsel import advice_for, described, growth_for
 from ext4audit.rules._shell import quote
 
-MOST_NEW_MEMBERS = 3
+PARITY_MEMBERS = {"raid4": 1, "raid5": 1, "raid6": 2}
+NEAR_COPIES_MASK = 0xFF
+NEAR_2 = 0x102
+"""mdadm's default for a RAID10: two copies near each other, one far (md(4))."""
 
 
 def remedies(device: str, layout: MetadataLayout, superblock: Superblock) -> Iterator[Remedy]:
     """Yield what evens the bitmaps of the filesystem on `device` out."""
-    shape = shape_of(layout)
-    advice = advise(shape) if shape else None
+    advice = advice_for(layout, superblock)
+    geometry = layout.geometry
+    if geometry is None:
+        return
     if advice and not _is_as_advised(layout, superblock, advice):
-        yield _recreate(device, layout, superblock, advice)
-    yield from _grow(layout)
+        yield _recreate(device, layout, geometry, superblock, advice)
+    yield from _grow(layout, geometry, superblock)
 
 
 def _is_as_advised(layout: MetadataLayout, superblock: Superblock, advice: Advice) -> bool:
@@ -37,12 +43,16 @@ def _blocks_per_group(layout: MetadataLayout, advice: Advice) -> int:
 
 
 def _recreate(
-    device: str, layout: MetadataLayout, superblock: Superblock, advice: Advice
+    device: str,
+    layout: MetadataLayout,
+    geometry: StripeGeometry,
+    superblock: Superblock,
+    advice: Advice,
 ) -> Remedy:
     word = quote(device)
     pattern = f"^Blocks per group: +{_blocks_per_group(layout, advice)}$"
     steps = (
-        Step(Phase.PERSISTENT, f"{_mkfs(layout, superblock, advice)} {word}"),
+        Step(Phase.PERSISTENT, f"{_mkfs(layout, geometry, superblock, advice)} {word}"),
         Step(Phase.VERIFY, f"dumpe2fs -h {word} 2>/dev/null | grep -Eq '{pattern}'"),
     )
     return Remedy(
@@ -59,8 +69,10 @@ def _recreate(
     )
 
 
-def _mkfs(layout: MetadataLayout, superblock: Superblock, advice: Advice) -> str:
-    chunk_blocks = layout.geometry.chunk_bytes // layout.block_bytes
+def _mkfs(
+    layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock, advice: Advice
+) -> str:
+    chunk_blocks = geometry.chunk_bytes // layout.block_bytes
     # Without flex_bg packing stride moves the bitmaps: -G 1 -g 32760 on 4 disks with 32 KiB
     # chunks served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
     stride = chunk_blocks if advice.flex_bg_groups > 1 else 0
@@ -70,7 +82,7 @@ def _mkfs(layout: MetadataLayout, superblock: Superblock, advice: Advice) -> str
         f"-g {advice.blocks_per_group_option}",
         f"-G {advice.flex_bg_groups}",
         *_kept(layout, superblock),
-        f"-E stride={stride},stripe_width={chunk_blocks * len(layout.members)}",
+        f"-E stride={stride},stripe_width={chunk_blocks * _data_columns(geometry)}",
     ]
     return " ".join(words)
 
@@ -81,25 +93,31 @@ def _kept(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]:
         yield f"-O bigalloc -C {layout.cluster_blocks * layout.block_bytes}"
     if "meta_bg" in superblock.features:
         yield "-O meta_bg,^resize_inode"
-    if superblock.inodes_per_group:
-        group_bytes = layout.blocks_per_group * layout.block_bytes
-        yield f"-i {group_bytes // superblock.inodes_per_group}"
+    ratio = bytes_per_inode(described(layout, superblock))
+    if ratio:
+        yield f"-i {ratio}"
 
 
-def _grow(layout: MetadataLayout) -> Iterator[Remedy]:
+def _data_columns(geometry: StripeGeometry) -> int:
+    """Return how many members of a stripe hold data of their own: mke2fs(8), -E stripe_width."""
+    members = len(geometry.members)
+    if geometry.level == "raid10":
+        copies = (NEAR_2 if geometry.layout is None else geometry.layout) & NEAR_COPIES_MASK
+        return members // copies if copies and members % copies == 0 else members
+    return members - PARITY_MEMBERS.get(geometry.level, 0)
+
+
+def _grow(
+    layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock
+) -> Iterator[Remedy]:
     """Offer the next number of members that makes the present layout even, if it is near."""
-    shape = shape_of(layout)
-    if shape is None or layout.geometry.level != "raid0":
+    grown = growth_for(layout, superblock)
+    if grown is None:
         return
-    option = layout.blocks_per_group // layout.cluster_blocks
-    now = len(layout.members)
-    for members in range(now + 1, now + MOST_NEW_MEMBERS + 1):
-        wider = replace(shape, members=members)
-        if evenness(wider, option, layout.flex_bg_groups) >= EVEN:
-            yield Remedy(
-                summary=f"Grow the array from {now} to {members} members with mdadm, online.",
-                disruption=Disruption.ONLINE,
-                trade_off="It rewrites the whole array: back up first. The superblock's stripe "
-                f"width must then become {members * shape.chunk_blocks} blocks.",
-            )
-            return
+    now, width = len(geometry.members), grown.members * geometry.chunk_bytes // layout.block_bytes
+    yield Remedy(
+        summary=f"Grow the array from {now} to {grown.members} members with mdadm, online.",
+        disruption=Disruption.ONLINE,
+        trade_off="It rewrites the whole array: back up first. The superblock's stripe "
+        f"width must then become {width} blocks.",
+    )

@@ -8,10 +8,10 @@ took 7.6 s with writeback throttling and 0.1 s without, for the queue then took 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.block import BlockDevice
+from ext4audit.records import dataclass
 
 THROTTLED_REQUESTS = 8
 """Assumed: writeback throttling lets only a few requests through (block/blk-wbt.c)."""

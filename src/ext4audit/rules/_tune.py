@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOption, Setter
+from ext4audit.records import dataclass
 from ext4audit.rules._shell import quote
 
 SAFE_STRING = re.compile(r"[A-Za-z0-9_=.:/,-]*")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.block import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Severity
+from ext4audit.records import dataclass
 
 INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
 """What names a disk that is lost with its virtual machine, in its model or its udev links."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
@@ -19,6 +18,7 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
+from ext4audit.records import dataclass
 from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import (

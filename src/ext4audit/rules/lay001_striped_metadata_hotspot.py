@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Sequence
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.layout import MemberLoad, MetadataLayout
+from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.layout.advice import EVEN
+from ext4audit.layout.counsel import effectively, rounded
 from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules._members import histogram, media_citation, media_of
 from ext4audit.rules._spread import remedies
 
 HOTSPOT_BELOW = 0.75
@@ -18,7 +20,7 @@ MINIMUM_GROUPS = 64
 FLEX_GROUPS_PER_MEMBER = 4
 WORST_SKEW = 4.0
 KIB = 1024
-HINT = "run on the host, where /sys shows the member devices"
+UNSTRIPED_LEVELS = frozenset({"raid1", "linear"})
 
 
 @rule(
@@ -35,9 +37,10 @@ HINT = "run on the host, where /sys shows the member devices"
 def check(fs: Filesystem, _host: Host) -> Said:
     """## What it checks
 
-    Which member device of a RAID0 (md, or striped LVM) each block bitmap and inode bitmap
-    lies on, from the group descriptors themselves. It fires when Jain's index of the members'
-    shares is below 0.75, and notes (info) what is below 0.95.
+    Which member devices of a stripe (md RAID0, RAID10, RAID4, 5 and 6, striped LVM) are written
+    when each block bitmap and inode bitmap is, from the group descriptors themselves. Mirrors
+    and parity count. It fires when Jain's index of the members' shares is below 0.75, and notes
+    (info) what is below 0.95. Too few groups for the number of disks are not judged.
 
     ## Why it matters
 
@@ -46,6 +49,10 @@ def check(fs: Filesystem, _host: Host) -> Said:
     multiple of a power of two of chunks, so that with the defaults only the odd part of the
     number of disks ever holds bitmaps: 3 of 12 disks, 1 of 8. Under churn of small files the
     hot disks of a real array had 8 to 15 times the writes of a cold one.
+
+    The primary descriptor table is hot as well. It lies at the start of the filesystem, on one
+    more disk for every TiB (chunks of 512 KiB). No group size changes that, so that it is shown
+    as evidence and is no finding of its own.
 
     ## Remedy
 
@@ -61,29 +68,39 @@ def check(fs: Filesystem, _host: Host) -> Said:
     spare (low on non-rotational members for this reason).
     """
     if fs.layout is None:
-        raise NotApplicable("no RAID0 stripe lies below it")
+        raise NotApplicable("no stripe lies below it")
     layout, superblock = need(fs.layout, fs.superblock)
-    _refuse_small(layout)
+    geometry = _judged_stripe(layout)
+    citations = _citations(fs, layout, geometry)
     if layout.evenness >= EVEN:
-        yield from _citations(fs, layout)
+        yield from citations
+        _admit(layout.doubts)
         return
-    rotational = _rotational(fs, layout)
-    severity, confidence = _severity(layout, rotational)
+    media = media_of(fs.stack, layout)
+    severity, confidence = _severity(layout, media)
     yield Finding(
-        message=f"{_effectively(layout)} this filesystem's bitmaps: the busiest holds "
-        f"{_round(layout.skew)} times the mean.",
+        message=f"{effectively(layout.bitmaps)} this metadata: the busiest gets "
+        f"{rounded(layout.skew)} times the mean of the bitmap writes.",
         severity=severity,
-        confidence=confidence,
-        citations=(*_citations(fs, layout), _rotation(rotational)),
+        confidence=Confidence.LIKELY if layout.doubts else confidence,
+        citations=(*citations, media_citation(media)),
         remedies=tuple(remedies(fs.device, layout, superblock)),
     )
-    if confidence is Confidence.LIKELY:
-        holes = dict.fromkeys(each for each in rotational if isinstance(each, Unknown))
-        raise Undetermined(tuple(holes))
+    unseen = () if confidence is Confidence.CONFIRMED else media
+    _admit((*layout.doubts, *(each for each in unseen if isinstance(each, Unknown))))
 
 
-def _refuse_small(layout: MetadataLayout) -> None:
-    """Refuse filesystems with too few flex groups to meet all members even when all is well."""
+def _admit(holes: Sequence[Unknown]) -> None:
+    """Show what a verdict could not rest on: a guess is never a silent one."""
+    if holes:
+        raise Undetermined(tuple(dict.fromkeys(holes)))
+
+
+def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:
+    """Return the stripe; refuse what has none, or too few flex groups to meet all members."""
+    geometry = layout.geometry
+    if geometry is None or geometry.level in UNSTRIPED_LEVELS or len(layout.members) == 1:
+        raise NotApplicable("no stripe lies below it")
     flex_groups = -(-layout.groups // layout.flex_bg_groups)
     if layout.groups < MINIMUM_GROUPS:
         raise NotApplicable(f"{layout.groups} block groups are too few to tell")
@@ -91,51 +108,32 @@ def _refuse_small(layout: MetadataLayout) -> None:
         raise NotApplicable(
             f"{flex_groups} flex groups are too few for {len(layout.members)} disks"
         )
-
-
-def _rotational(fs: Filesystem, layout: MetadataLayout) -> tuple[Evidence[bool], ...]:
-    """Return for each member whether it rotates; the stack's hole where nothing below is seen."""
-    if isinstance(fs.stack, Unknown):
-        return (fs.stack,)
-    queues = {device.name: device.queue.rotational for device in fs.stack.value.walk()}
-    return tuple(
-        queues.get(member.name, Unknown(f"rotational of {member.name}", Why.ABSENT, hint=HINT))
-        for member in layout.members
-    )
+    return geometry
 
 
 def _severity(
-    layout: MetadataLayout, rotational: tuple[Evidence[bool], ...]
+    layout: MetadataLayout, media: tuple[Evidence[bool], ...]
 ) -> tuple[Severity, Confidence]:
-    known = [each.value for each in rotational if isinstance(each, Known)]
+    known = [each.value for each in media if isinstance(each, Known)]
     if layout.evenness >= HOTSPOT_BELOW:
         return Severity.INFO, Confidence.CONFIRMED
     if any(known):
         # Rounded as it is printed: four disks with everything on one give 3.99.
         worst = round(layout.skew, 1) >= WORST_SKEW
         return Severity.HIGH if worst else Severity.MEDIUM, Confidence.CONFIRMED
-    if len(known) < len(rotational):
+    if len(known) < len(media):
         return Severity.MEDIUM, Confidence.LIKELY
     return Severity.LOW, Confidence.CONFIRMED
 
 
-def _effectively(layout: MetadataLayout) -> str:
-    number = _round(layout.effective_members)
-    verb = "serves" if number == "1" else "serve"
-    return f"Effectively {number} of {len(layout.members)} disks {verb}"
-
-
-def _round(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
-
-
-def _citations(fs: Filesystem, layout: MetadataLayout) -> tuple[Citation, ...]:
-    """Cite the stripe, the groups, and where their bitmaps lie, each with where it was read."""
+def _citations(
+    fs: Filesystem, layout: MetadataLayout, geometry: StripeGeometry
+) -> tuple[Citation, ...]:
+    """Cite the stripe, the groups, and where their metadata lies, each with where it was read."""
     stack, header, table = (
         each.origin if isinstance(each, Known) else ""
         for each in (fs.stack, fs.superblock, fs.layout)
     )
-    geometry = layout.geometry
     stripe = (
         f"{geometry.level} {geometry.device}, {len(geometry.members)} members, "
         f"chunk {geometry.chunk_bytes // KIB} KiB, "
@@ -145,42 +143,23 @@ def _citations(fs: Filesystem, layout: MetadataLayout) -> tuple[Citation, ...]:
         f"{layout.groups} groups of {layout.blocks_per_group} blocks of {layout.block_bytes} "
         f"bytes, flex_bg size {layout.flex_bg_groups}"
     )
-    spread = (
-        f"skew {layout.skew:.2f}, effective members {layout.effective_members:.2f} of "
-        f"{len(layout.members)}, evenness {layout.evenness:.2f}"
-    )
+    names = tuple(member.name for member in layout.members)
     return (
         Citation("stripe", stripe, stack),
         Citation("block groups", groups, header),
-        Citation("bitmaps per member", _histogram(layout.members), table),
-        Citation("spread of bitmaps", spread, "computed"),
+        Citation("bitmaps per member", histogram(names, layout.bitmaps.loads), table),
+        Citation("spread of bitmaps", _numbers(layout.bitmaps), "computed"),
+        Citation("spread of the descriptor table", _numbers(layout.descriptors), "computed"),
+        Citation("busiest member under small-file churn", _hottest(layout.touches), "computed"),
     )
 
 
-def _histogram(members: tuple[MemberLoad, ...]) -> str:
-    """Spell the loads in slot order, a range of names with the same load together.
-
-    Slots need not follow names: vdc, vda, vdd, vdb is no range from vdc to vdb.
-    """
-    by_name = sorted((each.name for each in members), key=lambda name: (len(name), name))
-
-    def range_of(place: tuple[int, MemberLoad]) -> tuple[int, int]:
-        slot, member = place
-        return member.bitmaps, by_name.index(member.name) - slot
-
-    runs = [
-        (load, [member.name for _, member in run])
-        for (load, _), run in groupby(enumerate(members), key=range_of)
-    ]
-    return ", ".join(
-        f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}: {load}" for load, names in runs
+def _numbers(spread: Spread) -> str:
+    return (
+        f"skew {spread.skew:.2f}, effective members {spread.effective_members:.2f} of "
+        f"{len(spread.loads)}, evenness {spread.evenness:.2f}"
     )
 
 
-def _rotation(rotational: tuple[Evidence[bool], ...]) -> Citation:
-    words = [
-        "unknown" if isinstance(r, Unknown) else "yes" if r.value else "no" for r in rotational
-    ]
-    value = ", ".join(f"{word}: {words.count(word)}" for word in dict.fromkeys(words))
-    origins = [each.origin for each in rotational if isinstance(each, Known)]
-    return Citation("rotational members", value, origins[0] if origins else "/sys")
+def _hottest(touches: Spread) -> str:
+    return f"{touches.hottest_share:.0%} of the writes, {1 / len(touches.loads):.0%} would be even"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need, value_or
 from ext4audit.facts.block import SECTOR_BYTES
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.records import replace
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules._stall import THROTTLED_REQUESTS, Drain, read_drains, stall_seconds
 from ext4audit.rules._writeback import IN_THE_APPLICATION, MIB, STALL_SECONDS, remedies

@@ -99,6 +99,32 @@ class FilesystemUuid:
     mount_point: str
 
 
+@dataclass(frozen=True, slots=True)
+class ReadBytes:
+    """Bytes of a block device or an image file, as the page cache shows them.
+
+    All `length_bytes` or none: a shorter answer is Unknown(FAILED). A source answers an ask once;
+    `reading` numbers the readings of one place that changes, such as the superblock of a
+    filesystem that is being resized.
+    """
+
+    path: str
+    offset_bytes: int
+    length_bytes: int
+    reading: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedDumpe2fs:
+    """What `dumpe2fs` without options once printed of a device, for archives that hold it.
+
+    The live source never answers: without options dumpe2fs reads every initialised bitmap of
+    the device, 64 MiB for each TiB in use.
+    """
+
+    path: str
+
+
 TextAsk: TypeAlias = (
     ReadFile
     | ListDir
@@ -109,8 +135,9 @@ TextAsk: TypeAlias = (
     | UdevDatabase
     | ResolvePath
     | RealPath
+    | CapturedDumpe2fs
 )
-BytesAsk: TypeAlias = TuneSuperblock | FilesystemUuid
+BytesAsk: TypeAlias = TuneSuperblock | FilesystemUuid | ReadBytes
 Ask: TypeAlias = TextAsk | BytesAsk
 Answer: TypeAlias = Evidence[str] | Evidence[bytes]
 
@@ -124,7 +151,7 @@ class Source(Protocol):
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
 
 
-def describe(ask: Ask) -> str:  # noqa: PLR0911 - one line an ask
+def describe(ask: Ask) -> str:  # noqa: C901, PLR0911 - one line an ask
     """Name an ask for people: the origin of what it answers."""
     match ask:
         case RunCommand(argv):
@@ -139,6 +166,10 @@ def describe(ask: Ask) -> str:  # noqa: PLR0911 - one line an ask
             return f"EXT4_IOC_GET_TUNE_SB_PARAM on {mount_point}"
         case FilesystemUuid(mount_point):
             return f"FS_IOC_GETFSUUID on {mount_point}"
+        case ReadBytes(path, offset_bytes, length_bytes):
+            return f"{length_bytes} bytes at {offset_bytes} of {path}"
+        case CapturedDumpe2fs(path):
+            return f"dumpe2fs {path}"
         case Uname():
             return "uname"
         case VirtualMemory():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ext4audit.evidence import Why
-from ext4audit.sources.processes import Finished, run
+from ext4audit.sources.processes import run
 from ext4audit.sources.text import decode, encode
 from ext4audit.sources.unanswered import Unanswered, denied_hint
 
@@ -29,6 +29,8 @@ LARGEST_OUTPUT_BYTES = 64 << 20
 # `remove` and `suspend` are other verbs of the same program, and even `status` commits the
 # metadata of a thin pool (dmsetup(8), --noflush).
 _DMSETUP_VERBS = frozenset({"table", "info", "ls", "deps"})
+# Plain dumpe2fs reads every bitmap: 64 MiB a TiB, in random order, from disks that are at work.
+_DUMPE2FS_OPTIONS = frozenset({"-h", "-g", "-V"})
 _DMSETUP_NODE = "/dev/mapper/control"
 
 _BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3}-[0-9]{4}\)")
@@ -54,11 +56,13 @@ def run_command(
         raise Unanswered(Why.ABSENT, f"no {_DMSETUP_NODE}, and dmsetup would make it")
     finished = run(
         [encode(program), *map(encode, argv[1:])],
-        {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C"},
+        # TZ: dumpe2fs prints local times without their zone.
+        {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C", "TZ": "UTC0"},
         timeout_seconds=timeout_seconds,
         output_limit_bytes=LARGEST_OUTPUT_BYTES,
     )
-    return _judge(argv[0], finished)
+    stdout, stderr = decode(finished.stdout), decode(finished.stderr)
+    return judge(argv[0], finished.status, stdout, stderr, denied_hint())
 
 
 def _check_allowed(argv: tuple[str, ...]) -> None:
@@ -67,6 +71,8 @@ def _check_allowed(argv: tuple[str, ...]) -> None:
         raise ValueError(f"not a program of the allow-list: {argv[:1]}")
     if argv[0] == "dmsetup" and (len(argv) == 1 or argv[1] not in _DMSETUP_VERBS):
         raise ValueError(f"not a read-only verb of dmsetup: {argv[1:2]}")
+    if argv[0] == "dumpe2fs" and _DUMPE2FS_OPTIONS.isdisjoint(argv[1:2]):
+        raise ValueError(f"not a dumpe2fs of -h or -g: {argv[1:]}")
 
 
 def _locate(name: str, search_path: Sequence[str]) -> str:
@@ -75,24 +81,28 @@ def _locate(name: str, search_path: Sequence[str]) -> str:
         path = os.path.join(directory, name)  # noqa: PTH118 - pathlib costs a scan its start
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - the same
             return path
-    detail = f"no {name} in {':'.join(search_path)}"
-    raise Unanswered(Why.ABSENT, detail, f"install {PACKAGES[name]}")
+    raise absent(name, search_path)
 
 
-def _judge(name: str, finished: Finished) -> str:
-    """Return the output of a program that did its work; raises Unanswered for another."""
-    stdout = decode(finished.stdout)
-    if finished.status == 0 or _is_bare_metal(name, stdout):
+def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH) -> Unanswered:
+    """Return the answer for a program that is not installed: ABSENT, and its package."""
+    package = PACKAGES.get(name)
+    hint = f"install {package}" if package else ""
+    return Unanswered(Why.ABSENT, f"no {name} in {':'.join(search_path)}", hint)
+
+
+def judge(name: str, status: int, stdout: str, stderr: str, hint_when_denied: str) -> str:
+    """Return the output of a program that did its work; raises Unanswered for another.
+
+    `status` is negative for the signal that ended it. Recorded runs are judged by this too.
+    """
+    if status == 0 or _is_bare_metal(name, stdout):
         return stdout
-    cause = _cause(decode(finished.stderr), stdout)
-    ending = (
-        f"killed by signal {-finished.status}"
-        if finished.status < 0
-        else f"exit status {finished.status}"
-    )
+    cause = _cause(stderr, stdout)
+    ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
     detail = f"{cause} ({ending})" if cause else ending
     if _DENIED.search(cause):
-        raise Unanswered(Why.DENIED, detail, denied_hint())
+        raise Unanswered(Why.DENIED, detail, hint_when_denied)
     raise Unanswered(Why.FAILED, detail)
 
 

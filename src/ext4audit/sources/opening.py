@@ -25,9 +25,9 @@ def located(path: str) -> Iterator[int]:
 def opened(path: str, is_wanted: Callable[[int], bool], wanted: str) -> Iterator[int]:
     """Give a descriptor for reading, if `is_wanted` holds for the file's mode.
 
-    Looking before opening matters: opening a tape rewinds it, opening a watchdog arms it, and
-    the live source promises never to open a block device. The check and the open are about
-    the same inode, because the second goes through the first one's descriptor.
+    Looking before opening matters: opening a tape rewinds it, and opening a watchdog arms it. The
+    check and the open are about the same inode, because the second goes through the first one's
+    descriptor.
     """
     with located(path) as found:
         mode = os.fstat(found).st_mode

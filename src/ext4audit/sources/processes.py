@@ -10,8 +10,9 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, cast
+
+from ext4audit.records import dataclass
 
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 1 << 16

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import overload
 
 from ext4audit.evidence import Evidence, Unknown, Why
@@ -39,14 +40,23 @@ class MapSource:
         return self._answers.get(ask) or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
 
 
-def write_snapshot(directory: Path, answers: Mapping[Ask, Answer], *, taken_at: str) -> None:
+def write_snapshot(
+    directory: Path,
+    answers: Mapping[Ask, Answer],
+    *,
+    taken_at: str,
+    times: Mapping[Ask, str] = MappingProxyType({}),
+    about: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Write a snapshot into a new or empty directory; `taken_at` is a time in RFC 3339, UTC.
+
+    `times` and `about` are as `encode` takes them.
 
     A new directory is for its owner only: fstab and the kernel's command line can hold
     passwords. The manifest is written last, so that a capture that was cut short is not a
     snapshot. Raises SnapshotError and OSError.
     """
-    files = encode(answers, taken_at)
+    files = encode(answers, taken_at, times=times, about=about)
     directory.mkdir(mode=0o700, exist_ok=True)
     if any(directory.iterdir()):
         raise SnapshotError(f"{directory}: not empty")

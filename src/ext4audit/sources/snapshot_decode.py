@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-import json
+import base64
+import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import Answer, Ask, FilesystemUuid, ListDir, TuneSuperblock
+from ext4audit.sources.ask import (
+    Answer,
+    Ask,
+    FilesystemUuid,
+    ListDir,
+    ReadBytes,
+    RunCommand,
+    TuneSuperblock,
+)
 from ext4audit.sources.snapshot_format import (
     ANSWER_FILE,
-    FORMAT,
     KINDS,
     LARGEST_TOTAL_BYTES,
     MOST_ANSWERS,
-    VERSION,
     SnapshotError,
 )
+from ext4audit.sources.snapshot_json import (
+    Object,
+    checked,
+    count,
+    parse_manifest,
+    string,
+    strings,
+    time,
+)
+from ext4audit.sources.snapshot_raw_run import RAW_RUN, judged_run
 from ext4audit.sources.text import decode as decode_text
 
-Object: TypeAlias = Mapping[str, Any]
 ReadAnswer: TypeAlias = Callable[[str], bytes]
+
+_TOP = {"format", "version", "taken_at", "answers"}
+_TIMED = frozenset({"taken_at"})
 
 
 def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
@@ -30,21 +49,31 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
     `read` gives the content of an answer file; it is called with names that match
     `snapshot_format.ANSWER_FILE` only, each of them once. Raises SnapshotError.
     """
-    top = _object(_parse(manifest), {"format", "version", "taken_at", "answers"}, "manifest")
-    taken_at, entries = _string(top, "taken_at"), top["answers"]
+    top = checked(parse_manifest(manifest), _TOP, "manifest", frozenset({"host", "tool"}))
+    taken_at, entries = time(top, "taken_at"), top["answers"]
+    for key in top.keys() - _TOP:
+        string(top, key)
     if not isinstance(entries, list) or len(entries) > MOST_ANSWERS:
         raise SnapshotError(f"answers: not a list of at most {MOST_ANSWERS} entries")
-    files = _Files(read)
+    files, is_root = _Files(read), any(map(_is_root, entries))
     answers: dict[Ask, Answer] = {}
     for number, entry in enumerate(entries):
         try:
-            ask, answer = _entry(entry, files)
+            ask, rest = _asked(entry)
+            answer = _answer(ask, rest, files, is_root=is_root)
         except SnapshotError as error:
             raise SnapshotError(f"answers[{number}]: {error}") from None
         if ask in answers:
             raise SnapshotError(f"answers[{number}]: the same ask a second time")
         answers[ask] = answer
     return answers, taken_at
+
+
+def _is_root(entry: object) -> bool:
+    """Whether this is the entry which says that root took the snapshot."""
+    if not isinstance(entry, dict):
+        return False
+    return entry.get("ask") == "effective_user" and entry.get("text") == "0"
 
 
 class _Files:
@@ -55,116 +84,96 @@ class _Files:
         self._seen: set[str] = set()
         self._room_bytes = LARGEST_TOTAL_BYTES
 
-    def text(self, name: str) -> str:
+    def content(self, entry: Object, key: str) -> bytes:
+        """Return the content of the file that `key` names; raises SnapshotError."""
+        name = string(entry, key)
         if ANSWER_FILE.fullmatch(name) is None:
-            raise SnapshotError(f"text_file: not the name of an answer file: {name!r:.200}")
+            raise SnapshotError(f"{key}: not the name of an answer file: {name!r:.200}")
         if name in self._seen:
-            raise SnapshotError(f"text_file: {name} is another answer's too")
+            raise SnapshotError(f"{key}: {name} is another answer's too")
         self._seen.add(name)
         raw = self._read(name)
         self._room_bytes -= len(raw)
         if self._room_bytes < 0:
             raise SnapshotError(f"the answers are larger than {LARGEST_TOTAL_BYTES} bytes")
-        return decode_text(raw)
+        return raw
 
 
-def _parse(manifest: bytes) -> object:
-    """Parse JSON and check the version, before anything else of the shape is relied on."""
-    try:
-        top = json.loads(manifest.decode("utf-8"), object_pairs_hook=_unique)
-    except SnapshotError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"not JSON: {error}") from None
-    if not isinstance(top, dict) or top.get("format") != FORMAT:
-        raise SnapshotError(f"not a manifest of the format {FORMAT}")
-    version = top.get("version")
-    if type(version) is not int or version != VERSION:
-        raise SnapshotError(f"version {version!r:.40} of the format; this program reads {VERSION}")
-    return top
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that stands twice: one of the two would be lost in silence."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise SnapshotError("a key stands twice in one object")
-    return made
-
-
-def _entry(value: object, files: _Files) -> tuple[Ask, Answer]:
-    """Decode one entry."""
+def _asked(value: object) -> tuple[Ask, Object]:
+    """Return what an entry asked, and the keys that hold the answer."""
     if not isinstance(value, dict):
         raise SnapshotError("not an object")
-    kind = _string(value, "ask")
+    kind = string(value, "ask")
     if kind not in KINDS:
         raise SnapshotError(f"no such ask: {kind!r:.200}")
-    make, argument = KINDS[kind]
-    ask = make() if argument is None else make(_argument(value, argument))
-    rest = {key: value[key] for key in value if key not in {"ask", argument}}
-    if "unknown" in rest:
-        return ask, _unknown(_object(rest, {"unknown"}, "entry")["unknown"])
-    return ask, _known(ask, rest, files)
+    make, arguments = KINDS[kind]
+    ask = make(*(_argument(value, argument) for argument in arguments))
+    if "taken_at" in value:
+        time(value, "taken_at")
+    return ask, {key: value[key] for key in value if key not in {"ask", *arguments}}
 
 
-def _argument(entry: Object, key: str) -> Any:  # noqa: ANN401 - str, or the words of a command
+def _argument(entry: Object, key: str) -> Any:  # noqa: ANN401 - str, number or a command's words
+    if key in {"offset_bytes", "length_bytes", "reading"}:
+        return count(entry, key)
     if key != "argv":
-        return _string(entry, key)
-    words = _strings(entry, key)
+        return string(entry, key)
+    words = strings(entry, key)
     if not words:
         raise SnapshotError("argv: empty")
     return words
 
 
+def _answer(ask: Ask, rest: Object, files: _Files, *, is_root: bool) -> Answer:
+    """Decode an answer in one of the forms that its ask allows."""
+    if "unknown" in rest:
+        return _unknown(checked(rest, {"unknown"}, "entry", _TIMED)["unknown"])
+    if isinstance(ask, RunCommand) and "status" in rest:
+        run = checked(rest, RAW_RUN, "entry", _TIMED)
+        return judged_run(ask, run, is_root=is_root)
+    form = next(form for form in _forms(ask) if form in rest or form == _forms(ask)[-1])
+    entry = checked(rest, {"origin", form}, "entry", _TIMED)
+    origin = string(entry, "origin")
+    if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
+        return Known(_bytes(entry, form, files), origin)
+    return Known(_text(entry, form, files), origin)
+
+
+def _forms(ask: Ask) -> tuple[str, ...]:
+    """Return the keys that can hold the answer; the last is the one that errors name."""
+    if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
+        return ("bytes_file", "base64", "hex")
+    return ("names",) if isinstance(ask, ListDir) else ("text_file", "text")
+
+
 def _unknown(value: object) -> Unknown:
-    hole = _object(value, {"what", "why", "detail", "hint"}, "unknown")
+    hole = checked(value, {"what", "why", "detail", "hint"}, "unknown")
     try:
-        why = Why(_string(hole, "why"))
+        why = Why(string(hole, "why"))
     except ValueError as error:
         raise SnapshotError(f"why: {error}") from None
-    return Unknown(_string(hole, "what"), why, _string(hole, "detail"), _string(hole, "hint"))
+    return Unknown(string(hole, "what"), why, string(hole, "detail"), string(hole, "hint"))
 
 
-def _known(ask: Ask, rest: Object, files: _Files) -> Known[str] | Known[bytes]:
-    """Decode an answer in the one form, or the two, that its ask allows."""
-    if isinstance(ask, TuneSuperblock | FilesystemUuid):
-        checked = _object(rest, {"origin", "hex"}, "entry")
-        return Known(_bytes(checked), _string(checked, "origin"))
-    form = "names" if isinstance(ask, ListDir) else "text_file" if "text_file" in rest else "text"
-    checked = _object(rest, {"origin", form}, "entry")
-    return Known(_text(checked, form, files), _string(checked, "origin"))
+def _text(entry: Object, form: str, files: _Files) -> str:
+    if form == "names":
+        return "\0".join(strings(entry, form))
+    return decode_text(files.content(entry, form)) if form == "text_file" else string(entry, form)
 
 
-def _bytes(entry: Object) -> bytes:
-    digits = "".join(_strings(entry, "hex"))
+def _bytes(entry: Object, form: str, files: _Files) -> bytes:
+    if form == "bytes_file":
+        return files.content(entry, form)
+    if form == "base64":
+        return _base64(string(entry, form))
+    digits = "".join(strings(entry, form))
     if re.fullmatch(r"(?:[0-9a-f]{2})*", digits) is None:
         raise SnapshotError("hex: not pairs of hexadecimal digits")
     return bytes.fromhex(digits)
 
 
-def _text(entry: Object, form: str, files: _Files) -> str:
-    if form == "names":
-        return "\0".join(_strings(entry, form))
-    text = _string(entry, form)
-    return files.text(text) if form == "text_file" else text
-
-
-def _object(value: object, keys: set[str], what: str) -> Object:
-    """Return an object that has these keys and no other: a misspelt key is not ignored."""
-    if not isinstance(value, dict) or value.keys() != keys:
-        raise SnapshotError(f"{what}: not an object of {', '.join(sorted(keys))}")
-    return value
-
-
-def _string(entry: Object, key: str) -> str:
-    value = entry.get(key)
-    if not isinstance(value, str):
-        raise SnapshotError(f"{key}: not a string")
-    return value
-
-
-def _strings(entry: Object, key: str) -> tuple[str, ...]:
-    values = entry.get(key)
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise SnapshotError(f"{key}: not a list of strings")
-    return tuple(values)
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise SnapshotError(f"base64: {error}") from None

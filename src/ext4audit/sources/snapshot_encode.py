@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ext4audit.evidence import Unknown
@@ -23,20 +24,33 @@ from ext4audit.sources.text import decode
 
 _INLINE_CHARACTERS = 160
 _HEX_LINE_BYTES = 16
+_INLINE_BYTES = 4096
 _NAME_CHARACTERS = 150
 
-_KIND_OF = {made: (kind, argument) for kind, (made, argument) in KINDS.items()}
+_KIND_OF = {made: (kind, arguments) for kind, (made, arguments) in KINDS.items()}
 
 
-def encode(answers: Mapping[Ask, Answer], taken_at: str) -> dict[str, bytes]:
+def encode(
+    answers: Mapping[Ask, Answer],
+    taken_at: str,
+    *,
+    times: Mapping[Ask, str] = MappingProxyType({}),
+    about: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, bytes]:
     """Return the content of each file by its name, the manifest last.
+
+    `times` says when an answer was given; `about` is the `host` and the `tool`, if wanted.
 
     Texts are as `decode` makes them: lone surrogates stand for bytes and come back exactly.
     Raises SnapshotError for more than can be read back.
     """
     files: dict[str, bytes] = {}
-    entries = [_entry(ask, answers[ask], files) for ask in sorted(answers, key=_order)]
-    manifest = {"format": FORMAT, "version": VERSION, "taken_at": taken_at, "answers": entries}
+    entries = []
+    for ask in sorted(answers, key=_order):
+        when = {"taken_at": times[ask]} if ask in times else {}
+        entries.append(_entry(ask, answers[ask], files) | when)
+    head = {"format": FORMAT, "version": VERSION, "taken_at": taken_at}
+    manifest = {**head, **about, "answers": entries}
     content = (json.dumps(manifest, indent=2) + "\n").encode("ascii")
     if len(entries) > MOST_ANSWERS or len(content) > LARGEST_MANIFEST_BYTES:
         raise SnapshotError(f"{len(entries)} answers are more than a snapshot can hold")
@@ -44,23 +58,22 @@ def encode(answers: Mapping[Ask, Answer], taken_at: str) -> dict[str, bytes]:
     return files
 
 
-def _order(ask: Ask) -> tuple[str, Any]:
-    kind, argument = _KIND_OF[type(ask)]
-    return kind, argument and getattr(ask, argument)
+def _order(ask: Ask) -> tuple[str, list[Any]]:
+    kind, arguments = _KIND_OF[type(ask)]
+    return kind, [getattr(ask, argument) for argument in arguments]
 
 
 def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, object]:
     """Return the entry of one answer, and put what does not fit into `files`."""
-    kind, argument = _KIND_OF[type(ask)]
+    kind, arguments = _KIND_OF[type(ask)]
     entry: dict[str, object] = {"ask": kind}
-    if argument is not None:
-        entry[argument] = getattr(ask, argument)
+    entry |= {argument: getattr(ask, argument) for argument in arguments}
     if isinstance(answer, Unknown):
         entry["unknown"] = _hole(answer)
         return entry
     entry["origin"] = answer.origin
     if isinstance(answer.value, bytes):
-        entry["hex"] = _hex_lines(answer.value)
+        entry |= _bytes(answer.value, _file_stem(ask), files)
     elif kind == "list_dir":
         entry["names"] = answer.value.split("\0") if answer.value else []
     else:
@@ -75,6 +88,15 @@ def _hole(unknown: Unknown) -> dict[str, str]:
         "detail": unknown.detail,
         "hint": unknown.hint,
     }
+
+
+def _bytes(value: bytes, stem: str, files: dict[str, bytes]) -> dict[str, object]:
+    """Return hexadecimal lines when they are few, else the name of the file of the bytes."""
+    if len(value) <= _INLINE_BYTES:
+        return {"hex": _hex_lines(value)}
+    name = _free_name(stem, files)
+    files[name] = value
+    return {"bytes_file": name}
 
 
 def _hex_lines(value: bytes) -> list[str]:
@@ -105,8 +127,8 @@ def _raw(text: str) -> bytes | None:
 
 def _file_stem(ask: Ask) -> str:
     """Make a safe file name that people recognise: `run_command.dumpe2fs_-h_dev_md127`."""
-    kind, value = _order(ask)
-    words = " ".join(value) if isinstance(value, tuple) else value or ""
+    kind, values = _order(ask)
+    words = " ".join(" ".join(v) if isinstance(v, tuple) else str(v) for v in values)
     safe = re.sub(r"[^A-Za-z0-9=+:,@.-]+", "_", words).strip("_")
     return f"{ANSWERS}/{kind}.{safe}"[:_NAME_CHARACTERS]
 

@@ -1,13 +1,21 @@
 """The snapshot format, version 1: its words, its limits, its error.
 
-A snapshot is a directory (or its files in another container) that people can read and compare.
-`manifest.json` says when it was taken and holds one entry an answer, sorted by ask. An entry names
-the ask and its argument, then holds the `unknown` that was the answer, or `origin` and one of
+A snapshot is a directory, or its files in a tar, that people can read and compare; or its
+manifest alone, with every answer inline. `manifest.json` says when it was taken (`taken_at`),
+perhaps of which `host` and by which `tool`, and holds one entry an answer. An entry names the ask
+and its argument, perhaps the time of this answer (`taken_at`), then holds the `unknown` that was
+the answer, or `origin` and one of
 
 - `text`: a short printable text;
 - `text_file`: a file under `answers/` that holds any other text, byte by byte as it was read;
 - `names`: the names in a directory;
-- `hex`: bytes, 16 a line.
+- `hex`: bytes, in lines of pairs of digits; or `base64`; or `bytes_file`, a file of the bytes.
+
+A `run_command` may instead hold how the program ended: `status` (null where nobody waited),
+`timed_out`, `stdout` and `stderr`. The reader judges it as the live source judges its own runs.
+
+Programs write ASCII JSON. The shell collector writes what it read: bytes in a string that are
+not UTF-8 come back as themselves (surrogateescape).
 """
 
 from __future__ import annotations
@@ -25,27 +33,30 @@ ANSWERS = "answers"
 
 # Room for 10,000 devices with ten answers each; beyond that a snapshot is an attack on memory.
 MOST_ANSWERS = 100_000
-LARGEST_MANIFEST_BYTES = 32 << 20
+# The group descriptors of 64 TiB are 32 MiB, and twice that in hexadecimal.
+LARGEST_MANIFEST_BYTES = 128 << 20
 # No less than commands.LARGEST_OUTPUT_BYTES: what can be captured can be read back.
 LARGEST_ANSWER_BYTES = 64 << 20
-LARGEST_TOTAL_BYTES = 512 << 20
+LARGEST_TOTAL_BYTES = 256 << 20
 
 # No folder below `answers`, no leading dot: such a name cannot leave the directory.
 ANSWER_FILE = re.compile(ANSWERS + r"/[A-Za-z0-9_=+:,@-][A-Za-z0-9_=+:,@.~-]{0,199}")
 
-# The words of the format, apart from the names of the classes: kind -> class and argument.
-KINDS: dict[str, tuple[Callable[..., Ask], str | None]] = {
-    "read_file": (asks.ReadFile, "path"),
-    "list_dir": (asks.ListDir, "path"),
-    "run_command": (asks.RunCommand, "argv"),
-    "uname": (asks.Uname, None),
-    "virtual_memory": (asks.VirtualMemory, None),
-    "effective_user": (asks.EffectiveUser, None),
-    "udev_database": (asks.UdevDatabase, "device_number"),
-    "resolve_path": (asks.ResolvePath, "path"),
-    "real_path": (asks.RealPath, "path"),
-    "tune_superblock": (asks.TuneSuperblock, "mount_point"),
-    "filesystem_uuid": (asks.FilesystemUuid, "mount_point"),
+# The words of the format, apart from the names of the classes: kind -> class and arguments.
+KINDS: dict[str, tuple[Callable[..., Ask], tuple[str, ...]]] = {
+    "read_file": (asks.ReadFile, ("path",)),
+    "list_dir": (asks.ListDir, ("path",)),
+    "run_command": (asks.RunCommand, ("argv",)),
+    "uname": (asks.Uname, ()),
+    "virtual_memory": (asks.VirtualMemory, ()),
+    "effective_user": (asks.EffectiveUser, ()),
+    "udev_database": (asks.UdevDatabase, ("device_number",)),
+    "resolve_path": (asks.ResolvePath, ("path",)),
+    "real_path": (asks.RealPath, ("path",)),
+    "captured_dumpe2fs": (asks.CapturedDumpe2fs, ("path",)),
+    "tune_superblock": (asks.TuneSuperblock, ("mount_point",)),
+    "filesystem_uuid": (asks.FilesystemUuid, ("mount_point",)),
+    "read_bytes": (asks.ReadBytes, ("path", "offset_bytes", "length_bytes", "reading")),
 }
 
 

@@ -27,9 +27,12 @@ class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure
         self.hint = hint
 
 
-def denied_hint() -> str:
-    """Say what to do about a refusal; "run as root" is no help to root."""
-    if os.geteuid() == 0:
+def denied_hint(*, is_root: bool | None = None) -> str:
+    """Say what to do about a refusal; "run as root" is no help to root.
+
+    `is_root` is whether root was refused; without it, whether this process is root.
+    """
+    if os.geteuid() == 0 if is_root is None else is_root:
         return "even root is refused here: run on the host itself, outside containers"
     return "run as root"
 

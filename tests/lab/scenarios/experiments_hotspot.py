@@ -1,9 +1,14 @@
-"""Where RAID0 members are written while small files are created: default mkfs and -g 32744."""
+"""Where RAID0 members are written while small files are made and replaced.
+
+With the defaults of mke2fs and with -g 32744, on 12 disks of 100 GiB.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from ext4audit.evidence import Known
@@ -14,6 +19,10 @@ from scratch import judge_host, scan
 DIRECTORIES = 600
 FILES_PER_DIRECTORY = 40
 DIRECTORIES_PER_SYNC = 60
+CHURN_DIRECTORIES = 400
+CHURN_FILES = 5
+CHURN_WRITES = 800
+CHURN_PER_SYNC = 10
 LAZY = ("-E", "lazy_itable_init=1,nodiscard")
 
 
@@ -23,18 +32,34 @@ def hotspot() -> JsonObject:
     members = [disk(f"raid{n:02}") for n in range(12)]
     with md("0", members, "--chunk=512", "--data-offset=64M") as array:
         return {
-            "default": _measure(array, members),
-            "-g 32744": _measure(array, members, "-g", "32744"),
+            "default": _measure(array, members, _create),
+            "-g 32744": _measure(array, members, _create, "-g", "32744"),
         }
 
 
-def _measure(array: str, members: list[str], *mkfs: str) -> JsonObject:
+@scenario()
+def hotspot_churn() -> JsonObject:
+    """Replace small files all over 12 disks of 100 GiB, once for each layout."""
+    members = [disk(f"raid{n:02}") for n in range(12)]
+    spread = ("-g", "32744")
+    meta_bg = (*spread, "-O", "meta_bg,^resize_inode")
+    with md("0", members, "--chunk=512", "--data-offset=64M") as array:
+        return {
+            "default": _measure(array, members, _churn),
+            "-g 32744": _measure(array, members, _churn, *spread),
+            "-g 32744, meta_bg": _measure(array, members, _churn, *meta_bg),
+        }
+
+
+def _measure(
+    array: str, members: list[str], work: Callable[[Path], None], *mkfs: str
+) -> JsonObject:
     # Lazy initialisation of inode tables writes all members alike, and drowns what is counted.
     with mounted(array, "noinit_itable", "noatime", mkfs=[*LAZY, *mkfs]) as place:
         host = scan(place)
         verdict = judge_host(host, "LAY001")
         before = [writes(member) for member in members]
-        _create(place)
+        work(place)
     # After the unmount: it writes what the journal still held back.
     counted = [writes(member) - old for member, old in zip(members, before, strict=True)]
     (fs,) = host.filesystems
@@ -43,6 +68,7 @@ def _measure(array: str, members: list[str], *mkfs: str) -> JsonObject:
         "members": [Path(member).name for member in members],
         "slots": [member.name for member in fs.layout.value.members],
         "bitmaps": [member.bitmaps for member in fs.layout.value.members],
+        "touches": [member.touches for member in fs.layout.value.members],
         "writes": counted,
         "outcome": verdict.outcome.value,
     }
@@ -56,4 +82,20 @@ def _create(place: Path) -> None:
         for name in range(FILES_PER_DIRECTORY):
             os.mknod(f"{directory}/{name}", stat.S_IFREG | 0o644)
         if number % DIRECTORIES_PER_SYNC == DIRECTORIES_PER_SYNC - 1:
+            run("sync", "-f", place)
+
+
+def _churn(place: Path) -> None:
+    """Make files of a block in many directories, then replace one after the other at random."""
+    for number in range(CHURN_DIRECTORIES):
+        (place / f"{number}").mkdir()
+        for name in range(CHURN_FILES):
+            (place / f"{number}" / f"{name}").write_bytes(b"x" * 4096)
+    run("sync", "-f", place)
+    chance = random.Random(1)  # noqa: S311 - a choice of files, the same in every run
+    for write in range(CHURN_WRITES):
+        file = place / f"{chance.randrange(CHURN_DIRECTORIES)}" / f"{chance.randrange(CHURN_FILES)}"
+        file.unlink()
+        file.write_bytes(b"y" * 4096)
+        if write % CHURN_PER_SYNC == CHURN_PER_SYNC - 1:
             run("sync", "-f", place)

@@ -1,0 +1,171 @@
+"""Find the ext2, ext3 and ext4 filesystems in an image file, by its bytes."""
+
+from __future__ import annotations
+
+from ext4audit.assemble.group_table import read_image_group_table
+from ext4audit.assemble.image_partitions import read_partitions
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.facts.groups import GroupTable
+from ext4audit.facts.partition import Partition
+from ext4audit.facts.superblock import Superblock
+from ext4audit.layout.descriptors import (
+    SUPERBLOCK_BYTES,
+    SUPERBLOCK_OFFSET_BYTES,
+    descriptor_bytes,
+)
+from ext4audit.parsers.e2image import HEADER_BYTES, is_e2image, parse_e2image_header
+from ext4audit.parsers.group_descriptors import parse_group_descriptors
+from ext4audit.parsers.image_superblock import parse_image_superblock
+from ext4audit.parsers.raw_superblock import parse_raw_superblock
+from ext4audit.records import dataclass
+from ext4audit.sources.ask import ReadBytes, Source
+
+FIRST_BYTES = 512
+QCOW = b"QFI\xfb"
+"""How QCOW2 files begin: those of `e2image -Q`, and disks of virtual machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFilesystem:
+    """A filesystem in an image file, and where it begins there.
+
+    `partition` is None where it is no partition. `descriptors_at_bytes` is set for a file of
+    e2image only, which holds metadata in an order of its own: nothing else in it is where the
+    filesystem has it.
+    """
+
+    path: str
+    start_bytes: int
+    superblock: Known[Superblock]
+    partition: Partition | None = None
+    descriptors_at_bytes: int | None = None
+
+    @property
+    def device(self) -> str:
+        """The image as dumpe2fs, tune2fs and debugfs 1.47 take it ("disk.img?offset=1048576")."""
+        return f"{self.path}?offset={self.start_bytes}" if self.start_bytes else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image file; `note` says what else is to be known of it."""
+
+    path: str
+    filesystems: tuple[ImageFilesystem, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BadImage:
+    """A file that is an image and cannot be audited; the sentence says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFile:
+    """Any other file; `note` says what it looked like, empty where it looked like nothing."""
+
+    note: str = ""
+
+
+def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
+    """Say whether a regular file is an image, and of which filesystems.
+
+    It is one if a superblock in it is whole and plausible: at its beginning, in a partition, or
+    in the copy that e2image made.
+    """
+    first = source.fetch(ReadBytes(path, 0, FIRST_BYTES))
+    if isinstance(first, Unknown):
+        denied = first.why is Why.DENIED
+        return PlainFile(f"not looked whether it is an image: {first.detail}" if denied else "")
+    if first.value.startswith(QCOW):
+        advice = "qemu-img convert -O raw, or e2image -r for what e2image -Q made"
+        return BadImage(f"a QCOW2 image, which is not read: make it a raw one ({advice})")
+    if is_e2image(first.value):
+        return _of_e2image(source, path)
+    whole = _at(source, path, 0)
+    if isinstance(whole, ImageFilesystem):
+        return Image(path, (whole,), _cut_short(source, whole))
+    return whole or _of_disk(source, path)
+
+
+def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTable]:
+    """Return where the metadata of each block group lies, in blocks of the filesystem."""
+    if fs.descriptors_at_bytes is None:
+        return read_image_group_table(source, fs.path, fs.superblock, fs.start_bytes)
+    superblock, what = fs.superblock.value, f"block groups of {fs.path}"
+    groups = superblock.groups or 0
+    size = descriptor_bytes(superblock)
+
+    def fitted(data: bytes) -> GroupTable:
+        table = parse_group_descriptors(data, size)
+        return table.checked(groups, superblock.first_block or 0, superblock.size_blocks)
+
+    return derive(
+        what, fitted, source.fetch(ReadBytes(fs.path, fs.descriptors_at_bytes, groups * size))
+    )
+
+
+def _of_e2image(source: Source, path: str) -> Image | BadImage:
+    answer = source.fetch(ReadBytes(path, 0, HEADER_BYTES))
+    header = derive(f"header of {path}", parse_e2image_header, answer)
+    if isinstance(header, Unknown):
+        return BadImage(_reason(header))
+    found = _superblock_at(source, path, header.value.superblock_at_bytes)
+    if found is None:
+        return BadImage("an e2image file that holds no superblock")
+    if isinstance(found, BadImage):
+        return found
+    descriptors_at = header.value.descriptors_at_bytes
+    return Image(path, (ImageFilesystem(path, 0, found, descriptors_at_bytes=descriptors_at),))
+
+
+def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
+    """Look into each partition; one that is damaged is told beside those that are not."""
+    partitions = value_or(read_partitions(source, path), ())
+    found, bad = [], []
+    for partition in partitions:
+        superblock = _superblock_at(source, path, partition.start_bytes + SUPERBLOCK_OFFSET_BYTES)
+        if isinstance(superblock, BadImage):
+            bad.append(f"partition {partition.number}: {superblock.reason}")
+        elif superblock is not None:
+            found.append(ImageFilesystem(path, partition.start_bytes, superblock, partition))
+    if found:
+        cut = (_cut_short(source, fs) for fs in found)
+        return Image(path, tuple(found), "; ".join(filter(None, (*cut, *bad))))
+    if bad:
+        return BadImage("; ".join(bad))
+    count = len(partitions)
+    return PlainFile(f"none of its {count} partitions holds ext2, ext3 or ext4" if count else "")
+
+
+def _superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:
+    """Return the superblock at a byte; None where nothing there is meant to be one.
+
+    That the magic number, the block size and the descriptor size are right is no accident in
+    any file: what is wrong behind them is damage.
+    """
+    answer = source.fetch(ReadBytes(path, offset, SUPERBLOCK_BYTES))
+    what = f"superblock of {path}"
+    if isinstance(derive(what, parse_raw_superblock, answer), Unknown):
+        return None
+    origin = f"superblock at byte {offset} of {path}"
+    found = derive(what, parse_image_superblock, answer, origin=origin)
+    return found if isinstance(found, Known) else BadImage(_reason(found))
+
+
+def _cut_short(source: Source, fs: ImageFilesystem) -> str:
+    """Say that the image ends before the filesystem does: a copy that was interrupted."""
+    superblock = fs.superblock.value
+    size_bytes = superblock.size_blocks * (superblock.block_bytes or 0)
+    last = ReadBytes(fs.path, fs.start_bytes + size_bytes - 1, 1)
+    if isinstance(source.fetch(last), Known):
+        return ""
+    where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
+    return f"{where} is cut short: its filesystem has {size_bytes} bytes"
+
+
+def _reason(hole: Unknown) -> str:
+    """Return what the parser said, without Python's name for it."""
+    return hole.detail.removeprefix("ValueError: ")

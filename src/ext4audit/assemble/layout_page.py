@@ -1,0 +1,110 @@
+"""Assemble the page of `ext4audit layout`: one filesystem's metadata on its members.
+
+The filesystem is on a block device or in an image. Its members are those of the device stack,
+or of an array that the user states: a RAID controller shows one disk, and an image none.
+"""
+
+from __future__ import annotations
+
+from ext4audit.assemble.group_table import read_group_table, read_image_group_table
+from ext4audit.assemble.inventory import Inventory
+from ext4audit.assemble.stack import StackReader
+from ext4audit.assemble.stripe_layout import map_or_guess
+from ext4audit.assemble.superblock import device_path, read_image_superblock, read_superblock
+from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
+from ext4audit.facts.groups import GroupTable
+from ext4audit.facts.layout import StripeGeometry
+from ext4audit.facts.layout_page import LayoutPage
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import Superblock
+from ext4audit.layout.counsel import counsel
+from ext4audit.layout.load import measure
+from ext4audit.layout.map_of import map_of
+from ext4audit.layout.stack_map import Place, StackMap
+from ext4audit.layout.way import ANY_PERIOD_BYTES
+from ext4audit.records import dataclass
+from ext4audit.sources.ask import Source
+
+STATED = "as stated"
+"""The origin of members that the user described."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a page is made of; `doubts` make the map of the members only likely."""
+
+    target: str
+    superblock: Evidence[Superblock]
+    groups: Evidence[GroupTable]
+    stack_map: Evidence[StackMap]
+    doubts: tuple[Unknown, ...] = ()
+
+
+def page_of_device(
+    source: Source, inventory: Inventory, number: DeviceNumber, stated: StripeGeometry | None
+) -> Evidence[LayoutPage]:
+    """Return the page of the filesystem on a block device; `stated` replaces its own stack."""
+    mounts = value_or(inventory.mounts, ())
+    stack = StackReader(source, mounts).read(number)
+    path = device_path(stack, inventory.names.get(number, str(number)))
+    own = tuple(mount for mount in mounts if mount.device_number == number)
+    superblock = read_superblock(source, path, number, own)
+    groups = read_group_table(source, path, number, superblock)
+    if stated is not None:
+        return _page(_Parts(path, superblock, groups, _map_as_stated(stated)))
+    if isinstance(stack, Unknown):
+        return stack
+    found, doubts = map_or_guess(stack.value)
+    return _page(_Parts(path, superblock, groups, found, doubts))
+
+
+def page_of_image(source: Source, path: str, stated: StripeGeometry | None) -> Evidence[LayoutPage]:
+    """Return the page of the filesystem in an image file.
+
+    The image is of the filesystem alone, or of the whole array: then the filesystem begins
+    where it is stated to begin on the array.
+    """
+    start_bytes = 0
+    superblock = read_image_superblock(source, path)
+    if isinstance(superblock, Unknown) and stated is not None and stated.offset_bytes:
+        start_bytes = stated.offset_bytes
+        superblock = read_image_superblock(source, path, start_bytes)
+    groups = read_image_group_table(source, path, superblock, start_bytes)
+    stack_map = _map_of_nothing(path) if stated is None else _map_as_stated(stated)
+    return _page(_Parts(path, superblock, groups, stack_map))
+
+
+def _page(parts: _Parts) -> Evidence[LayoutPage]:
+    def made(groups: GroupTable, superblock: Superblock, stack_map: StackMap) -> LayoutPage:
+        layout = measure(groups, superblock, stack_map, doubts=parts.doubts)
+        return LayoutPage(
+            target=parts.target,
+            superblock=superblock,
+            layout=layout,
+            counsel=None if layout.geometry is None else counsel(layout, superblock),
+            stack=_origin(parts.stack_map),
+            origin=_origin(parts.groups),
+        )
+
+    what = f"metadata layout of {parts.target}"
+    return derive(what, made, parts.groups, parts.superblock, parts.stack_map)
+
+
+def _origin(evidence: Evidence[object]) -> str:
+    return evidence.origin if isinstance(evidence, Known) else ""
+
+
+def _map_as_stated(geometry: StripeGeometry) -> Evidence[StackMap]:
+    return derive("stated array", map_of, Known(geometry, STATED))
+
+
+def _map_of_nothing(path: str) -> Evidence[StackMap]:
+    """Return the map of an image of which no members are stated: all of it is in one place."""
+    one = StackMap(
+        members=(path,),
+        geometry=None,
+        data=lambda byte: (Place(0, byte),),
+        parity=lambda _byte: (),
+        period_bytes=ANY_PERIOD_BYTES,
+    )
+    return Known(one, path)

@@ -1,0 +1,171 @@
+"""`ext4audit collect`: capture a snapshot of this host, to be audited elsewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import click
+
+from ext4audit import __version__
+from ext4audit.cli.diagnostics import tell
+from ext4audit.cli.output import OutputFailed, check_destination, write
+from ext4audit.evidence import Unknown, Why
+from ext4audit.facts.host import Host
+from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase
+
+SUPERBLOCK_BYTES = 1024
+NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
+"""What another way of running can cure; what a host simply has not is no news."""
+
+
+@click.command("collect")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which its owner can read.")
+@click.option("--lean", is_flag=True, help="Leave out group descriptors and the udev database.")
+@click.option("--text", "as_text", is_flag=True, help="As base64 between marker lines.")
+@click.option("--script", is_flag=True, help="Print the collector for hosts without Python.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.IntRange(1, 86400),
+    default=20,
+    show_default=True,
+    metavar="SECONDS",
+    help="For each external command; at most a day.",
+)
+def command(
+    *,
+    targets: tuple[str, ...],
+    output: str | None,
+    lean: bool,
+    as_text: bool,
+    script: bool,
+    timeout_seconds: int,
+) -> int:
+    """Capture what an audit needs of this host, or of the filesystems that hold the TARGETs.
+
+    The snapshot is a tar.gz. It holds /etc/fstab and the kernel's command line: look for
+    passwords in them before you publish it. Run it as root to capture superblocks.
+
+    `--script` prints one POSIX sh file that captures the same on any Linux host, with the
+    options --text, --lean and -o FILE of its own. Nothing is installed there:
+
+    \b
+      ssh HOST sudo sh -s < collect.sh | ext4audit scan --from -
+
+    Exit codes: 0 captured (standard error tells what could not be seen), 2 usage error,
+    70 internal error.
+
+    \b
+    Examples:
+      ext4audit collect -o host.tar.gz
+      ext4audit collect --script > collect.sh
+      ext4audit collect --text /var/lib/mysql
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    output = None if output == "-" else output
+    if script and (targets or lean or as_text):
+        raise click.UsageError("--script takes no TARGET, --lean or --text: the script does")
+    if output is None and sys.stdout.isatty() and not (script or as_text):
+        raise click.UsageError("a terminal shows no snapshot: use -o FILE, a pipe, or --text")
+    if output is not None:
+        check_destination(output)
+    if script:
+        from ext4audit.sources.collect_script import collect_script  # noqa: PLC0415
+
+        write(collect_script(__version__), output)
+        return 0
+    host, content = _capture(targets, timeout_seconds, lean=lean)
+    _write(_wrapped(content) if as_text else content, output)
+    if output is not None:
+        count = len(host.filesystems)
+        tell(f"{output}: {count} filesystem{'' if count == 1 else 's'}, {len(content)} bytes")
+    return 0
+
+
+def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> tuple[Host, bytes]:
+    """Assemble the host for the sake of what that asks, and return the answers as a tar.gz."""
+    from ext4audit.assemble.host import assemble_host  # noqa: PLC0415 - not for --script
+    from ext4audit.cli.progress import progress  # noqa: PLC0415
+    from ext4audit.cli.targets import resolve_targets  # noqa: PLC0415
+    from ext4audit.sources.live import LiveSource  # noqa: PLC0415
+    from ext4audit.sources.recording import RecordingSource, utc_now  # noqa: PLC0415
+    from ext4audit.sources.snapshot_tar import write_snapshot_tar  # noqa: PLC0415
+
+    taken_at = utc_now()
+    recorder = RecordingSource(LiveSource(timeout_seconds))
+    only = resolve_targets(recorder, targets) if targets else None
+    with progress(quiet=False) as show:
+        host = assemble_host(recorder, taken_at, only=only, progress=show)
+    answers = {
+        ask: recorder.answers[ask] for ask in recorder.answers if not (lean and _is_fat(ask))
+    }
+    _tell_unseen(answers, host.gaps)
+    file = io.BytesIO()
+    about = {"host": host.name, "tool": f"ext4audit {__version__}"}
+    write_snapshot_tar(file, answers, taken_at=taken_at, times=recorder.times, about=about)
+    return host, file.getvalue()
+
+
+def _is_fat(ask: Ask) -> bool:
+    """Whether an answer is large, and an audit without it is still of use."""
+    match ask:
+        case UdevDatabase():
+            return True
+        case ReadBytes(_, _, length_bytes):
+            return length_bytes > SUPERBLOCK_BYTES
+        case RunCommand(argv):
+            return argv[:2] == ("dumpe2fs", "-g")
+    return False
+
+
+def _tell_unseen(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None:
+    """Say on standard error what the snapshot lacks, one line a cause."""
+    holes = [answer for answer in answers.values() if isinstance(answer, Unknown)]
+    causes: dict[tuple[str, str], list[str]] = {}
+    for hole in [*(hole for hole in holes if hole.why in NOT_SEEN), *gaps]:
+        causes.setdefault((hole.detail, hole.hint), []).append(hole.what)
+    for (detail, hint), what in causes.items():
+        more = f" and {len(what) - 1} more" if len(what) > 1 else ""
+        tell(f"not seen: {what[0]}{more}: {detail}{f' ({hint})' if hint else ''}")
+
+
+def _wrapped(content: bytes) -> bytes:
+    from ext4audit.sources.snapshot_text import wrap  # noqa: PLC0415 - for --text only
+
+    return wrap(content).encode("ascii")
+
+
+def _write(content: bytes, path: str | None) -> None:
+    """Write all of it, or no file; raises OutputFailed, and BrokenPipeError."""
+    try:
+        if path is None:
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        elif Path(path).exists() and not Path(path).is_file():
+            Path(path).write_bytes(content)
+        else:
+            _replace(Path(os.path.realpath(path)), content)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = "standard output" if path is None else path
+        raise OutputFailed(f"cannot write to {where}: {error.strerror or error}") from error
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Write beside the file and rename; mkstemp's mode stays, for fstab can hold passwords."""
+    import tempfile  # noqa: PLC0415 - for --output only
+
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,154 @@
+"""`scan --from` with many hosts: all cores, memory that stays flat, one line a host."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+import click
+
+from ext4audit.cli.diagnostics import say
+from ext4audit.cli.fleet_host import Job, Place, audit_host, ignore_interrupts, unread
+from ext4audit.cli.output import writing
+from ext4audit.cli.report_options import ReportOptions
+from ext4audit.cli.terminal import is_ascii_only, wants_color
+from ext4audit.policy import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
+from ext4audit.renderers.fleet import FleetSums, HostLine
+from ext4audit.sources.captured import STANDARD_INPUT
+
+EXIT_INTERNAL = 70
+_WORST_FIRST = (EXIT_INTERNAL, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_CLEAN)
+_AHEAD = 4
+"""Hosts in flight for each process: enough to keep it busy, few enough to hold in memory."""
+_REPAINT_SECONDS = 0.1
+
+
+def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportOptions) -> int:
+    """Audit many hosts and return the worst exit code of all.
+
+    Raises UsageError where no host could be read, or none has what a TARGET names: nothing
+    was audited then.
+    """
+    job = _job(targets, asked)
+    sums, codes = FleetSums(), set[int]()
+    with writing(asked.output) as put:
+        for line in _shown(_lines(places, job), len(places), quiet=asked.verbosity < 0):
+            sums.add(line)
+            codes.add(line.code)
+            if asked.fmt == "ndjson" or asked.verbosity >= 0:
+                put(line.rendered)
+        if asked.fmt == "text":
+            put(sums.text(ascii_only=job.ascii_only))
+    if asked.fmt != "text":
+        say(sums.text(ascii_only=is_ascii_only(sys.stderr)).rstrip("\n"))
+    if EXIT_INTERNAL not in codes:
+        _refuse_nothing(sums, targets)
+    return next(code for code in _WORST_FIRST if code in codes)
+
+
+def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
+    if not sums.read:
+        raise click.UsageError("none of the sources could be read")
+    if targets and not sums.matched:
+        raise click.UsageError(f"no host has a filesystem that is called {', '.join(targets)}")
+
+
+def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
+    to_file = asked.output is not None
+    return Job(
+        fmt=asked.fmt,
+        rules=frozenset(rule.code for rule in asked.rules),
+        targets=targets,
+        threshold=asked.threshold,
+        allow_incomplete=asked.allow_incomplete,
+        color=asked.color == "always" or (not to_file and wants_color(asked.color, sys.stdout)),
+        ascii_only=not to_file and is_ascii_only(sys.stdout),
+    )
+
+
+def _lines(places: Sequence[Place], job: Job) -> Iterator[HostLine]:
+    """Yield the line of each host, in the order of the sources."""
+    workers = min(len(os.sched_getaffinity(0)), len(places))
+    pool = _Pool(workers, job)
+    waiting: deque[tuple[Place, Future[HostLine] | None]] = deque()
+    try:
+        for place in places:
+            # The standard input of a worker is closed, so what lies there is read here.
+            here = place.path == STANDARD_INPUT
+            waiting.append((place, None if here else pool.start(place)))
+            if len(waiting) >= workers * _AHEAD:
+                yield pool.line(*waiting.popleft())
+        while waiting:
+            yield pool.line(*waiting.popleft())
+    finally:
+        pool.stop()
+
+
+class _Pool:
+    """Processes that audit hosts; one that is killed takes no other host's line with it."""
+
+    def __init__(self, workers: int, job: Job) -> None:
+        self._workers = workers
+        self._job = job
+        self._executor = self._made()
+
+    def _made(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self._workers, initializer=ignore_interrupts)
+
+    def start(self, place: Place) -> Future[HostLine]:
+        try:
+            return self._executor.submit(audit_host, place, self._job)
+        except BrokenProcessPool:
+            self._executor.shutdown()
+            self._executor = self._made()
+            return self._executor.submit(audit_host, place, self._job)
+
+    def line(self, place: Place, started: Future[HostLine] | None) -> HostLine:
+        """Wait for a host's line; a crash on one host is an internal error of that one."""
+        if started is None:
+            return audit_host(place, self._job)
+        error = started.exception()
+        if isinstance(error, BrokenProcessPool):
+            # Which host killed the worker is not known: those in flight are tried again, alone.
+            started = self.start(place)
+            error = started.exception()
+        if error is None:
+            return started.result()
+        message = f"{place.path}: {type(error).__name__}: {error}"
+        return unread(place.path, message, "internal", self._job)._replace(code=EXIT_INTERNAL)
+
+    def stop(self) -> None:
+        self._executor.shutdown(cancel_futures=True)
+
+
+def _shown(lines: Iterator[HostLine], hosts: int, *, quiet: bool) -> Iterator[HostLine]:
+    """Pass the lines on, and show on a terminal how many there were."""
+    show = _ticker(hosts) if sys.stderr.isatty() and not quiet else None
+    for number, line in enumerate(lines, start=1):
+        if show is not None:
+            show(number)
+        yield line
+
+
+def _ticker(hosts: int) -> Callable[[int], None]:
+    """Return a function that repaints the status line, not more often than eyes can follow.
+
+    No thread does it: rich's does, and a fork beside a thread can hang.
+    """
+    painted = 0.0
+
+    def show(number: int) -> None:
+        nonlocal painted
+        last = number == hosts
+        if not last and time.monotonic() - painted < _REPAINT_SECONDS:
+            return
+        painted = time.monotonic()
+        sys.stderr.write(f"\r{' ' * 40}\r" if last else f"\r{number} of {hosts} hosts")
+        sys.stderr.flush()
+
+    return show

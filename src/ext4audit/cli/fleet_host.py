@@ -1,0 +1,93 @@
+"""One host of a fleet, from its evidence to its line; runs in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+from ext4audit import __version__
+from ext4audit.cli.captured import audit_captured
+from ext4audit.finding import Severity
+from ext4audit.policy import EXIT_INCOMPLETE, exit_code
+from ext4audit.renderers import ndjson
+from ext4audit.renderers.escape import visible
+from ext4audit.renderers.fleet import FoundRule, HostLine
+from ext4audit.report import Report
+from ext4audit.rules import all_rules
+from ext4audit.sources.archive_base import ArchiveError
+
+
+class Job(NamedTuple):
+    """What is asked of every host; rules by their codes, for the way into another process."""
+
+    fmt: str
+    rules: frozenset[str]
+    targets: tuple[str, ...]
+    threshold: Severity | None
+    allow_incomplete: bool
+    color: bool
+    ascii_only: bool
+
+
+class Place(NamedTuple):
+    """Where a host's evidence lies; `in_fleet`, where it was found and not named."""
+
+    path: str
+    in_fleet: bool
+
+
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the parent: it reaches the whole group, and each would print a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def audit_host(place: Place, job: Job) -> HostLine:
+    """Audit one host; what cannot be read is a line too."""
+    rules = [rule for rule in all_rules() if rule.code in job.rules]
+    try:
+        report = audit_captured(place.path, rules, job.targets, in_fleet=place.in_fleet)
+    except ArchiveError as error:
+        return unread(place.path, str(error), "unreadable", job)
+    return HostLine(
+        name=_last_part(place.path),
+        rendered=_rendered(report, place.path, job),
+        code=exit_code(report, job.threshold, allow_incomplete=job.allow_incomplete),
+        complete=report.complete,
+        matched=bool(report.host.filesystems),
+        found=_found(report),
+    )
+
+
+def unread(path: str, message: str, kind: str, job: Job) -> HostLine:
+    """Return the line of a host that gave no report."""
+    if job.fmt == "ndjson":
+        text = ndjson.render_unread(path, message, kind=kind, tool_version=__version__)
+    else:
+        text = visible(f"could not be read: {message}", ascii_only=job.ascii_only) + "\n"
+    code = 0 if job.allow_incomplete else EXIT_INCOMPLETE
+    return HostLine(_last_part(path), text, code, complete=False, error=message)
+
+
+def _last_part(path: str) -> str:
+    """Return the name that tells hosts apart in a sum: many are called "localhost"."""
+    return path.rstrip("/").rpartition("/")[2] or path
+
+
+def _rendered(report: Report, path: str, job: Job) -> str:
+    if job.fmt == "ndjson":
+        return ndjson.render(report, tool_version=__version__)
+    from ext4audit.renderers import text  # noqa: PLC0415 - rich is for people
+
+    line = text.render(report, verbosity=-1, color=job.color, width=None, ascii_only=job.ascii_only)
+    return f"{visible(path, ascii_only=job.ascii_only)}: {line}"
+
+
+def _found(report: Report) -> tuple[FoundRule, ...]:
+    worst: dict[str, FoundRule] = {}
+    for verdict in report.verdicts:
+        rule = verdict.rule
+        for finding in verdict.findings:
+            known = worst.get(rule.code)
+            if known is None or not known.worst.at_least(finding.severity):
+                worst[rule.code] = FoundRule(rule.code, rule.name, finding.severity)
+    return tuple(worst.values())

@@ -1,0 +1,77 @@
+"""Where `--output` may go, and how a file gets there whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+PERMISSIONS = 0o666
+"""What open(2) is asked for; the umask takes its share, as of any file."""
+
+
+def refusal(path: str) -> str | None:
+    """Return why nothing can be written to a path, None where it can; raises OSError."""
+    if not path:
+        return "names no file"
+    if Path(path).is_dir():
+        return "is a directory"
+    if Path(path).is_block_device():
+        # A slip of the hand: the report would be written over its first sectors.
+        return "is a block device, and nothing is ever written to one"
+    if _is_written_in_place(path):
+        return None if os.access(path, os.W_OK) else "not writable"
+    folder = _file(path).parent
+    if not folder.is_dir():
+        return f"{folder}: no such directory"
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder}: not writable"
+
+
+@contextmanager
+def opened(path: str) -> Iterator[TextIO]:
+    """Open a device or a pipe, or a file beside the one that it replaces; raises OSError.
+
+    The file appears when the block ends, and not at all when it raises.
+    """
+    if _is_written_in_place(path):
+        with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+    else:
+        with _replacing(_file(path)) as file:
+            yield file
+
+
+def _is_written_in_place(path: str) -> bool:
+    """Whether it is a device or a pipe, which cannot be renamed over."""
+    return Path(path).exists() and not Path(path).is_file()
+
+
+def _file(path: str) -> Path:
+    """Return the file that a path means: renaming over /dev/stdout would replace the link."""
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[TextIO]:
+    """Write beside the file and rename, so that a reader never sees half of it."""
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        mode = target.stat().st_mode & 0o777 if target.exists() else PERMISSIONS & ~_umask()
+        os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp gives a name, not a Path
+        Path(temporary).replace(target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """Return the umask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

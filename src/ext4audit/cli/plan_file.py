@@ -1,0 +1,47 @@
+"""A plan in a TOML file: the words of the flags as keys."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+from ext4audit.cli.app import did_you_mean
+
+_LARGEST_BYTES = 1 << 20
+
+
+def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
+    """Return what the file says by key, `-` spelled `_`; raises UsageError for what is wrong."""
+    toml = _toml()
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(_LARGEST_BYTES).decode("utf-8")
+        said = toml.loads(text)
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
+        raise click.UsageError(f"{path}: {error}") from None
+    found = {}
+    for key, value in said.items():
+        name = key.replace("-", "_")
+        if name not in keys:
+            raise click.UsageError(f"{path}: no key is called {key!r}{did_you_mean(key, keys)}")
+        if isinstance(value, dict | list | float) or not isinstance(value, str | int):
+            raise click.UsageError(f"{path}: {key} is no text, number or boolean")
+        found[name] = value
+    return found
+
+
+def _toml() -> ModuleType:
+    """Return the reader of the standard library, or on Python 3.10 its backport."""
+    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        raise click.UsageError("a plan file needs Python 3.11, or the package tomli") from None

@@ -1,0 +1,119 @@
+"""The options that every command with a report has, and what they choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import click
+
+from ext4audit.cli.app import did_you_mean
+from ext4audit.finding import Severity
+from ext4audit.policy import NothingSelected, UnknownRule, select
+from ext4audit.records import dataclass
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
+
+Command = Callable[..., int]
+
+_OPTIONS = (
+    click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole."),
+    click.option(
+        "--select",
+        "wanted",
+        multiple=True,
+        metavar="RULES",
+        help="Only these rules: codes, prefixes (DUR) or names; comma lists, repeatable.",
+    ),
+    click.option(
+        "--ignore", "ignored", multiple=True, metavar="RULES", help="All but these rules."
+    ),
+    click.option(
+        "--fail-on",
+        type=click.Choice([*(severity.value for severity in Severity), "never"]),
+        default="medium",
+        show_default=True,
+        help="Exit 1 on a finding of this severity or worse.",
+    ),
+    click.option("--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 on blind spots."),
+    click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Also the evidence of passes, and why rules do not apply.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Only the summary line."),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What was asked of a report; `threshold` None means that no finding fails."""
+
+    fmt: str
+    output: str | None
+    rules: tuple[Rule, ...]
+    threshold: Severity | None
+    allow_incomplete: bool
+    verbosity: int
+    color: str
+
+
+def report_options(command: Command, formats: Sequence[str] = ("text", "json")) -> Command:
+    """Add the options to a command, which gets them all; see `chosen`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    choose = click.option(
+        "-f",
+        "--format",
+        "fmt",
+        type=click.Choice(formats),
+        default="text",
+        show_default=True,
+        help="How the report is printed.",
+    )
+    return choose(command)
+
+
+def chosen(given: dict[str, Any]) -> ReportOptions:
+    """Return what the options choose; raises UsageError for what cannot be."""
+    if given["verbose"] and given["quiet"]:
+        raise click.UsageError("--verbose and --quiet exclude each other")
+    return ReportOptions(
+        fmt=given["fmt"],
+        output=None if given["output"] == "-" else given["output"],
+        rules=_selected(given["wanted"], given["ignored"]),
+        threshold=None if given["fail_on"] == "never" else Severity(given["fail_on"]),
+        allow_incomplete=given["allow_incomplete"],
+        verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
+        color=given["color"],
+    )
+
+
+def now() -> str:
+    """Return the time in RFC 3339, UTC."""
+    return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _selected(wanted: tuple[str, ...], ignored: tuple[str, ...]) -> tuple[Rule, ...]:
+    rules = all_rules()
+    try:
+        return select(rules, _words(wanted), _words(ignored))
+    except UnknownRule as unknown:
+        names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
+        near = did_you_mean(unknown.word.upper(), names) or did_you_mean(unknown.word, names)
+        raise click.UsageError(f"no rule is called {unknown.word!r}{near}") from None
+    except NothingSelected:
+        raise click.UsageError("--select and --ignore leave no rule to judge by") from None
+
+
+def _words(values: tuple[str, ...]) -> list[str]:
+    return [word.strip() for value in values for word in value.split(",")]

@@ -1,0 +1,239 @@
+"""What mke2fs makes of a size and its options: the superblock of a filesystem to be.
+
+The rules are those of mke2fs(8) and mke2fs.conf(5) with the settings that upstream e2fsprogs
+1.47 ships, and the limits of Documentation/filesystems/ext4/; checked against `mke2fs`.
+"""
+
+from __future__ import annotations
+
+from ext4audit.facts.superblock import Superblock
+from ext4audit.layout.descriptors import descriptor_bytes, descriptors_per_block, has_superblock
+from ext4audit.layout.reserved import descriptor_table_blocks
+from ext4audit.records import dataclass, replace
+
+KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
+BITS_PER_BYTE = 8
+GROUP_STEP = 8
+"""mke2fs: "blocks per group must be multiple of 8"."""
+MOST_CLUSTERS_PER_GROUP = 65528
+"""16 bits of free-cluster count, a multiple of 8: the cap for 64 KiB blocks."""
+MOST_OF_32_BITS = (1 << 32) - 1
+LAST_GROUP = -1
+LEAST_CLUSTERS_PER_GROUP = 256
+LEAST_INODES_PER_GROUP = INODE_STEP = 8
+INODE_NUMBERS_OF_A_GROUP = 1 << 16
+BLOCK_NUMBER_BYTES = 4
+GROWTH = 1024
+"""mke2fs(8), -E resize: descriptors are reserved for 1,024 times the size."""
+TAIL_BLOCKS = 50
+"""A last group with fewer blocks than its metadata and 50 is left out of the filesystem."""
+PAGE_BYTES = 4096
+FIRST_FREE_INODE = 11
+DEFAULT_CLUSTER_BLOCKS = 16
+DEFAULT_FEATURES = frozenset(
+    "has_journal ext_attr resize_inode dir_index filetype extent 64bit flex_bg sparse_super "
+    "large_file huge_file dir_nlink extra_isize metadata_csum".split()
+)
+"""`mke2fs -t ext4` of 1.43 to 1.46 (mke2fs.conf); 1.47 may add orphan_file and
+metadata_csum_seed, which move no block group's metadata."""
+
+USAGE_TYPES = (
+    (3 * MIB, 1024, 8192),
+    (512 * MIB, 1024, 4096),
+    (4 * TIB, 4096, 16384),
+    (16 * TIB, 4096, 32768),
+)
+"""floppy, small, default, big: below which size, block bytes, bytes per inode (mke2fs.conf)."""
+HUGE = (4096, 65536)
+
+JOURNAL_BLOCKS = (
+    (2048, 0),
+    (32768, 1024),
+    (256 * KIB, 4096),
+    (512 * KIB, 8192),
+    (4096 * KIB, 16384),
+    (8192 * KIB, 32768),
+    (16384 * KIB, 65536),
+    (32768 * KIB, 131072),
+)
+"""Below which size in blocks, blocks of the journal; e2fsprogs 1.43.2 and later."""
+LARGEST_JOURNAL_BLOCKS = 262144
+
+
+@dataclass(frozen=True, slots=True)
+class MkfsOptions:
+    """Options of `mke2fs -t ext4` that decide where metadata lies; None is mke2fs's default.
+
+    `group_option` is -g, which counts clusters with bigalloc. `flex_bg_groups` is -G,
+    `bytes_per_inode` -i, `inode_count` -N, `inode_bytes` -I, `cluster_bytes` -C, and
+    `backup_superblocks` is -E num_backup_sb. `features` are all that will be set.
+    """
+
+    features: frozenset[str] = DEFAULT_FEATURES
+    block_bytes: int | None = None
+    group_option: int | None = None
+    flex_bg_groups: int = 16
+    bytes_per_inode: int | None = None
+    inode_count: int | None = None
+    inode_bytes: int = 256
+    cluster_bytes: int | None = None
+    backup_superblocks: int = 2
+    stride_blocks: int = 0
+    stripe_width_blocks: int = 0
+
+
+def parameters(size_bytes: int, options: MkfsOptions | None = None) -> Superblock:
+    """Return the superblock that mke2fs writes on a device of this size.
+
+    Raises ValueError where mke2fs refuses: a group size out of range, too many inodes for the
+    groups, no room for the filesystem's own metadata.
+    """
+    asked = draft = _asked(size_bytes, options or MkfsOptions())
+    while True:
+        inodes = _inodes_per_group(draft)
+        if inodes > BITS_PER_BYTE * (draft.block_bytes or 0):
+            draft = _with_smaller_groups(asked, draft)
+            continue
+        made = _with_descriptors(_with_inodes(draft, inodes))
+        excess_blocks = _tail_blocks(made)
+        if not excess_blocks:
+            return _finished(made)
+        draft = replace(draft, size_blocks=draft.size_blocks - excess_blocks)
+
+
+def _asked(size_bytes: int, options: MkfsOptions) -> Superblock:
+    """Return what follows from size and options alone; `inode_count` is what is asked for."""
+    usual_block_bytes, usual_ratio = _usage(size_bytes)
+    block_bytes = options.block_bytes or usual_block_bytes
+    cluster_blocks = _cluster_blocks(options, block_bytes)
+    page_blocks = max(PAGE_BYTES // block_bytes, 1)
+    device_blocks = size_bytes // block_bytes // page_blocks * page_blocks
+    size_blocks = device_blocks // cluster_blocks * cluster_blocks
+    ratio = options.bytes_per_inode or max(usual_ratio, block_bytes * cluster_blocks)
+    inodes = options.inode_count or min(device_blocks * block_bytes // ratio, MOST_OF_32_BITS)
+    too_large = size_blocks > MOST_OF_32_BITS or "meta_bg" in options.features
+    return Superblock(
+        default_mount_options=("user_xattr", "acl"),
+        mount_option_string="",
+        features=options.features - ({"resize_inode"} if too_large else set()),
+        errors="continue",
+        stride_blocks=options.stride_blocks,
+        stripe_width_blocks=options.stripe_width_blocks,
+        size_blocks=size_blocks,
+        block_bytes=block_bytes,
+        first_block=int(block_bytes * cluster_blocks == KIB),
+        blocks_per_group=_group_clusters(options, block_bytes) * cluster_blocks,
+        inode_bytes=options.inode_bytes,
+        inode_count=max(inodes, FIRST_FREE_INODE + 1),
+        flex_bg_groups=options.flex_bg_groups if "flex_bg" in options.features else None,
+        cluster_blocks=cluster_blocks,
+        backup_bgs=(1, LAST_GROUP)[: options.backup_superblocks],
+    )
+
+
+def _usage(size_bytes: int) -> tuple[int, int]:
+    """Return block bytes and bytes per inode that mke2fs.conf gives to a size."""
+    for below, block_bytes, ratio in USAGE_TYPES:
+        if size_bytes < below:
+            return block_bytes, ratio
+    return HUGE
+
+
+def _cluster_blocks(options: MkfsOptions, block_bytes: int) -> int:
+    if "bigalloc" not in options.features:
+        return 1
+    return (options.cluster_bytes or block_bytes * DEFAULT_CLUSTER_BLOCKS) // block_bytes
+
+
+def _group_clusters(options: MkfsOptions, block_bytes: int) -> int:
+    largest = BITS_PER_BYTE * block_bytes
+    option = options.group_option or largest
+    if option % GROUP_STEP or not LEAST_CLUSTERS_PER_GROUP <= option <= largest:
+        raise ValueError(f"{option} blocks per group are out of range or no multiple of 8")
+    return min(option, MOST_CLUSTERS_PER_GROUP)
+
+
+def _inodes_per_group(draft: Superblock) -> int:
+    """Return how many inodes each group must have for what is asked."""
+    if not draft.groups:
+        raise ValueError(f"{draft.size_blocks} blocks hold no filesystem")
+    return max(-(-(draft.inode_count or 0) // draft.groups), LEAST_INODES_PER_GROUP)
+
+
+def _with_smaller_groups(asked: Superblock, draft: Superblock) -> Superblock:
+    """Return the filesystem with more groups, because one cannot hold that many inodes.
+
+    mke2fs does so without a word, so that -g is not always what one gets.
+    """
+    blocks = draft.blocks_per_group or 0
+    if blocks < LEAST_CLUSTERS_PER_GROUP or "bigalloc" in draft.features:
+        raise ValueError("too many inodes for the groups")
+    return replace(asked, blocks_per_group=blocks - GROUP_STEP)
+
+
+def _with_inodes(draft: Superblock, wanted: int) -> Superblock:
+    """Fill the blocks of the inode tables; the number of inodes is a multiple of 8."""
+    block_bytes, inode_bytes, groups = draft.block_bytes or 1, draft.inode_bytes or 1, draft.groups
+    per_block = block_bytes // inode_bytes
+    count = min(wanted, INODE_NUMBERS_OF_A_GROUP - per_block, MOST_OF_32_BITS // (groups or 1))
+    filled = -(-count // per_block) * per_block // INODE_STEP * INODE_STEP
+    return replace(draft, inodes_per_group=filled, inode_count=filled * (groups or 0))
+
+
+def _with_descriptors(draft: Superblock) -> Superblock:
+    """Choose what follows every copy of the superblock: descriptors, and room for more."""
+    last = (draft.groups or 0) - 1
+    named = (last if group == LAST_GROUP else group for group in draft.backup_bgs or ())
+    backups = tuple(sorted({group for group in named if 0 < group <= last}))
+    made = replace(draft, backup_bgs=backups)
+    reserved = _reserved_for_growth(made)
+    together = reserved + descriptor_table_blocks(made)
+    if "meta_bg" not in made.features and together > (made.blocks_per_group or 0) * 3 // 4:
+        features = made.features - {"resize_inode"} | {"meta_bg"}
+        return replace(made, features=features, reserved_gdt_blocks=0)
+    return replace(made, reserved_gdt_blocks=reserved)
+
+
+def _reserved_for_growth(made: Superblock) -> int:
+    """Return the descriptor blocks reserved for a later resize (mke2fs(8), -E resize)."""
+    if "resize_inode" not in made.features:
+        return 0
+    grown = replace(made, size_blocks=min(made.size_blocks * GROWTH, MOST_OF_32_BITS))
+    more = -(-(grown.groups or 0) // descriptors_per_block(made)) - descriptor_table_blocks(made)
+    return max(0, min(more, (made.block_bytes or 0) // BLOCK_NUMBER_BYTES))
+
+
+def _tail_blocks(made: Superblock) -> int:
+    """Return the blocks of a last group that is too small to be one, else 0."""
+    blocks_per_group, groups = made.blocks_per_group or 1, made.groups or 1
+    tail = (made.size_blocks - (made.first_block or 0)) % blocks_per_group
+    needed = 2 + inode_table_blocks(made)
+    if has_superblock(made, groups - 1):
+        needed += 1 + descriptor_table_blocks(made) + (made.reserved_gdt_blocks or 0)
+    if groups == 1:
+        if needed > made.size_blocks:
+            raise ValueError(f"{made.size_blocks} blocks hold no filesystem")
+        return 0
+    return tail if tail < needed + TAIL_BLOCKS else 0
+
+
+def inode_table_blocks(superblock: Superblock) -> int:
+    """Return the blocks of one group's inode table."""
+    table_bytes = (superblock.inodes_per_group or 0) * (superblock.inode_bytes or 0)
+    return -(-table_bytes // (superblock.block_bytes or 1))
+
+
+def _finished(made: Superblock) -> Superblock:
+    journal_blocks = next(
+        (journal for below, journal in JOURNAL_BLOCKS if made.size_blocks < below),
+        LARGEST_JOURNAL_BLOCKS,
+    )
+    features = made.features if journal_blocks else made.features - {"has_journal"}
+    return replace(
+        made,
+        features=features,
+        descriptor_bytes=descriptor_bytes(made),
+        first_meta_bg=0,
+        journal_bytes=journal_blocks * (made.block_bytes or 0) if made.has_journal else None,
+        state="clean",
+    )

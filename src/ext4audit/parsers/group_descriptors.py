@@ -1,0 +1,45 @@
+"""Group descriptors as bytes: Documentation/filesystems/ext4/group_descr.rst."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+
+from ext4audit.facts.groups import GroupTable
+
+_WORD_BYTES = 4
+_SMALLEST_BYTES = 32
+# From this size on a descriptor has the upper halves of the block numbers.
+_LARGE_BYTES = 64
+# Words of bg_block_bitmap, bg_inode_bitmap, bg_inode_table: the upper half is 8 words later.
+_FIRST_WORDS = (0, 1, 2)
+_UPPER_WORDS = 8
+
+
+def parse_group_descriptors(data: bytes, descriptor_bytes: int) -> GroupTable:
+    """Return the block numbers in descriptors that follow each other.
+
+    ValueError for a size that no descriptor has, or data that end within one. Checksums are not
+    verified: a mounted filesystem sets counts and checksum at different moments.
+    """
+    if descriptor_bytes < _SMALLEST_BYTES or descriptor_bytes % _WORD_BYTES:
+        raise ValueError(f"no group descriptor has {descriptor_bytes} bytes")
+    if len(data) % descriptor_bytes:
+        raise ValueError(f"{len(data)} bytes do not end with a descriptor")
+    return GroupTable(*(_column(data, word, descriptor_bytes) for word in _FIRST_WORDS))
+
+
+def _column(data: bytes, word: int, descriptor_bytes: int) -> array[int]:
+    """Return one block number of each descriptor: strided copies, no Python object a group."""
+    words = memoryview(data).cast("I")
+    step = descriptor_bytes // _WORD_BYTES
+    count = len(words) // step
+    halves = array("I", bytes(2 * count * _WORD_BYTES))
+    low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
+    view = memoryview(halves)
+    view[low::2] = words[word::step]
+    if descriptor_bytes >= _LARGE_BYTES:
+        view[high::2] = words[word + _UPPER_WORDS :: step]
+    if sys.byteorder == "big":
+        halves.byteswap()
+    return array("Q", halves.tobytes())

@@ -1,0 +1,1 @@
+"""What to change in a plan, proved by judging it again, and the lines to use."""

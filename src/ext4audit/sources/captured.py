@@ -1,0 +1,148 @@
+"""Captured evidence, whatever it lies in: one host's answers, or a directory of many hosts'."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ext4audit.sources.archive import archive_in
+from ext4audit.sources.archive_base import FOREIGN_LIMITS, ArchiveError
+from ext4audit.sources.archive_directory import DirectoryArchive
+from ext4audit.sources.archive_stream import Stream
+from ext4audit.sources.archive_tar import BLOCK_BYTES, is_tar
+from ext4audit.sources.archive_tree import MemoryArchive
+from ext4audit.sources.ask import Source
+from ext4audit.sources.foreign import (
+    INSIGHTS_COMMANDS,
+    SOS_COMMANDS,
+    SUPPORTCONFIG_MARK,
+    recognise,
+)
+from ext4audit.sources.foreign_wanted import is_wanted
+from ext4audit.sources.snapshot import MapSource, read_snapshot
+from ext4audit.sources.snapshot_decode import decode
+from ext4audit.sources.snapshot_format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
+from ext4audit.sources.snapshot_tar import holds_snapshot, is_part, read_snapshot_tar
+from ext4audit.sources.snapshot_text import is_wrapped, unwrap
+from ext4audit.sources.text import decode as decode_text
+from ext4audit.sources.text import encode
+
+STANDARD_INPUT = "-"
+_ONE_HOST = (MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK, "data")
+"""What lies at the top of an unpacked archive of one host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One host's evidence: of which kind ("snapshot", "sosreport", …), whence, and when taken."""
+
+    kind: str
+    label: str
+    taken_at: str
+    source: Source
+
+
+def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
+    """Open one host's evidence: a snapshot in any of its forms, or another program's archive.
+
+    "-" is standard input. What lies `in_fleet` must be a file or a directory: a FIFO among
+    thousands would be waited for. Raises ArchiveError, which begins with the path.
+    """
+    label = "standard input" if path == STANDARD_INPUT else path
+    try:
+        if path == STANDARD_INPUT:
+            return _of_file(sys.stdin.buffer, label)
+        if _is_directory(path, in_fleet=in_fleet):
+            return _of_directory(path)
+        with Path(path).open("rb") as file:
+            return _of_file(file, label)
+    except OSError as error:
+        raise ArchiveError(f"{label}: {error.strerror or error}") from None
+    except (ArchiveError, SnapshotError) as error:
+        message = str(error)
+        raise ArchiveError(
+            message if message.startswith(f"{label}: ") else f"{label}: {message}"
+        ) from None
+
+
+def hosts_in(path: str) -> list[str] | None:
+    """Return the paths of the hosts in a directory of many, sorted; None for anything else.
+
+    Hidden names are not hosts. Raises ArchiveError for an empty directory.
+    """
+    if path == STANDARD_INPUT or not Path(path).is_dir():
+        return None
+    try:
+        # Strings, not Paths: of 10,000 hosts those alone took 10 MiB.
+        names = sorted(map(decode_text, os.listdir(encode(path))))  # noqa: PTH208 - the same
+    except OSError as error:
+        raise ArchiveError(f"{path}: {error.strerror}") from None
+    if any(mark in names for mark in _ONE_HOST):
+        return None
+    folder = path.rstrip("/")
+    hosts = [f"{folder}/{name}" for name in names if not name.startswith(".")]
+    if not hosts:
+        raise ArchiveError(f"{path}: holds no snapshot")
+    return hosts
+
+
+def _is_directory(path: str, *, in_fleet: bool) -> bool:
+    """Whether it is a directory; raises ArchiveError for what is not to be opened."""
+    mode = Path(path).stat().st_mode
+    if stat.S_ISBLK(mode) or stat.S_ISCHR(mode):
+        raise ArchiveError("a device; audit it as a TARGET, without --from")
+    if in_fleet and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise ArchiveError("neither a file nor a directory")
+    return stat.S_ISDIR(mode)
+
+
+def _of_directory(path: str) -> Captured:
+    if (Path(path) / MANIFEST).is_symlink() or (Path(path) / MANIFEST).exists():
+        source, taken_at = read_snapshot(Path(path))
+        return Captured("snapshot", path, taken_at, source)
+    return _foreign(DirectoryArchive(path, FOREIGN_LIMITS), path)
+
+
+def _of_file(file: IO[bytes], label: str) -> Captured:
+    stream = Stream(file, FOREIGN_LIMITS)
+    if is_tar(stream.peek(BLOCK_BYTES)):
+        return _of_tar(stream, label)
+    text = stream.rest(LARGEST_MANIFEST_BYTES)
+    if is_wrapped(text):
+        stream = Stream(io.BytesIO(unwrap(text)), FOREIGN_LIMITS)
+        if is_tar(stream.peek(BLOCK_BYTES)):
+            return _of_tar(stream, label)
+        text = stream.rest(LARGEST_MANIFEST_BYTES)
+    if not text.lstrip().startswith(b"{"):
+        what = "neither a snapshot nor an archive" if text else "empty"
+        raise ArchiveError(what)
+    answers, taken_at = decode(text, _no_file)
+    return Captured("snapshot", label, taken_at, MapSource(answers))
+
+
+def _no_file(name: str) -> bytes:
+    raise SnapshotError(f"{name}: not here, in a snapshot that is one file")
+
+
+def _of_tar(stream: Stream, label: str) -> Captured:
+    archive = archive_in(stream, label, limits=FOREIGN_LIMITS, wanted=_is_of_use)
+    if not holds_snapshot(archive):
+        return _foreign(archive, label)
+    answers, taken_at = read_snapshot_tar(archive)
+    return Captured("snapshot", label, taken_at, MapSource(answers))
+
+
+def _is_of_use(name: str) -> bool:
+    return is_part(name) or is_wanted(name)
+
+
+def _foreign(archive: MemoryArchive | DirectoryArchive, label: str) -> Captured:
+    found = recognise(archive)
+    if found is None:
+        raise ArchiveError("neither a snapshot nor a known kind of archive")
+    return Captured(found.kind, label, found.taken_at, found.source)

@@ -1,0 +1,195 @@
+"""A source that answers for a filesystem that does not exist yet: the real mke2fs makes it.
+
+The device is a sparse file in memory without a name (memfd_create(2)): nothing is left behind,
+no right is needed, and its size may be any. mke2fs is found where all programs are, is run without
+a shell, and writes to that file only.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import overload
+
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources import system
+from ext4audit.sources.ask import (
+    Answer,
+    Ask,
+    BytesAsk,
+    ReadBytes,
+    RunCommand,
+    TextAsk,
+    VirtualMemory,
+    describe,
+)
+from ext4audit.sources.commands import SYSTEM_PATH
+from ext4audit.sources.text import decode, encode
+from ext4audit.sources.unanswered import Unanswered, from_os_error
+
+MOST_BYTES = 300 << 20
+"""What the file may take of memory: descriptor copies of 20 TiB with the defaults."""
+_ADDRESS_SPACE_BYTES = 2 << 30
+"""For mke2fs itself, which takes 143 MB for 256 TiB."""
+_POLL_SECONDS = 0.002
+_OUTPUT_BYTES = 1 << 20
+_PROGRAM = "mke2fs"
+_HINT = "install e2fsprogs"
+_BEFORE_THE_CAUSE = ("mke2fs 1.", "fs_types for mke2fs.conf", "Warning:")
+_LONGEST_CAUSE = 400
+
+
+class MkfsSource:
+    """Answers `RunCommand(("mke2fs", …))` and then `ReadBytes` of what was made.
+
+    `path` is the name of the planned device: it stands for the file in the commands and in the
+    asks. Asks are answered in the order in which they come, because mke2fs changes the file. Any
+    other ask is absent, but for this machine's memory. `configuration` is an mke2fs.conf(5) in the
+    place of this machine's. Use it in a `with` statement: the memory is freed at its end.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        size_bytes: int,
+        *,
+        timeout_seconds: float,
+        configuration: str | None = None,
+        search_path: Sequence[str] = SYSTEM_PATH,
+    ) -> None:
+        self._path = path
+        self._timeout_seconds = timeout_seconds
+        self._configuration = configuration
+        self._search_path = search_path
+        self._file = os.memfd_create("planned", os.MFD_CLOEXEC)
+        self._size_bytes = size_bytes
+
+    def __enter__(self) -> MkfsSource:  # noqa: PYI034 - typing.Self is of Python 3.11
+        """Return the source itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Free the memory."""
+        os.close(self._file)
+
+    @overload
+    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
+    @overload
+    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+    def fetch(self, ask: Ask) -> Answer:
+        """Answer an ask; what mke2fs refuses is FAILED with its own words."""
+        what = describe(ask)
+        try:
+            match ask:
+                case ReadBytes(path, offset_bytes, length_bytes) if path == self._path:
+                    return Known(self._read(offset_bytes, length_bytes), f"{what}, simulated")
+                case RunCommand(argv) if argv[:1] == (_PROGRAM,):
+                    return Known(self._run(argv[1:]), what)
+                case VirtualMemory():
+                    return Known(system.virtual_memory(), what)
+        except Unanswered as lack:
+            return _hole(what, lack)
+        except OSError as error:
+            return _hole(what, from_os_error(error))
+        return Unknown(what, Why.ABSENT, "the filesystem is only planned")
+
+    def _read(self, offset_bytes: int, length_bytes: int) -> bytes:
+        found = os.pread(self._file, length_bytes, offset_bytes)
+        if len(found) < length_bytes:
+            raise Unanswered(Why.FAILED, f"{len(found)} of {length_bytes} bytes are there")
+        return found
+
+    def _run(self, words: Sequence[str]) -> str:
+        """Run mke2fs on an empty file; return what it printed, raise Unanswered for a refusal."""
+        os.ftruncate(self._file, 0)
+        os.ftruncate(self._file, self._size_bytes)
+        device = f"/proc/self/fd/{self._file}"
+        argv = [self._program(), *(device if word == self._path else word for word in words)]
+        status, printed = self._finish([encode(word) for word in argv])
+        if status < 0:
+            # No refusal: the kernel kills what is largest when memory runs out.
+            raise Unanswered(Why.UNSUPPORTED, f"mke2fs was killed by signal {-status}")
+        if status != 0:
+            said = _said(printed).replace(device, self._path)
+            raise Unanswered(Why.FAILED, said or f"mke2fs ended with status {status}")
+        return printed
+
+    def _program(self) -> str:
+        for directory in self._search_path:
+            path = os.path.join(directory, _PROGRAM)  # noqa: PTH118 - as in commands.py
+            if os.access(path, os.X_OK):
+                return path
+        raise Unanswered(Why.ABSENT, f"no {_PROGRAM} in {':'.join(self._search_path)}", _HINT)
+
+    def _environment(self) -> dict[str, str]:
+        chosen = {"MKE2FS_CONFIG": self._configuration} if self._configuration else {}
+        return {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C", **chosen}
+
+    def _finish(self, argv: Sequence[bytes]) -> tuple[int, str]:
+        """Run a program to its end, its output in memory too: no pipe can fill."""
+        output = os.memfd_create("output", os.MFD_CLOEXEC)
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                env=self._environment(),
+                start_new_session=True,
+                pass_fds=(self._file,),
+            )
+            try:
+                status = self._wait(process)
+            finally:
+                if process.returncode is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            return status, decode(os.pread(output, _OUTPUT_BYTES, 0))
+        finally:
+            os.close(output)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        """Wait, watching the clock and the memory that the file takes.
+
+        `-O ^sparse_super` copies the descriptors into every group: for the size alone 2 TiB
+        would fit, and take 64 GiB.
+        """
+        with suppress(ProcessLookupError):
+            limits = (_ADDRESS_SPACE_BYTES, _ADDRESS_SPACE_BYTES)
+            resource.prlimit(process.pid, resource.RLIMIT_AS, limits)
+        deadline = time.monotonic() + self._timeout_seconds
+        while process.poll() is None:
+            if os.fstat(self._file).st_blocks * 512 > MOST_BYTES:
+                raise Unanswered(
+                    Why.UNSUPPORTED, f"the simulation takes more than {MOST_BYTES >> 20} MiB"
+                )
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"mke2fs did not end within {self._timeout_seconds:g} s")
+            time.sleep(_POLL_SECONDS)
+        return process.returncode
+
+
+def _hole(what: str, lack: Unanswered) -> Unknown:
+    return Unknown(what, lack.why, lack.detail, lack.hint)
+
+
+def _said(printed: str) -> str:
+    """Return the first paragraph of mke2fs's output that is neither banner nor warning."""
+    for paragraph in printed.split("\n\n"):
+        lines = [line.strip() for line in paragraph.split("\n")]
+        told = [line for line in lines if line and not line.startswith(_BEFORE_THE_CAUSE)]
+        if told:
+            return " ".join(told)[:_LONGEST_CAUSE]
+    return ""

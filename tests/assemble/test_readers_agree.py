@@ -1,0 +1,61 @@
+"""All readers of a superblock and of block groups, on filesystems of random options of mke2fs.
+
+`EXT4AUDIT_RANDOM_FILESYSTEMS=1000` makes as many instead of a few.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+
+from ext4audit.assemble.group_table import read_image_group_table
+from ext4audit.assemble.superblock import read_image_superblock
+from ext4audit.evidence import Known, need
+from ext4audit.facts.superblock import Superblock
+from ext4audit.parsers.dumpe2fs_groups import parse_group_table
+from ext4audit.parsers.dumpe2fs_header import parse_superblock
+from ext4audit.parsers.dumpe2fs_text import parse_captured_groups, parse_captured_superblock
+from ext4audit.sources.live import LiveSource
+from random_mkfs import Wish, wishes
+from real_mke2fs import needs_e2fsprogs
+
+FILESYSTEMS = int(os.environ.get("EXT4AUDIT_RANDOM_FILESYSTEMS", "60"))
+FEW_GROUPS = 1024
+"""Beyond, dumpe2fs without options takes longer than everything else together."""
+
+
+def rounded(superblock: Superblock) -> Superblock:
+    """Round what dumpe2fs rounds: the journal's size, and what was written, from 8 MiB on."""
+    journal, written = superblock.journal_bytes, superblock.kbytes_written
+    unit = 1 << 20 if journal and journal >= 8 << 20 else 1 << 10
+    if written and written >= 8192:
+        written = (written + 512) >> 10 << 10
+    return replace(
+        superblock,
+        journal_bytes=journal and journal // unit * unit,
+        # dumpe2fs prints no line for zero.
+        kbytes_written=written or None,
+    )
+
+
+@needs_e2fsprogs
+@settings(max_examples=FILESYSTEMS, suppress_health_check=[HealthCheck.too_slow], derandomize=False)
+@given(wishes())
+def test_bytes_and_both_texts_say_the_same(wish: Wish) -> None:
+    """Raw bytes, `dumpe2fs -h` and `-g` and the full text are one superblock and one table."""
+    with wish.made() as made:
+        if made is None:
+            return
+        image, source = str(made.image), LiveSource()
+        raw = read_image_superblock(source, image, made.offset_bytes)
+        superblock = parse_superblock(made.dumpe2fs("-h"))
+        assert rounded(need(raw)) == superblock
+        table = need(read_image_group_table(source, image, raw, made.offset_bytes))
+        assert table == parse_group_table(made.dumpe2fs("-g"))
+        if table.groups <= FEW_GROUPS:
+            text = made.dumpe2fs()
+            assert parse_captured_groups(text) == table
+            assert parse_captured_superblock(text) == superblock
+    assert isinstance(raw, Known)

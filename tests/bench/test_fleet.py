@@ -1,0 +1,70 @@
+"""How fast a fleet is audited, and in how much memory.
+
+Run with `uv run pytest -m bench -s tests/bench/test_fleet.py`: it prints what it measured. The
+bounds are ratios within one run, because machines differ and are noisy.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fleets import write_fleet
+
+pytestmark = pytest.mark.bench
+
+SIZES = (100, 1_000, 10_000)
+
+
+MEASURE = """
+import os, sys, time
+quiet = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+started = time.perf_counter()
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet)
+_, status, usage = os.wait4(child, 0)
+seconds = time.perf_counter() - started
+cpu = usage.ru_utime + usage.ru_stime
+print(os.waitstatus_to_exitcode(status), seconds, cpu, usage.ru_maxrss)
+"""
+"""In a small process of its own: a peak counts what the parent had at the time of the exec."""
+
+
+class Run(NamedTuple):
+    """What one scan of a fleet cost; `peak_kib` is that of the largest of its processes."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_kib: int
+    lines: int
+
+
+def scan(fleet: Path, output: Path) -> Run:
+    """Scan a fleet as a user does, and measure the process with its children."""
+    program = str(Path(sys.executable).with_name("ext4audit"))
+    command = [program, "scan", "--from", str(fleet), "-f", "ndjson", "-o", str(output)]
+    measured = subprocess.check_output([sys.executable, "-I", "-c", MEASURE, *command], text=True)
+    code, seconds, cpu_seconds, peak_kib = measured.split()
+    assert code == "1"
+    lines = output.read_bytes().count(b"\n")
+    return Run(float(seconds), float(cpu_seconds), int(peak_kib), lines)
+
+
+def test_time_grows_linearly_and_memory_stays_flat(tmp_path: Path) -> None:
+    """A hundred times the hosts take at most 150 times the time, and a third more memory."""
+    runs: dict[int, Run] = {}
+    for size in SIZES:
+        write_fleet(tmp_path / str(size), size)
+        run = runs[size] = scan(tmp_path / str(size), tmp_path / "out.ndjson")
+        print(
+            f"\n{size:6} snapshots: {run.seconds:6.1f} s, {size / run.seconds:5.0f} a second, "
+            f"{run.cpu_seconds / size * 1000:.1f} ms of CPU each, "
+            f"largest process {run.peak_kib / 1024:.0f} MiB"
+        )
+        assert run.lines == size
+    small, large = runs[SIZES[0]], runs[SIZES[-1]]
+    assert large.cpu_seconds < 150 * small.cpu_seconds
+    assert large.peak_kib < small.peak_kib * 4 / 3

@@ -1,0 +1,109 @@
+"""What `ext4audit layout` costs, beside dumpe2fs and a script that counts its bitmaps.
+
+The other way is that of the public article on this hotspot: print everything with dumpe2fs and
+count the bitmaps of each disk with a script. Both run one after the other on sparse images in
+memory, as whole processes. Run with `uv run pytest -m bench -s`: it prints what it measured.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ext4audit.layout.advice import advise
+from ext4audit.layout.map_of import map_of
+from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
+from program import environment
+from real_mke2fs import needs_e2fsprogs, run, sparse_image, stripe
+
+pytestmark = [pytest.mark.bench, needs_e2fsprogs]
+
+TIB = 1 << 40
+MIB = 1 << 20
+DESCRIPTOR_BYTES_OF_A_TIB = MIB // 2
+TIMES_FASTER = {1: 1, 16: 20, 64: 40}
+"""By how much the layout must be faster at so many TiB, the start of the process included."""
+USED = "-O ^uninit_bg,^metadata_csum"
+"""Without checksums of its groups mke2fs writes out all bitmaps, as in a filesystem in use."""
+MEMORY_BYTES_OF_A_TIB = {"": 20 * MIB, USED: 90 * MIB}
+COUNT_BITMAPS = (
+    "/(Block|Inode) bitmap at/"
+    '{for (i = 1; i < NF; i++) if ($i == "at") bitmaps[int($(i + 1) / 128) % 12]++}'
+    'END {for (disk = 0; disk < 12; disk++) printf "%d ", bitmaps[disk]}'
+)
+
+
+def layout_command(image: Path) -> list[str]:
+    """Return the program's way, for 12 disks and chunks of 512 KiB."""
+    words = f"-m ext4audit layout {image} --members 12 --chunk 512K -f json"
+    return [sys.executable, *words.split()]
+
+
+def article_command(image: Path) -> list[str]:
+    """Return the article's way."""
+    return ["sh", "-c", f"dumpe2fs {image} 2>/dev/null | awk '{COUNT_BITMAPS}'"]
+
+
+def cost(command: list[str]) -> tuple[float, int]:
+    """Return the seconds that a command takes, and its peak memory in bytes."""
+    clean = {k: v for k, v in environment().items() if k != "PYTHONDONTWRITEBYTECODE"}
+    started = time.perf_counter()
+    with subprocess.Popen(command, env=clean, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return time.perf_counter() - started, usage.ru_maxrss << 10
+
+
+@pytest.mark.parametrize("options", ["", USED], ids=["fresh", "used"])
+@pytest.mark.parametrize("tib", [1, 16, 64])
+def test_the_layout_is_many_times_faster_than_all_of_dumpe2fs(tib: int, options: str) -> None:
+    """The layout takes a twentieth of the article's way at 16 TiB, and a fortieth at 64."""
+    needed = tib * MEMORY_BYTES_OF_A_TIB[options]
+    if shutil.disk_usage("/dev/shm").free < 2 * needed:  # noqa: S108 - the size of it only
+        pytest.skip(f"needs {2 * needed >> 30} GiB of memory")
+    with sparse_image(tib * TIB) as image:
+        run(
+            f"mkfs.ext4 -q -F {options} -E lazy_itable_init=1,lazy_journal_init=1,nodiscard {image}"
+        )
+        cost(layout_command(image))  # the bytecode is there now
+        ours, memory_bytes = min(cost(layout_command(image)) for _ in range(3))
+        theirs, _ = cost(article_command(image))
+    print(
+        f"\n{tib} TiB {'used' if options else 'fresh'}: {ours:.2f} s, {memory_bytes / MIB:.0f} MiB;"
+        f" dumpe2fs and awk {theirs:.2f} s: {theirs / ours:.0f} times"
+    )
+    assert theirs > TIMES_FASTER[tib] * ours
+
+
+@pytest.mark.parametrize(
+    ("level", "members", "chunk_kib", "tib"),
+    [
+        ("raid0", 12, 512, 1),
+        ("raid0", 64, 64, 64),
+        ("raid5", 16, 256, 16),
+        ("raid6", 64, 64, 64),
+        ("raid10", 24, 128, 64),
+    ],
+)
+def test_advice_takes_less_than_five_milliseconds(
+    level: str, members: int, chunk_kib: int, tib: int
+) -> None:
+    """The advice is arithmetic: no size and no width of an array makes it slow."""
+    array = map_of(stripe(members, chunk_kib, level))
+    superblock = parameters(tib * TIB, MkfsOptions())
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        advice = advise(array, superblock)
+        times.append(time.perf_counter() - started)
+    print(
+        f"\n{level} of {members}, {chunk_kib} KiB, {tib} TiB: {min(times) * 1000:.1f} ms, {advice}"
+    )
+    assert min(times) < 0.005

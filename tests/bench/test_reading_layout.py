@@ -1,0 +1,73 @@
+"""What it costs to read where all metadata lies: bytes, time and memory, at 1, 16 and 64 TiB.
+
+Run with `uv run pytest -m bench -s`: it prints what it measured.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from real_mke2fs import needs_e2fsprogs, run, sparse_image
+
+pytestmark = [pytest.mark.bench, needs_e2fsprogs]
+TIB = 1 << 40
+MIB = 1 << 20
+DESCRIPTOR_BYTES_OF_A_TIB = MIB // 2
+# A process of its own, because memory is measured at its peak: VmHWM of proc_pid_status(5), as
+# ru_maxrss begins with the peak of the parent. What was read is the first line of proc_pid_io(5).
+PROGRAM = """
+import json, re, sys, time
+from ext4audit.assemble.group_table import read_image_group_table
+from ext4audit.assemble.reading import ask
+from ext4audit.assemble.superblock import read_image_superblock
+from ext4audit.parsers.dumpe2fs_groups import parse_group_table
+from ext4audit.sources.ask import RunCommand
+from ext4audit.sources.live import LiveSource
+
+def now():
+    with open("/proc/self/io") as io, open("/proc/self/status") as status:
+        read = int(io.readline().split()[1])
+        peak = int(re.search("VmHWM: *([0-9]+)", status.read().expandtabs())[1]) << 10
+    return time.perf_counter(), read, peak
+
+image, source = sys.argv[1], LiveSource()
+read_image_superblock(source, "/dev/null")
+before = now()
+if sys.argv[2] == "raw":
+    table = read_image_group_table(source, image, read_image_superblock(source, image))
+else:
+    command = RunCommand(("dumpe2fs", "-g", image))
+    table = ask(source, command, parse_group_table, "groups")
+after = now()
+print(json.dumps([table.value.groups, *(b - a for a, b in zip(before, after))]))
+"""
+
+
+def measured(image: str, reader: str) -> tuple[int, float, int, int]:
+    """Return groups, seconds, bytes read and growth of the peak memory of one reader."""
+    command = (sys.executable, "-c", PROGRAM, image, reader)
+    groups, seconds, read_bytes, memory_bytes = json.loads(subprocess.check_output(command))
+    return groups, seconds, read_bytes, memory_bytes
+
+
+@pytest.mark.parametrize("tib", [1, 16, 64])
+def test_the_descriptors_are_read_once_and_never_held_twice(tib: int) -> None:
+    """At most a tenth more is read than there is, and memory grows by at most twice as much."""
+    descriptors = tib * DESCRIPTOR_BYTES_OF_A_TIB
+    with sparse_image(tib * TIB) as image:
+        run(f"mkfs.ext4 -q -E lazy_itable_init=1,lazy_journal_init=1,nodiscard {image}")
+        groups, seconds, read_bytes, memory_bytes = measured(str(image), "raw")
+        _, listing, _, listing_bytes = measured(str(image), "dumpe2fs -g")
+    print(
+        f"\n{tib} TiB: {seconds * 1000:.0f} ms, {read_bytes / MIB:.2f} MiB read, "
+        f"{memory_bytes / MIB:.1f} MiB more memory; "
+        f"dumpe2fs -g {listing * 1000:.0f} ms, {listing_bytes / MIB:.1f} MiB more"
+    )
+    assert groups == tib * 8192
+    assert read_bytes < 1.1 * (descriptors + 1024)
+    assert memory_bytes < 2 * descriptors + MIB
+    assert seconds < listing

@@ -1,0 +1,77 @@
+"""Many hosts in many processes: one that crashes or is killed is one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ext4audit.cli import fleet
+from ext4audit.cli.fleet_host import Job, Place, audit_host
+from ext4audit.finding import Severity
+from ext4audit.renderers.fleet import HostLine
+from fleets import write_fleet
+
+JOB = Job(
+    fmt="ndjson",
+    rules=frozenset({"PRF001"}),
+    targets=(),
+    threshold=Severity.MEDIUM,
+    allow_incomplete=False,
+    color=False,
+    ascii_only=True,
+)
+
+
+def audit_or_die(place: Place, job: Job) -> HostLine:
+    """Audit a host, but for two that have an accident."""
+    if place.path.endswith("host00003.json"):
+        raise RecursionError("a rule that was never seen")
+    if place.path.endswith("host00007.json"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return audit_host(place, job)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[Place]:
+    """Write twelve hosts."""
+    write_fleet(tmp_path / "fleet", 12)
+    return [Place(str(path), True) for path in sorted((tmp_path / "fleet").iterdir())]
+
+
+def test_every_host_has_its_line_whatever_happens_to_another(
+    places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception and a killed process are internal errors of their hosts alone: exit 70."""
+    monkeypatch.setattr(fleet, "audit_host", audit_or_die)
+    lines = list(fleet._lines(places, JOB))
+    found = [json.loads(line.rendered) for line in lines]
+    assert [line["source"]["label"] for line in found] == [place.path for place in places]
+    assert {n for n, line in enumerate(found) if "error" in line} == {3, 7}
+    assert found[3]["error"] == {
+        "kind": "internal",
+        "message": f"{places[3].path}: RecursionError: a rule that was never seen",
+    }
+    assert found[7]["error"]["message"].startswith(f"{places[7].path}: BrokenProcessPool: ")
+    assert [line.code for line in lines if line.error] == [70, 70]
+
+
+def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is finished is passed on before much more is begun: memory does not grow."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
+    begun = 0
+    start = fleet._Pool.start
+
+    def counted(pool: fleet._Pool, place: Place) -> object:
+        nonlocal begun
+        begun += 1
+        return start(pool, place)
+
+    monkeypatch.setattr(fleet._Pool, "start", counted)
+    lines = fleet._lines(places, JOB)
+    next(lines)
+    assert begun == 8
+    lines.close()  # type: ignore[attr-defined]

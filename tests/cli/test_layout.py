@@ -1,0 +1,148 @@
+"""`ext4audit layout`, as a process, on images that the real mke2fs makes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from program import run
+from real_mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
+from real_mke2fs import run as shell
+
+pytestmark = needs_e2fsprogs
+TWELVE = ("--members", "12", "--chunk", "512K")
+
+
+@pytest.fixture(scope="module")
+def article() -> Iterator[Path]:
+    """Yield the filesystem of the public article: 12 disks of 100 GiB less 64 MiB."""
+    with sparse_image(TWELVE_DISKS_BLOCKS * 4096) as image:
+        shell(f"mkfs.ext4 -q -F -b 4096 -E lazy_itable_init=1,nodiscard {image}")
+        yield image
+
+
+def layout(*arguments: str) -> dict[str, object]:
+    """Return the JSON of a layout that must be shown."""
+    done = run("layout", *arguments, "-f", "json")
+    assert done.returncode == 0, done.stderr
+    page: dict[str, object] = json.loads(done.stdout)
+    return page
+
+
+def bitmaps(page: dict[str, object]) -> list[int]:
+    """Return the bitmaps on each member."""
+    members = page["members"]
+    assert isinstance(members, list)
+    return [member["block_bitmaps"] + member["inode_bitmaps"] for member in members]
+
+
+def test_the_figures_of_the_article_come_out_to_the_last_digit(article: Path) -> None:
+    """Three of twelve disks hold the bitmaps of a default ext4 on twelve disks."""
+    page = layout(str(article), *TWELVE)
+    assert bitmaps(page) == [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+    assert page["counsel"]["advice"] == {  # type: ignore[index]
+        "blocks_per_group_option": 32744,
+        "flex_bg_groups": 16,
+        "evenness": 0.9999,
+        "is_default": False,
+    }
+
+
+def test_the_text_has_a_bar_for_each_member_the_sentence_and_the_advice(article: Path) -> None:
+    """People see the three disks, the sentence with N_eff, and the line that helps."""
+    done = run("layout", str(article), *TWELVE)
+    lines = done.stdout.splitlines()
+    row = next(line for line in lines if line.startswith("  member 4 "))
+    assert row.split() == ["member", "4", "6400", "█" * 24, "3193", "0", "25.0%"]
+    assert "Effectively 3 of 12 disks serve this metadata." in lines
+    assert "with -g 32744 -G 16, restore" in done.stdout
+    assert "12 to 13 members" in done.stdout
+    assert done.returncode == 0
+
+
+def test_where_blocks_cannot_be_shown_the_bars_are_ascii(article: Path) -> None:
+    """A terminal without Unicode gets bars of #."""
+    done = run("layout", str(article), *TWELVE, env={"PYTHONIOENCODING": "ascii"})
+    assert done.stdout.isascii()
+    assert "#" * 24 in done.stdout
+
+
+def test_more_than_32_members_are_folded(article: Path) -> None:
+    """Of sixty disks the sixteen busiest have a row, and the others one sentence."""
+    done = run("layout", str(article), "--members", "60", "--chunk", "512K")
+    rows = [line for line in done.stdout.splitlines() if line.startswith("  member ")]
+    assert len(rows) == 17  # and the heading
+    assert "and 44 more with 0 to " in done.stdout
+
+
+def test_the_offset_of_a_partition_moves_the_load_to_other_members(article: Path) -> None:
+    """A filesystem that begins 1 MiB into the array has its bitmaps two members further."""
+    page = layout(str(article), *TWELVE, "--offset", "1M")
+    assert bitmaps(page) == [0, 0, 6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32]
+
+
+def test_the_picture_is_one_file_of_svg_with_the_sentence(article: Path) -> None:
+    """The SVG parses, holds no script, and says what it shows to those who cannot see it."""
+    done = run("layout", str(article), *TWELVE, "-f", "svg")
+    root = ET.fromstring(done.stdout)  # noqa: S314 - our own output
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{space}svg"
+    assert root.findtext(f"{space}desc") == "Effectively 3 of 12 disks serve this metadata."
+    assert not list(root.iter(f"{space}script"))
+    assert len(list(root.iter(f"{space}rect"))) > 12
+
+
+def test_an_image_of_a_whole_array_is_read_at_the_offset() -> None:
+    """--offset is also where the filesystem begins in an image of the whole array."""
+    with sparse_image(9 << 30) as image:
+        shell(f"mkfs.ext4 -q -F -b 4096 -E offset=1048576,lazy_itable_init=1 {image} 2000000")
+        page = layout(str(image), "--members", "4", "--chunk", "64K", "--offset", "1M")
+    assert page["groups"] == 62
+    assert page["stripe"]["offset_bytes"] == 1 << 20  # type: ignore[index]
+
+
+def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
+    """An image has no members; the text names the options that describe them."""
+    done = run("layout", str(article))
+    assert "1 member, no stripe" in done.stdout
+    assert "--members N --chunk SIZE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["/proc"], "/proc: not ext4: proc (mounted on /proc)"),
+        (["/nonexistent"], "/nonexistent: does not exist"),
+        (["/etc/hostname", *TWELVE], "/etc/hostname: not an ext4 image that can be read"),
+        (["/", "--members", "12"], "--members and --chunk are stated together"),
+        (["/", "--level", "raid5"], "--level and --offset need --members and --chunk"),
+        (["/", "--members", "12", "--chunk", "x"], "'x' is no size"),
+        (["/", "--members", "1", "--chunk", "64K"], "1 is not in the range"),
+    ],
+)
+def test_what_cannot_be_shown_is_a_usage_error(arguments: list[str], said: str) -> None:
+    """A path without ext4 and half a description exit 2, and the message names the reason."""
+    done = run("layout", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not done.stdout
+
+
+def test_a_hostile_image_name_stays_text(tmp_path: Path) -> None:
+    """A name with ESC, markup and a byte that is no UTF-8 is escaped in every format."""
+    image = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\x1b[31m<b>\xff&.img"))
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    shell(f'cd {tmp_path} && for f in *.img; do mkfs.ext4 -q -F "./$f"; done')
+    stated = ("--members", "2", "--chunk", "64K")
+    text, svg = run("layout", str(image), *stated), run("layout", str(image), *stated, "-f", "svg")
+    assert "\x1b" not in text.stdout
+    assert "\\x1b[31m<b>\\xff&.img" in text.stdout
+    assert "\\x1b[31m&lt;b&gt;\\xff&amp;.img" in svg.stdout
+    ET.fromstring(svg.stdout)  # noqa: S314 - our own output
+    assert layout(str(image), *stated)["target_b64"]

@@ -1,0 +1,82 @@
+"""Spread: how evenly something lies on the members of a stripe."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import layout
+from ext4audit.facts.layout import MemberLoad, Spread
+from ext4audit.records import replace
+
+
+@pytest.mark.parametrize(
+    ("loads", "skew", "effective_members", "evenness", "hottest_share"),
+    [
+        pytest.param((5, 5, 5, 5), 1.0, 4.0, 1.0, 0.25, id="even"),
+        pytest.param((8, 0, 0, 0), 4.0, 1.0, 0.25, 1.0, id="all on one"),
+        pytest.param((6, 2, 0, 0), 3.0, 1.6, 0.4, 0.75, id="three quarters on one"),
+        pytest.param((0, 0), 1.0, 2.0, 1.0, 0.5, id="nothing to spread is even"),
+        pytest.param(
+            (6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0),
+            4.0025,
+            3.0099,
+            0.2508,
+            0.3335,
+            id="the default layout on 12 disks",
+        ),
+    ],
+)
+def test_the_numbers_of_a_spread(
+    loads: tuple[int, ...],
+    skew: float,
+    effective_members: float,
+    evenness: float,
+    hottest_share: float,
+) -> None:
+    """N_eff is the square of the sum over the sum of squares; Jain's index its share of N."""
+    spread = Spread(loads)
+    assert spread.skew == pytest.approx(skew, abs=1e-4)
+    assert spread.effective_members == pytest.approx(effective_members, abs=1e-4)
+    assert spread.evenness == pytest.approx(evenness, abs=1e-4)
+    assert spread.hottest_share == pytest.approx(hottest_share, abs=1e-4)
+
+
+def test_a_member_is_written_by_data_and_by_parity() -> None:
+    """Bitmaps with their parity; touches with all four blocks of a group and their parity."""
+    member = MemberLoad("sda", 10, 20, 30, 4, 40, bitmap_parity=5, touch_parity=7)
+    assert (member.bitmaps, member.bitmap_writes, member.touches) == (30, 35, 107)
+
+
+def test_each_kind_of_metadata_has_its_own_spread() -> None:
+    """The judged bitmaps are all writes; the others count what their names say."""
+    loads = (
+        MemberLoad("sda", 10, 20, 30, 4, 40, bitmap_parity=5, touch_parity=7),
+        MemberLoad("sdb", 1, 2, 3, 0, 0, bitmap_parity=0, touch_parity=0),
+    )
+    measured = replace(layout([1, 1]), members=loads)
+    assert measured.bitmaps.loads == (35, 3)
+    assert measured.bitmap_data.loads == (30, 3)
+    assert measured.inode_tables.loads == (30, 3)
+    assert measured.descriptors.loads == (40, 0)
+    assert measured.touches.loads == (107, 6)
+
+
+def test_the_parity_disk_of_a_raid4_is_not_judged() -> None:
+    """It is written with every bitmap, whatever the layout: an even RAID4 is even."""
+    measured = layout([100, 100, 100])
+    assert measured.geometry is not None
+    raid4 = replace(
+        measured,
+        geometry=replace(measured.geometry, level="raid4"),
+        members=(
+            *measured.members[:2],
+            MemberLoad("vdd", 0, 0, 0, bitmap_parity=200),
+        ),
+    )
+    assert raid4.bitmaps.loads == (100, 100)
+    assert raid4.evenness == 1.0
+
+
+def test_without_a_stripe_all_members_are_judged() -> None:
+    """A concatenation has members and no geometry."""
+    assert replace(layout([3, 1]), geometry=None).bitmaps.loads == (3, 1)

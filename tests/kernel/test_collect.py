@@ -1,0 +1,328 @@
+"""The shell collector on real filesystems: what it captures is what a live scan sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from collector import (
+    SCRIPT,
+    TAKEN_AT,
+    answers_in,
+    captured,
+    collect,
+    differences,
+    entries,
+    every_shell,
+    live,
+    manifest,
+    without_ioctls,
+)
+from ext4audit.assemble.group_table import read_group_table
+from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.superblock import dump_superblock
+from ext4audit.engine import audit
+from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.renderers import json_v1
+from ext4audit.report import Source
+from ext4audit.rules import all_rules
+from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.snapshot import MapSource
+from scratch import Scratch, run
+
+pytestmark = pytest.mark.kernel
+Make = Callable[..., Scratch]
+
+PWNED = Path("/tmp/pwned")  # noqa: S108 - what a shell would make of a hostile name
+NAMES = [
+    b"with blank",
+    b"new\nline",
+    b"last\n",
+    b"esc\x1b[31mred\x01\x1f",
+    b"$(touch /tmp/pwned)%s%n",
+    b"byte\xff",
+    b"-rf",
+    b"tab\there",
+    b"back\\slash \\040 \\",
+    b"'quote\"`id`*?[a]",
+    "bidi\u202eabc\u2028".encode(),
+]
+
+
+def number_of(one: Scratch) -> DeviceNumber:
+    """Return the device number of a mounted filesystem."""
+    number = one.mount_point.stat().st_dev
+    return DeviceNumber(os.major(number), os.minor(number))
+
+
+def rendered(answers: Mapping[Ask, Answer], number: DeviceNumber) -> object:
+    """Return the report of one filesystem, as JSON says it."""
+    host = assemble_host(MapSource(answers), TAKEN_AT, only=[number])
+    report = audit(Source("live", "test"), host, all_rules())
+    return json.loads(json_v1.render(report, tool_version="0"))
+
+
+AWKS = [
+    ("dash", "mawk"),
+    ("bash", "gawk"),
+    ("bash --posix", "original-awk"),
+    ("busybox sh", "busybox awk"),
+]
+
+
+@pytest.mark.parametrize(("shell", "awk"), AWKS)
+def test_hostile_names_are_captured_byte_by_byte(scratch: Make, shell: str, awk: str) -> None:
+    """Mount points, labels and the paths of image files come back as the live source reads them.
+
+    The sh of CentOS 7 is bash in its POSIX mode.
+    """
+    if shutil.which(awk.partition(" ")[0]) is None:
+        pytest.skip(f"needs {awk}")
+    made = [scratch(name).make("-L", "a\"b'c`$(d)") for name in NAMES]
+    for index, one in enumerate(made):
+        renamed = one.image.with_name(f"{one.image.name} \n'\"\\{index}\udcff")
+        one.image.rename(renamed)
+        run("mount", "-o", "loop", renamed, _directory(one.mount_point))
+    numbers = [number_of(one) for one in made]
+    script = re.sub(r"\bawk (?=['-])", f"{awk} ", SCRIPT)
+    assert script.count(f"{awk} '") + script.count(f"{awk} -v ") == 5
+    assert differences(shell, numbers, script=script) == {}
+    assert not PWNED.exists()
+
+
+def _directory(path: Path) -> Path:
+    path.mkdir(parents=True)
+    return path
+
+
+@every_shell
+def test_the_report_of_the_snapshot_is_the_live_one(scratch: Make, shell: str) -> None:
+    """Verdicts, findings, evidence and gaps are equal, whichever of the two was audited."""
+    one = scratch().make().tune("-o", "nodelalloc").mount("nobarrier,noauto_da_alloc,commit=99")
+    number = number_of(one)
+    here, sent = live([number]), captured(shell)
+    sent[VirtualMemory()] = here[VirtualMemory()]
+    report = rendered(sent, number)
+    assert report == rendered(without_ioctls(here), number)
+    assert '"DUR001"' in json.dumps(report)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-b", "1024"),
+        ("-b", "4096", "-g", "2048"),
+        ("-O", "^64bit", "-b", "2048"),
+        ("-O", "sparse_super2,^resize_inode"),
+        ("-O", "^sparse_super,^resize_inode"),
+        ("-O", "bigalloc", "-C", "16384"),
+    ],
+    ids=" ".join,
+)
+def test_the_descriptors_are_captured_as_they_are(scratch: Make, options: tuple[str, ...]) -> None:
+    """The group table of the snapshot is the live one, from the same bytes."""
+    one = scratch().make(*options, size="300M").mount()
+    number, device = number_of(one), one.device
+    replay, here = MapSource(captured("sh")), LiveSource()
+    superblock = dump_superblock(here, device, number)
+    table = read_group_table(replay, device, number, superblock)
+    assert table == read_group_table(here, device, number, superblock)
+    assert isinstance(table, Known)
+    assert table.origin == f"group descriptors of {device}"
+
+
+def test_descriptors_that_lie_apart_are_captured_as_a_list(scratch: Make) -> None:
+    """With meta_bg `dumpe2fs -g` is recorded in their place."""
+    options = ("-O", "meta_bg,^resize_inode", "-b", "1024", "-g", "1024")
+    one = scratch().make(*options, size="300M").mount()
+    number, device = number_of(one), one.device
+    answers = captured("sh")
+    assert isinstance(answers[RunCommand(("dumpe2fs", "-g", device))], Known)
+    superblock = dump_superblock(LiveSource(), device, number)
+    groups = read_group_table(MapSource(answers), device, number, superblock)
+    assert need(groups) == need(read_group_table(LiveSource(), device, number, superblock))
+
+
+def test_lean_leaves_the_descriptors_out(scratch: Make) -> None:
+    """The superblock stays: where dumpe2fs is missing it is all there is."""
+    device = scratch().make().mount().device
+    asked = [ask for ask in captured("sh", "--lean") if isinstance(ask, ReadBytes)]
+    assert [ask for ask in asked if ask.path == device] == [ReadBytes(device, 1024, 1024, 0)]
+
+
+@every_shell
+def test_what_fstab_names_is_captured(scratch: Make, etc: Path, shell: str) -> None:
+    """Devices by identifier and by path, and mount points through links."""
+    one = scratch("data dir").make("-L", "my data").mount()
+    uuid = run("blkid", "-s", "UUID", "-o", "value", one.device).strip()
+    link = one.mount_point.with_name("link")
+    link.symlink_to(one.mount_point)
+    place = str(one.mount_point).replace(" ", "\\040")
+    etc.write_text(
+        f"UUID={uuid} {place} ext4 defaults 0 2\n"
+        f'LABEL="my\\040data" {link}/ auto noatime 0 2\n'
+        f"PARTUUID=no-such /nowhere ext2,ext3 noauto\n"
+        f"{one.device} {link} ext4 ro\n"
+        f"{one.image} /mnt/image ext4 loop 0 0\n"
+        f"/dev/no\\134such /a\\011b\\012c ext4 defaults\n"
+        "#UUID=x /y ext4 defaults\n"
+        "tmpfs /tmp tmpfs defaults\n"
+        "\n \t\nshort line\n/dev/disk/by-label/100%s /x%n ext4"
+    )
+    assert differences(shell, [number_of(one)]) == {}
+
+
+def test_a_loop_device_is_followed_to_what_it_lies_on(scratch: Make, tmp_path: Path) -> None:
+    """An image on a filesystem in an image: both stacks are captured to the bottom."""
+    outer = scratch("outer").make(size="200M").mount()
+    inner = Scratch(outer.mount_point / "inner", tmp_path / "inner mount").make().mount()
+    try:
+        assert differences("sh", [number_of(inner)]) == {}
+    finally:
+        inner.unmount()
+
+
+def test_a_filesystem_of_another_namespace_is_captured(scratch: Make) -> None:
+    """Unmounted here, alive there: one of the mount tables that show it is in the snapshot."""
+    one = scratch().make().mount("nobarrier")
+    number = number_of(one)
+    with subprocess.Popen(["unshare", "-m", "cat"], stdin=subprocess.PIPE) as holder:
+        time.sleep(0.5)  # until it has a namespace of its own
+        one.unmount()
+        host = assemble_host(MapSource(captured("sh")), TAKEN_AT, only=[number])
+        holder.communicate(b"")
+    (fs,) = host.filesystems
+    assert fs.alive
+    assert need(fs.fstype) == "ext4"
+    assert "nobarrier" in json.dumps([option.token for option in need(fs.options).options])
+
+
+@contextmanager
+def in_the_place_of(tool: str, content: str, tmp_path: Path) -> Iterator[None]:
+    """Bind a script over a tool, in this mount namespace."""
+    stand_in = tmp_path / "tool"
+    stand_in.write_text(content)
+    stand_in.chmod(0o755)
+    place = shutil.which(tool)
+    assert place is not None
+    run("mount", "--bind", stand_in, place)
+    try:
+        yield
+    finally:
+        run("umount", place)
+
+
+def unmount_when_free(one: Scratch) -> None:
+    """Unmount what dying processes may hold for another moment."""
+    for _ in range(200):
+        if subprocess.run(["umount", one.mount_point], check=False).returncode == 0:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{one.mount_point} is held for ten seconds")
+
+
+@every_shell
+def test_a_command_that_no_signal_ends_does_not_stop_the_rest(
+    scratch: Make, tmp_path: Path, shell: str
+) -> None:
+    """Where timeout(1) would wait for ever: a process that a frozen device holds."""
+    one = scratch().make().mount()
+    script = re.sub(r"in 1 2 3 [0-9 ]*20;", "in 1;", SCRIPT)
+    run("fsfreeze", "--freeze", one.mount_point)
+    try:
+        hang = f"#!/bin/sh\nexec touch '{one.mount_point}/x'\n"
+        with in_the_place_of("lsblk", hang, tmp_path):
+            sent = collect(shell, script=script)
+    finally:
+        run("fsfreeze", "--unfreeze", one.mount_point)
+        unmount_when_free(one)
+    found = entries(sent)
+    late = [entry["argv"][1] for entry in found if entry.get("timed_out")]
+    assert late == ["-J", "-P"]
+    assert found[-1]["path"] == "/etc/fstab"
+
+
+@pytest.mark.skipif(shutil.which("udevadm") is None, reason="needs udevadm")
+def test_the_udev_database_is_captured(scratch: Make) -> None:
+    """As libudev tells it: sorted, with the links."""
+    number = number_of(scratch().make().mount())
+    run("mkdir", "-p", "/run/udev")
+    run("mount", "-t", "tmpfs", "tmpfs", "/run/udev")
+    try:
+        database = Path("/run/udev/data")
+        database.mkdir()
+        (database / f"b{number}").write_text(
+            "S:disk/by-label/a\\x20b\nI:12345\nE:ID_FS_TYPE=ext4\n"
+            "E:ID_MODEL=a'b\"c \\x\nG:systemd\n"
+        )
+        assert differences("sh", [number]) == {}
+        assert isinstance(captured("sh")[UdevDatabase(str(number))], Known)
+    finally:
+        run("umount", "/run/udev")
+
+
+@pytest.fixture
+def busybox_root(private_mounts: None, tmp_path: Path) -> Iterator[Path]:  # noqa: ARG001
+    """Give a root directory in which there is busybox, and nothing else."""
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        pytest.skip("needs busybox")
+    root = tmp_path / "root"
+    for name in ("bin", "tmp", "etc", "proc", "sys", "dev", "data"):
+        (root / name).mkdir(parents=True)
+    linked = subprocess.run(["ldd", busybox], capture_output=True, text=True, check=False).stdout
+    for file in [busybox, *re.findall(r"/\S+", linked)]:
+        copy = root / file.lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    run("chroot", root, busybox, "--install", "-s", "/bin")
+    for name in ("proc", "sys", "dev"):
+        run("mount", "--rbind", f"/{name}", root / name)
+    yield root
+    for name in ("proc", "sys", "dev"):
+        # Lazily: what was killed a moment ago may still hold /dev/null.
+        run("umount", "--lazy", "--recursive", root / name)
+
+
+def test_a_system_of_busybox_alone_can_be_captured(busybox_root: Path) -> None:
+    """No e2fsprogs, no util-linux: the superblock is read from its bytes, and the rest is told."""
+    one = Scratch(busybox_root.parent / "image", busybox_root / "data").make().mount("nobarrier")
+    number, device = number_of(one), one.device
+    try:
+        sent = collect("sh", wrapper=("chroot", str(busybox_root)))
+    finally:
+        one.unmount()
+    answers = answers_in(manifest(sent))
+    dumped = answers[RunCommand(("dumpe2fs", "-h", device))]
+    assert isinstance(dumped, Unknown)
+    assert dumped.why is Why.ABSENT
+    (fs,) = assemble_host(MapSource(answers), TAKEN_AT, only=[number]).filesystems
+    assert need(fs.superblock).block_bytes == 1024
+    assert [mount.mount_point for mount in fs.mounts] == ["/data"]
+    assert "nobarrier" in [option.token for option in need(fs.options).options]
+
+
+def test_an_ordinary_user_gets_what_the_live_source_gets(scratch: Make, tmp_path: Path) -> None:
+    """The same refusals with the same hints: nobody reads the superblock, all see the options."""
+    tmp_path.chmod(0o755)
+    one = scratch().make().mount("nobarrier")
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    answers = answers_in(manifest(collect("sh", wrapper=nobody)))
+    dumped = answers[RunCommand(("dumpe2fs", "-h", one.device))]
+    raw = answers[ReadBytes(one.device, 1024, 1024, 0)]
+    for hole in (dumped, raw):
+        assert isinstance(hole, Unknown)
+        assert (hole.why, hole.hint) == (Why.DENIED, "run as root")
+    (fs,) = assemble_host(MapSource(answers), TAKEN_AT, only=[number_of(one)]).filesystems
+    assert "nobarrier" in [option.token for option in need(fs.options).options]

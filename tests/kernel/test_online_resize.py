@@ -1,0 +1,155 @@
+"""Reading the block groups of a filesystem that grows and works at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ext4audit.assemble.group_table import read_group_table, read_image_group_table
+from ext4audit.assemble.superblock import read_image_superblock
+from ext4audit.evidence import Known, Unknown
+from ext4audit.facts.groups import GroupTable
+from ext4audit.parsers.dumpe2fs_groups import parse_group_table
+from ext4audit.parsers.sysfs import parse_device_number
+from ext4audit.sources.live import LiveSource
+from scratch import Scratch, run
+
+pytestmark = pytest.mark.kernel
+SIZES_MIB = range(96, 1025, 32)
+CAP_SYS_RESOURCE = 24
+
+
+def may_resize() -> bool:
+    """Whether this root may resize a mounted filesystem: some containers' root may not."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.split("\n") if line.startswith("CapEff:"))
+    return bool(int(line.split()[1], 16) >> CAP_SYS_RESOURCE & 1)
+
+
+@contextmanager
+def busy(directory: Path) -> Iterator[None]:
+    """Create and delete small files in many directories meanwhile."""
+    stop = threading.Event()
+
+    def work() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            place = directory / f"d{turn % 50}"
+            place.mkdir(exist_ok=True)
+            (place / str(turn)).write_bytes(b"x" * 5000)
+            if turn > 100:
+                (directory / f"d{(turn - 100) % 50}" / str(turn - 100)).unlink()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        worker.join()
+
+
+@contextmanager
+def growing(path: str | Path) -> Iterator[threading.Thread]:
+    """Grow the filesystem step by step meanwhile; the thread ends with the last step."""
+
+    def work() -> None:
+        for mib in SIZES_MIB:
+            run("resize2fs", path, f"{mib}M")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.join()
+
+
+def read_once(path: str) -> GroupTable | Unknown:
+    """Read superblock and groups as one scan does; they fit each other."""
+    source = LiveSource()
+    superblock = read_image_superblock(source, path)
+    assert isinstance(superblock, Known), superblock
+    if path.startswith("/dev/"):
+        sysfs = Path("/sys/block", Path(path).name, "dev")
+        number = parse_device_number(sysfs.read_text(encoding="ascii"))
+        table = read_group_table(source, path, number, superblock)
+    else:
+        table = read_image_group_table(source, path, superblock)
+    if isinstance(table, Unknown):
+        return table
+    assert table.origin == f"group descriptors of {path}"
+    assert table.value.groups == superblock.value.groups
+    return table.value
+
+
+def assert_consistent(tables: list[GroupTable | Unknown], last: GroupTable) -> None:
+    """Assert that every table is the beginning of the last one, and that few are holes."""
+    holes = [table for table in tables if isinstance(table, Unknown)]
+    found = [table for table in tables if not isinstance(table, Unknown)]
+    assert {hole.detail for hole in holes} <= {"the filesystem is being resized"}
+    assert len(holes) <= len(tables) // 4
+    for table in found:
+        assert table == last.first(table.groups)
+    assert len({table.groups for table in found}) > 3
+
+
+@pytest.mark.parametrize("options", [(), ("-O", "meta_bg,^resize_inode")])
+def test_a_growing_and_busy_filesystem_is_read_consistently(
+    tmp_path: Path,
+    private_mounts: None,  # noqa: ARG001 - a fixture that acts
+    options: tuple[str, ...],
+) -> None:
+    """No group of a mounted filesystem moves while it grows, and none is read as zeros."""
+    if not may_resize():
+        pytest.skip("online resize needs CAP_SYS_RESOURCE")
+    scratch = Scratch(tmp_path / "image", tmp_path / "mnt").make("-b", "1024", *options)
+    run("truncate", "-s", "1G", scratch.image)
+    scratch.mount()
+    try:
+        device = scratch.device
+        with busy(scratch.mount_point), growing(device) as growth:
+            tables = [read_once(device)]
+            while growth.is_alive():
+                tables.append(read_once(device))
+        run("sync")
+        last = parse_group_table(run("dumpe2fs", "-g", device))
+    finally:
+        scratch.unmount()
+    assert last.groups == 128
+    assert_consistent(tables, last)
+
+
+def test_an_image_that_resize2fs_grows_is_read_consistently(tmp_path: Path) -> None:
+    """The same holds for an image that is not mounted, which resize2fs itself writes."""
+    image = Scratch(tmp_path / "image", tmp_path / "mnt").make("-b", "1024").image
+    with growing(image) as growth:
+        tables = [read_once(str(image))]
+        while growth.is_alive():
+            tables.append(read_once(str(image)))
+    last = parse_group_table(run("dumpe2fs", "-g", image))
+    assert last.groups == 128
+    assert_consistent(tables, last)
+
+
+def test_a_busy_filesystem_is_the_same_by_all_readers(
+    tmp_path: Path,
+    private_mounts: None,  # noqa: ARG001 - a fixture that acts
+) -> None:
+    """While files are created and deleted, every reading gives what dumpe2fs says in the end."""
+    scratch = Scratch(tmp_path / "image", tmp_path / "mnt").make(size="1G").mount()
+    try:
+        device = scratch.device
+        with busy(scratch.mount_point):
+            tables = [read_once(device) for _ in range(200)]
+        run("sync")
+        listed = parse_group_table(run("dumpe2fs", "-g", device))
+    finally:
+        scratch.unmount()
+    assert listed.groups == 8
+    assert all(table == listed for table in tables)

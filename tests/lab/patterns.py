@@ -1,0 +1,120 @@
+"""Where bytes really lie: write patterns through a device, and look for them on the members.
+
+Every block is read on all members at all predicted places before and after it is written, so
+that what changes is seen where it was predicted and where it was not: copies and parity alike.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from ext4audit.assemble.stack import StackReader
+from ext4audit.evidence import Unknown, need
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.layout.map_stack import map_stack
+from ext4audit.layout.stack_map import Place, StackMap
+from ext4audit.sources.live import LiveSource
+from lab.devices import serials
+from lab.scenario import JsonObject
+
+BLOCK_BYTES = 4096
+RANDOM_BLOCKS = 24
+FIRST_CHUNKS = 6
+MOST_WRONG = 3
+
+
+def follow(device: str, *edges_bytes: int, encrypted: bool = False) -> JsonObject:
+    """Write blocks through a device, and say whether they are where its map says.
+
+    `edges_bytes` are places where the map may turn: the block on each side is written. What an
+    encrypted device writes can be seen to change, and not be read.
+    """
+    number = os.stat(device).st_rdev  # noqa: PTH116 - one word for a node that must be there
+    reader = StackReader(LiveSource(), ())
+    stack = need(reader.read(DeviceNumber(os.major(number), os.minor(number))))
+    found = map_stack(stack)
+    if isinstance(found, Unknown):
+        return {"why": found.why.value, "detail": found.detail, "hint": found.hint}
+    stack_map = found.value
+    size_bytes = need(stack.size_sectors) * 512
+    blocks = sorted(set(_blocks(stack_map, size_bytes, edges_bytes)))
+    wrong = [each for block in blocks for each in _wrong(device, stack_map, block, encrypted)]
+    return {**_described(stack_map), "blocks": len(blocks), "wrong": wrong[:MOST_WRONG]}
+
+
+def _described(stack_map: StackMap) -> JsonObject:
+    names = serials()
+    geometry = stack_map.geometry
+    return {
+        "members": [names.get(member, member) for member in stack_map.members],
+        "copies": len(stack_map.data(0)),
+        "parities": len(stack_map.parity(0)),
+        "period_bytes": stack_map.period_bytes,
+        "geometry": geometry
+        and [
+            geometry.device.rstrip("0123456789"),
+            geometry.level,
+            geometry.chunk_bytes,
+            geometry.layout,
+            geometry.offset_bytes,
+            len(geometry.members),
+        ],
+    }
+
+
+def _blocks(stack_map: StackMap, size_bytes: int, edges_bytes: tuple[int, ...]) -> Iterator[int]:
+    """Yield blocks all over the device, and both sides of where the members take turns."""
+    last = size_bytes // BLOCK_BYTES - 1
+    chance = random.Random(1)  # noqa: S311 - a choice of places, the same in every run
+    yield from (0, last)
+    yield from (chance.randrange(last) for _ in range(RANDOM_BLOCKS))
+    chunk_bytes = stack_map.geometry.chunk_bytes if stack_map.geometry else 1 << 20
+    starts = [chunk * chunk_bytes for chunk in range(1, FIRST_CHUNKS)]
+    for edge in (*starts, *edges_bytes):
+        yield from (edge // BLOCK_BYTES - 1, edge // BLOCK_BYTES)
+
+
+def _wrong(device: str, stack_map: StackMap, block: int, encrypted: bool) -> Iterator[str]:
+    """Write one block of noise, and yield what the map did not say."""
+    byte = block * BLOCK_BYTES
+    data, parity = set(stack_map.data(byte)), set(stack_map.parity(byte))
+    looked_at = {
+        Place(member, place.byte)
+        for place in data | parity
+        for member in range(len(stack_map.members))
+    }
+    before = {place: _read(stack_map, place) for place in looked_at}
+    noise = os.urandom(BLOCK_BYTES)
+    _write(device, byte, noise)
+    after = {place: _read(stack_map, place) for place in looked_at}
+    changed = {place for place in looked_at if before[place] != after[place]}
+    if changed != data | parity:
+        yield f"block {block}: {data} and {parity} predicted, {changed} changed"
+    if not encrypted and any(after[place] != noise for place in data):
+        yield f"block {block}: {data} do not hold what was written"
+
+
+def _read(stack_map: StackMap, place: Place) -> bytes:
+    """Read a block of a member past the cache; nothing where the member ends before it."""
+    path = Path("/dev") / stack_map.members[place.member]
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, BLOCK_BYTES) as buffer:
+            read = os.preadv(descriptor, [buffer], place.byte)
+            return bytes(buffer[:read])
+    finally:
+        os.close(descriptor)
+
+
+def _write(device: str, byte: int, content: bytes) -> None:
+    descriptor = os.open(device, os.O_WRONLY | os.O_DIRECT | os.O_SYNC)
+    try:
+        with mmap.mmap(-1, BLOCK_BYTES) as buffer:
+            buffer[:] = content
+            os.pwritev(descriptor, [buffer], byte)
+    finally:
+        os.close(descriptor)

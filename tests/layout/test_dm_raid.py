@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.facts.block import DmSegment
+from ext4audit.layout.dm_raid import split_raid
+from ext4audit.layout.split import Stripes
+
+K64 = 65536
+
+
+def segment(words: str) -> DmSegment:
+    """Build a segment of 1 GiB of what `dmsetup table` prints after "raid"."""
+    return DmSegment(0, 1 << 21, "raid", tuple(words.split()))
+
+
+FOUR = "{} 3 128 region_size 4096 4 1:0 1:1 1:2 1:3 1:4 1:5 1:6 1:7"
+
+
+@pytest.mark.parametrize(
+    ("words", "stripes", "data", "parity"),
+    [
+        ("raid0 1 128 2 - 1:0 - 1:1", Stripes("dm-striped", K64, None), ((1, 0),), ()),
+        ("raid1 1 0 2 1:0 1:1 1:2 1:3", None, ((0, K64), (1, K64)), ()),
+        (FOUR.format("raid10"), Stripes("raid10", K64, 0x102), ((2, 0), (3, 0)), ()),
+        (
+            "raid10 3 128 raid10_copies 3 3 - 1:0 - 1:1 - 1:2",
+            Stripes("raid10", K64, 0x103),
+            ((0, K64), (1, K64), (2, K64)),
+            (),
+        ),
+        (FOUR.format("raid4"), Stripes("raid5", K64, 4), ((2, 0),), ((0, 0),)),
+        (FOUR.format("raid5_la"), Stripes("raid5", K64, 0), ((1, 0),), ((3, 0),)),
+        (FOUR.format("raid5_ra"), Stripes("raid5", K64, 1), ((2, 0),), ((0, 0),)),
+        (FOUR.format("raid5_ls"), Stripes("raid5", K64, 2), ((1, 0),), ((3, 0),)),
+        (FOUR.format("raid5_rs"), Stripes("raid5", K64, 3), ((2, 0),), ((0, 0),)),
+        (FOUR.format("raid5_n"), Stripes("raid5", K64, 5), ((1, 0),), ((3, 0),)),
+        (FOUR.format("raid6_zr"), Stripes("raid6", K64, 8), ((3, 0),), ((0, 0), (1, 0))),
+        (FOUR.format("raid6_nr"), Stripes("raid6", K64, 9), ((1, 0),), ((2, 0), (3, 0))),
+        (FOUR.format("raid6_nc"), Stripes("raid6", K64, 10), ((1, 0),), ((3, 0), (2, 0))),
+        (FOUR.format("raid6_la_6"), Stripes("raid6", K64, 16), ((1, 0),), ((2, 0), (3, 0))),
+        (FOUR.format("raid6_ra_6"), Stripes("raid6", K64, 17), ((2, 0),), ((0, 0), (3, 0))),
+        (FOUR.format("raid6_ls_6"), Stripes("raid6", K64, 18), ((1, 0),), ((2, 0), (3, 0))),
+        (FOUR.format("raid6_rs_6"), Stripes("raid6", K64, 19), ((2, 0),), ((0, 0), (3, 0))),
+        (FOUR.format("raid6_n_6"), Stripes("raid6", K64, 5), ((1, 0),), ((2, 0), (3, 0))),
+    ],
+)
+def test_the_second_chunk_lies_where_the_type_puts_it(
+    words: str,
+    stripes: Stripes | None,
+    data: tuple[tuple[int, int], ...],
+    parity: tuple[tuple[int, int], ...],
+) -> None:
+    """dm-raid uses md's layouts by their numbers (dm-raid.c, raid_types)."""
+    split = split_raid(segment(words))
+    assert split.stripes == stripes
+    assert (split.layer.data(K64), split.layer.parity(K64)) == (data, parity)
+
+
+def test_metadata_devices_are_no_legs() -> None:
+    """Each member has a pair of devices: the first holds the superblock and the bitmap."""
+    split = split_raid(segment("raid1 4 0 region_size 4096 nosync 2 1:0 1:1 1:2 1:3"))
+    assert split.legs == (("1:1", 0), ("1:3", 0))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "raid0 1",
+        "raid0 1 128",
+        "raid0 1 128 3 - 1:0 - 1:1",
+        "raid0 1 128 2 - 1:0 - -",
+        "raid0 0 2 - 1:0 - 1:1",
+        "raid0 1 0 2 - 1:0 - 1:1",
+        "raid0 99999 128 2 - 1:0 - 1:1",
+        "raid9 1 128 2 - 1:0 - 1:1",
+        "raid1 1 0 0",
+        "raid10 3 128 raid10_format far 2 - 1:0 - 1:1",
+        "raid10 3 128 raid10_copies x 2 - 1:0 - 1:1",
+        "raid10 3 128 raid10_copies 900 2 - 1:0 - 1:1",
+        "raid5_ls 3 128 delta_disks 1 3 - 1:0 - 1:1 - 1:2",
+        "raid5_ls 3 128 data_offset 8192 3 - 1:0 - 1:1 - 1:2",
+        "raid5_ls 2 128 region_size 3 - 1:0 - 1:1 - 1:2",
+        "raid6_ls_6 1 128 2 - 1:0 - 1:1",
+    ],
+)
+def test_a_volume_that_is_not_understood_is_refused(words: str) -> None:
+    """A reshape moves data; a missing member's parity may be anywhere."""
+    with pytest.raises(ValueError, match=r".+"):
+        split_raid(segment(words))

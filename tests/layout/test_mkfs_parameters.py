@@ -1,0 +1,144 @@
+"""parameters: what mke2fs makes of a size and its options."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.facts.superblock import Superblock
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from real_mke2fs import needs_e2fsprogs, read_superblock, run, sparse_image
+
+MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
+BIGALLOC = DEFAULT_FEATURES | {"bigalloc"}
+META_BG = (DEFAULT_FEATURES | {"meta_bg"}) - {"resize_inode"}
+COMPARED = (
+    "size_blocks block_bytes first_block blocks_per_group inodes_per_group inode_bytes "
+    "inode_count flex_bg_groups cluster_blocks reserved_gdt_blocks journal_bytes features"
+).split()
+
+
+def told(made: Superblock, *fields: str) -> tuple[object, ...]:
+    """Return some fields."""
+    return tuple(getattr(made, field) for field in fields)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "block_bytes", "inodes_per_group", "groups", "reserved"),
+    [
+        pytest.param(2 * MIB, 1024, 256, 1, 15, id="floppy"),
+        pytest.param(100 * MIB, 1024, 1968, 13, 256, id="small"),
+        pytest.param(511 * MIB, 1024, 2040, 64, 256, id="the largest of the small"),
+        pytest.param(1 * GIB, 4096, 8192, 8, 127, id="default"),
+        pytest.param(1 * TIB, 4096, 8192, 8192, 1024, id="1 TiB"),
+        pytest.param(4 * TIB, 4096, 4096, 32768, 1024, id="big"),
+        pytest.param(16 * TIB, 4096, 2048, 131072, 0, id="huge, too large to grow into a reserve"),
+    ],
+)
+def test_what_the_size_decides(
+    size_bytes: int, block_bytes: int, inodes_per_group: int, groups: int, reserved: int
+) -> None:
+    """mke2fs.conf's usage types choose block size and inode ratio."""
+    made = parameters(size_bytes)
+    fields = told(made, "block_bytes", "inodes_per_group", "groups", "reserved_gdt_blocks")
+    assert fields == (block_bytes, inodes_per_group, groups, reserved)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "options", "blocks_per_group"),
+    [
+        pytest.param(20 * GIB, MkfsOptions(), 32768, id="8 bits a byte of bitmap"),
+        pytest.param(20 * GIB, MkfsOptions(group_option=32744), 32744, id="-g"),
+        pytest.param(
+            20 * GIB,
+            MkfsOptions(group_option=32744, inode_count=5300000),
+            32544,
+            id="lowered for the inodes, silently",
+        ),
+        pytest.param(20 * GIB, MkfsOptions(block_bytes=65536), 65528, id="capped at 16 bits"),
+        pytest.param(
+            1 * TIB,
+            MkfsOptions(features=BIGALLOC, group_option=32744, cluster_bytes=65536),
+            523904,
+            id="-g counts clusters",
+        ),
+    ],
+)
+def test_the_blocks_of_a_group(
+    size_bytes: int, options: MkfsOptions, blocks_per_group: int
+) -> None:
+    """-g is what is asked for, and not always what one gets."""
+    assert parameters(size_bytes, options).blocks_per_group == blocks_per_group
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "options", "says"),
+    [
+        (GIB, MkfsOptions(group_option=32740), "multiple of 8"),
+        (GIB, MkfsOptions(group_option=248), "out of range"),
+        (GIB, MkfsOptions(block_bytes=2048, group_option=32744), "out of range"),
+        (GIB, MkfsOptions(features=BIGALLOC, inode_count=9_000_000), "too many inodes"),
+        (4096, MkfsOptions(), "hold no filesystem"),
+        (0, MkfsOptions(), "hold no filesystem"),
+    ],
+)
+def test_what_mke2fs_refuses(size_bytes: int, options: MkfsOptions, says: str) -> None:
+    """A group size out of range, too many inodes, no room: an error, and no endless search."""
+    with pytest.raises(ValueError, match=says):
+        parameters(size_bytes, options)
+
+
+def test_a_last_group_that_is_too_small_is_left_out() -> None:
+    """A group of 100 blocks cannot hold its own 512 blocks of inodes."""
+    assert parameters((10 * 32768 + 100) * 4096).size_blocks == 10 * 32768
+
+
+def test_a_table_too_long_for_one_group_becomes_meta_bg() -> None:
+    """256 TiB: the descriptors would fill more than three quarters of a group."""
+    made = parameters(256 * TIB)
+    assert "meta_bg" in made.features
+    assert "resize_inode" not in made.features
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("size_bytes", "words", "options"),
+    [
+        pytest.param(2 * MIB, "", MkfsOptions(), id="2 MiB, without a journal"),
+        pytest.param(100 * MIB + 12345, "", MkfsOptions(), id="100 MiB"),
+        pytest.param(511 * MIB, "", MkfsOptions(), id="511 MiB"),
+        pytest.param(3 * GIB, "", MkfsOptions(), id="3 GiB"),
+        pytest.param(700 * GIB, "", MkfsOptions(), id="700 GiB"),
+        pytest.param(5 * TIB, "", MkfsOptions(), id="5 TiB"),
+        pytest.param(17 * TIB, "", MkfsOptions(), id="17 TiB"),
+        pytest.param(
+            20 * GIB,
+            "-g 32744 -N 5300000",
+            MkfsOptions(group_option=32744, inode_count=5300000),
+            id="many inodes",
+        ),
+        pytest.param(
+            40 * GIB,
+            "-O bigalloc -C 65536",
+            MkfsOptions(features=BIGALLOC, cluster_bytes=65536),
+            id="clusters",
+        ),
+        pytest.param(
+            40 * GIB,
+            "-O meta_bg,^resize_inode -I 128 -i 4096",
+            MkfsOptions(features=META_BG, inode_bytes=128, bytes_per_inode=4096),
+            id="meta_bg, small inodes",
+        ),
+        pytest.param(
+            40 * GIB,
+            "-b 1024 -G 64 -O ^64bit",
+            MkfsOptions(block_bytes=1024, flex_bg_groups=64, features=DEFAULT_FEATURES - {"64bit"}),
+            id="small blocks and descriptors",
+        ),
+    ],
+)
+def test_mke2fs_makes_the_same(size_bytes: int, words: str, options: MkfsOptions) -> None:
+    """Each field is what mke2fs writes into a real superblock."""
+    with sparse_image(size_bytes) as image:
+        run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {words} {image}")
+        real = read_superblock(image)
+    assert told(parameters(size_bytes, options), *COMPARED) == told(real, *COMPARED)

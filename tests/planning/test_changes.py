@@ -1,0 +1,118 @@
+"""improvements: the changes that make a plan better, each judged by the rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builders import queue
+from ext4audit.engine import audit
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.plan import Plan
+from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.planning.changes import improvements
+from ext4audit.report import Report, Source
+from ext4audit.rule import Said, rule
+from planned import disk_plan, host_of, judge_by, plan
+from real_mke2fs import needs_e2fsprogs
+
+pytestmark = needs_e2fsprogs
+AL2 = "4.19.91-25.6.al7.x86_64"
+
+
+def summaries(of: Plan, *codes: str, least: Severity = Severity.LOW) -> list[str]:
+    """Return the changes that help, by these rules."""
+    judge = judge_by(*codes)
+    return [change.summary for change, _ in improvements(of, judge(of), judge, least)]
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (plan(), ["Make it with -g 32744 -G 16"]),
+        (plan("-g 32736"), ["Make it with -g 32744 -G 16"]),
+        (plan(chunk_bytes=256 << 10), ["Make it with -g 32744 -G 8"]),
+        (plan(members=11), []),
+        (
+            plan("-g 30976", members=11),
+            ["Leave -g out: the default groups are even on this array"],
+        ),
+        (plan(members=4, level="raid1"), []),
+    ],
+)
+def test_groups_that_fit_the_stripe(of: Plan, expected: list[str]) -> None:
+    """The advice is tried like any other change."""
+    assert summaries(of, "LAY001") == expected
+
+
+def test_a_stride_is_taken_back_where_it_would_move_the_bitmaps() -> None:
+    """With flex groups of one, a stride counts: it must be 0."""
+    of = plan("-O bigalloc -C 65536", size_bytes=16 << 40)
+    judge = judge_by("LAY001")
+    ((change, _),) = improvements(of, judge(of), judge, Severity.LOW)
+    assert change.summary == "Make it with -g 32744 -G 1 -E stride=0"
+    assert change.plan.mkfs.extended == ("stride=0",)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("noatime", "nobarrier"), ["Leave nobarrier out of the mount options"]),
+        (("barrier=0",), ["Leave barrier=0 out of the mount options"]),
+        (("noatime",), []),
+    ],
+)
+def test_words_of_the_mount_that_do_harm(words: tuple[str, ...], expected: list[str]) -> None:
+    """Those that change no finding stay."""
+    assert summaries(disk_plan("", *words), "DUR001") == expected
+
+
+def test_either_of_two_words_that_do_harm_together() -> None:
+    """PRF001 goes with one of them."""
+    of = disk_plan("", "nodelalloc", "dioread_nolock", release=AL2)
+    assert summaries(of, "PRF001") == [
+        "Leave nodelalloc out of the mount options",
+        "Leave dioread_nolock out of the mount options",
+    ]
+
+
+def test_defaults_in_the_superblock_are_cleared(tmp_path: Path) -> None:
+    """mke2fs.conf can set what no mount table shows."""
+    file = tmp_path / "mke2fs.conf"
+    file.write_text("[defaults]\n\tdefault_mntopts = acl,nobarrier\n\tblocksize = 4096\n")
+    of = disk_plan(configuration=str(file))
+    expected = ["Clear nobarrier from the default mount options that mke2fs sets"]
+    assert summaries(of, "DUR001", "DUR002") == expected
+
+
+@rule("TST001", "no-journal", severity=Severity.HIGH, since="0.1")
+def no_journal(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks: a rule that words of mke2fs can break."""
+    superblock = need(fs.superblock)
+    if not superblock.has_journal:
+        citation = Citation("features", "no has_journal", "test")
+        yield Finding("There is no journal.", Severity.HIGH, Confidence.CONFIRMED, (citation,))
+
+
+def test_words_of_mke2fs_are_tried_where_nothing_else_helps() -> None:
+    """Each of them alone, by a simulation; those that change nothing stay."""
+    of = disk_plan("-m 0 -O ^has_journal,^64bit", "noatime")
+
+    def judge(each: Plan) -> Report:
+        return audit(Source("plan", "test"), host_of(each), [no_journal])
+
+    found = [change for change, _ in improvements(of, judge(of), judge, Severity.LOW)]
+    assert [each.summary for each in found] == [
+        "Leave -O ^has_journal out of the options of mke2fs"
+    ]
+    assert found[0].plan.mkfs.words() == ("-m", "0", "-O", "^64bit")
+
+
+def test_a_change_that_brings_a_finding_is_no_improvement() -> None:
+    """Without nodelalloc a rename waits for seconds here: dioread_nolock goes instead."""
+    of = disk_plan("", "nodelalloc", "dioread_nolock", release=AL2, size_bytes=400 << 30)
+    of = replace(of, queue=queue(wbt_latency_usec=75000))
+    assert summaries(of, "PRF001", "PRF002") == ["Leave dioread_nolock out of the mount options"]

@@ -1,0 +1,161 @@
+"""MkfsSource: the real mke2fs on a sparse file in memory."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.ask import ReadBytes, ReadFile, RunCommand, VirtualMemory
+from ext4audit.sources.mkfs_simulation import MkfsSource
+from real_mke2fs import needs_e2fsprogs
+
+DEVICE = "/dev/md0"
+MAGIC = b"\x53\xef"
+SUPERBLOCK = ReadBytes(DEVICE, 1024, 1024)
+
+
+def make(source: MkfsSource, *words: str) -> Known[str] | Unknown:
+    """Run mke2fs with words on the planned device."""
+    answer = source.fetch(RunCommand(("mke2fs", "-q", "-F", "-t", "ext4", *words, DEVICE)))
+    assert isinstance(answer, Known | Unknown)
+    return answer
+
+
+def program(folder: Path, script: str) -> tuple[str, ...]:
+    """Put a mke2fs of our own into a folder, and return the search path that finds it."""
+    path = folder / "mke2fs"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return (str(folder),)
+
+
+@needs_e2fsprogs
+def test_what_mke2fs_made_can_be_read() -> None:
+    """By the name of the device that is planned; the origin says that it is simulated."""
+    with MkfsSource(DEVICE, 1 << 40, timeout_seconds=30) as source:
+        assert make(source, "-E", "lazy_itable_init=1,nodiscard") == Known(
+            "", f"mke2fs -q -F -t ext4 -E lazy_itable_init=1,nodiscard {DEVICE}"
+        )
+        found = source.fetch(SUPERBLOCK)
+    assert isinstance(found, Known)
+    assert found.value[56:58] == MAGIC
+    assert found.origin == "1024 bytes at 1024 of /dev/md0, simulated"
+
+
+@needs_e2fsprogs
+def test_each_run_starts_on_an_empty_file() -> None:
+    """A dry run after a real one leaves nothing of it."""
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
+        make(source)
+        make(source, "-n")
+        found = source.fetch(SUPERBLOCK)
+    assert isinstance(found, Known)
+    assert found.value == bytes(1024)
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-g", "100"), "mke2fs: blocks per group must be multiple of 8"),
+        (("-O", "foo"), "Invalid filesystem option set: foo"),
+        (("-E", "bar=1"), "Bad option(s) specified: bar"),
+        (("-U", "zz"), "/dev/md0: could not parse UUID: zz"),
+        (("-I", "7"), "mke2fs: invalid inode size 7 (min 128/max 4096)"),
+    ],
+)
+def test_a_refusal_is_told_in_the_words_of_mke2fs(words: tuple[str, ...], said: str) -> None:
+    """Without its banner, and with the name of the planned device."""
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
+        answer = make(source, *words)
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.detail) == (Why.FAILED, said)
+
+
+@needs_e2fsprogs
+def test_the_configuration_can_be_that_of_another_host(tmp_path: Path) -> None:
+    """MKE2FS_CONFIG of mke2fs(8)."""
+    file = tmp_path / "mke2fs.conf"
+    file.write_text("[defaults]\n\tblocksize = 2048\n\tinode_size = 256\n")
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, configuration=str(file)) as source:
+        make(source)
+        found = source.fetch(SUPERBLOCK)
+    assert isinstance(found, Known)
+    assert found.value[24] == 1  # s_log_block_size
+
+
+@needs_e2fsprogs
+def test_nothing_is_left_behind() -> None:
+    """The file has no name, and its descriptor is closed."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
+        make(source)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_run_that_takes_too_much_memory_is_stopped(tmp_path: Path) -> None:
+    """Half a gigabyte is more than any simulation may take."""
+    fill = 'for last in "$@"; do :; done; exec dd if=/dev/zero of="$last" bs=1M count=500'
+    path = program(tmp_path, f"{fill} conv=notrunc 2>/dev/null")
+    with MkfsSource(DEVICE, 1 << 40, timeout_seconds=30, search_path=path) as source:
+        answer = make(source)
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.detail) == (
+        Why.UNSUPPORTED,
+        "the simulation takes more than 300 MiB",
+    )
+
+
+def test_a_run_that_hangs_is_stopped(tmp_path: Path) -> None:
+    """And its children with it."""
+    path = program(tmp_path, "sleep 60 & wait")
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=0.2, search_path=path) as source:
+        answer = make(source)
+    assert isinstance(answer, Unknown)
+    assert answer.why is Why.TIMED_OUT
+
+
+def test_a_killed_run_is_no_refusal(tmp_path: Path) -> None:
+    """The kernel kills when memory runs out: that says nothing of the plan."""
+    path = program(tmp_path, "kill -9 $$")
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, search_path=path) as source:
+        answer = make(source)
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.detail) == (Why.UNSUPPORTED, "mke2fs was killed by signal 9")
+
+
+def test_endless_output_fills_no_pipe(tmp_path: Path) -> None:
+    """It goes to memory as well, and the first of it is kept."""
+    path = program(tmp_path, "yes no | head -c 3000000; exit 1")
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, search_path=path) as source:
+        answer = make(source)
+    assert isinstance(answer, Unknown)
+    assert answer.detail.startswith("no no no")
+    assert len(answer.detail) == 400
+
+
+def test_without_mke2fs_it_is_absent(tmp_path: Path) -> None:
+    """The hint says what to install."""
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, search_path=(str(tmp_path),)) as source:
+        answer = make(source)
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.hint) == (Why.ABSENT, "install e2fsprogs")
+
+
+def test_nothing_else_is_answered() -> None:
+    """No other program is run and no other file is read; the memory is this machine's."""
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
+        others = [
+            source.fetch(RunCommand(("dumpe2fs", DEVICE))),
+            source.fetch(ReadFile("/etc/fstab")),
+            source.fetch(ReadBytes("/dev/sda", 0, 1)),
+        ]
+        assert {each.why for each in others if isinstance(each, Unknown)} == {Why.ABSENT}
+        assert isinstance(source.fetch(VirtualMemory()), Known)
+        beyond = source.fetch(ReadBytes(DEVICE, 1 << 30, 16))
+    assert all(isinstance(each, Unknown) for each in others)
+    assert isinstance(beyond, Unknown)
+    assert beyond.detail == "0 of 16 bytes are there"

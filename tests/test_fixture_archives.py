@@ -1,0 +1,98 @@
+"""Archives of other programs, judged end to end: a directory or a tar in, a report out."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.evidence import need
+from ext4audit.finding import Severity
+from ext4audit.policy import exit_code
+from ext4audit.renderers import json_v1, text
+from ext4audit.report import Report, Source
+from ext4audit.rules import all_rules
+from ext4audit.sources.archive import archive_of, open_archive
+from ext4audit.sources.archive_base import Archive
+from ext4audit.sources.foreign import recognise
+from ext4audit.sources.foreign_wanted import is_wanted
+from fixture_archives import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
+
+STORIES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
+
+
+def report_of(archive: Archive) -> Report:
+    """Audit an archive with all rules."""
+    found = recognise(archive)
+    assert found is not None
+    host = assemble_host(found.source, found.taken_at)
+    return audit(Source(found.kind, found.label), host, all_rules())
+
+
+def packed(story: Path) -> Archive:
+    """Return the story as the tar that its program makes, read in memory."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:xz") as tar:
+        for entry in sorted((story / "archive").iterdir()):
+            tar.add(entry, entry.name)
+    raw.seek(0)
+    return archive_of(raw, story.name, wanted=is_wanted)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_an_archive_gives_the_expected_report(story: Path) -> None:
+    """The report of a fixture archive is the one in expected.<exit code>.<format>.
+
+    UPDATE_EXPECTED=1 writes it anew; the difference is then read by a person.
+    """
+    report = report_of(open_archive(str(story / "archive")))
+    code = exit_code(report, Severity.MEDIUM, allow_incomplete=False)
+    found = {
+        "json": json_v1.render(report, tool_version="0"),
+        "text": text.render(report, verbosity=0, color=False, width=None, ascii_only=False),
+    }
+    for suffix, content in found.items():
+        expected = story / f"expected.{code}.{suffix}"
+        if os.environ.get("UPDATE_EXPECTED") == "1":
+            for old in story.glob(f"expected.*.{suffix}"):
+                old.unlink()
+            expected.write_text(content, encoding="utf-8")
+        assert content == expected.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_the_tar_gives_the_report_of_its_directory(story: Path) -> None:
+    """What is not kept in memory tells nothing that the directory would have told."""
+    directory = report_of(open_archive(str(story / "archive")))
+    assert json_v1.render(report_of(packed(story)), tool_version="0") == json_v1.render(
+        directory, tool_version="0"
+    )
+
+
+def test_an_old_sosreport_is_audited_for_its_real_options() -> None:
+    """Its mount table says rw,noatime,nodelalloc; its options file says nobarrier."""
+    report = report_of(open_archive(str(ARCHIVES / "sosreport-hidden-nobarrier" / "archive")))
+    (data,) = (fs for fs in report.host.filesystems if fs.mount_points == ("/srv/data",))
+    options = need(data.options)
+    assert options.mount_table == ("rw", "nodelalloc")
+    assert [option.token for option in options.hidden] == ["nobarrier"]
+    assert report.complete
+
+
+@pytest.mark.parametrize(
+    ("story", "files"), [(INSIGHTS, insights()), (SUPPORTCONFIG, supportconfig())]
+)
+def test_the_made_archives_are_what_their_script_writes(story: str, files: dict[str, str]) -> None:
+    """A change by hand would be lost with the next writing."""
+    top = ARCHIVES / story
+    found = {
+        str(path.relative_to(top)): path.read_text(encoding="utf-8")
+        for path in top.rglob("*")
+        if path.is_file()
+    }
+    assert found == files
