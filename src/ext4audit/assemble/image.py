@@ -84,9 +84,10 @@ def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
         return BadImage(f"a QCOW2 image, which is not read: make it a raw one ({advice})")
     if is_e2image(first.value):
         return _of_e2image(source, path)
-    whole = _at(source, path, 0)
-    if isinstance(whole, ImageFilesystem):
-        return Image(path, (whole,), _cut_short(source, whole))
+    whole = _superblock_at(source, path, SUPERBLOCK_OFFSET_BYTES)
+    if isinstance(whole, Known):
+        fs = ImageFilesystem(path, 0, whole)
+        return Image(path, (fs,), _cut_short(source, fs))
     return whole or _of_disk(source, path)
 
 

@@ -37,7 +37,7 @@ def image_of_target(
 
 
 def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
-    """Return the live superblocks that lie on the file: by loop devices, partitions, LVM, …"""
+    """Return the live superblocks that lie on the file: by a loop, also below others."""
     real = value_or(source.fetch(RealPath(path)), path).removesuffix("\n")
     reader = StackReader(source, value_or(inventory.mounts, ()))
     found = []

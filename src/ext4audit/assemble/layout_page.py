@@ -6,12 +6,19 @@ or of an array that the user states: a RAID controller shows one disk, and an im
 
 from __future__ import annotations
 
-from ext4audit.assemble.group_table import read_group_table, read_image_group_table
+from ext4audit.assemble.group_table import read_group_table
+from ext4audit.assemble.image import (
+    BadImage,
+    Image,
+    ImageFilesystem,
+    find_image,
+    read_image_groups,
+)
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.stack import StackReader
 from ext4audit.assemble.stripe_layout import map_or_guess
 from ext4audit.assemble.superblock import device_path, read_image_superblock, read_superblock
-from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.groups import GroupTable
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.facts.layout_page import LayoutPage
@@ -22,7 +29,7 @@ from ext4audit.layout.load import measure
 from ext4audit.layout.map_of import map_of
 from ext4audit.layout.stack_map import Place, StackMap
 from ext4audit.layout.way import ANY_PERIOD_BYTES
-from ext4audit.records import dataclass
+from ext4audit.records import dataclass, replace
 from ext4audit.sources.ask import Source
 
 STATED = "as stated"
@@ -62,16 +69,37 @@ def page_of_image(source: Source, path: str, stated: StripeGeometry | None) -> E
     """Return the page of the filesystem in an image file.
 
     The image is of the filesystem alone, or of the whole array: then the filesystem begins
-    where it is stated to begin on the array.
+    where it is stated to begin on the array, or in the only partition that holds one.
     """
-    start_bytes = 0
-    superblock = read_image_superblock(source, path)
-    if isinstance(superblock, Unknown) and stated is not None and stated.offset_bytes:
-        start_bytes = stated.offset_bytes
-        superblock = read_image_superblock(source, path, start_bytes)
-    groups = read_image_group_table(source, path, superblock, start_bytes)
-    stack_map = _map_of_nothing(path) if stated is None else _map_as_stated(stated)
-    return _page(_Parts(path, superblock, groups, stack_map))
+    offset = 0 if stated is None else stated.offset_bytes
+    found = _filesystem_of_image(source, path, offset)
+    if isinstance(found, Unknown):
+        return found
+    stack_map = _map_of_nothing(path)
+    if stated is not None:
+        stack_map = _map_as_stated(replace(stated, offset_bytes=offset or found.start_bytes))
+    groups = read_image_groups(source, found)
+    return _page(_Parts(found.device, found.superblock, groups, stack_map))
+
+
+def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesystem | Unknown:
+    """Choose by the offset where the image itself holds several filesystems, or shows none."""
+    image = find_image(source, path)
+    every = image.filesystems if isinstance(image, Image) else ()
+    fitting = [fs for fs in every if not offset or fs.start_bytes in (0, offset)]
+    if len(fitting) == 1:
+        return fitting[0]
+    what = f"filesystem in {path}"
+    if fitting:
+        places = ", ".join(str(fs.start_bytes) for fs in fitting)
+        detail = f"{len(fitting)} filesystems begin at bytes {places}"
+        return Unknown(what, Why.FAILED, f"{detail}: state one of them by --offset")
+    if isinstance(image, BadImage):
+        return Unknown(what, Why.UNPARSABLE, image.reason)
+    superblock = read_image_superblock(source, path, offset)
+    if isinstance(superblock, Unknown):
+        return superblock
+    return ImageFilesystem(path, offset, superblock)
 
 
 def _page(parts: _Parts) -> Evidence[LayoutPage]:

@@ -13,8 +13,8 @@ PROGRAM = "ext4audit"
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
     "collect": "Capture a snapshot of this host, to be audited elsewhere.",
-    "layout": "Show which disk of an array holds the metadata, and what evens it out.",
-    "plan": "Audit a filesystem that does not exist yet, and print the lines that make it.",
+    "layout": "Show which disk of an array holds the metadata.",
+    "plan": "Audit a filesystem that does not exist yet.",
     "rules": "List the rules.",
     "explain": "Print the page of one rule.",
     "schema": "Print the JSON Schema of `scan --format json`.",
@@ -83,6 +83,9 @@ def app() -> None:
     Examples:
       ext4audit scan                      audit every ext4 filesystem of this host
       ext4audit scan /var/lib/mysql       audit the filesystem of a directory
+      ext4audit scan --from host.tar.gz   audit what `collect` captured elsewhere
+      ext4audit layout /srv               where the metadata lies on an array
+      ext4audit plan --raid0 12 --chunk 512K --size 1200G
       ext4audit scan -f json -o out.json  for machines
       ext4audit explain DUR001            what a rule checks, and why
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

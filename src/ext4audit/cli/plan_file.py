@@ -40,8 +40,4 @@ def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
 
 def _toml() -> ModuleType:
     """Return the reader of the standard library, or on Python 3.10 its backport."""
-    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        raise click.UsageError("a plan file needs Python 3.11, or the package tomli") from None
+    return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")

@@ -12,7 +12,6 @@ from ext4audit.cli.output import check_destination
 from ext4audit.cli.print_report import print_report
 from ext4audit.cli.progress import progress
 from ext4audit.cli.report_options import chosen, now, report_options
-from ext4audit.cli.targets import choose_targets
 from ext4audit.engine import audit
 from ext4audit.report import Source
 from ext4audit.sources.live import LiveSource
@@ -74,7 +73,7 @@ def command(
       ext4audit scan /var/lib/mysql /srv
       ext4audit scan --select DUR,PRF001 --fail-on high
       ext4audit scan -f json | jq '.summary.findings'
-      ssh HOST sudo sh -s < collect.sh | ext4audit scan --from -
+      ext4audit scan --from host.tar.gz
       ext4audit scan --from snapshots/ -f ndjson > reports.ndjson
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = chosen(given)
@@ -85,12 +84,10 @@ def command(
 
         return scan_from(sources, targets, asked)
     source = LiveSource(timeout_seconds=timeout_seconds)
-    only = choose_targets(source, targets) if targets else None
-    if only is not None and only.images:
-        from ext4audit.cli.scan_images import scan_images  # noqa: PLC0415 - for images only
+    if targets:
+        from ext4audit.cli.scan_targets import scan_targets  # noqa: PLC0415 - for targets only
 
-        return print_report(scan_images(source, only, asked), asked)
-    numbers = None if only is None else only.device_numbers
+        return print_report(scan_targets(source, targets, asked), asked)
     with progress(quiet=asked.verbosity < 0) as show:
-        host = assemble_host(source, now(), only=numbers, progress=show)
+        host = assemble_host(source, now(), progress=show)
     return print_report(audit(Source("live", host.name), host, asked.rules), asked)

@@ -54,7 +54,9 @@ def check(fs: Filesystem, _host: Host) -> Said:
     (`tune2fs -E mount_opts=`), that differ from the kernel's default, and that are dangerous or
     costly: nobarrier, data=writeback, data=journal, nodelalloc, discard, noblock_validity,
     noauto_da_alloc, nodioread_nolock. All that one superblock hides make one finding. A string
-    that is set is reported even when it holds nothing dangerous.
+    that is set is reported even when it holds nothing dangerous. Of a filesystem that is not
+    mounted, and of an image file, it is what the next mount will put in force; nobarrier is
+    medium there.
 
     ## Why it matters
 
@@ -75,7 +77,8 @@ def check(fs: Filesystem, _host: Host) -> Said:
     because DUR001 judges it by the disks below and cites the superblock as its cause.
     """
     if not fs.alive:
-        raise NotApplicable("it is not mounted")
+        yield from _at_the_next_mount(fs, need(fs.superblock))
+        return
     options = need(fs.options)
     if isinstance(fs.superblock, Unknown) and not (options.complete and options.mount_table):
         need(fs.superblock)
@@ -84,6 +87,26 @@ def check(fs: Filesystem, _host: Host) -> Said:
     string = _string(fs)
     if hidden or string:
         yield _finding(fs, options, hidden, string)
+
+
+def _at_the_next_mount(fs: Filesystem, superblock: Superblock) -> Iterator[Finding | Citation]:
+    """Judge a filesystem that is not mounted by what its superblock holds."""
+    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    bits = ", ".join(superblock.default_mount_options) or "none"
+    yield Citation("superblock, default mount options", bits, origin)
+    stored = [option for option in stored_options(superblock) if option.token in DANGEROUS]
+    string = _string(fs)
+    if not stored:
+        if string:
+            yield _stored_finding(fs, [], (string,), _string_message(string))
+        return
+    words = ", ".join(option.token for option in stored)
+    message = f"From the next mount on in force, and shown by no mount table: {words}."
+    cited = [Citation(f"hidden {o.name}", f"{o.token}, set by: {PLACES[o.setter]}", origin)
+             for o in stored]
+    lines = [Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+             for option in stored for line in fstab_lines(fs, option.name)]
+    yield _stored_finding(fs, stored, (*cited, *dict.fromkeys(lines), *filter(None, (string,))), message)
 
 
 def _string(fs: Filesystem) -> Citation | None:
