@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import tarfile
@@ -51,6 +52,9 @@ class Original:
             if "text_file" in entry:
                 raw = self._files[entry.pop("text_file")]
                 entry["text"] = raw.decode("utf-8", "surrogateescape")
+            if "bytes_file" in entry:
+                raw = self._files[entry.pop("bytes_file")]
+                entry["base64"] = base64.b64encode(raw).decode("ascii")
         return json.dumps(manifest).encode()
 
     def _renamed(self, name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from disk_images import grow, with_gpt, write_at
 from program import run
 from real_mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
 from real_mke2fs import run as shell
@@ -146,3 +147,47 @@ def test_a_hostile_image_name_stays_text(tmp_path: Path) -> None:
     assert "\\x1b[31m&lt;b&gt;\\xff&amp;.img" in svg.stdout
     ET.fromstring(svg.stdout)  # noqa: S314 - our own output
     assert layout(str(image), *stated)["target_b64"]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Return a disk with a partition of 512 MiB of ext4 at 1 MiB, and room for another."""
+    image = tmp_path / "disk.img"
+    grow(image, 1200 << 20)
+    with_gpt(image, {1: (2048, 1050623), 2: (1050624, 2099199)})
+    shell(f"mke2fs -q -F -t ext4 -g 1024 -b 4096 -E offset=1048576 {image} 512M")
+    return image
+
+
+def test_the_only_filesystem_of_a_disk_is_found_by_its_partition(disk: Path) -> None:
+    """It is laid out from where the partition begins on the array that the disk is."""
+    page = layout(str(disk), "--members", "4", "--chunk", "64K")
+    assert page["target"] == f"{disk}?offset=1048576"
+    assert page["groups"] == 128
+    assert page["stripe"]["offset_bytes"] == 1048576  # type: ignore[index]
+
+
+def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
+    """Without it the error names where each begins."""
+    shell(f"mke2fs -q -F -t ext4 -b 4096 -E offset={1050624 * 512} {disk} 256M")
+    done = run("layout", str(disk))
+    assert done.returncode == 2
+    assert "2 filesystems begin at bytes 1048576, 537919488" in done.stderr
+    page = layout(str(disk), "--members", "4", "--chunk", "64K", "--offset", "513M")
+    assert (page["groups"], page["stripe"]["offset_bytes"]) == (2, 537919488)  # type: ignore[index]
+
+
+def test_a_file_of_e2image_has_the_layout_of_its_filesystem(disk: Path, tmp_path: Path) -> None:
+    """Its descriptors lie elsewhere in it and say the same."""
+    alone, copy = tmp_path / "fs.img", tmp_path / "fs.e2i"
+    shell(f"dd if={disk} of={alone} bs=1M skip=1 conv=sparse && e2image {alone} {copy}")
+    stated = ("--members", "4", "--chunk", "64K", "--offset", "1M")
+    assert bitmaps(layout(str(copy), *stated)) == bitmaps(layout(str(disk), *stated))
+
+
+def test_a_damaged_image_is_a_usage_error(disk: Path) -> None:
+    """Its superblock cannot be trusted with where anything lies."""
+    write_at(disk, {1048576 + 1024 + 0x78: b"W"})
+    done = run("layout", str(disk))
+    assert done.returncode == 2
+    assert "partition 1: the checksum of its superblock is wrong" in done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -201,17 +200,6 @@ def test_a_file_with_a_mistake_is_refused(
     printed = capsys.readouterr()
     assert (code, printed.out) == (2, "")
     assert said in printed.err.splitlines()[0]
-
-
-def test_without_a_reader_of_toml_the_flags_still_work(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Python 3.10 has none in its library."""
-    for name in ("tomllib", "tomli"):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert guarded(["plan", str(tmp_path / "any.toml")]) == 2
-    assert "needs Python 3.11, or the package tomli" in capsys.readouterr().err
-    assert guarded(["plan", "-q", *DISK]) == 0
 
 
 def test_the_rest_is_as_on_a_captured_host(tmp_path: Path) -> None:

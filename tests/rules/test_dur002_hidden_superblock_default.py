@@ -118,10 +118,68 @@ def test_what_neither_file_nor_superblock_shows_is_undetermined(fs: Filesystem) 
     assert verdict.unknowns[0].hint == "run as root"
 
 
-def test_what_is_not_mounted_is_not_judged() -> None:
-    """Nothing is in force there."""
-    verdict = verdict_of(filesystem(alive=False, options=unknown("options")))
-    assert verdict.outcome is Outcome.NOT_APPLICABLE
+def unmounted(*bits: str, string: str = "", **changes: object) -> Filesystem:
+    """Build a filesystem that is not mounted, with these words in its superblock."""
+    held = superblock(default_mount_options=("acl", *bits), mount_option_string=string)
+    values: dict[str, object] = {"superblock": known(held, "dumpe2fs -h /dev/sda"), **changes}
+    return filesystem(alive=False, mounts=(), options=unknown("options"), **values)
+
+
+@pytest.mark.parametrize(
+    ("bits", "string", "severity", "words"),
+    [
+        (["nobarrier"], "", Severity.MEDIUM, "nobarrier"),
+        (["nodelalloc", "discard"], "", Severity.LOW, "discard, nodelalloc"),
+        (["journal_data_writeback"], "", Severity.MEDIUM, "data=writeback"),
+        ([], "barrier=0,noauto_da_alloc", Severity.MEDIUM, "nobarrier, noauto_da_alloc"),
+        (["journal_data_writeback"], "data=journal", Severity.LOW, "data=journal"),
+    ],
+)
+def test_before_a_mount_the_superblock_tells_what_will_be_hidden(
+    bits: list[str], string: str, severity: Severity, words: str
+) -> None:
+    """The string wins over the bits; nobarrier is medium, for no other rule judges it there."""
+    finding = finding_of(unmounted(*bits, string=string))
+    assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
+    assert finding.message.startswith("From the next mount on in force, ")
+    assert finding.message.endswith(f"in the superblock: {words}.")
+
+
+def test_a_superblock_without_danger_passes_before_its_mount() -> None:
+    """What it holds is the evidence."""
+    verdict = verdict_of(unmounted("user_xattr"))
+    assert verdict.outcome is Outcome.PASS
+    assert [each.value for each in verdict.evidence] == ["acl, user_xattr"]
+
+
+def test_without_a_journal_a_mode_of_data_means_nothing() -> None:
+    """The bits stay in the superblock when tune2fs takes the journal away."""
+    held = superblock(
+        default_mount_options=("journal_data_writeback",), features=frozenset({"extent"})
+    )
+    assert verdict_of(unmounted(superblock=known(held))).outcome is Outcome.PASS
+
+
+def test_an_unread_superblock_of_what_is_not_mounted_is_undetermined() -> None:
+    """It is all that there is to see."""
+    verdict = verdict_of(unmounted(superblock=NO_SUPERBLOCK))
+    assert verdict.outcome is Outcome.UNDETERMINED
+
+
+def test_a_harmless_string_is_told_before_the_mount_too() -> None:
+    """It has no command: nothing is to be taken out."""
+    finding = finding_of(unmounted(string="commit=30"))
+    assert finding.severity is Severity.LOW
+    assert "commit=30" in finding.message
+    assert [remedy.steps for remedy in finding.remedies] == [()]
+
+
+def test_what_fstab_says_of_it_is_told_before_the_mount() -> None:
+    """An entry of its device decides what is in force in the end."""
+    fs = unmounted("nodelalloc", fstab=known((fstab_entry("noatime", "delalloc"),)))
+    finding = finding_of(fs)
+    assert "fstab does say something of nodelalloc" in finding.message
+    assert "noatime,delalloc" in [each.value for each in finding.citations]
 
 
 def test_a_string_in_the_superblock_is_told_even_when_it_is_harmless() -> None:

@@ -42,8 +42,12 @@ class ImageFilesystem:
 
     @property
     def device(self) -> str:
-        """The image as dumpe2fs, tune2fs and debugfs 1.47 take it ("disk.img?offset=1048576")."""
-        return f"{self.path}?offset={self.start_bytes}" if self.start_bytes else self.path
+        """The image as dumpe2fs, tune2fs and debugfs 1.47 take it ("disk.img?offset=1048576").
+
+        A name that begins with a dash would be an option to them.
+        """
+        path = f"./{self.path}" if self.path.startswith("-") else self.path
+        return f"{path}?offset={self.start_bytes}" if self.start_bytes else path
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,7 @@ def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
     if bad:
         return BadImage("; ".join(bad))
     count = len(partitions)
-    return PlainFile(f"none of its {count} partitions holds ext2, ext3 or ext4" if count else "")
+    return PlainFile(f"no ext2, ext3 or ext4 in its partitions ({count})" if count else "")
 
 
 def _superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:

@@ -15,8 +15,8 @@ from ext4audit.assemble.image import (
     read_image_groups,
 )
 from ext4audit.assemble.inventory import Inventory
+from ext4audit.assemble.measured_layout import map_or_guess
 from ext4audit.assemble.stack import StackReader
-from ext4audit.assemble.stripe_layout import map_or_guess
 from ext4audit.assemble.superblock import device_path, read_image_superblock, read_superblock
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.groups import GroupTable

@@ -56,7 +56,7 @@ def dump_superblock(source: Source, path: str, number: DeviceNumber) -> Evidence
 def read_image_superblock(source: Source, path: str, offset_bytes: int = 0) -> Evidence[Superblock]:
     """Return the superblock of a filesystem that starts at `offset_bytes` of an image file.
 
-    From its bytes: dumpe2fs takes no offset. A device is read by `read_superblock`, which looks
+    From its bytes, which needs no e2fsprogs. A device is read by `read_superblock`, which looks
     that the path leads to it.
     """
     return read_raw_superblock(source, path, offset_bytes=offset_bytes)

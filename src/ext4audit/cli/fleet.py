@@ -95,17 +95,14 @@ class _Pool:
     def __init__(self, workers: int, job: Job) -> None:
         self._workers = workers
         self._job = job
-        self._executor = self._made()
-
-    def _made(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._workers, initializer=ignore_interrupts)
+        self._executor = _processes(workers)
 
     def start(self, place: Place) -> Future[HostLine]:
         try:
             return self._executor.submit(audit_host, place, self._job)
         except BrokenProcessPool:
             self._executor.shutdown()
-            self._executor = self._made()
+            self._executor = _processes(self._workers)
             return self._executor.submit(audit_host, place, self._job)
 
     def line(self, place: Place, started: Future[HostLine] | None) -> HostLine:
@@ -114,9 +111,11 @@ class _Pool:
             return audit_host(place, self._job)
         error = started.exception()
         if isinstance(error, BrokenProcessPool):
-            # Which host killed the worker is not known: those in flight are tried again, alone.
-            started = self.start(place)
-            error = started.exception()
+            # Which host killed the worker is not known: those in flight are tried again, alone,
+            # because the killer kills whatever shares its pool a second time too.
+            with _processes(1) as alone:
+                started = alone.submit(audit_host, place, self._job)
+                error = started.exception()
         if error is None:
             return started.result()
         message = f"{place.path}: {type(error).__name__}: {error}"
@@ -124,6 +123,10 @@ class _Pool:
 
     def stop(self) -> None:
         self._executor.shutdown(cancel_futures=True)
+
+
+def _processes(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, initializer=ignore_interrupts)
 
 
 def _shown(lines: Iterator[HostLine], hosts: int, *, quiet: bool) -> Iterator[HostLine]:

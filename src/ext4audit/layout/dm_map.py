@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ext4audit.facts.block import SECTOR_BYTES, DmSegment
 from ext4audit.layout.dm_raid import split_raid
 from ext4audit.layout.layer import mirrored, striped
-from ext4audit.layout.levels import LVM_STRIPES
+from ext4audit.layout.may_stripe import LVM_STRIPES
 from ext4audit.layout.numbers import number
 from ext4audit.layout.split import Split, Stripes
 

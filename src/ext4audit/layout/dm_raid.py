@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit.facts.block import SECTOR_BYTES, DmSegment
-from ext4audit.layout.levels import LVM_STRIPES, STRIPING_LEVELS, layer_of
+from ext4audit.layout.levels import layer_of
+from ext4audit.layout.may_stripe import LVM_STRIPES, STRIPING_LEVELS
 from ext4audit.layout.numbers import number
 from ext4audit.layout.split import Split, Stripes
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit.layout.layer import Layer, concatenated, mirrored
+from ext4audit.layout.may_stripe import LVM_STRIPES
 from ext4audit.layout.md_raid0 import raid0
 from ext4audit.layout.md_raid10 import NEAR_2, raid10
 from ext4audit.layout.md_raid456 import LEFT_SYMMETRIC, PARITY_CHUNKS, raid456
-
-LVM_STRIPES = "dm-striped"
-"""What a geometry calls the stripes of LVM (targets "striped" and "raid raid0"): mdadm, which
-grows a "raid0", cannot grow those."""
-
-STRIPING_LEVELS = frozenset({"raid0", "raid10", LVM_STRIPES, *PARITY_CHUNKS})
 
 
 def layer_of(

@@ -15,6 +15,7 @@ from ext4audit.facts.layout import StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout.dm_map import split_segment
 from ext4audit.layout.layer import concatenated, mirrored
+from ext4audit.layout.may_stripe import is_bottom
 from ext4audit.layout.md_map import split_md
 from ext4audit.layout.split import Split, untold
 from ext4audit.layout.stack_map import StackMap
@@ -39,14 +40,6 @@ def map_stack(stack: BlockDevice) -> Evidence[StackMap]:
         return hole.unknowns[0]
     origin = ", ".join(walk.origins) or f"/sys/dev/block/{stack.device_number}"
     return Known(as_map(way, tuple(walk.members)), origin)
-
-
-def is_bottom(device: BlockDevice) -> bool:
-    """Whether nothing is looked for below a device: a disk, a loop device, a multipath device."""
-    if device.loop is not None:
-        return True
-    # Multipath names its devices so for everybody; only root can read the table (libmultipath).
-    return device.dm is not None and device.dm.uuid.startswith("mpath-")
 
 
 class _Walk:

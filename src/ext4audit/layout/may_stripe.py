@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.block import BlockDevice, DmSegment
-from ext4audit.layout.levels import STRIPING_LEVELS
-from ext4audit.layout.map_stack import is_bottom
+
+LVM_STRIPES = "dm-striped"
+"""What a geometry calls the stripes of LVM (targets "striped" and "raid raid0"): mdadm, which
+grows a "raid0", cannot grow those."""
+
+STRIPING_LEVELS = frozenset({"raid0", "raid10", "raid4", "raid5", "raid6", LVM_STRIPES})
+"""md's words for the levels that stripe, and LVM's stripes."""
 
 
 def may_stripe(stack: BlockDevice) -> bool:
@@ -41,3 +46,11 @@ def _is_striped(segment: DmSegment) -> bool:
     if segment.target == "striped":
         return segment.arguments[:1] != ("1",)
     return segment.target == "raid" and segment.arguments[:1] != ("raid1",)
+
+
+def is_bottom(device: BlockDevice) -> bool:
+    """Whether nothing is looked for below a device: a disk, a loop device, a multipath device."""
+    if device.loop is not None:
+        return True
+    # Multipath names its devices so for everybody; only root can read the table (libmultipath).
+    return device.dm is not None and device.dm.uuid.startswith("mpath-")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ext4audit.facts.block import SECTOR_BYTES, MdArray, MdMember
-from ext4audit.layout.levels import STRIPING_LEVELS, layer_of
+from ext4audit.layout.levels import layer_of
+from ext4audit.layout.may_stripe import STRIPING_LEVELS
 from ext4audit.layout.split import MDSTAT, Split, Stripes, untold
 
 NO_LAYOUT = -1

@@ -20,7 +20,8 @@ _COUNTED = (
 def summary_block(report: Report) -> Prose:
     """Sum up: the host, its filesystems, the findings, the verdicts, and whether that is all."""
     # A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
-    host = Span(f"host {report.host.name}", "bold")
+    subject = "image" if report.source.kind == "image" else "host"
+    host = Span(f"{subject} {report.host.name}", "bold")
     filesystems = f": {counted(len(report.host.filesystems), 'filesystem')}; "
     return Prose(
         (

@@ -39,9 +39,9 @@ def stored_options(superblock: Superblock) -> tuple[StoredOption, ...]:
         for word, token in spec.superblock_bits.items():
             if word in superblock.default_mount_options:
                 found[spec.name] = StoredOption(spec.name, token, Setter.SUPERBLOCK_BITS)
-    for known in filter(None, map(recognize, superblock.mount_option_string.split(","))):
-        name = known[0].name
-        found[name] = StoredOption(name, known[1], Setter.SUPERBLOCK_STRING)
+    words = filter(None, superblock.mount_option_string.split(","))
+    for spec, token in filter(None, map(recognize, words)):
+        found[spec.name] = StoredOption(spec.name, token, Setter.SUPERBLOCK_STRING)
     if not superblock.has_journal:
         found.pop("data", None)
     return tuple(found.values())

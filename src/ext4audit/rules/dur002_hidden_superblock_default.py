@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import Said, rule
 from ext4audit.rules._setters import PLACES, cite_mount_table, fstab_lines
 from ext4audit.rules._steps import change_options, disruption
+from ext4audit.rules._stored import StoredOption, stored_options, tune_steps
 
+NO_BARRIER = "nobarrier"
 DANGEROUS = {
     # DUR001 judges nobarrier wherever it comes from; here it counts only as hidden.
-    "nobarrier": Severity.LOW,
+    NO_BARRIER: Severity.LOW,
     "data=writeback": Severity.MEDIUM,
     "data=journal": Severity.LOW,
     "nodelalloc": Severity.LOW,
@@ -34,6 +37,13 @@ HARMLESS = {
     "dioread_nolock": "dioread_nolock",
 }
 """What each of these options is where nobody sets it, on the kernels that can have it hidden."""
+
+TRADE_OFF = "Whoever set them may have had a reason: look at what the host is for."
+IN_FSTAB = Remedy(
+    "If they are wanted: write them into fstab, where people look, and clear the superblock "
+    "(tune2fs -o ^WORD, tune2fs -E mount_opts=).",
+    Disruption.ONLINE,
+)
 
 
 @rule(
@@ -89,24 +99,62 @@ def check(fs: Filesystem, _host: Host) -> Said:
         yield _finding(fs, options, hidden, string)
 
 
-def _at_the_next_mount(fs: Filesystem, superblock: Superblock) -> Iterator[Finding | Citation]:
+def _at_the_next_mount(fs: Filesystem, superblock: Superblock) -> Said:
     """Judge a filesystem that is not mounted by what its superblock holds."""
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
     bits = ", ".join(superblock.default_mount_options) or "none"
     yield Citation("superblock, default mount options", bits, origin)
     stored = [option for option in stored_options(superblock) if option.token in DANGEROUS]
     string = _string(fs)
-    if not stored:
-        if string:
-            yield _stored_finding(fs, [], (string,), _string_message(string))
-        return
+    if stored or string:
+        yield Finding(
+            message=_next_message(fs, stored) if stored else _message(fs, [], string),
+            severity=min(
+                (_next_severity(option.token) for option in stored),
+                key=lambda severity: severity.rank,
+                default=Severity.LOW,
+            ),
+            confidence=Confidence.CONFIRMED,
+            citations=tuple(_next_citations(fs, stored, string)),
+            remedies=tuple(_next_remedies(fs, stored)),
+        )
+
+
+def _next_severity(token: str) -> Severity:
+    """Grade a token; nobarrier as what it is, because DUR001 has no mount to judge here."""
+    return Severity.MEDIUM if token == NO_BARRIER else DANGEROUS[token]
+
+
+def _next_message(fs: Filesystem, stored: list[StoredOption]) -> str:
     words = ", ".join(option.token for option in stored)
-    message = f"From the next mount on in force, and shown by no mount table: {words}."
-    cited = [Citation(f"hidden {o.name}", f"{o.token}, set by: {PLACES[o.setter]}", origin)
-             for o in stored]
-    lines = [Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
-             for option in stored for line in fstab_lines(fs, option.name)]
-    yield _stored_finding(fs, stored, (*cited, *dict.fromkeys(lines), *filter(None, (string,))), message)
+    return (
+        "From the next mount on in force, and set where no mount table shows it, in the "
+        f"superblock: {words}{_also(fs, stored)}."
+    )
+
+
+def _next_citations(
+    fs: Filesystem, stored: list[StoredOption], string: Citation | None
+) -> Iterator[Citation]:
+    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    for option in stored:
+        said = f"{option.token}, set by: {PLACES[option.setter]}"
+        yield Citation(f"hidden {option.name}", said, origin)
+        yield from _cite_fstab(fs, option.name)
+    if string:
+        yield string
+
+
+def _next_remedies(fs: Filesystem, stored: list[StoredOption]) -> Iterator[Remedy]:
+    if stored:
+        steps = tune_steps(fs, {option.name: HARMLESS[option.name] for option in stored})
+        yield Remedy(
+            "Return the superblock to the kernel's defaults before it is mounted.",
+            Disruption.ONLINE,
+            steps,
+            trade_off=TRADE_OFF,
+        )
+    yield IN_FSTAB
 
 
 def _string(fs: Filesystem) -> Citation | None:
@@ -139,9 +187,14 @@ def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | N
         value = string.value if string else ""
         return f"Each mount also gets the options that the superblock holds as a string: {value}."
     words = ", ".join(option.token for option in hidden)
-    said = [option.token for option in hidden if fstab_lines(fs, option.name)]
-    also = f" (fstab does say something of {', '.join(said)})" if said else ""
+    also = _also(fs, hidden)
     return f"In force, and set where no mount table shows it, in the superblock: {words}{also}."
+
+
+def _also(fs: Filesystem, options: Sequence[EffectiveOption | StoredOption]) -> str:
+    """Say for which options somebody who looks into fstab would know better."""
+    said = [option.token for option in options if fstab_lines(fs, option.name)]
+    return f" (fstab does say something of {', '.join(said)})" if said else ""
 
 
 def _citations(
@@ -153,11 +206,15 @@ def _citations(
     for option in hidden:
         said = f"{option.token}, set by: {PLACES[option.set_by]}"
         yield Citation(f"hidden {option.name}", said, option.origin)
-        for line in fstab_lines(fs, option.name):
-            yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+        yield from _cite_fstab(fs, option.name)
     if string:
         yield string
     yield cite_mount_table(options)
+
+
+def _cite_fstab(fs: Filesystem, name: str) -> Iterator[Citation]:
+    for line in fstab_lines(fs, name):
+        yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
 
 
 def _remedies(fs: Filesystem, hidden: list[EffectiveOption]) -> Iterator[Remedy]:
@@ -169,10 +226,6 @@ def _remedies(fs: Filesystem, hidden: list[EffectiveOption]) -> Iterator[Remedy]
             f"Return the superblock to the kernel's defaults.{later}",
             Disruption.UNMOUNT if data else disruption(steps),
             steps,
-            trade_off="Whoever set them may have had a reason: look at what the host is for.",
+            trade_off=TRADE_OFF,
         )
-    yield Remedy(
-        "If they are wanted: write them into fstab, where people look, and clear the superblock "
-        "(tune2fs -o ^WORD, tune2fs -E mount_opts=).",
-        Disruption.ONLINE,
-    )
+    yield IN_FSTAB

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
+from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
-from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.layout.advice import EVEN
-from ext4audit.layout.counsel import effectively, rounded
+from ext4audit.finding import Severity
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules._members import histogram, media_citation, media_of
-from ext4audit.rules._spread import remedies
-
-HOTSPOT_BELOW = 0.75
-"""Jain's index; measured layouts have either less than 0.55 or more than 0.95."""
-MINIMUM_GROUPS = 64
-FLEX_GROUPS_PER_MEMBER = 4
-WORST_SKEW = 4.0
-KIB = 1024
-UNSTRIPED_LEVELS = frozenset({"raid1", "linear"})
 
 
 @rule(
@@ -70,96 +55,6 @@ def check(fs: Filesystem, _host: Host) -> Said:
     if fs.layout is None:
         raise NotApplicable("no stripe lies below it")
     layout, superblock = need(fs.layout, fs.superblock)
-    geometry = _judged_stripe(layout)
-    citations = _citations(fs, layout, geometry)
-    if layout.evenness >= EVEN:
-        yield from citations
-        _admit(layout.doubts)
-        return
-    media = media_of(fs.stack, layout)
-    severity, confidence = _severity(layout, media)
-    yield Finding(
-        message=f"{effectively(layout.bitmaps)} this metadata: the busiest gets "
-        f"{rounded(layout.skew)} times the mean of the bitmap writes.",
-        severity=severity,
-        confidence=Confidence.LIKELY if layout.doubts else confidence,
-        citations=(*citations, media_citation(media)),
-        remedies=tuple(remedies(fs.device, layout, superblock)),
-    )
-    unseen = () if confidence is Confidence.CONFIRMED else media
-    _admit((*layout.doubts, *(each for each in unseen if isinstance(each, Unknown))))
+    from ext4audit.rules._hotspot import hotspot  # noqa: PLC0415 - 5 ms, for stripes only
 
-
-def _admit(holes: Sequence[Unknown]) -> None:
-    """Show what a verdict could not rest on: a guess is never a silent one."""
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
-
-
-def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:
-    """Return the stripe; refuse what has none, or too few flex groups to meet all members."""
-    geometry = layout.geometry
-    if geometry is None or geometry.level in UNSTRIPED_LEVELS or len(layout.members) == 1:
-        raise NotApplicable("no stripe lies below it")
-    flex_groups = -(-layout.groups // layout.flex_bg_groups)
-    if layout.groups < MINIMUM_GROUPS:
-        raise NotApplicable(f"{layout.groups} block groups are too few to tell")
-    if flex_groups < FLEX_GROUPS_PER_MEMBER * len(layout.members):
-        raise NotApplicable(
-            f"{flex_groups} flex groups are too few for {len(layout.members)} disks"
-        )
-    return geometry
-
-
-def _severity(
-    layout: MetadataLayout, media: tuple[Evidence[bool], ...]
-) -> tuple[Severity, Confidence]:
-    known = [each.value for each in media if isinstance(each, Known)]
-    if layout.evenness >= HOTSPOT_BELOW:
-        return Severity.INFO, Confidence.CONFIRMED
-    if any(known):
-        # Rounded as it is printed: four disks with everything on one give 3.99.
-        worst = round(layout.skew, 1) >= WORST_SKEW
-        return Severity.HIGH if worst else Severity.MEDIUM, Confidence.CONFIRMED
-    if len(known) < len(media):
-        return Severity.MEDIUM, Confidence.LIKELY
-    return Severity.LOW, Confidence.CONFIRMED
-
-
-def _citations(
-    fs: Filesystem, layout: MetadataLayout, geometry: StripeGeometry
-) -> tuple[Citation, ...]:
-    """Cite the stripe, the groups, and where their metadata lies, each with where it was read."""
-    stack, header, table = (
-        each.origin if isinstance(each, Known) else ""
-        for each in (fs.stack, fs.superblock, fs.layout)
-    )
-    stripe = (
-        f"{geometry.level} {geometry.device}, {len(geometry.members)} members, "
-        f"chunk {geometry.chunk_bytes // KIB} KiB, "
-        f"filesystem begins at byte {geometry.offset_bytes}"
-    )
-    groups = (
-        f"{layout.groups} groups of {layout.blocks_per_group} blocks of {layout.block_bytes} "
-        f"bytes, flex_bg size {layout.flex_bg_groups}"
-    )
-    names = tuple(member.name for member in layout.members)
-    return (
-        Citation("stripe", stripe, stack),
-        Citation("block groups", groups, header),
-        Citation("bitmaps per member", histogram(names, layout.bitmaps.loads), table),
-        Citation("spread of bitmaps", _numbers(layout.bitmaps), "computed"),
-        Citation("spread of the descriptor table", _numbers(layout.descriptors), "computed"),
-        Citation("busiest member under small-file churn", _hottest(layout.touches), "computed"),
-    )
-
-
-def _numbers(spread: Spread) -> str:
-    return (
-        f"skew {spread.skew:.2f}, effective members {spread.effective_members:.2f} of "
-        f"{len(spread.loads)}, evenness {spread.evenness:.2f}"
-    )
-
-
-def _hottest(touches: Spread) -> str:
-    return f"{touches.hottest_share:.0%} of the writes, {1 / len(touches.loads):.0%} would be even"
+    yield from hotspot(fs, layout, superblock)

@@ -55,12 +55,31 @@ def run(
     )
     try:
         stdout, stderr = _drain(process, deadline, output_limit_bytes)
-        status = process.wait(max(0.0, deadline - time.monotonic()))
+        status = _wait(process, deadline)
     except (TimeoutError, subprocess.TimeoutExpired):
         raise TimeoutError(f"no answer within {timeout_seconds:g} s") from None
     finally:
         _end(process)
     return Finished(status, stdout, stderr)
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> int:
+    """Return the exit status; raises TimeoutExpired, and TimeoutError on the way.
+
+    Popen.wait with a timeout sleeps between looks: a scan spent 7 ms there after its tools had
+    ended. A descriptor of the process is ready the moment it ends (pidfd_open(2), Linux 5.3).
+    """
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return process.wait(max(0.0, deadline - time.monotonic()))
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            _ready(selector, deadline)
+    finally:
+        os.close(descriptor)
+    return process.wait(0.0)
 
 
 def reap(process: subprocess.Popen[bytes], grace_seconds: float) -> bool:

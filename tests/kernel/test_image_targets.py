@@ -1,0 +1,92 @@
+"""`ext4audit scan IMAGE` where the kernel has the image in use, or not any more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from disk_images import grow, with_gpt
+from program import run as program
+from scratch import Scratch, run
+
+pytestmark = pytest.mark.kernel
+Make = Callable[..., Scratch]
+MIB = 1 << 20
+
+
+def audited(path: Path) -> tuple[list[tuple[str, bool]], str, str]:
+    """Return device and liveness of what a scan of a path audits, its source, and its notes."""
+    done = program("scan", "-f", "json", "--fail-on", "never", "--allow-incomplete", str(path))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    devices = [(fs["device"], fs["mounted"]) for fs in found["filesystems"]]
+    return devices, found["source"]["kind"], done.stderr
+
+
+def test_while_an_image_is_mounted_its_live_superblock_is_audited(scratch: Make) -> None:
+    """The bytes of the file may be older; after the unmount they are all that there is."""
+    one = scratch().make().mount()
+    device = one.device
+    devices, kind, said = audited(one.image)
+    assert (devices, kind) == ([(device, True)], "live")
+    assert f"the image behind {device}" in said
+    one.unmount()
+    assert audited(one.image)[:2] == ([(str(one.image), False)], "image")
+
+
+@pytest.fixture
+def mounted_partition(tmp_path: Path, private_mounts: None) -> Iterator[tuple[Path, Path]]:  # noqa: ARG001
+    """Mount the second partition of a disk image by the offset."""
+    image, place = tmp_path / "disk.img", tmp_path / "mnt"
+    grow(image, 64 * MIB)
+    with_gpt(image, {1: (2048, 34815), 2: (34816, 67583)})
+    for start in (1, 17):
+        run("mke2fs", "-q", "-F", "-t", "ext4", "-E", f"offset={start * MIB}", image, "16M")
+    place.mkdir()
+    run("mount", "-o", f"loop,offset={17 * MIB},sizelimit={16 * MIB}", image, place)
+    yield image, place
+    run("umount", place)
+
+
+def test_while_a_partition_is_mounted_the_image_stands_for_it(
+    mounted_partition: tuple[Path, Path],
+) -> None:
+    """No command may write to a file that the kernel writes to."""
+    image, place = mounted_partition
+    device = run("findmnt", "-n", "-o", "SOURCE", "--mountpoint", place).strip()
+    assert audited(image)[:2] == ([(device, True)], "live")
+
+
+def test_a_plain_file_on_ext4_stands_for_its_filesystem(scratch: Make) -> None:
+    """Also one that holds the magic number where a superblock would have it."""
+    one = scratch().make().mount()
+    data = bytearray(4096)
+    data[1024 + 0x38 : 1024 + 0x3A] = b"\x53\xef"
+    plain = one.mount_point / "table.ibd"
+    plain.write_bytes(data)
+    assert audited(plain) == ([(one.device, True)], "live", "")
+
+
+def test_an_image_on_ext4_is_audited_and_not_what_it_lies_on(scratch: Make) -> None:
+    """Its directory stands for the filesystem that holds it, and the note says so."""
+    one = scratch().make().mount()
+    image = one.mount_point / "fs.img"
+    run("mke2fs", "-q", "-F", "-t", "ext4", image, "16M")
+    devices, kind, said = audited(image)
+    assert (devices, kind) == ([(str(image), False)], "image")
+    assert "its directory stands for what it lies on" in said
+    assert audited(image.parent)[0] == [(one.device, True)]
+
+
+def test_a_disk_image_without_ext4_stands_for_its_filesystem(scratch: Make) -> None:
+    """As every other file does, and the reason is told."""
+    one = scratch().make().mount()
+    image = one.mount_point / "empty.img"
+    grow(image, 20 * MIB)
+    with_gpt(image, {1: (2048, 4095)})
+    devices, _, said = audited(image)
+    assert devices == [(one.device, True)]
+    assert f"{image}: not taken for an image: no ext2, ext3 or ext4 in its partitions (1)" in said
