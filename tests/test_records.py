@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import pprint
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -147,3 +148,8 @@ def test_other_kinds_of_dataclasses_are_refused(frozen: bool) -> None:
     """A record that could be changed, or has no slots, is a mistake."""
     with pytest.raises(TypeError, match="frozen and has slots"):
         dataclass(frozen=frozen, slots=not frozen)
+
+
+def test_records_can_be_printed_prettily() -> None:
+    """pprint takes them for dataclasses, and so does the report of a failed test."""
+    assert pprint.pformat(Point(1, 5), width=9) == "Point(x=1, y=5)"

@@ -26,7 +26,8 @@ def _frozen_with_slots(plain: C) -> C:
         "__slots__": names,
         "__match_args__": names,
         "__init__": _initializer(names, defaults),
-        "__dataclass_fields__": _Fields(),
+        "__dataclass_fields__": _OfTwin("__dataclass_fields__"),
+        "__dataclass_params__": _OfTwin("__dataclass_params__"),
     }
     record: C = type(plain)(plain.__name__, plain.__bases__, {**_SHARED, **own, **made})
     record.__qualname__ = plain.__qualname__
@@ -74,18 +75,20 @@ def _refuse(_self: object, name: str, *_value: object) -> None:
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-class _Fields:
-    """What `dataclasses.replace` and `fields` look for, made when one of them asks.
+class _OfTwin:
+    """What the functions of `dataclasses`, and pprint, look for; made when one of them asks.
 
-    The fields have their names and types, and no defaults.
+    The twin's fields have their names and types, and no defaults.
     """
 
-    def __get__(self, _record: object, owner: type) -> dict[str, Any]:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, _record: object, owner: type) -> object:
         from dataclasses import make_dataclass  # noqa: PLC0415 - tests pay, not the start
 
-        twin: Any = make_dataclass(owner.__name__, owner.__annotations__.items())
-        fields: dict[str, Any] = twin.__dataclass_fields__
-        return fields
+        twin = make_dataclass(owner.__name__, owner.__annotations__.items(), frozen=True)
+        return getattr(twin, self._name)
 
 
 _SHARED = {

@@ -15,10 +15,12 @@ import pytest
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
-from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.evidence import Known, Unknown, Why, derive
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.parsers.dumpe2fs_header import parse_superblock
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
+from ext4audit.sources.ask import RunCommand
 from ext4audit.sources.live import LiveSource
 from program import AS_NOBODY
 from scratch import TAKEN_AT, Scratch, run
@@ -116,7 +118,10 @@ def test_without_its_tools_the_scan_stands_on_proc_and_sys(scratch: Make, tmp_pa
 def test_a_tool_that_misbehaves_is_a_hole_and_not_the_end(
     scratch: Make, tmp_path: Path, script: str, why: Why
 ) -> None:
-    """A hung, babbling or failing dumpe2fs leaves one hole; every rule still has its verdict."""
+    """A hung, babbling or failing dumpe2fs is one hole, and the superblock's own bytes answer.
+
+    Every rule still has its verdict.
+    """
     one = scratch().make().mount()
     run("umount", one.mount_point)
     device = run("losetup", "--find", "--show", one.image).strip()
@@ -129,8 +134,12 @@ def test_a_tool_that_misbehaves_is_a_hole_and_not_the_end(
             source, TAKEN_AT, only=[DeviceNumber(number >> 8 & 0xFFF, number & 0xFF)]
         )
         (fs,) = host.filesystems
-        assert isinstance(fs.superblock, Unknown)
-        assert fs.superblock.why is why
+        dumped = source.fetch(RunCommand(("dumpe2fs", "-h", device)))
+        found = derive("superblock", parse_superblock, dumped)
+        assert isinstance(found, Unknown)
+        assert found.why is why
+        assert isinstance(fs.superblock, Known)
+        assert fs.superblock.origin == f"1024 bytes at 1024 of {device}"
         report = audit(Source("live", "test"), host, all_rules())
         assert len(report.verdicts) == len(all_rules())
         assert all(v.outcome is not Outcome.ERROR for v in report.verdicts)

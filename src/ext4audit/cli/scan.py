@@ -71,6 +71,7 @@ def command(
     Examples:
       ext4audit scan
       ext4audit scan /var/lib/mysql /srv
+      ext4audit scan disk.img
       ext4audit scan --select DUR,PRF001 --fail-on high
       ext4audit scan -f json | jq '.summary.findings'
       ext4audit scan --from host.tar.gz

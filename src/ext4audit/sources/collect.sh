@@ -76,7 +76,7 @@ run() {
 }
 hole() { # ask, argument; the reason is what the last command said
 	why=failed hint=
-	read -r detail <e$n
+	detail=$(cat e$n)
 	detail=${detail##*: }
 	case $detail in
 	'No such '* | 'Not a dir'* | 'not found') why=absent ;;
