@@ -151,5 +151,5 @@ def test_other_kinds_of_dataclasses_are_refused(frozen: bool) -> None:
 
 
 def test_records_can_be_printed_prettily() -> None:
-    """pprint takes them for dataclasses, and so does the report of a failed test."""
+    """Pprint takes them for dataclasses, and so does the report of a failed test."""
     assert pprint.pformat(Point(1, 5), width=9) == "Point(x=1, y=5)"

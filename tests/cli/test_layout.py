@@ -121,7 +121,8 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
         (["/nonexistent"], "/nonexistent: does not exist"),
         (["/etc/hostname", *TWELVE], "/etc/hostname: not an ext4 image that can be read"),
         (["/", "--members", "12"], "--members and --chunk are stated together"),
-        (["/", "--level", "raid5"], "--level and --offset need --members and --chunk"),
+        (["/", "--level", "raid5"], "--level needs --members and --chunk"),
+        (["/dev", "--offset", "1M"], "--offset on a device needs --members and --chunk"),
         (["/", "--members", "12", "--chunk", "x"], "'x' is no size"),
         (["/", "--members", "1", "--chunk", "64K"], "1 is not in the range"),
     ],
@@ -175,6 +176,7 @@ def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
     assert "2 filesystems begin at bytes 1048576, 537919488" in done.stderr
     page = layout(str(disk), "--members", "4", "--chunk", "64K", "--offset", "513M")
     assert (page["groups"], page["stripe"]["offset_bytes"]) == (2, 537919488)  # type: ignore[index]
+    assert layout(str(disk), "--offset", "513M")["groups"] == 2
 
 
 def test_a_file_of_e2image_has_the_layout_of_its_filesystem(disk: Path, tmp_path: Path) -> None:

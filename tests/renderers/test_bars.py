@@ -1,6 +1,7 @@
 """Bars of text."""
 
 import pytest
+
 from ext4audit.renderers.bars import bar
 
 

@@ -65,13 +65,14 @@ def page_of_device(
     return _page(_Parts(path, superblock, groups, found, doubts))
 
 
-def page_of_image(source: Source, path: str, stated: StripeGeometry | None) -> Evidence[LayoutPage]:
+def page_of_image(
+    source: Source, path: str, stated: StripeGeometry | None, offset: int
+) -> Evidence[LayoutPage]:
     """Return the page of the filesystem in an image file.
 
-    The image is of the filesystem alone, or of the whole array: then the filesystem begins
-    where it is stated to begin on the array, or in the only partition that holds one.
+    The image is of the filesystem alone, or of a whole disk or array: then the filesystem begins
+    at the byte `offset`, or, where that is 0, in the only partition that holds one.
     """
-    offset = 0 if stated is None else stated.offset_bytes
     found = _filesystem_of_image(source, path, offset)
     if isinstance(found, Unknown):
         return found

@@ -60,7 +60,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str | None) -
     "--offset",
     callback=_size,
     metavar="SIZE",
-    help="Where the filesystem begins on it, such as 1M for a partition.",
+    help="Where the filesystem begins on it, or in an image of a whole disk, such as 1M.",
 )
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True
@@ -95,7 +95,7 @@ def command(
     output = None if output == "-" else output
     if output is not None:
         check_destination(output)
-    page = _read(target, _stated(members, chunk, level, offset))
+    page = _read(target, _stated(members, chunk, level, offset), offset or 0)
     if isinstance(page, Unknown):
         tell(f"{page.what}: {page.detail}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
@@ -108,8 +108,8 @@ def _stated(
 ) -> StripeGeometry | None:
     """Return the array that is stated, None for none; half of one is a usage error."""
     if members is None and chunk is None:
-        if level or offset:
-            raise click.UsageError("--level and --offset need --members and --chunk")
+        if level:
+            raise click.UsageError("--level needs --members and --chunk")
         return None
     if members is None or chunk is None:
         raise click.UsageError("--members and --chunk are stated together")
@@ -117,13 +117,15 @@ def _stated(
     return StripeGeometry("stated array", level or "raid0", chunk, offset or 0, names)
 
 
-def _read(target: str, stated: StripeGeometry | None) -> Evidence[LayoutPage]:
+def _read(target: str, stated: StripeGeometry | None, offset: int) -> Evidence[LayoutPage]:
     """Read the filesystem that the target holds, or lies on; raises UsageError for none."""
     # Names are UTF-8 with surrogateescape everywhere, whatever the locale decoded them with.
     path = os.fsencode(target).decode("utf-8", "surrogateescape")
     source = LiveSource(timeout_seconds=TIMEOUT_SECONDS)
     if os.path.isfile(target):  # noqa: PTH113 - pathlib costs a start 4 ms
-        return _of_image(page_of_image(source, path, stated), path)
+        return _of_image(page_of_image(source, path, stated, offset), path)
+    if offset and stated is None:
+        raise click.UsageError("--offset on a device needs --members and --chunk")
     inventory = take_inventory(source)
     found = TargetResolver(source, inventory).resolve(path)
     if not isinstance(found, Superblocks):

@@ -5,7 +5,7 @@ A room of its own, so that a host without stripes does not pay for the arithmeti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why
 from ext4audit.facts.host import Filesystem
@@ -46,15 +46,17 @@ def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> S
         remedies=tuple(remedies(fs.device, layout, superblock)),
     )
     unseen = () if confidence is Confidence.CONFIRMED else media
-    _admit((*layout.doubts, *(each for each in unseen if _is_hole(each))))
+    _admit((*layout.doubts, *_holes(unseen)))
 
 
-def _is_hole(media: Evidence[bool]) -> bool:
-    """Whether somebody could make it known: what a virtual disk lies on shows on no such host.
+def _holes(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
+    """Yield what somebody could make known: what a virtual disk lies on shows on no such host.
 
     The finding is no more than likely for it; an audit that can never be complete helps nobody.
     """
-    return isinstance(media, Unknown) and media.why is not Why.UNSUPPORTED
+    for each in media:
+        if isinstance(each, Unknown) and each.why is not Why.UNSUPPORTED:
+            yield each
 
 
 def _admit(holes: Sequence[Unknown]) -> None:
