@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -35,9 +36,16 @@ def layout(*arguments: str) -> dict[str, object]:
     return page
 
 
+def laid(page: dict[str, object]) -> dict[str, Any]:
+    """Return the layout itself, which is as in the JSON of `scan`."""
+    found = page["layout"]
+    assert isinstance(found, dict)
+    return found
+
+
 def bitmaps(page: dict[str, object]) -> list[int]:
     """Return the bitmaps on each member."""
-    members = page["members"]
+    members = laid(page)["members"]
     assert isinstance(members, list)
     return [member["block_bitmaps"] + member["inode_bitmaps"] for member in members]
 
@@ -103,8 +111,8 @@ def test_an_image_of_a_whole_array_is_read_at_the_offset() -> None:
     with sparse_image(9 << 30) as image:
         shell(f"mkfs.ext4 -q -F -b 4096 -E offset=1048576,lazy_itable_init=1 {image} 2000000")
         page = layout(str(image), "--members", "4", "--chunk", "64K", "--offset", "1M")
-    assert page["groups"] == 62
-    assert page["stripe"]["offset_bytes"] == 1 << 20  # type: ignore[index]
+    assert laid(page)["groups"] == 62
+    assert laid(page)["stripe"]["offset_bytes"] == 1 << 20
 
 
 def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
@@ -164,8 +172,8 @@ def test_the_only_filesystem_of_a_disk_is_found_by_its_partition(disk: Path) -> 
     """It is laid out from where the partition begins on the array that the disk is."""
     page = layout(str(disk), "--members", "4", "--chunk", "64K")
     assert page["target"] == f"{disk}?offset=1048576"
-    assert page["groups"] == 128
-    assert page["stripe"]["offset_bytes"] == 1048576  # type: ignore[index]
+    assert laid(page)["groups"] == 128
+    assert laid(page)["stripe"]["offset_bytes"] == 1048576
 
 
 def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
@@ -175,8 +183,8 @@ def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
     assert done.returncode == 2
     assert "2 filesystems begin at bytes 1048576, 537919488" in done.stderr
     page = layout(str(disk), "--members", "4", "--chunk", "64K", "--offset", "513M")
-    assert (page["groups"], page["stripe"]["offset_bytes"]) == (2, 537919488)  # type: ignore[index]
-    assert layout(str(disk), "--offset", "513M")["groups"] == 2
+    assert (laid(page)["groups"], laid(page)["stripe"]["offset_bytes"]) == (2, 537919488)
+    assert laid(layout(str(disk), "--offset", "513M"))["groups"] == 2
 
 
 def test_a_file_of_e2image_has_the_layout_of_its_filesystem(disk: Path, tmp_path: Path) -> None:

@@ -4,38 +4,11 @@ from __future__ import annotations
 
 from ext4audit.evidence import Known
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
+from ext4audit.facts.mount_flags import SUPERBLOCK_FLAGS, flags_of
 from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, recognize
 from ext4audit.facts.plan import Plan
 
 ORIGIN = "planned mount options"
-SHARED_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})
-"""Flags of the superblock, which mountinfo lists beside ext4's options."""
-MOUNT_FLAGS = frozenset({"nosuid", "nodev", "noexec", "nodiratime", "nosymfollow"})
-TAKEN_BACK = {
-    "suid": "nosuid",
-    "dev": "nodev",
-    "exec": "noexec",
-    "diratime": "nodiratime",
-    "symfollow": "nosymfollow",
-    "async": "sync",
-    "nolazytime": "lazytime",
-    "nomand": "mand",
-}
-IMPLYING = {
-    "user": ("nosuid", "nodev", "noexec"),
-    "users": ("nosuid", "nodev", "noexec"),
-    "owner": ("nosuid", "nodev"),
-    "group": ("nosuid", "nodev"),
-}
-"""What words of fstab imply (mount(8))."""
-ATIME = {
-    "noatime": "noatime",
-    "relatime": "relatime",
-    "atime": "relatime",
-    "strictatime": "",
-    "norelatime": "",
-}
-"""How mountinfo shows the word for access times in force; strictatime by none."""
 
 
 def planned_mount(plan: Plan, number: DeviceNumber) -> Mount:
@@ -44,10 +17,11 @@ def planned_mount(plan: Plan, number: DeviceNumber) -> Mount:
     All of its ext4 options are in it, also those that a mount table hides because they are the
     default: the plan says who asks for them.
     """
-    flags = _flags(plan.mount_options)
+    flags = flags_of(plan.mount_options)
     state = "ro" if "ro" in flags else "rw"
-    shared = tuple(flag for flag in flags if flag in SHARED_FLAGS)
-    own = tuple(flag for flag in flags if flag not in SHARED_FLAGS | {"ro"})
+    shared = tuple(flag for flag in flags if flag in SUPERBLOCK_FLAGS)
+    # mountinfo shows strictatime by no word at all.
+    own = tuple(flag for flag in flags if flag not in SUPERBLOCK_FLAGS | {"ro", "strictatime"})
     return Mount(
         mount_id=1,
         parent_id=0,
@@ -75,21 +49,6 @@ def planned_entry(plan: Plan, number: DeviceNumber) -> FstabEntry:
         fsck_pass=1 if plan.mount_point == "/" else 2,
     )
     return FstabEntry(line, Known(number, "the plan"), plan.mount_point)
-
-
-def _flags(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the flags in force; the last word wins."""
-    flags: dict[str, None] = {}
-    atime = "relatime"
-    for word in words:
-        for flag in (*IMPLYING.get(word, ()), word):
-            if flag in MOUNT_FLAGS | SHARED_FLAGS | {"ro"}:
-                flags[flag] = None
-        flags.pop(TAKEN_BACK.get(word, ""), None)
-        if word == "rw":
-            flags.pop("ro", None)
-        atime = ATIME.get(word, atime)
-    return (*flags, atime) if atime else tuple(flags)
 
 
 def _tokens(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabEntry, Mount
+from ext4audit.facts.mount_flags import ATIME_WORDS, SUPERBLOCK_FLAGS
 from ext4audit.facts.option_table import NOT_EXT4_OPTIONS, recognize
 from ext4audit.finding import Citation, Severity
 from ext4audit.records import dataclass
 from ext4audit.rule import NotApplicable
 from ext4audit.rules._remount import (
-    ATIME_WORDS,
-    SUPERBLOCK_FLAGS,
     flags_in_force,
     intended_flags,
 )

@@ -12,37 +12,16 @@ from collections.abc import Collection, Iterator, Sequence
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine, Mount
+from ext4audit.facts.mount_flags import (
+    ATIME_WORDS,
+    CLEARED,
+    MOUNT_FLAGS,
+    SUPERBLOCK_FLAGS,
+    flags_of,
+)
 from ext4audit.facts.option_table import recognize
 from ext4audit.rules._shell import quote
 
-SUPERBLOCK_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})
-"""Flags that mountinfo lists beside ext4's options; a remount clears those that it omits."""
-MOUNT_FLAGS = SUPERBLOCK_FLAGS | {"ro", "nosuid", "nodev", "noexec", "nodiratime", "nosymfollow"}
-ATIME_WORDS = {
-    "noatime": "noatime",
-    "relatime": "relatime",
-    "atime": "relatime",
-    "strictatime": "strictatime",
-    "norelatime": "strictatime",
-}
-IMPLIED = {
-    "user": {"nosuid", "nodev", "noexec"},
-    "users": {"nosuid", "nodev", "noexec"},
-    "owner": {"nosuid", "nodev"},
-    "group": {"nosuid", "nodev"},
-}
-"""What words of fstab imply unless a later word says otherwise (mount(8))."""
-CLEARED = {
-    "rw": "ro",
-    "suid": "nosuid",
-    "dev": "nodev",
-    "exec": "noexec",
-    "diratime": "nodiratime",
-    "symfollow": "nosymfollow",
-    "async": "sync",
-    "nolazytime": "lazytime",
-    "nomand": "mand",
-}
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
 NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcache", "dax"})
@@ -187,14 +166,7 @@ def _changing(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterat
 
 def intended_flags(words: Sequence[str]) -> set[str]:
     """Return the flags that a line of fstab asks for; the last word wins."""
-    flags: set[str] = set()
-    atime = "relatime"
-    for word in words:
-        flags |= IMPLIED.get(word, set())
-        flags |= {word} & MOUNT_FLAGS
-        flags -= {CLEARED.get(word, "")}
-        atime = ATIME_WORDS.get(word, atime)
-    return flags | {atime}
+    return set(flags_of(words))
 
 
 def _blocking(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:

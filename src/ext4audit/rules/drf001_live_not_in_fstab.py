@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount_flags import ATIME_WORDS
 from ext4audit.facts.options import EffectiveOption, Setter
 from ext4audit.finding import (
     Citation,
@@ -21,7 +22,6 @@ from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intents_of, severity_of
 from ext4audit.rules._remount import (
-    ATIME_WORDS,
     NOT_BY_REMOUNT,
     intended_flags,
     remount_command,

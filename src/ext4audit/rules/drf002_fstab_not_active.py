@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount_flags import ATIME_WORDS, SUPERBLOCK_FLAGS
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import (
@@ -31,10 +32,8 @@ from ext4audit.rules._intent import (
     severity_of,
 )
 from ext4audit.rules._remount import (
-    ATIME_WORDS,
     DELALLOC_STAYS_SINCE,
     NOT_BY_REMOUNT,
-    SUPERBLOCK_FLAGS,
     flags_in_force,
     typed,
 )
