@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,12 @@ from hypothesis import settings
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+# Whoever runs the tests under nohup or in the background of a shell has these ignored, and
+# every process that a test starts inherits it: Ctrl-C and a hang-up would then be no events.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""
