@@ -95,6 +95,12 @@ def test_the_offset_of_a_partition_moves_the_load_to_other_members(article: Path
     assert bitmaps(page) == [0, 0, 6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32]
 
 
+def test_an_offset_of_0_is_that_of_none(article: Path) -> None:
+    """Scripts that take the offset from a table of partitions also get 0."""
+    page = layout(str(article), *TWELVE, "--offset", "0")
+    assert bitmaps(page) == [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+
+
 def test_the_picture_is_one_file_of_svg_with_the_sentence(article: Path) -> None:
     """The SVG parses, holds no script, and says what it shows to those who cannot see it."""
     done = run("layout", str(article), *TWELVE, "-f", "svg")
@@ -133,6 +139,9 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
         (["/dev", "--offset", "1M"], "--offset on a device needs --members and --chunk"),
         (["/", "--members", "12", "--chunk", "x"], "'x' is no size"),
         (["/", "--members", "1", "--chunk", "64K"], "1 is not in the range"),
+        (["/", "--members", "12", "--chunk", "1000"], "1000 is no multiple of 512 bytes"),
+        (["/", *TWELVE, "--offset", "100"], "100 is no multiple of 512 bytes"),
+        (["/", "--members", "2", "--chunk", "64K", "--level", "raid6"], "at least 3 members"),
     ],
 )
 def test_what_cannot_be_shown_is_a_usage_error(arguments: list[str], said: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.cli.plan_values import path_of, size_of, words_of
+from ext4audit.cli.plan_values import count_of, path_of, size_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,19 @@ def test_mount_options_that_fstab_cannot_hold_are_refused(text: str) -> None:
     """A blank would begin the next field."""
     with pytest.raises(ValueError, match="no blanks"):
         words_of(text)
+
+
+@pytest.mark.parametrize("word", ["data=bogus", "data", "errors=", "errors=stop"])
+def test_a_value_that_every_kernel_refuses_is_refused(word: str) -> None:
+    """The mount line of such a plan would fail."""
+    with pytest.raises(ValueError, match="the kernel refuses it"):
+        words_of(f"noatime,{word}")
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "1.5", ""])
+def test_a_limit_is_a_number_that_is_not_negative(text: str) -> None:
+    """Flags and files are held to the same."""
+    assert count_of("0") == 0
+    assert count_of(256) == 256
+    with pytest.raises(ValueError, match=r"negative|invalid literal"):
+        count_of(text)

@@ -297,6 +297,15 @@ def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
     manifest(collect("sh", environment={"TMPDIR": str(tmp_path / "missing")}))
 
 
+@every_shell
+def test_without_any_place_for_files_it_says_so(shell: str) -> None:
+    """It once ended with status 1 and not a word: the pipe's other end then saw an empty file."""
+    script = SCRIPT.replace("/run /dev/shm;", "/nonexistent;")
+    done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"collect.sh: no TMPDIR to write to\n"
+
+
 @pytest.mark.parametrize("tool", ["gzip", "base64"])
 def test_the_script_names_tools_that_may_be_missing(tool: str) -> None:
     """Without gzip the manifest is sent as it is, and without base64 openssl takes its place."""

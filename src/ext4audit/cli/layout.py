@@ -23,13 +23,26 @@ from ext4audit.sources.live import LiveSource
 LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")
 EXIT_INCOMPLETE = 3
 MOST_MEMBERS = 4096
+LEAST_MEMBERS = {"raid6": 3}
+"""Two parities and one block of data, as some controllers make it; md wants four."""
+SECTOR_BYTES = 512
 TIMEOUT_SECONDS = 60.0
 """For each program and each read; dumpe2fs -g takes 0.2 s for 64 TiB."""
 
 
-def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+def _sectors(text: str) -> int:
+    """Return bytes; ValueError for what no device has: a chunk of 1 byte was counted once."""
+    size_bytes = size_of(text)
+    if size_bytes % SECTOR_BYTES:
+        raise ValueError(f"{text} is no multiple of {SECTOR_BYTES} bytes")
+    return size_bytes
+
+
+def _size(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
     try:
-        return None if text is None else size_of(text)
+        if text is None or (option.name == "offset" and text.strip() == "0"):
+            return None
+        return _sectors(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -113,8 +126,11 @@ def _stated(
         return None
     if members is None or chunk is None:
         raise click.UsageError("--members and --chunk are stated together")
+    level = level or "raid0"
+    if members < LEAST_MEMBERS.get(level, 2):
+        raise click.UsageError(f"{level} takes at least {LEAST_MEMBERS[level]} members")
     names = tuple(f"member {slot}" for slot in range(members))
-    return StripeGeometry("stated array", level or "raid0", chunk, offset or 0, names)
+    return StripeGeometry("stated array", level, chunk, offset or 0, names)
 
 
 def _read(target: str, stated: StripeGeometry | None, offset: int) -> Evidence[LayoutPage]:

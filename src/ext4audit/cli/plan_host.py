@@ -98,9 +98,14 @@ def _version(text: str | None) -> str | None:
 
 
 def _configuration(path: str | None) -> str | None:
-    if path is not None and not Path(path).is_file():
+    if path is None:
+        return None
+    if not Path(path).is_file():
         raise click.UsageError(f"--mke2fs-conf {path}: no such file")
-    return None if path is None else str(Path(path).resolve())
+    if b"ext4" not in Path(path).read_bytes():
+        # mke2fs only warns, and makes an "ext4" without a journal.
+        raise click.UsageError(f"--mke2fs-conf {path}: does not define ext4")
+    return str(Path(path).resolve())
 
 
 def _captured(path: object) -> Host:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ext4audit.cli.plan_host import not_said, planned_host
-from ext4audit.cli.plan_values import path_of, size_of, words_of
+from ext4audit.cli.plan_values import count_of, path_of, size_of, words_of
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.block import QueueLimits
 from ext4audit.facts.plan import DISK, STRIPED, Plan
@@ -86,9 +86,9 @@ def _queue(said: Mapping[str, Any]) -> QueueLimits:
         optimal_io_bytes=zero,
         logical_block_bytes=_left_open("logical_block_size"),
         physical_block_bytes=_left_open("physical_block_size"),
-        nr_requests=_evidence(said, "nr_requests", int, "256"),
-        max_sectors_kb=_evidence(said, "max_sectors_kb", int, "1280"),
-        wbt_latency_usec=_evidence(said, "wbt_lat_usec", int, "75000"),
+        nr_requests=_evidence(said, "nr_requests", count_of, "256"),
+        max_sectors_kb=_evidence(said, "max_sectors_kb", count_of, "1280"),
+        wbt_latency_usec=_evidence(said, "wbt_lat_usec", count_of, "75000"),
     )
 
 

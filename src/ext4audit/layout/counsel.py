@@ -18,7 +18,7 @@ TIB = 1 << 40
 
 NO_HELP = (
     "stride and stripe width, at mkfs or by tune2fs: with flex_bg they move no bitmap",
-    "a larger flex_bg size: the flex groups still begin in the same rhythm",
+    "a flex_bg size that is only somewhat larger: the runs still begin in the same rhythm",
     "tune2fs, e2fsck and resize2fs: all keep the blocks per group, and no tool moves bitmaps",
     "another chunk that is a power of two: the same part of the disks is met",
 )

@@ -1,8 +1,8 @@
 #!/bin/sh
 # ext4audit @VERSION@: capture what an audit of ext4 needs of this host.
 # Usage: sh collect.sh [--text] [--lean] [-o FILE], then: ext4audit scan --from FILE
-#   --text  base64 between marker lines, for terminals and logs
-#   --lean  small: no group descriptors, no udev, fewest files of sysfs
+#   --text  base64 between marker lines, for terminals
+#   --lean  small: no group descriptors, no udev, least of sysfs
 # Root sees most. Nothing is changed but a temporary directory of its own.
 LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
@@ -421,14 +421,18 @@ main() {
 		echo 'collect.sh: not to a terminal: use a pipe, -o FILE or --text' >&2
 		exit 2
 	fi
-	for i in "${TMPDIR:-/tmp}" /run /dev/shm; do # /tmp may have become read-only
+	# /tmp may have become read-only.
+	for i in "${TMPDIR:-/tmp}" /run /dev/shm; do
 		[ -n "$T" ] || T=$(mktemp -d "$i/ext4audit.XXXXXX")
 	done 2>/dev/null
 	child='' guard='' n=0 room=16777217 uid=$(id -u)
 	trap 'exec 2>/dev/null; kill -9 $child $guard; rm -rf "$T"' EXIT
 	trap 'exit 1' HUP INT TERM PIPE
 	trap : USR1
-	[ -n "$T" ] && cd "$T" && exec 3>list || exit 1
+	{ [ -n "$T" ] && cd "$T" && exec 3>list; } || {
+		echo 'collect.sh: no TMPDIR to write to' >&2
+		exit 1
+	}
 	capture
 	exec 3>&-
 	manifest >json || exit 1
