@@ -28,7 +28,7 @@ DISKS = (
     Disk("slow", "20G", write_bytes_per_second=30 << 20),
     Disk("nvme", "20G", bus="nvme"),
 )
-TIMEOUT_SECONDS = 900.0
+TIMEOUT_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, slots=True)

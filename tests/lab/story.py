@@ -23,6 +23,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.recording import RecordingSource
 from ext4audit.sources.snapshot import read_snapshot, write_snapshot
+from lab.capturing import NOT_ROOT, capture, capture_as_nobody
 from lab.devices import mounted, run, serials
 from lab.scenario import JsonObject
 from lab.truth import bitmap_reads
@@ -42,11 +43,13 @@ def tell(
     options: Sequence[str] = (),
     fstab: str = "defaults",
     without_barriers: bool = False,
+    as_nobody: bool = False,
 ) -> JsonObject:
     """Make a filesystem on a device, audit it, and write the snapshot of the story `name`.
 
     `options` are the mount's, `fstab` those of its entry. `without_barriers` asks for the grade
-    of a second audit, with barriers off. Returns what the tests judge.
+    of a second audit, with barriers off. `as_nobody` captures once more, without root. Returns
+    what the tests judge.
     """
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, name))  # the same in every capture
     lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
@@ -54,6 +57,9 @@ def tell(
     entry = f"UUID={identity} {PLACE} ext4 {fstab} 0 2\n"
     with host_called_lab(entry), mounted(device, *options, at=PLACE, mkfs=None):
         told = _summary(_audit_and_keep(name))
+        capture(name)
+        if as_nobody:
+            capture_as_nobody(f"{NOT_ROOT}{name}")
         grades = _without_barriers() if without_barriers else None
     members = [member["name"] for member in (told["layout"] or {"members": []})["members"]]
     reads = bitmap_reads(device, members) if members else None

@@ -25,7 +25,7 @@ def md_raid0() -> JsonObject:
     of four disks by which LAY001 judges are 16.
     """
     with md("0", raid_disks(2, 0, 3, 1), CHUNK) as device:
-        return tell("md-raid0-hot-member", device, size="34G")
+        return tell("md-raid0-hot-member", device, size="34G", as_nobody=True)
 
 
 @scenario()

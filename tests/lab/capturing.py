@@ -1,0 +1,120 @@
+"""One filesystem in the guest, scanned live and captured by each collector at the same moment."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from collector import collect
+from ext4audit.cli.guard import guarded
+
+CAPTURES = Path("/lab-results/captures")
+NOT_ROOT = "not-root-"
+"""Begins the name of a capture by nobody; the rest is the story of the stack."""
+NOBODY = 65534
+LIVE = "live.json"
+COLLECTED = "collect.tar.gz"
+SENT = "shell.gz"
+DIRTY_BYTES = 64 << 20
+
+
+def capture(name: str) -> None:
+    """Scan live, and capture by `collect` and by its shell script, as root, into files of `name`.
+
+    All is what a user runs, but for the start of the interpreter, which takes seconds emulated.
+    """
+    target = CAPTURES / name
+    target.mkdir(parents=True)
+    with _fixed_dirty_limit():
+        _program(target)
+        (target / SENT).write_bytes(collect("dash").stdout)
+
+
+def capture_as_nobody(name: str) -> None:
+    """Scan live, and capture by `collect`, as who may read neither devices nor dm tables.
+
+    `capture` has been called before: it loaded all modules, which nobody may not read.
+    """
+    target = CAPTURES / name
+    target.mkdir(parents=True)
+    with _fixed_dirty_limit(), tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        os.chown(directory, NOBODY, NOBODY)
+        _as_nobody(Path(directory))
+        for file in Path(directory).iterdir():
+            shutil.copy(file, target)
+
+
+def _program(target: Path) -> None:
+    """Run the two commands; the first one's exit code is written down beside what it printed."""
+    code = guarded(["scan", "-q", "-f", "json", "-o", str(target / LIVE)])
+    (target / "exit-code").write_text(f"{code}\n")
+    assert guarded(["collect", "-o", str(target / COLLECTED)]) == 0
+
+
+def _as_nobody(target: Path) -> None:
+    """Do so in a child that drops its privileges: another user could not load the interpreter."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            _program(target)
+            code = 0
+        except BaseException:  # noqa: BLE001 - a child must not go on as the scenario
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, "the child's traceback is on the console"
+
+
+@contextlib.contextmanager
+def _fixed_dirty_limit() -> Iterator[None]:
+    """Limit dirty memory in bytes: a share of what is available is never the same twice.
+
+    Writing the ratio takes the bytes back (mm/page-writeback.c): the kernel refuses 0 bytes.
+    """
+    names = ("dirty_background_bytes", "dirty_bytes")
+    ratios = {name: name.replace("bytes", "ratio") for name in names}
+    former = {ratio: _setting(ratio).read_text() for ratio in ratios.values()}
+    for name, size in zip(names, (DIRTY_BYTES // 4, DIRTY_BYTES), strict=True):
+        _setting(name).write_text(str(size))
+    try:
+        yield
+    finally:
+        for ratio, value in former.items():
+            _setting(ratio).write_text(value)
+
+
+def _setting(name: str) -> Path:
+    return Path("/proc/sys/vm", name)
+
+
+def replayed(snapshot: Path, directory: Path) -> tuple[int, Any]:
+    """Return the exit code and the report of a capture, audited on the machine of the test."""
+    report = directory / f"{snapshot.name}.json"
+    arguments = ["scan", "-q", "-f", "json", "-o", str(report), "--from", str(snapshot)]
+    return guarded(arguments), but_source(report)
+
+
+def live(captured: Path) -> tuple[int, Any]:
+    """Return the exit code and the report of the live scan."""
+    return int((captured / "exit-code").read_text()), but_source(captured / LIVE)
+
+
+def but_source(report: Path) -> Any:
+    """Return a report without where it came from and when, which alone may differ."""
+    document = json.loads(report.read_text())
+    assert set(document.pop("source")) == {"kind", "label", "taken_at"}
+    return document

@@ -1,0 +1,46 @@
+"""The real `sos` on a stack that it can describe in part only: LVM on RAID0."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from lab.devices import md, mounted, run
+from lab.scenario import JsonObject, scenario
+from lab.scenarios.stacks_md import CHUNK, raid_disks
+from lab.stacks import logical_volume
+from lab.story import host_called_lab
+
+PLACE = "/data"
+ARCHIVE = Path("/lab-results/sosreport.tar.gz")
+PLUGINS = "filesys,block,kernel,host,memory,release,date,md,lvm2,devicemapper"
+# Without a udevd a tool may wait for one: sos gives each command five minutes by itself.
+BOUNDS = ("--plugin-timeout", "90", "--threads", "2")
+
+
+@scenario()
+def sosreport() -> JsonObject:
+    """Report LVM on RAID0 with barriers off by the superblock, the descriptors dumped too."""
+    with (
+        md("0", raid_disks(2, 0, 3, 1), CHUNK) as array,
+        logical_volume([array], "-L", "34G") as device,
+    ):
+        lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
+        run("mkfs.ext4", "-q", "-F", "-E", lazy, device)
+        run("tune2fs", "-o", "nobarrier", device)
+        entry = f"{device} {PLACE} ext4 defaults,nodelalloc 0 2\n"
+        with host_called_lab(entry), mounted(device, "nodelalloc", at=PLACE, mkfs=None):
+            return {"printed": _report()}
+
+
+def _report() -> str:
+    """Run sos, and bring its archive out; return what it printed."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        printed = run(
+            *("sos", "report", "--batch", "-o", PLUGINS, "-k", "filesys.dumpe2fs=on"),
+            *(*BOUNDS, "--tmp-dir", directory, "-z", "gzip"),
+        )
+        (archive,) = Path(directory).glob("sosreport-*.tar.gz")
+        shutil.copy(archive, ARCHIVE)
+    return printed

@@ -1,0 +1,47 @@
+"""A filesystem that grows while it is mounted and written: what a scan meanwhile reads of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.conftest import Guest
+from lab.scenario import JsonObject
+
+TABLES = ("one table", "meta_bg")
+BEING_RESIZED = "the filesystem is being resized"
+
+
+@pytest.fixture(params=TABLES)
+def grown(guest: Guest, request: pytest.FixtureRequest) -> JsonObject:
+    """Return the readings during the growth of one kind of filesystem."""
+    told: JsonObject = guest["online_resize"][request.param]
+    return told
+
+
+def test_no_reading_of_a_growing_filesystem_is_torn(grown: JsonObject) -> None:
+    """Each table has the superblock's groups, where they lie to the end; a hole says why."""
+    tables = [reading for reading in grown["readings"] if "hole" not in reading]
+    holes = [reading["hole"] for reading in grown["readings"] if "hole" in reading]
+    print(f"\n{len(tables)} tables, {len(holes)} holes while it grew to {grown['groups']} groups")
+    assert [table for table in tables if not table["is_beginning_of_last"]] == []
+    assert set(holes) <= {BEING_RESIZED}
+    assert len(holes) <= len(grown["readings"]) // 4
+
+
+def test_the_readings_saw_it_grow(grown: JsonObject) -> None:
+    """They fall into the growth: sizes between the first and the last were read."""
+    assert grown["groups"] == 104
+    assert len({reading["groups"] for reading in grown["readings"]} - {8, 104}) > 3
+
+
+def test_the_descriptors_themselves_were_read(grown: JsonObject) -> None:
+    """The raw reader is on trial; dumpe2fs steps in only where it met a change in every try."""
+    origins = [reading["origin"] for reading in grown["readings"] if "origin" in reading]
+    raw = [origin for origin in origins if origin.startswith("group descriptors of /dev/")]
+    assert {origin.partition("/")[0] for origin in set(origins) - set(raw)} <= {"dumpe2fs -g "}
+    assert len(raw) >= len(origins) * 3 // 4
+
+
+def test_what_grew_under_the_readers_is_sound(grown: JsonObject) -> None:
+    """`e2fsck -fn` has nothing to say of it; a complaint would have failed the scenario."""
+    assert "Checking group summary information" in grown["fsck"]

@@ -1,0 +1,92 @@
+"""A snapshot replays exactly: each capture of a stack is audited as the stack itself was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Unknown, Why
+from ext4audit.sources.ask import Answer, Ask, ListDir
+from ext4audit.sources.captured import open_captured
+from ext4audit.sources.snapshot import MapSource, read_snapshot, write_snapshot
+from lab.capturing import COLLECTED, NOT_ROOT, SENT, live, replayed
+from lab.conftest import Guest
+from lab.story import TAKEN_AT
+from lab.test_stacks import HOSTS, every_stack
+
+UNPRIVILEGED = pytest.mark.parametrize("name", ["md_raid0", "lvm_striped"])
+
+
+def captures(guest: Guest, name: str, prefix: str = "") -> Path:
+    """Return where the guest left the captures of a stack."""
+    return guest.machine.results / "captures" / f"{prefix}{guest[name]['story']}"
+
+
+def answers(snapshot: Path) -> dict[Ask, Answer]:
+    """Return the answers of a capture, without the processes that ran meanwhile."""
+    source = open_captured(str(snapshot)).source
+    assert isinstance(source, MapSource)
+    recorded = source._answers
+    return {ask: recorded[ask] for ask in recorded if not _is_of_processes(ask)}
+
+
+def _is_of_processes(ask: Ask) -> bool:
+    path = str(getattr(ask, "path", ""))
+    return ask == ListDir("/proc") or (path.startswith("/proc/") and path[6].isdigit())
+
+
+@every_stack
+@pytest.mark.parametrize("capture", [COLLECTED, SENT])
+def test_a_capture_gives_the_report_of_the_live_scan(
+    guest: Guest, name: str, capture: str, tmp_path: Path
+) -> None:
+    """Scanned elsewhere, what `collect` or its script sent differs by source and time only."""
+    place = captures(guest, name)
+    code, report = live(place)
+    assert (len(report["filesystems"]), report["complete"]) == (1, True)
+    assert replayed(place / capture, tmp_path) == (code, report)
+
+
+@UNPRIVILEGED
+def test_what_nobody_could_not_see_is_replayed_as_not_seen(
+    guest: Guest, name: str, tmp_path: Path
+) -> None:
+    """As nobody the audit is incomplete, and its replay in the same words, holes included."""
+    place = captures(guest, name, NOT_ROOT)
+    code, report = live(place)
+    assert (code, report["complete"]) == (3, False)
+    assert {verdict["rule"]: verdict["outcome"] for verdict in report["verdicts"]}["LAY001"] == (
+        "undetermined"
+    )
+    assert replayed(place / COLLECTED, tmp_path) == (code, report)
+
+
+@UNPRIVILEGED
+def test_the_fixture_of_nobody_answers_all_that_is_asked(guest: Guest, name: str) -> None:
+    """The kept snapshot holds the same questions as a new one; UPDATE_FIXTURES=1 keeps the new.
+
+    test_fixture_hosts.py judges it then, without the lab.
+    """
+    place = captures(guest, name, NOT_ROOT)
+    new = answers(place / COLLECTED)
+    kept = HOSTS / place.name / "snapshot"
+    if os.environ.get("UPDATE_FIXTURES") == "1":
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(exist_ok=True)
+        write_snapshot(kept, new, taken_at=TAKEN_AT)
+        kept.chmod(0o755)
+    former = read_snapshot(kept)[0]._answers
+    assert former.keys() == new.keys()
+    assert refused(former) == refused(new) != set()
+
+
+def refused(answered: dict[Ask, Answer]) -> set[Ask]:
+    """Return what only root may see."""
+    return {
+        ask
+        for ask, answer in answered.items()
+        if isinstance(answer, Unknown) and answer.why is Why.DENIED
+    }
