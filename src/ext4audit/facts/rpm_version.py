@@ -41,6 +41,8 @@ def split_release(kernel_release: str) -> tuple[str, str]:
 def _key(segment: str) -> tuple[int, int, str]:
     """Return what orders segments at one place: ~, end, ^, letters, numbers."""
     if segment.isdigit():
-        return 4, int(segment), ""
+        # By length, then by digit, as rpm does it: int() refuses numbers of thousands of digits.
+        digits = segment.lstrip("0")
+        return 4, len(digits), digits
     special = {"~": 0, "": 1, "^": 2}
     return special.get(segment, 3), 0, segment

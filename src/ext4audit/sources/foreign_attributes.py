@@ -18,9 +18,9 @@ LISTINGS = "listings of block devices"
 Told = dict[str, Known[str]]
 
 _ATTRIBUTE = re.compile(r'^    ATTR\{([^}\n]+)\}=="(.*)"$', re.MULTILINE)
-_LOSETUP = re.compile(r"(/dev/loop\d+): \[\w*\]:\d+ \((.*)\)(?:, offset (\d+).*)?")
-_PARTITION = re.compile(r"(/dev/\S+)\s+(?:\*\s+)?(\d+)\s+\d+\s+\d+\s.*")
-_UNIT = re.compile(r"^Units.*= (\d+) bytes", re.MULTILINE)
+_LOSETUP = re.compile(r"(/dev/loop\d+): \[\w*\]:\d+ \((.*)\)(?:, offset (\d{1,19}).*)?")
+_PARTITION = re.compile(r"(/dev/\S+)\s+(?:\*\s+)?(\d{1,19})\s+\d+\s+\d+\s.*")
+_UNIT = re.compile(r"^Units.*= (\d{1,19}) bytes", re.MULTILINE)
 
 
 def udev_lines(device: Device) -> tuple[str, ...]:

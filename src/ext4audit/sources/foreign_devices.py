@@ -18,8 +18,8 @@ _NODE = re.compile(
     r"b[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d{1,9}),\s*(\d{1,9})\s+\S+\s+\S+\s+\S+\s(\S.*)"
 )
 _LINK = re.compile(r"l[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+\d+\s+\S+\s+\S+\s+\S+\s(\S.*?) -> (\S.*)")
-_KERNEL_LIST = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(?:(\d+)\s+)?([^\s\d]\S*)(?:\s.*)?")
-_INFO_ROW = re.compile(r"(\S+)\s+(\d+)\s+(\d+)\s+\S+\s+\d+\s+\d+\s+\d+(?:\s+(\S+))?\s*")
+_KERNEL_LIST = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(?:(\d{1,19})\s+)?([^\s\d]\S*)(?:\s.*)?")
+_INFO_ROW = re.compile(r"(\S+)\s+(\d{1,19})\s+(\d{1,19})\s+\S+\s+\d+\s+\d+\s+\d+(?:\s+(\S+))?\s*")
 MOST_LINKS = 40
 
 

@@ -20,7 +20,7 @@ _TREE = re.compile(
     r"\s+(?P<ro>[01])\s+(?P<type>\S+)(?:\s.*)?"
 )
 _LIMITS = (
-    r"\s+-?\d+\s+(?P<minimum>\d+)\s+(?P<optimal>\d+)\s+(?P<physical>\d+)\s+(?P<logical>\d+)"
+    r"\s+-?\d+\s+(?P<minimum>\d{1,19})\s+(?P<optimal>\d+)\s+(?P<physical>\d+)\s+(?P<logical>\d+)"
     r"\s+(?P<rotational>[01])(?:\s.*)?"
 )
 _TOPOLOGY = re.compile(_BRANCH + r"(?P<name>\S+)" + _LIMITS)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from ext4audit.sources.foreign_capture import Capture, text_of
 
 _FIELD = re.compile(r"\s*([A-Z][A-Za-z ]*?) : (.*)")
-_MEMBER = re.compile(r"\s+\d+\s+(\d+)\s+(\d+)\s+(\d+|-)\s+(?:\S.*?)?(/dev/\S+)\s*")
+_MEMBER = re.compile(r"\s+\d+\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,9}|-)\s+(?:\S.*?)?(/dev/\S+)\s*")
 _MDSTAT = re.compile(r"(\S+) : \S+ (?:\(\S+\) )?(linear|raid\d+|multipath|faulty) (\S.*)")
-_MDSTAT_MEMBER = re.compile(r"(?<!\S)(\S+?)\[(\d+)\]((?:\(\w\))*)")
+_MDSTAT_MEMBER = re.compile(r"(?<!\S)(\S+?)\[(\d{1,19})\]((?:\(\w\))*)")
 _PARITY_LAYOUTS = ("left-asymmetric", "right-asymmetric", "left-symmetric", "right-symmetric")
 """`layout` of raid4, 5 and 6 (drivers/md/raid5.h, ALGORITHM_*)."""
 _RAID0_LAYOUTS = {"original": 1, "alternate": 2}
@@ -72,9 +72,9 @@ def _member(
     own = next(
         (_fields(each.text) for each in capture.run(f"mdadm -E {path}") if not each.status), {}
     )
-    offset = re.match(r"(\d+) sectors", own.get("Data Offset", ""))
-    sectors = re.match(r"\d+", own.get("Avail Dev Size", ""))
-    used_kib = re.match(r"\d+", fields.get("Used Dev Size", ""))
+    offset = re.match(r"(\d{1,19}) sectors", own.get("Data Offset", ""))
+    sectors = re.match(r"\d{1,19}", own.get("Avail Dev Size", ""))
+    used_kib = re.match(r"\d{1,19}", fields.get("Used Dev Size", ""))
     size = str(int(sectors[0]) // 2) if sectors else used_kib[0] if used_kib else ""
     prefix = f"dev-{name}"
     return {

@@ -6,6 +6,7 @@ known by the listings of devices, a mount point and a kernel's own path by the m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -17,6 +18,8 @@ Holder: TypeAlias = tuple[int, str, str]
 
 FIXED_FIELDS = 6
 """Before the optional fields of a line (proc_pid_mountinfo(5))."""
+
+_NUMBER = re.compile("[0-9]{1,19}")  # int() refuses numbers of thousands of digits
 
 _DEVICES = "0:5"
 """The number of devtmpfs here is of no interest; the asks want one that is no filesystem's."""
@@ -55,7 +58,7 @@ def holders_of(mountinfo: str) -> tuple[Holder, ...]:
     return tuple(
         (int(row[0]), row[2], _decoded(row[4]))
         for row in rows
-        if len(row) >= FIXED_FIELDS and row[0].isdecimal()
+        if len(row) >= FIXED_FIELDS and _NUMBER.fullmatch(row[0])
     )
 
 

@@ -17,7 +17,7 @@ LONGEST_NAMES = 1024
 _UNAME = re.compile(r"Linux (?P<node>.*?) (?P<release>\d+\.\d+\S*) (?P<version>#.*) \S+\s*")
 _PROC_VERSION = re.compile(r"Linux version (?P<release>\S+) .*?(?P<version>#\d.*)\s*")
 _MEMINFO = re.compile(r"^(\w+):\s+(\d{1,15}) kB$", re.MULTILINE)
-_FREE = re.compile(r"^Mem:\s+(\d+)(?:\s+\d+){4}\s+(\d+)\s*$", re.MULTILINE)
+_FREE = re.compile(r"^Mem:\s+(\d{1,19})(?:\s+\d+){4}\s+(\d{1,19})\s*$", re.MULTILINE)
 _CLOCK = re.compile(
     r"\w{3} (?P<month>\w{3}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) (?:UTC|GMT) "
     r"(?P<year>\d{4})"
