@@ -83,9 +83,12 @@ def test_nodelalloc_is_put_in_force_only_where_a_remount_can(any_guest: Guest) -
 
 
 def test_recreating_by_the_printed_line_spreads_the_bitmaps(guest: Guest) -> None:
-    """LAY001 passes on the filesystem that its mkfs line makes, unmounted and mounted."""
+    """LAY001 passes on the filesystem that its mkfs line makes, unmounted and mounted.
+
+    It is no more than medium before: virtual disks do not prove that they rotate.
+    """
     found = guest["lay001_recreate"]
-    assert (found["before"], found["after"], found["persisted"]) == ("fail high", "pass", "pass")
+    assert (found["before"], found["after"], found["persisted"]) == ("fail medium", "pass", "pass")
     assert found["commands"][0].startswith("mkfs.ext4 -b 4096 -g 32760 -G 16 ")
 
 
