@@ -83,27 +83,23 @@ def test_the_layout_is_many_times_faster_than_all_of_dumpe2fs(tib: int, options:
         ("raid0", 12, 512, 1, 5),
         ("raid0", 64, 64, 64, 5),
         ("raid10", 24, 128, 64, 5),
-        ("raid5", 8, 256, 16, 5),
+        ("raid5", 16, 256, 16, 5),
         ("raid6", 64, 64, 64, 5),
         # Data and parity come again only after N (N - 1) chunks: each is looked up once.
-        ("raid5", 16, 256, 16, 10),
         ("raid5", 64, 64, 64, 100),
     ],
 )
 def test_advice_is_a_matter_of_milliseconds(
     level: str, members: int, chunk_kib: int, tib: int, most_ms: int
 ) -> None:
-    """Less than 5 ms whatever the size; more only for wide arrays with parity.
-
-    The bound is three times that: a busy machine is no slow advice.
-    """
+    """Less than 5 ms whatever the size; more only for wide arrays with parity."""
     array = map_of(stripe(members, chunk_kib, level))
     superblock = parameters(tib * TIB, MkfsOptions())
     times = []
-    for _ in range(5):
+    for _ in range(20):
         started = time.perf_counter()
         advice = advise(array, superblock)
         times.append((time.perf_counter() - started) * 1000)
     words = f"{advice.blocks_per_group_option} {advice.flex_bg_groups}" if advice else "none"
     print(f"\n{level} of {members}, {chunk_kib} KiB, {tib} TiB: {min(times):.1f} ms: {words}")
-    assert min(times) < 3 * most_ms
+    assert min(times) < most_ms

@@ -92,9 +92,10 @@ def growth(geometry: StripeGeometry, superblock: Superblock) -> Growth | None:
 def _largest_group(track: Track, superblock: Superblock, flex_groups: int) -> Advice | None:
     cluster_blocks = superblock.cluster_blocks or 1
     for option in _group_sizes(superblock.block_bytes or 1):
-        march = march_of(superblock, option * cluster_blocks, flex_groups)
-        if not track.meets_all(march):
+        group_blocks = option * cluster_blocks
+        if not track.meets_all(group_blocks * flex_groups, flex_groups):
             continue
+        march = march_of(superblock, group_blocks, flex_groups)
         even = _spread_if_even(track, march, EVEN_AS_ADVISED)
         if even is not None and _is_taken(superblock, option, flex_groups):
             return Advice(option, flex_groups, even, is_default=False)

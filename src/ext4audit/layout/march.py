@@ -88,14 +88,14 @@ class Track:
         self._block_bytes = block_bytes
         self._writers: dict[int, tuple[int, ...]] = {}
 
-    def meets_all(self, march: March) -> bool:
-        """Whether the runs, continued for ever, cover all chunks of the circle equally.
+    def meets_all(self, step_blocks: int, flex_groups: int) -> bool:
+        """Whether runs so far apart, continued for ever, cover all chunks of the circle equally.
 
         They begin at every multiple of the greatest common divisor of step and period: even if
         that divides a chunk, or the length of a run.
         """
-        spacing = gcd(march.step_blocks, self.period_blocks)
-        return self.chunk_blocks % spacing == 0 or 2 * march.flex_groups % spacing == 0
+        spacing = gcd(step_blocks, self.period_blocks)
+        return self.chunk_blocks % spacing == 0 or 2 * flex_groups % spacing == 0
 
     def spread(self, march: March, groups: int | None = None) -> Spread:
         """Return the writes of the bitmaps on each member, of the first `groups` groups or all."""
