@@ -15,6 +15,7 @@ from builders import (
     kernel,
     known,
     layout,
+    listed,
     loop,
     memory,
     mount,
@@ -23,13 +24,17 @@ from builders import (
     raid,
     superblock,
     unknown,
+    usage,
 )
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.block import BlockDevice, DmDevice, DmSegment
+from ext4audit.facts.boot import BootLoader, Loader
+from ext4audit.facts.health import ErrorCounters
 from ext4audit.facts.host import OperatingSystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.option_table import OPTIONS
 from ext4audit.facts.options import EffectiveOptions, Setter
+from ext4audit.facts.superblock import RecordedError
 
 RELEASES = [
     "6.18.5",
@@ -203,7 +208,42 @@ FILESYSTEMS = st.builds(
     fstab=evidence(FSTABS),
     stack=evidence(STACKS),
     layout=st.one_of(st.none(), evidence(LAYOUTS)),
+    usage=evidence(
+        st.builds(
+            usage,
+            block_bytes=any_of(0, 1024, 4096),
+            size_blocks=any_of(0, 1, 26214400),
+            free_blocks=any_of(0, 100, 26214400),
+            available_blocks=any_of(0, 100, 26214400),
+            inodes=any_of(0, 11, 6553600),
+            free_inodes=any_of(0, 1, 6553600),
+        )
+    ),
+    errors=evidence(
+        st.builds(
+            ErrorCounters,
+            errors=any_of(0, 3),
+            warnings=any_of(None, 0, 7),
+            first=any_of(None, RecordedError(None, "\x1b[31m", 0, 0, 0)),
+            last=any_of(None, RecordedError(1767323000, "ext4_lookup", 1805, 12, 0)),
+            last_code=any_of(None, 0, 5, 99),
+        )
+    ),
+    journal_errno=evidence(any_of(0, -5)),
+    unzeroed_groups=evidence(any_of(0, 1, 500)),
 )
+LISTED = st.lists(
+    st.builds(
+        listed,
+        any_of("sda", "sdb1", "vg-a'b"),
+        st.builds(DeviceNumber, st.integers(1, 300), st.integers(0, 3)),
+        fstype=any_of(None, "ext4", "xfs", "linux_raid_member"),
+        uuid=any_of(None, "4a1e8f2e-7a56-4f0a-9d0c-1c5d0a6e8b11"),
+        label=any_of(None, "data", "\x1b[31m"),
+        transport=any_of(None, "nvme"),
+    ),
+    max_size=3,
+).map(tuple)
 MEMORIES = st.builds(
     memory,
     total_bytes=any_of(1 << 28, 1 << 34),
@@ -224,4 +264,12 @@ HOSTS = st.builds(
     memory=evidence(MEMORIES),
     mounts=evidence(MOUNTS),
     fstab=evidence(FSTABS),
+    devices=evidence(LISTED),
+    idle=evidence(st.lists(FILESYSTEMS, max_size=1).map(tuple)),
+    boot_loader=evidence(
+        st.builds(BootLoader, st.sampled_from(Loader), any_of(None, "2.02", "2.12-1ubuntu7", "x"))
+    ),
+    md_arrays=evidence(any_of((), ("/dev/md0",))),
+    fstrim=evidence(st.booleans()),
+    raid0_default_layout=evidence(any_of(0, 1, 2, 7)),
 )

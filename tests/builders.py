@@ -10,13 +10,17 @@ from typing import Any, TypeVar
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.block import BlockDevice, LoopDevice, MdArray, MdMember, QueueLimits
+from ext4audit.facts.boot import BootLoader, Loader
+from ext4audit.facts.health import ErrorCounters
 from ext4audit.facts.host import Filesystem, Host, Memory, OperatingSystem
 from ext4audit.facts.kernel import Kernel
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, StripeGeometry
+from ext4audit.facts.lsblk import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
 from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.usage import Usage
 
 T = TypeVar("T")
 GIB = 1 << 30
@@ -291,9 +295,39 @@ def filesystem(**changes: Any) -> Filesystem:
         "fstab": Known((fstab_entry(),), "/etc/fstab"),
         "stack": Known(disk(number=number), "/sys/dev/block/8:0"),
         "layout": None,
+        "usage": Known(usage(), "statfs /data"),
+        "errors": Known(ErrorCounters(errors=0, warnings=0), "/sys/fs/ext4/sda"),
+        "journal_errno": Known(0, "journal superblock of /dev/sda"),
+        "unzeroed_groups": Known(0, "group descriptors of /dev/sda"),
     }
     values.update(changes)
     return Filesystem(**values)
+
+
+def usage(**changes: int) -> Usage:
+    """Build the usage of a 100 GiB filesystem that is half full, 5 % of it reserved."""
+    blocks = 100 * GIB // 4096
+    values = {
+        "block_bytes": 4096,
+        "size_blocks": blocks,
+        "free_blocks": blocks // 2,
+        "available_blocks": blocks // 2 - blocks // 20,
+        "inodes": 6553600,
+        "free_inodes": 6000000,
+    }
+    values.update(changes)
+    return Usage(**values)
+
+
+def listed(
+    name: str = "sda",
+    number: DeviceNumber = DeviceNumber(8, 0),
+    **changes: str | None,
+) -> LsblkDevice:
+    """Build a line of lsblk: the default filesystem's device."""
+    values: dict[str, Any] = {"fstype": "ext4", "uuid": UUID, "transport": "sata"}
+    values.update(changes)
+    return LsblkDevice(name, values.pop("kernel_name", name), number, **values)
 
 
 def memory(**changes: int) -> Memory:
@@ -325,6 +359,12 @@ def host(*filesystems: Filesystem, **changes: Any) -> Host:
         "fstab": Known((fstab_entry(),), "/etc/fstab"),
         "filesystems": filesystems,
         "gaps": (),
+        "devices": Known(tuple(listed(fs.name, fs.device_number) for fs in filesystems), "lsblk"),
+        "idle": Known((), "lsblk"),
+        "boot_loader": Known(BootLoader(Loader.GRUB, "2.06-13+deb12u1"), "/boot/grub"),
+        "md_arrays": Known((), "/etc/mdadm/mdadm.conf"),
+        "fstrim": Known(value=True, origin="fstrim.timer"),
+        "raid0_default_layout": Known(0, "/sys/module/raid0/parameters/default_layout"),
     }
     values.update(changes)
     return Host(**values)

@@ -17,6 +17,7 @@ from builders import (
     kernel,
     known,
     layout,
+    listed,
     loop,
     memory,
     mount,
@@ -25,11 +26,15 @@ from builders import (
     raid,
     superblock,
     unknown,
+    usage,
 )
 from ext4audit.engine import audit, judge
 from ext4audit.evidence import Evidence, Known
+from ext4audit.facts.boot import BootLoader, Loader
+from ext4audit.facts.health import ErrorCounters
 from ext4audit.facts.host import Filesystem, Host, OperatingSystem
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import RecordedError
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
@@ -77,6 +82,7 @@ def blind(subject: Any) -> Any:
     return replace(subject, **holes)
 
 
+ERROR = RecordedError(1767323000, "ext4_lookup", 1805, 12, 0)
 FILESYSTEM_VALUES: dict[str, list[Any]] = {
     "fstype": ["ext2", "ext3", "ext4"],
     "read_only": [True, False],
@@ -101,6 +107,14 @@ FILESYSTEM_VALUES: dict[str, list[Any]] = {
         loop(known((disk(),))),
     ],
     "layout": [layout([100, 100]), layout([4797, 0]), layout([4797, 0, 0, 0, 4797, 0, 0, 0])],
+    "usage": [usage(), usage(free_inodes=0), usage(free_blocks=9, available_blocks=0)],
+    "errors": [
+        ErrorCounters(errors=0, warnings=0),
+        ErrorCounters(3, 2, ERROR, ERROR, 5),
+        ErrorCounters(1, 0, None, RecordedError(None, "", 0, 0, 0), 0),
+    ],
+    "journal_errno": [0, -5],
+    "unzeroed_groups": [0, 500],
 }
 HOST_VALUES: dict[str, list[Any]] = {
     "kernel": [kernel(release) for release in RELEASES],
@@ -109,6 +123,15 @@ HOST_VALUES: dict[str, list[Any]] = {
     "memory": [memory(), memory(total_bytes=1 << 40, available_bytes=1 << 40)],
     "mounts": [(), (mount(),)],
     "fstab": [(), (fstab_entry("nobarrier"),), (fstab_entry(mount_point="/gone"),)],
+    "devices": [(), (listed(), listed("sdb", DeviceNumber(8, 16)))],
+    "idle": [
+        (),
+        (filesystem(alive=False, mounts=(), superblock=known(superblock(state="not clean"))),),
+    ],
+    "boot_loader": [BootLoader(Loader.GRUB, "2.02"), BootLoader(Loader.NONE_FOUND)],
+    "md_arrays": [(), ("/dev/md0",)],
+    "fstrim": [True, False],
+    "raid0_default_layout": [0, 2],
 }
 SUSPECTS = {
     "healthy": filesystem(),

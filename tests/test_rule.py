@@ -84,13 +84,15 @@ def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
     assert each.summary.endswith(".")
     assert re.findall(r"^## (.*)$", each.page, re.MULTILINE) == HEADINGS
     assert each.references
+    assert each.since
     assert all(each.references)
 
 
 @pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
 def test_every_rules_module_is_named_after_it(each: Rule) -> None:
     """`<code>_<name>.py` holds the rule, so that it can be found by either."""
-    assert (RULES / f"{each.code.lower()}_{each.name.replace('-', '_')}.py").is_file()
+    folder = RULES if each.default else RULES / "opt_in"
+    assert (folder / f"{each.code.lower()}_{each.name.replace('-', '_')}.py").is_file()
 
 
 def test_codes_and_names_are_unique_and_sorted() -> None:
@@ -103,6 +105,6 @@ def test_codes_and_names_are_unique_and_sorted() -> None:
 
 def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
     """A rule is discovered by its file's name; a misnamed file would never judge anything."""
-    modules = {path.stem for path in RULES.glob("*.py") if not path.stem.startswith("_")}
+    modules = {path.stem for path in RULES.rglob("*.py") if not path.stem.startswith("_")}
     assert len(all_rules()) == len(modules)
     assert all(RULE_MODULE.fullmatch(module) for module in modules)

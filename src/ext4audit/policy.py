@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ext4audit.finding import Severity
 from ext4audit.report import Report
@@ -32,9 +32,15 @@ def matches(rule: Rule, word: str) -> bool:
 
 
 def select(
-    rules: Sequence[Rule], wanted: Iterable[str] = (), ignored: Iterable[str] = ()
+    rules: Sequence[Rule],
+    wanted: Iterable[str] = (),
+    ignored: Iterable[str] = (),
+    *,
+    usual: Callable[[Rule], bool] = lambda rule: rule.default,
 ) -> tuple[Rule, ...]:
-    """Return the rules that `wanted` names (all when it names none) without the `ignored`.
+    """Return the rules that `wanted` names without the `ignored`.
+
+    Where it names none they are the `usual` ones: those that are on by default.
 
     Raises UnknownRule for a word that names no rule at all: a typing error must not silently
     audit less. Raises NothingSelected when no rule is left.
@@ -43,11 +49,15 @@ def select(
     for word in (*wanted, *ignored):
         if not word or not any(matches(rule, word) for rule in rules):
             raise UnknownRule(word)
-    chosen = [r for r in rules if not wanted or any(matches(r, word) for word in wanted)]
-    left = tuple(r for r in chosen if not any(matches(r, word) for word in ignored))
+    chosen = [r for r in rules if _names(wanted, r) or (not wanted and usual(r))]
+    left = tuple(r for r in chosen if not _names(ignored, r))
     if not left:
         raise NothingSelected
     return left
+
+
+def _names(words: Iterable[str], rule: Rule) -> bool:
+    return any(matches(rule, word) for word in words)
 
 
 def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: bool) -> int:

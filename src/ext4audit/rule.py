@@ -14,6 +14,8 @@ from ext4audit.records import dataclass
 Said: TypeAlias = Iterator[Finding | Citation]
 FilesystemCheck: TypeAlias = Callable[[Filesystem, Host], Said]
 HostCheck: TypeAlias = Callable[[Host], Said]
+OPT_IN = "opt_in"
+"""The folder of the rules that are off unless they are asked for."""
 
 
 class NotApplicable(Exception):  # noqa: N818 - an outcome, not a failure
@@ -33,7 +35,9 @@ class Rule:
 
     `severity` is the worst that its findings can have. `page` is the check's docstring, which
     `explain` and the README are generated from. A check yields findings, and citations: what
-    it looked at, shown as the evidence of a pass.
+    it looked at, shown as the evidence of a pass. `default` says that the rule judges when nobody
+    chooses, `in_plans` that it judges plans then; both follow from the folder it stands in,
+    unless `in_plans` is stated.
     """
 
     code: str
@@ -45,6 +49,8 @@ class Rule:
     summary: str
     page: str
     run: Callable[[Filesystem | None, Host], Said]
+    default: bool = True
+    in_plans: bool = True
 
     @property
     def family(self) -> str:
@@ -53,7 +59,13 @@ class Rule:
 
 
 def rule(
-    code: str, name: str, *, severity: Severity, since: str, references: tuple[str, ...] = ()
+    code: str,
+    name: str,
+    *,
+    severity: Severity,
+    since: str,
+    references: tuple[str, ...] = (),
+    in_plans: bool | None = None,
 ) -> Callable[[FilesystemCheck], Rule]:
     """Make a rule of a check over one filesystem and its host."""
 
@@ -63,14 +75,20 @@ def rule(
                 raise TypeError(f"{code} judges filesystems")
             return check(fs, host)
 
-        summary, page = _documentation(check)
-        return Rule(code, name, severity, since, references, Scope.FILESYSTEM, summary, page, run)
+        head = code, name, severity, since, references, Scope.FILESYSTEM
+        return Rule(*head, *_documentation(check), run, *_defaults(check, in_plans))
 
     return decorate
 
 
 def host_rule(
-    code: str, name: str, *, severity: Severity, since: str, references: tuple[str, ...] = ()
+    code: str,
+    name: str,
+    *,
+    severity: Severity,
+    since: str,
+    references: tuple[str, ...] = (),
+    in_plans: bool | None = None,
 ) -> Callable[[HostCheck], Rule]:
     """Make a rule of a check over the host as a whole."""
 
@@ -78,10 +96,16 @@ def host_rule(
         def run(_fs: Filesystem | None, host: Host) -> Said:
             return check(host)
 
-        summary, page = _documentation(check)
-        return Rule(code, name, severity, since, references, Scope.HOST, summary, page, run)
+        head = code, name, severity, since, references, Scope.HOST
+        return Rule(*head, *_documentation(check), run, *_defaults(check, in_plans))
 
     return decorate
+
+
+def _defaults(check: Callable[..., Said], in_plans: bool | None) -> tuple[bool, bool]:
+    """Return whether the rule judges hosts, and plans, when nobody chooses."""
+    default = OPT_IN not in check.__module__.split(".")
+    return default, default if in_plans is None else in_plans
 
 
 def _documentation(check: Callable[..., Said]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from ext4audit.cli.output import check_destination, write
 from ext4audit.cli.plan_file import read_plan_file
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of
 from ext4audit.cli.plan_judge import PlanJudge, judge_plan
-from ext4audit.cli.report_options import ReportOptions, chosen, now, report_options
+from ext4audit.cli.report_options import ReportOptions, chosen, now, on_plans, report_options
 from ext4audit.cli.terminal import is_ascii_only, wants_color, width
 from ext4audit.cli.timeout_option import timeout_option
 from ext4audit.facts.plan import PlanAdvice
@@ -65,7 +65,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
       ext4audit plan --raid10 8 --chunk 256K --size 8T --from db1.snapshot -f json
       ext4audit plan storage.toml --target-e2fsprogs 1.46.5 --allow-incomplete
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    options = chosen(given)
+    options = chosen(given, on_plans)
     if options.output is not None:
         check_destination(options.output)
     plan = plan_of(_said(given))

@@ -13,7 +13,7 @@ from ext4audit.finding import Severity
 from ext4audit.policy import NothingSelected, UnknownRule, select
 from ext4audit.records import dataclass
 from ext4audit.rule import Rule
-from ext4audit.rules import all_rules
+from ext4audit.rules import all_rules, default_rules
 
 Command = Callable[..., int]
 
@@ -29,6 +29,7 @@ _OPTIONS = (
     click.option(
         "--ignore", "ignored", multiple=True, metavar="RULES", help="All but these rules."
     ),
+    click.option("--pedantic", is_flag=True, help="Also the rules that are off by default."),
     click.option(
         "--fail-on",
         type=click.Choice([*(severity.value for severity in Severity), "never"]),
@@ -83,14 +84,27 @@ def report_options(command: Command, formats: Sequence[str] = ("text", "json")) 
     return choose(command)
 
 
-def chosen(given: dict[str, Any]) -> ReportOptions:
-    """Return what the options choose; raises UsageError for what cannot be."""
+def on_hosts(rule: Rule) -> bool:
+    """Whether a rule judges hosts when nobody chooses."""
+    return rule.default
+
+
+def on_plans(rule: Rule) -> bool:
+    """Whether a rule judges plans when nobody chooses."""
+    return rule.in_plans
+
+
+def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> ReportOptions:
+    """Return what the options choose; raises UsageError for what cannot be.
+
+    `usual` says which rules judge where the options choose none.
+    """
     if given["verbose"] and given["quiet"]:
         raise click.UsageError("--verbose and --quiet exclude each other")
     return ReportOptions(
         fmt=given["fmt"],
         output=None if given["output"] == "-" else given["output"],
-        rules=_selected(given["wanted"], given["ignored"]),
+        rules=selected(given, usual),
         threshold=None if given["fail_on"] == "never" else Severity(given["fail_on"]),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
@@ -103,10 +117,15 @@ def now() -> str:
     return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _selected(wanted: tuple[str, ...], ignored: tuple[str, ...]) -> tuple[Rule, ...]:
+def selected(given: dict[str, Any], usual: Callable[[Rule], bool]) -> tuple[Rule, ...]:
+    """Return the rules that --select, --ignore and --pedantic choose; raises UsageError."""
+    wanted, ignored = _words(given["wanted"]), _words(given["ignored"])
+    if not (wanted or ignored or given["pedantic"]) and usual is on_hosts:
+        return default_rules()
     rules = all_rules()
+    pedantic: bool = given["pedantic"]
     try:
-        return select(rules, _words(wanted), _words(ignored))
+        return select(rules, wanted, ignored, usual=lambda rule: pedantic or usual(rule))
     except UnknownRule as unknown:
         names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
         near = did_you_mean(unknown.word.upper(), names) or did_you_mean(unknown.word, names)

@@ -12,6 +12,8 @@ from ext4audit.rules import all_rules
 def command() -> int:
     """List every rule: code, name, worst severity, and what it says in one line.
 
+    A rule marked "off" judges only where --select, --pedantic, a profile or a plan asks for it.
+
     \b
     Examples:
       ext4audit rules
@@ -20,7 +22,8 @@ def command() -> int:
     rules = all_rules()
     width = max(len(rule.name) for rule in rules)
     lines = [
-        f"{rule.code}  {rule.name:<{width}}  {rule.severity.value:<8}  {rule.summary}"
+        f"{rule.code}  {rule.name:<{width}}  {rule.severity.value:<8}  "
+        f"{'on ' if rule.default else 'off'}  {rule.summary}"
         for rule in rules
     ]
     write("\n".join(lines) + "\n", None)

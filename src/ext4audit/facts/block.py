@@ -49,6 +49,8 @@ class MdArray:
 
     `reshape_position` is None when no reshape runs. `component_sectors` is how much the array
     uses of each member, None where that was not asked for (`md/component_size`, in KiB).
+    `degraded` counts missing members, None where the level has no redundancy; `sync_action` is
+    "idle", "resync", "recover", "check", …, None where the level never synchronizes.
     """
 
     level: str
@@ -58,6 +60,8 @@ class MdArray:
     reshape_position: str | None
     members: tuple[MdMember, ...]
     component_sectors: int | None = None
+    degraded: int | None = None
+    sync_action: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,9 @@ class BlockDevice:
     `kind` is "disk", "partition", "loop", an md level ("raid0"), or "dm" with its first
     target ("dm-linear", "dm-crypt", "dm" where the table cannot be read); "image" and "e2image"
     are files whose bytes were audited. `path` is what a person types: /dev/mapper/<name> for
-    dm. `udev` is optional enrichment, empty without udev.
+    dm. `udev` is optional enrichment, empty without udev. `alignment_offset_bytes` is how far
+    the start is from the device's own alignment: 0 is aligned, -1 the kernel's word for not
+    known (ABI sysfs-block), None where the file is absent.
     """
 
     name: str
@@ -113,6 +119,7 @@ class BlockDevice:
     loop: LoopDevice | None = None
     model: str | None = None
     udev: tuple[tuple[str, str], ...] = ()
+    alignment_offset_bytes: int | None = None
 
     def walk(self) -> Iterator[BlockDevice]:
         """Yield this device and all below it, top first, each once."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Evidence, Known, Unknown
+from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.block import BlockDevice
+from ext4audit.facts.boot import BootLoader
+from ext4audit.facts.health import ErrorCounters
 from ext4audit.facts.kernel import Kernel
 from ext4audit.facts.layout import MetadataLayout
+from ext4audit.facts.lsblk import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.usage import Usage
 from ext4audit.records import dataclass
+
+
+def _unread(what: str) -> Unknown:
+    return Unknown(what, Why.NOT_CAPTURED, "the audited evidence does not tell it", "scan the host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,10 @@ class Filesystem:
     type it is mounted as (ext2 and ext3 are served by the ext4 driver, with other defaults).
     `read_only` is the superblock's own state, not that of a read-only bind mount. `fstab` are
     the entries that name its device. `layout` is None where no stripe lies below.
+
+    `usage` and `errors` are of the mounted filesystem. `journal_errno` is the error number that
+    jbd2 stored in the journal's superblock when it gave up: 0, or negative (-5 is EIO).
+    `unzeroed_groups` counts the groups whose inode tables lazy initialization has yet to zero.
     """
 
     device_number: DeviceNumber
@@ -38,6 +50,10 @@ class Filesystem:
     stack: Evidence[BlockDevice]
     layout: Evidence[MetadataLayout] | None
     shares_uuid: bool = False
+    usage: Evidence[Usage] = _unread("space in use")
+    errors: Evidence[ErrorCounters] = _unread("recorded errors")
+    journal_errno: Evidence[int] = _unread("journal errno")
+    unzeroed_groups: Evidence[int] = _unread("groups to be initialized")
 
     @property
     def id(self) -> str:
@@ -97,6 +113,12 @@ class Host:
     `container` says what kind of container this view is from ("docker"), None on the host
     itself; `kernel_arguments` is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
     `filesystems` are the audited ones; `lower` are others that their loop devices lie on.
+
+    `devices` are all block devices that lsblk lists. `idle` are the filesystems of type ext2, ext3
+    or ext4 on them that the kernel has mounted nowhere and no other device is made of.
+    `md_arrays` are the devices that ARRAY lines of mdadm.conf(5) name. `fstrim` says whether
+    something trims all filesystems regularly (fstrim.timer, or a cron job).
+    `raid0_default_layout` is the module parameter: 0 where nobody set it.
     """
 
     name: str
@@ -112,6 +134,12 @@ class Host:
     filesystems: tuple[Filesystem, ...]
     gaps: tuple[Unknown, ...] = ()
     lower: tuple[Filesystem, ...] = ()
+    devices: Evidence[tuple[LsblkDevice, ...]] = _unread("block devices")
+    idle: Evidence[tuple[Filesystem, ...]] = _unread("filesystems that are not mounted")
+    boot_loader: Evidence[BootLoader] = _unread("boot loader")
+    md_arrays: Evidence[tuple[str, ...]] = _unread("mdadm.conf")
+    fstrim: Evidence[bool] = _unread("fstrim.timer")
+    raid0_default_layout: Evidence[int] = _unread("raid0.default_layout")
 
     def filesystem(self, device_number: Evidence[DeviceNumber]) -> Filesystem | None:
         """Return the filesystem on a device, if it was read: audited, or below an audited one."""

@@ -37,6 +37,7 @@ class Superblock:
     `max_mount_count` is -1 or 0 where mounts force no check, `check_interval_seconds` 0 where no
     time does. `kbytes_written` and `journal_bytes` are rounded where dumpe2fs rounds them.
     `hash_version`, `creator_os`, `state` and `flags` are dumpe2fs's words.
+    `journal_first_block` is where the journal begins, as the superblock's copy of its inode says.
     Fields: Documentation/filesystems/ext4/super.rst.
     """
 
@@ -86,6 +87,7 @@ class Superblock:
     error_count: int | None = None
     first_error: RecordedError | None = None
     last_error: RecordedError | None = None
+    journal_first_block: int | None = None
 
     @property
     def has_journal(self) -> bool:

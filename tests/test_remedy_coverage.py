@@ -1,0 +1,41 @@
+"""No command is printed that was never run: each rule has remedy cases, or says why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
+from remedy_case import FOLDER, RemedyCase, module_of
+
+RUN_ELSEWHERE = {
+    "DRF001": "tests/kernel/test_drift_remedies.py",
+    "DRF002": "tests/kernel/test_drift_remedies.py",
+    "DRF006": "tests/kernel/test_drift_remedies.py",
+    "DUR001": "tests/rules/test_dur001_barrier_disabled.py",
+    "DUR002": "tests/rules/test_dur002_hidden_superblock_default.py",
+    "LAY001": "tests/lab/scenarios/experiments_hotspot.py",
+    "PRF001": "tests/lab/scenarios/experiments_dioread.py",
+    "PRF002": "tests/lab/scenarios/queue_remedies.py",
+}
+"""Rules whose remedies have tests that are older than the harness."""
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_rule_has_remedy_cases_or_the_reason_why_not(rule: Rule) -> None:
+    """A module of tests/kernel/remedy_cases has CASES, NOT_RUN with a sentence, or both."""
+    if rule.code in RUN_ELSEWHERE:
+        assert (FOLDER.parents[2] / RUN_ELSEWHERE[rule.code]).is_file()
+        return
+    module = module_of(rule)
+    assert module is not None, f"no cases for {rule.code}"
+    cases, reason = getattr(module, "CASES", ()), getattr(module, "NOT_RUN", "")
+    assert cases or reason.endswith(".")
+    assert all(isinstance(case, RemedyCase) for case in cases)
+
+
+def test_every_module_of_cases_belongs_to_a_rule() -> None:
+    """A misnamed module would never be run."""
+    names = {path.stem for path in FOLDER.glob("*.py")}
+    rules = {f"{rule.code.lower()}_{rule.name.replace('-', '_')}" for rule in all_rules()}
+    assert names <= rules
