@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ext4audit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 EVERYTHING = frozenset(
-    "evidence facts layout sources parsers assemble finding rule rules report engine policy "
+    "evidence facts layout sources parsers assemble finding rule rules report rating engine policy "
     "renderers planning cli".split()
 )
 MAY_IMPORT: dict[str, frozenset[str]] = {
@@ -27,7 +27,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "rule": frozenset({"facts", "finding"}),
     "rules": frozenset({"evidence", "facts", "layout", "finding", "rule", "rules"}),
     "report": frozenset({"evidence", "facts", "finding", "rule"}),
-    "engine": frozenset({"evidence", "facts", "finding", "rule", "report"}),
+    "rating": frozenset({"facts", "finding", "report"}),
+    "engine": frozenset({"evidence", "facts", "finding", "rule", "report", "rating"}),
     "policy": frozenset({"finding", "rule", "report"}),
     "planning": frozenset("evidence facts layout finding rule report planning".split()),
     # A report holds the facts that a renderer spells out; it sees them through the report only.
@@ -46,7 +47,7 @@ THIRD_PARTY_ROOMS = {
     "subprocess": {"sources"},
 }
 FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "datetime", "socket", "random", "fcntl"}
-PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "rules", "rule", "engine", "policy"}
+PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "rules", "rule", "rating", "engine", "policy"}
 WALLS = {"evidence.py": 1, "engine.py": 1, "cli/guard.py": 1}
 
 

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Citation, Finding
+from ext4audit.rating import rated
+from ext4audit.records import replace
 from ext4audit.report import Outcome, Report, Source, Verdict
 from ext4audit.rule import NotApplicable, Rule, Scope
 
@@ -50,10 +53,14 @@ def _keep(said: object, findings: list[Finding], evidence: list[Citation]) -> No
         raise TypeError(f"a rule yielded {type(said).__name__}")
 
 
-def audit(source: Source, host: Host, rules: Sequence[Rule]) -> Report:
+def audit(
+    source: Source, host: Host, rules: Sequence[Rule], profiles: Sequence[ActiveProfile] = ()
+) -> Report:
     """Judge every subject by every rule: filesystem rules by superblock, host rules once."""
+    if profiles:
+        host = replace(host, profiles=tuple(profiles))
     verdicts = [
-        judge(rule, fs, host)
+        rated(judge(rule, fs, host), host.profiles_of(fs))
         for fs in host.filesystems
         for rule in rules
         if rule.scope is Scope.FILESYSTEM

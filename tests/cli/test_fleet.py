@@ -19,6 +19,7 @@ JOB = Job(
     fmt="ndjson",
     rules=frozenset({"PRF001"}),
     targets=(),
+    profiles=(),
     threshold=Severity.MEDIUM,
     allow_incomplete=False,
     color=False,

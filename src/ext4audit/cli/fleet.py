@@ -65,6 +65,7 @@ def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
         fmt=asked.fmt,
         rules=frozenset(rule.code for rule in asked.rules),
         targets=targets,
+        profiles=asked.profiles,
         threshold=asked.threshold,
         allow_incomplete=asked.allow_incomplete,
         color=asked.color == "always" or (not to_file and wants_color(asked.color, sys.stdout)),

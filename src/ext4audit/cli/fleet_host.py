@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ext4audit import __version__
 from ext4audit.cli.captured import audit_captured
+from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy import EXIT_INCOMPLETE, exit_code
 from ext4audit.renderers import ndjson
@@ -23,6 +24,7 @@ class Job(NamedTuple):
     fmt: str
     rules: frozenset[str]
     targets: tuple[str, ...]
+    profiles: tuple[ActiveProfile, ...]
     threshold: Severity | None
     allow_incomplete: bool
     color: bool
@@ -45,7 +47,9 @@ def audit_host(place: Place, job: Job) -> HostLine:
     """Audit one host; what cannot be read is a line too."""
     rules = [rule for rule in all_rules() if rule.code in job.rules]
     try:
-        report = audit_captured(place.path, rules, job.targets, in_fleet=place.in_fleet)
+        report = audit_captured(
+            place.path, rules, job.targets, job.profiles, in_fleet=place.in_fleet
+        )
     except ArchiveError as error:
         return unread(place.path, str(error), "unreadable", job)
     return HostLine(

@@ -70,7 +70,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
         check_destination(options.output)
     plan = plan_of(_said(given))
     label = given["file"] or f"{plan.device} on {plan.mount_point}"
-    judge = PlanJudge(options.rules, label, now(), given["timeout_seconds"])
+    judge = PlanJudge(options.rules, options.profiles, label, now(), given["timeout_seconds"])
     report, advice = judge_plan(plan, judge)
     write(_rendered(report, advice, options), options.output)
     return exit_code(report, options.threshold, allow_incomplete=options.allow_incomplete)

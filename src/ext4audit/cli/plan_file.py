@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
 
 from ext4audit.cli.app import did_you_mean
+from ext4audit.facts.toml_table import toml_reader
 
 _LARGEST_BYTES = 1 << 20
 
 
 def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
     """Return what the file says by key, `-` spelled `_`; raises UsageError for what is wrong."""
-    toml = _toml()
+    toml = toml_reader()
     try:
         with Path(path).open("rb") as file:
             text = file.read(_LARGEST_BYTES).decode("utf-8")
@@ -36,8 +34,3 @@ def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
             raise click.UsageError(f"{path}: {key} is no text, number or boolean")
         found[name] = value
     return found
-
-
-def _toml() -> ModuleType:
-    """Return the reader of the standard library, or on Python 3.10 its backport."""
-    return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")

@@ -12,6 +12,7 @@ from ext4audit.assemble.planned_superblock import predict_superblock
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.plan import Plan, PlanAdvice
+from ext4audit.facts.profile import ActiveProfile
 from ext4audit.planning.correct import Correction, correct
 from ext4audit.planning.lines import plan_lines
 from ext4audit.planning.remedies import with_plan_remedies
@@ -27,9 +28,15 @@ class PlanJudge:
     """Judges plans by some rules, each once; those that mke2fs makes alike are simulated once."""
 
     def __init__(
-        self, rules: Sequence[Rule], label: str, taken_at: str, timeout_seconds: float
+        self,
+        rules: Sequence[Rule],
+        profiles: Sequence[ActiveProfile],
+        label: str,
+        taken_at: str,
+        timeout_seconds: float,
     ) -> None:
         self._rules = rules
+        self._profiles = profiles
         self._source = Source("plan", label)
         self._taken_at = taken_at
         self._timeout_seconds = timeout_seconds
@@ -53,7 +60,7 @@ class PlanJudge:
         """Return what the rules say of a plan."""
         if plan not in self._judged:
             host = planned_host(plan, self.predict(plan), self._taken_at)
-            self._judged[plan] = audit(self._source, host, self._rules)
+            self._judged[plan] = audit(self._source, host, self._rules, self._profiles)
         return self._judged[plan]
 
 

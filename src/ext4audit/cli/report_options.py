@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from ext4audit.cli.app import did_you_mean
+from ext4audit.cli.profile_words import active_profiles
+from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy import NothingSelected, UnknownRule, select
 from ext4audit.records import dataclass
@@ -16,6 +18,8 @@ from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 
 Command = Callable[..., int]
+DEMANDS = "CMP007"
+"""The rule that judges what profiles demand."""
 
 _OPTIONS = (
     click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole."),
@@ -30,6 +34,14 @@ _OPTIONS = (
         "--ignore", "ignored", multiple=True, metavar="RULES", help="All but these rules."
     ),
     click.option("--pedantic", is_flag=True, help="Also the rules that are off by default."),
+    click.option(
+        "--profile",
+        "profiles",
+        multiple=True,
+        metavar="NAME[=MOUNT]",
+        help="What a product's vendor demands (tidb, postgres, ...), of all filesystems or those "
+        "mounted on a glob; repeatable.",
+    ),
     click.option(
         "--fail-on",
         type=click.Choice([*(severity.value for severity in Severity), "never"]),
@@ -62,6 +74,7 @@ class ReportOptions:
     fmt: str
     output: str | None
     rules: tuple[Rule, ...]
+    profiles: tuple[ActiveProfile, ...]
     threshold: Severity | None
     allow_incomplete: bool
     verbosity: int
@@ -101,10 +114,12 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     """
     if given["verbose"] and given["quiet"]:
         raise click.UsageError("--verbose and --quiet exclude each other")
+    profiles = active_profiles(given["profiles"])
     return ReportOptions(
         fmt=given["fmt"],
         output=None if given["output"] == "-" else given["output"],
-        rules=selected(given, usual),
+        rules=selected(given, profiles, usual),
+        profiles=profiles,
         threshold=None if given["fail_on"] == "never" else Severity(given["fail_on"]),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
@@ -117,15 +132,26 @@ def now() -> str:
     return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def selected(given: dict[str, Any], usual: Callable[[Rule], bool]) -> tuple[Rule, ...]:
-    """Return the rules that --select, --ignore and --pedantic choose; raises UsageError."""
+def selected(
+    given: dict[str, Any], profiles: Sequence[ActiveProfile], usual: Callable[[Rule], bool]
+) -> tuple[Rule, ...]:
+    """Return the rules that the options choose; raises UsageError.
+
+    A profile adds the rules that judge its demands to those that judge when nobody chooses.
+    """
     wanted, ignored = _words(given["wanted"]), _words(given["ignored"])
-    if not (wanted or ignored or given["pedantic"]) and usual is on_hosts:
-        return default_rules()
-    rules = all_rules()
     pedantic: bool = given["pedantic"]
+    if not (wanted or ignored or pedantic or profiles) and usual is on_hosts:
+        return default_rules()
+    added = {code for active in profiles for code in (DEMANDS, *active.profile.enable)}
+    rules = all_rules()
     try:
-        return select(rules, wanted, ignored, usual=lambda rule: pedantic or usual(rule))
+        return select(
+            rules,
+            wanted,
+            ignored,
+            usual=lambda rule: pedantic or usual(rule) or rule.code in added,
+        )
     except UnknownRule as unknown:
         names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
         near = did_you_mean(unknown.word.upper(), names) or did_you_mean(unknown.word, names)

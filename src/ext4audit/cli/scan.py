@@ -91,4 +91,4 @@ def command(
         return print_report(scan_targets(source, targets, asked), asked)
     with progress(quiet=asked.verbosity < 0) as show:
         host = assemble_host(source, now(), progress=show)
-    return print_report(audit(Source("live", host.name), host, asked.rules), asked)
+    return print_report(audit(Source("live", host.name), host, asked.rules, asked.profiles), asked)

@@ -42,7 +42,9 @@ def _places(sources: list[str]) -> list[Place]:
 
 def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:
     try:
-        report = audit_captured(place.path, asked.rules, targets, in_fleet=place.in_fleet)
+        report = audit_captured(
+            place.path, asked.rules, targets, asked.profiles, in_fleet=place.in_fleet
+        )
     except ArchiveError as error:
         if asked.fmt == "ndjson":
             _write_unread(place.path, str(error), asked)

@@ -24,7 +24,7 @@ def scan_targets(source: LiveSource, targets: tuple[str, ...], asked: ReportOpti
         from ext4audit.assemble.image_host import with_images  # noqa: PLC0415 - for images only
 
         host = with_images(host, chosen.images)
-    return audit(Source("live", host.name), host, asked.rules)
+    return audit(Source("live", host.name), host, asked.rules, asked.profiles)
 
 
 def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Report:
@@ -33,4 +33,4 @@ def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Rep
 
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [rule for rule in asked.rules if rule.scope is Scope.FILESYSTEM]
-    return audit(Source("image", name), host_of_images(images, now(), name), rules)
+    return audit(Source("image", name), host_of_images(images, now(), name), rules, asked.profiles)

@@ -11,6 +11,7 @@ from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.lsblk import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.profile import ActiveProfile, Profile
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.usage import Usage
 from ext4audit.records import dataclass
@@ -118,7 +119,8 @@ class Host:
     or ext4 on them that the kernel has mounted nowhere and no other device is made of.
     `md_arrays` are the devices that ARRAY lines of mdadm.conf(5) name. `fstrim` says whether
     something trims all filesystems regularly (fstrim.timer, or a cron job).
-    `raid0_default_layout` is the module parameter: 0 where nobody set it.
+    `raid0_default_layout` is the module parameter: 0 where nobody set it. `profiles` are what the
+    user said that filesystems are for. `planned` says that its filesystem does not exist yet.
     """
 
     name: str
@@ -140,6 +142,12 @@ class Host:
     md_arrays: Evidence[tuple[str, ...]] = _unread("mdadm.conf")
     fstrim: Evidence[bool] = _unread("fstrim.timer")
     raid0_default_layout: Evidence[int] = _unread("raid0.default_layout")
+    profiles: tuple[ActiveProfile, ...] = ()
+    planned: bool = False
+
+    def profiles_of(self, fs: Filesystem) -> tuple[Profile, ...]:
+        """Return the profiles that are in force for a filesystem."""
+        return tuple(p.profile for p in self.profiles if p.covers(fs.mount_points))
 
     def filesystem(self, device_number: Evidence[DeviceNumber]) -> Filesystem | None:
         """Return the filesystem on a device, if it was read: audited, or below an audited one."""

@@ -1,0 +1,37 @@
+"""What the active profiles demand of a filesystem: no remedy may order the opposite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.option_table import recognize
+from ext4audit.facts.profile import Profile
+
+
+def demanded(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
+    """Return the words of mount options that profiles demand, canonical, with who demands it."""
+    return {
+        canonical(word): profile
+        for profile in reversed(host.profiles_of(fs))
+        for word in profile.options
+    }
+
+
+def demands_features(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
+    """Return the features that profiles demand, with who demands it."""
+    return {f: profile for profile in host.profiles_of(fs) for f in profile.features}
+
+
+def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[tuple[str, Profile]]:
+    """Yield the demanded words that a change of options, by name, would put out of force."""
+    for word, profile in demanded(fs, host).items():
+        known = recognize(word)
+        if known is not None and tokens.get(known[0].name, known[1]) != known[1]:
+            yield word, profile
+
+
+def canonical(word: str) -> str:
+    """Return the option table's spelling of a word."""
+    known = recognize(word)
+    return known[1] if known else word
