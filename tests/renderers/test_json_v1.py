@@ -15,7 +15,7 @@ from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Setter
 from ext4audit.records import replace
-from ext4audit.renderers.json_v1 import render
+from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report
 from sample_reports import (
     HOSTILE_NAMES,
@@ -37,7 +37,7 @@ FORBIDDEN = "rich click psutil pyudev jsonschema"
 
 def document(of: Report) -> Any:
     """Render and read back."""
-    return json.loads(render(of, tool_version="0.1.0"))
+    return json.loads(render_report(of, tool_version="0.1.0"))
 
 
 def only_filesystem(fs: Filesystem) -> Any:
@@ -66,10 +66,13 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
         "filesystems",
         "verdicts",
         "gaps",
+        "fixed",
+        "notices",
+        "profiles",
     ]
     del whole["filesystems"], whole["verdicts"]
     expected = {
-        "schema_version": "1.0",
+        "schema_version": "1.1",
         "tool": {"name": "ext4audit", "version": "0.1.0"},
         "source": {"kind": "live", "label": "this host", "taken_at": "2026-01-02T03:04:05Z"},
         "host": {
@@ -90,8 +93,13 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
             "error": 0,
             "suppressed": 0,
             "findings": {"critical": 1, "high": 0, "medium": 1, "low": 0, "info": 0},
+            "known": 0,
+            "fixed": None,
         },
         "gaps": [],
+        "fixed": None,
+        "notices": [],
+        "profiles": [],
     }
     assert json.dumps(whole) == json.dumps(expected)
 
@@ -120,6 +128,9 @@ def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
                         ],
                     }
                 ],
+                "fact": "",
+                "suppression": None,
+                "known": False,
             }
         ],
         "unknowns": [],
@@ -399,7 +410,7 @@ def test_an_unknown_host_has_nulls() -> None:
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
 def test_hostile_names_stay_ascii_json(name: str) -> None:
     """Any name yields pure ASCII, readable by any JSON reader, without a lone surrogate."""
-    text = render(hostile_report(name), tool_version="0.1.0")
+    text = render_report(hostile_report(name), tool_version="0.1.0")
     assert text.isascii()
     assert text.endswith("}\n")
     json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ext4audit.renderers import json_v1
-from ext4audit.renderers.ndjson import render, render_unread, unread_schema_text
+from ext4audit.renderers.ndjson import render_report, render_unread, unread_schema_text
 from ext4audit.report import Report
 from sample_reports import HOSTILE_NAMES, hostile_report, murky_report, night_report
 
@@ -19,18 +19,18 @@ from sample_reports import HOSTILE_NAMES, hostile_report, murky_report, night_re
 )
 def test_a_line_is_the_json_report(of: Report) -> None:
     """The same object as `--format json`, without a newline inside."""
-    line = render(of, tool_version="0.1.0")
+    line = render_report(of, tool_version="0.1.0")
     assert line.endswith("\n")
     assert line.count("\n") == 1
     assert line.isascii()
-    assert json.loads(line) == json.loads(json_v1.render(of, tool_version="0.1.0"))
+    assert json.loads(line) == json.loads(json_v1.render_report(of, tool_version="0.1.0"))
 
 
 def test_the_line_of_a_source_without_a_report() -> None:
     """It says which and why, and its schema allows it."""
     line = json.loads(render_unread("a\n\udcff", "damaged", kind="unreadable", tool_version="1"))
     assert line == {
-        "schema_version": "1.0",
+        "schema_version": "1.1",
         "tool": {"name": "ext4audit", "version": "1"},
         "source": {"kind": None, "label": "a\n\ufffd", "label_b64": "YQr/", "taken_at": None},
         "error": {"kind": "unreadable", "message": "damaged"},

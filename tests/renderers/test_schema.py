@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from builders import UNREAD, filesystem, host, known, options
 from ext4audit.evidence import Why
 from ext4audit.finding import Confidence, Disruption, Phase, Severity
-from ext4audit.renderers.json_v1 import render, schema_text
+from ext4audit.renderers.json_v1 import render_report, schema_text
 from ext4audit.report import Outcome, Report
 from sample_reports import (
     HOSTILE_NAMES,
@@ -59,14 +59,14 @@ def objects(schema: Any) -> list[Any]:
 
 def errors(of: Report, schema: Any) -> list[str]:
     """Return what a validator has against a rendered report."""
-    document = json.loads(render(of, tool_version="0.1.0"))
+    document = json.loads(render_report(of, tool_version="0.1.0"))
     return [error.message for error in Draft202012Validator(schema).iter_errors(document)]
 
 
 def test_the_schema_is_a_schema() -> None:
     """The shipped file is valid JSON Schema 2020-12 of this version."""
     Draft202012Validator.check_schema(SCHEMA)
-    assert SCHEMA["$id"] == "https://ext4audit.invalid/schema/1.0/report.json"
+    assert SCHEMA["$id"] == "https://ext4audit.invalid/schema/1.1/report.json"
 
 
 @pytest.mark.parametrize("of", REPORTS.values(), ids=REPORTS)
@@ -77,14 +77,14 @@ def test_every_report_obeys_the_schema_and_adds_nothing(of: Report) -> None:
 
 def test_the_strict_schema_refuses_an_unknown_member() -> None:
     """The test above can fail: a member that is not described is an error, at any depth."""
-    document = json.loads(render(night_report(), tool_version="0.1.0"))
+    document = json.loads(render_report(night_report(), tool_version="0.1.0"))
     document["verdicts"][0]["extra"] = 1
     assert not Draft202012Validator(strict(SCHEMA)).is_valid(document)
 
 
 def test_readers_of_this_version_accept_later_additions() -> None:
     """The shipped schema allows members it does not know, under a higher minor version."""
-    document = json.loads(render(night_report(), tool_version="0.1.0"))
+    document = json.loads(render_report(night_report(), tool_version="0.1.0"))
     document["extra"] = document["verdicts"][0]["extra"] = 1
     document["schema_version"] = "1.7"
     assert Draft202012Validator(SCHEMA).is_valid(document)
@@ -106,7 +106,7 @@ def test_the_schema_refuses_what_the_contract_does_not_allow(
     path: tuple[str | int, ...], value: object
 ) -> None:
     """A wrong version, a wrong word, a null where none may be: each is an error."""
-    document = json.loads(render(hostile_report("/data"), tool_version="0.1.0"))
+    document = json.loads(render_report(hostile_report("/data"), tool_version="0.1.0"))
     place: Any = document
     for key in path[:-1]:
         place = place[key]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.escape import visible
+from ext4audit.renderers.page import Audited
 from ext4audit.renderers.words import counted
 
 SHOWN = 5
@@ -24,17 +25,21 @@ class FoundRule(NamedTuple):
 class HostLine(NamedTuple):
     """What is left of one host's audit: the text that is printed for it, and what is summed.
 
-    `name` is the source's, without its directory. `error` says why there is no report;
-    `matched`, whether an ext4 filesystem was judged.
+    `name` is the source's, without its directory; `rendered` has a text for each format that is
+    written host by host. `error` says why there is no report; `matched`, whether an ext4
+    filesystem was judged. `host` is the whole report where a format shows all hosts together,
+    `used` the suppressions that matched.
     """
 
     name: str
-    rendered: str
+    rendered: tuple[str, ...]
     code: int
     complete: bool = True
     matched: bool = True
     found: tuple[FoundRule, ...] = ()
     error: str | None = None
+    host: Audited | None = None
+    used: frozenset[object] = frozenset()
 
 
 class FleetSums:

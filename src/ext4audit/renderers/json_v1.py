@@ -1,4 +1,4 @@
-"""JSON, version 1: a frozen shape of its own, described by schema-1.0.json.
+"""JSON, version 1: a frozen shape of its own, described by schema-1.1.json.
 
 Additive changes raise the minor version, anything else the major. Additive keys stand at the
 end of their object, so that the order of the older ones never changes.
@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pkgutil import get_data
 from typing import Any
 
 from ext4audit.evidence import value_or
 from ext4audit.facts.host import Host
+from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.renderers.json_v1_filesystem import filesystem_object
 from ext4audit.renderers.json_v1_verdict import unknown_object, verdict_object
 from ext4audit.renderers.original_bytes import with_original_bytes
-from ext4audit.report import Outcome, Report
+from ext4audit.renderers.page import Audited, Page
+from ext4audit.report import GoneFinding, Outcome, Report
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 SURROGATE_ESCAPE = "\\ud"
 """How the escape of every surrogate begins; also that of characters beyond the BMP."""
 
 
-def render(report: Report, *, tool_version: str) -> str:
-    """Return the report as one JSON object and a newline; the text is ASCII."""
+def render(hosts: Sequence[Audited], page: Page) -> str:
+    """Return the one host's report as a JSON object and a newline; the text is ASCII."""
+    (host,) = hosts
+    if host.report is None:
+        raise ValueError(f"{host.label} has no report")
+    return render_report(host.report, tool_version=page.tool_version)
+
+
+def render_report(report: Report, *, tool_version: str) -> str:
+    """Return a report as one JSON object and a newline; the text is ASCII."""
     document = report_object(report, tool_version=tool_version)
     text = _dumped(document)
     if SURROGATE_ESCAPE in text:
@@ -41,9 +52,9 @@ def _dumped(document: object) -> str:
 def schema_text() -> str:
     """Return the JSON Schema (2020-12) that every rendered report obeys."""
     # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
-    data = get_data("ext4audit.renderers", "schema-1.0.json")
+    data = get_data("ext4audit.renderers", "schema-1.1.json")
     if data is None:
-        raise FileNotFoundError("schema-1.0.json")
+        raise FileNotFoundError("schema-1.1.json")
     return data.decode("utf-8")
 
 
@@ -63,7 +74,23 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "filesystems": [filesystem_object(fs) for fs in report.host.filesystems],
         "verdicts": [verdict_object(verdict) for verdict in report.verdicts],
         "gaps": [unknown_object(gap) for gap in report.host.gaps],
+        "fixed": None if report.fixed is None else [_gone(each) for each in report.fixed],
+        "notices": list(report.notices),
+        "profiles": [_profile(active) for active in report.host.profiles],
     }
+
+
+def _gone(gone: GoneFinding) -> dict[str, Any]:
+    return {
+        "rule": gone.rule,
+        "subject": gone.subject,
+        "fact": gone.fact,
+        "message": gone.message,
+    }
+
+
+def _profile(active: ActiveProfile) -> dict[str, Any]:
+    return {"name": active.profile.name, "mount_points": active.place}
 
 
 def _host(host: Host) -> dict[str, Any]:
@@ -82,9 +109,11 @@ def _host(host: Host) -> dict[str, Any]:
 
 def _summary(report: Report) -> dict[str, Any]:
     outcomes = Counter(verdict.outcome for verdict in report.verdicts)
-    severities = Counter(finding.severity for finding in report.findings)
+    severities = Counter(f.severity for f in report.findings if f.suppression is None)
     return {
         **{outcome.value: outcomes[outcome] for outcome in Outcome},
-        "suppressed": 0,
+        "suppressed": report.suppressed,
         "findings": {severity.value: severities[severity] for severity in Severity},
+        "known": sum(finding.known for finding in report.findings),
+        "fixed": None if report.fixed is None else len(report.fixed),
     }

@@ -8,12 +8,14 @@ from typing import Any
 from ext4audit.facts.plan import PlanAdvice
 from ext4audit.renderers.json_v1 import report_object
 from ext4audit.renderers.original_bytes import with_original_bytes
+from ext4audit.renderers.page import Page
 from ext4audit.report import Report
 
 
-def render(report: Report, advice: PlanAdvice, *, tool_version: str) -> str:
+def render(report: Report, advice: PlanAdvice, page: Page) -> str:
     """Return the report of a plan as one JSON object and a newline; the text is ASCII."""
-    document = {**report_object(report, tool_version=tool_version), "plan": plan_object(advice)}
+    document = report_object(report, tool_version=page.tool_version)
+    document["plan"] = plan_object(advice)
     return json.dumps(with_original_bytes(document), ensure_ascii=True, indent=2) + "\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ext4audit.evidence import Unknown
-from ext4audit.finding import Citation, Finding, Remedy, Step
+from ext4audit.finding import Citation, Finding, Remedy, Step, Suppression
 from ext4audit.report import Verdict
 
 
@@ -19,7 +19,7 @@ def verdict_object(verdict: Verdict) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in verdict.findings],
         "unknowns": [unknown_object(unknown) for unknown in verdict.unknowns],
         "note": verdict.note,
-        "suppression": None,
+        "suppression": _of_all(verdict),
         "evidence": [_citation(citation) for citation in verdict.evidence],
     }
 
@@ -31,6 +31,25 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "evidence": [_citation(citation) for citation in finding.citations],
         "remedies": [_remedy(remedy) for remedy in finding.remedies],
+        "fact": finding.fact,
+        "suppression": _suppression(finding.suppression),
+        "known": finding.known,
+    }
+
+
+def _of_all(verdict: Verdict) -> dict[str, Any] | None:
+    """Return the suppression of a verdict all of whose findings are suppressed: the first's."""
+    said = [finding.suppression for finding in verdict.findings]
+    return _suppression(said[0]) if said and None not in said else None
+
+
+def _suppression(suppression: Suppression | None) -> dict[str, Any] | None:
+    if suppression is None:
+        return None
+    return {
+        "reason": suppression.reason,
+        "expires": suppression.expires,
+        "owner": suppression.owner,
     }
 
 

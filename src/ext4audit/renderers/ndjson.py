@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pkgutil import get_data
 
 from ext4audit.renderers.json_v1 import SCHEMA_VERSION, SURROGATE_ESCAPE, report_object
 from ext4audit.renderers.original_bytes import with_original_bytes
+from ext4audit.renderers.page import Audited, Page
 from ext4audit.report import Report
 
 
-def render(report: Report, *, tool_version: str) -> str:
-    """Return the report as one line; the text is ASCII."""
+def render(hosts: Sequence[Audited], page: Page) -> str:
+    """Return a line for each host; the text is ASCII."""
+    return "".join(_host_line(host, page.tool_version) for host in hosts)
+
+
+def _host_line(host: Audited, tool_version: str) -> str:
+    if host.report is None:
+        message = host.error or ""
+        return render_unread(host.label, message, kind="unreadable", tool_version=tool_version)
+    return render_report(host.report, tool_version=tool_version)
+
+
+def render_report(report: Report, *, tool_version: str) -> str:
+    """Return a report as one line; the text is ASCII."""
     return _line(report_object(report, tool_version=tool_version))
 
 

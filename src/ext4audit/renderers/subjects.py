@@ -20,11 +20,20 @@ class Subject:
 
     @property
     def findings(self) -> tuple[tuple[Rule, Finding], ...]:
-        """The findings with their rules, worst first, then by code."""
+        """The findings that count, with their rules, worst first, then by code."""
+        return tuple(pair for pair in self._all if pair[1].counts)
+
+    @property
+    def set_aside(self) -> tuple[tuple[Rule, Finding], ...]:
+        """The findings that do not count: suppressed, or in the baseline."""
+        return tuple(pair for pair in self._all if not pair[1].counts)
+
+    @property
+    def _all(self) -> list[tuple[Rule, Finding]]:
         said = [
             (verdict.rule, finding) for verdict in self.verdicts for finding in verdict.findings
         ]
-        return tuple(sorted(said, key=lambda pair: (pair[1].severity.rank, pair[0].code)))
+        return sorted(said, key=lambda pair: (pair[1].severity.rank, pair[0].code))
 
     @property
     def notes(self) -> tuple[tuple[Rule, Finding], ...]:

@@ -17,6 +17,7 @@ from rich.text import Text
 from ext4audit.finding import Citation
 from ext4audit.records import dataclass
 from ext4audit.renderers.escape import visible
+from ext4audit.renderers.page import Audited, Page
 from ext4audit.renderers.text_blocks import Block, Blocks, Prose, Span, Table, Verbatim, make_look
 from ext4audit.renderers.text_report import report_blocks
 from ext4audit.report import Report
@@ -27,17 +28,20 @@ _WIDEST_CELL = 36
 """Columns up to which a column of a table grows; a longer cell moves only its own row."""
 
 
-def render(
-    report: Report, *, verbosity: int, color: bool, width: int | None, ascii_only: bool
-) -> str:
-    """Return the report as text with a newline at the end.
+def render(hosts: Sequence[Audited], page: Page) -> str:
+    """Return the reports as text with a newline at the end."""
+    return "".join(render_report(host.report, page) for host in hosts if host.report is not None)
 
-    `verbosity` is -1 for the summary line alone, 0, or 1 for all evidence and reasons. `width`
-    is the terminal's in columns; None wraps nothing. Without `color` no ESC is written.
+
+def render_report(report: Report, page: Page) -> str:
+    """Return one report as text.
+
+    Verbosity is -1 for the summary line alone, 0, or 1 for all evidence and reasons. Without
+    `color` no ESC is written.
     """
-    look = make_look(verbosity, ascii_only=ascii_only)
+    look = make_look(page.verbosity, ascii_only=page.ascii_only)
     blocks = report_blocks(report, look)
-    return render_blocks(blocks, color=color, width=width, ascii_only=ascii_only)
+    return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
 
 
 def render_blocks(blocks: Blocks, *, color: bool, width: int | None, ascii_only: bool) -> str:

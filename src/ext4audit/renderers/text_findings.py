@@ -38,6 +38,15 @@ def note_block(rule: Rule, finding: Finding, look: Look, indent: int) -> Prose:
     return Prose(spans, indent, look.severity_marker(finding.severity))
 
 
+def set_aside_block(rule: Rule, finding: Finding, indent: int) -> Prose:
+    """Show a finding that does not count, and why, in one line."""
+    why = "in the baseline"
+    if finding.suppression is not None:
+        why = f"suppressed: {finding.suppression.reason}"
+    words = f"{finding.severity.value.upper()}  {rule.code} {rule.name} ({why}): {finding.message}"
+    return Prose((Span(words, "dim"),), indent)
+
+
 def _title(rule: Rule, finding: Finding) -> tuple[Span, ...]:
     style = SEVERITY_STYLES[finding.severity]
     sure = finding.confidence is Confidence.CONFIRMED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ext4audit.facts.plan import PlanAdvice
+from ext4audit.renderers.page import Page
 from ext4audit.renderers.text import render_blocks
 from ext4audit.renderers.text_blocks import (
     STEP,
@@ -18,19 +19,11 @@ from ext4audit.renderers.text_report import report_blocks
 from ext4audit.report import Report
 
 
-def render(
-    report: Report,
-    advice: PlanAdvice,
-    *,
-    verbosity: int,
-    color: bool,
-    width: int | None,
-    ascii_only: bool,
-) -> str:
-    """Return the report of a plan as text; the arguments are those of the text format."""
-    look = make_look(verbosity, ascii_only=ascii_only)
+def render(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan as text."""
+    look = make_look(page.verbosity, ascii_only=page.ascii_only)
     blocks = _blocks(report, advice, look)
-    return render_blocks(blocks, color=color, width=width, ascii_only=ascii_only)
+    return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
 
 
 def _blocks(report: Report, advice: PlanAdvice, look: Look) -> Blocks:

@@ -28,6 +28,16 @@ def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
     for subject in subjects(report):
         yield tuple(subject_blocks(subject, report.host, look))
     yield tuple(unknown_blocks(report, look))
+    yield tuple(_policy_blocks(report))
+
+
+def _policy_blocks(report: Report) -> Blocks:
+    """Show what is fixed since the baseline, and what the policy file must be told of."""
+    for gone in report.fixed or ():
+        words = f"fixed: {gone.rule} on {gone.subject}: {gone.message}"
+        yield Prose((Span(words, "green"),))
+    for notice in report.notices:
+        yield Prose((Span(f"policy: {notice}.", "yellow"),))
 
 
 def _spaced(paragraphs: Iterator[_Paragraph]) -> Blocks:

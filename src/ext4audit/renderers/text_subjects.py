@@ -17,7 +17,7 @@ from ext4audit.renderers.text_blocks import (
     Span,
     Table,
 )
-from ext4audit.renderers.text_findings import finding_blocks, note_block
+from ext4audit.renderers.text_findings import finding_blocks, note_block, set_aside_block
 from ext4audit.renderers.words import counted, listed
 from ext4audit.report import Outcome, Verdict
 
@@ -42,6 +42,7 @@ def _section(subject: Subject, host: Host, look: Look) -> Blocks:
         yield Blank()
         yield from (note_block(rule, finding, look, STEP) for rule, finding in subject.notes)
     if look.verbose:
+        yield from (set_aside_block(rule, f, STEP) for rule, f in subject.set_aside)
         yield from _judged(subject, look)
 
 

@@ -28,14 +28,14 @@ def summary_block(report: Report) -> Prose:
             host,
             Span(filesystems),
             *_findings(report),
-            Span(f"; {_verdicts(report)}; "),
+            Span(f"{_set_aside(report)}; {_verdicts(report)}; "),
             _end(report),
         )
     )
 
 
 def _findings(report: Report) -> tuple[Span, ...]:
-    severities = Counter(finding.severity for finding in report.findings)
+    severities = Counter(finding.severity for finding in report.counted)
     found = [
         Span(f"{severities[severity]} {severity.value}", SEVERITY_STYLES[severity])
         for severity in Severity
@@ -43,6 +43,15 @@ def _findings(report: Report) -> tuple[Span, ...]:
     ]
     spans = [span for each in found for span in (Span(", "), each)]
     return tuple(spans[1:]) if spans else (Span("no findings"),)
+
+
+def _set_aside(report: Report) -> str:
+    """Count what does not count: suppressed, known from a baseline, and fixed since."""
+    known = sum(finding.known and finding.suppression is None for finding in report.findings)
+    words = [f"{report.suppressed} suppressed"] if report.suppressed else []
+    if report.fixed is not None:
+        words += [f"{known} in the baseline", f"{len(report.fixed)} fixed"]
+    return "".join(f", {each}" for each in words)
 
 
 def _verdicts(report: Report) -> str:
