@@ -29,10 +29,12 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": frozenset({"evidence", "facts", "finding", "rule"}),
     "rating": frozenset({"facts", "finding", "report"}),
     "engine": frozenset({"evidence", "facts", "finding", "rule", "report", "rating"}),
-    "policy": frozenset({"finding", "rule", "report"}),
+    "policy": frozenset({"facts", "finding", "rule", "report", "policy"}),
     "planning": frozenset("evidence facts layout finding rule report planning".split()),
     # A report holds the facts that a renderer spells out; it sees them through the report only.
-    "renderers": frozenset({"evidence", "facts", "finding", "rule", "report", "renderers"}),
+    "renderers": frozenset(
+        {"evidence", "facts", "finding", "rule", "report", "policy", "renderers"}
+    ),
     "cli": EVERYTHING,
     "__main__": frozenset({"cli"}),
     "__init__": frozenset(),
@@ -47,7 +49,17 @@ THIRD_PARTY_ROOMS = {
     "subprocess": {"sources"},
 }
 FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "datetime", "socket", "random", "fcntl"}
-PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "rules", "rule", "rating", "engine", "policy"}
+PURE_ROOMS = {
+    "facts",
+    "layout",
+    "parsers",
+    "assemble",
+    "rules",
+    "rule",
+    "rating",
+    "engine",
+    "policy",
+}
 WALLS = {"evidence.py": 1, "engine.py": 1, "cli/guard.py": 1}
 
 

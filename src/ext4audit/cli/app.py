@@ -15,9 +15,11 @@ COMMANDS = {
     "collect": "Capture a snapshot of this host, to be audited elsewhere.",
     "layout": "Show which disk of an array holds the metadata.",
     "plan": "Audit a filesystem that does not exist yet.",
+    "diff": "Print what two reports say differently.",
     "rules": "List the rules.",
     "explain": "Print the page of one rule.",
     "schema": "Print the JSON Schema of `scan --format json`.",
+    "completion": "Print the completion script of a shell.",
 }
 
 

@@ -10,16 +10,21 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 
 import click
 
 from ext4audit.cli.diagnostics import say
 from ext4audit.cli.fleet_host import Job, Place, audit_host, ignore_interrupts, unread
 from ext4audit.cli.output import writing
+from ext4audit.cli.print_report import page_of, write_page
 from ext4audit.cli.report_options import ReportOptions
-from ext4audit.cli.terminal import is_ascii_only, wants_color
-from ext4audit.policy import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
+from ext4audit.cli.sinks import NAGIOS, ONE_BY_ONE, Sink
+from ext4audit.cli.terminal import is_ascii_only
+from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
+from ext4audit.records import replace
 from ext4audit.renderers.fleet import FleetSums, HostLine
+from ext4audit.renderers.page import Audited
 from ext4audit.sources.captured import STANDARD_INPUT
 
 EXIT_INTERNAL = 70
@@ -35,21 +40,53 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     Raises UsageError where no host could be read, or none has what a TARGET names: nothing
     was audited then.
     """
-    job = _job(targets, asked)
-    sums, codes = FleetSums(), set[int]()
-    with writing(asked.output) as put:
+    streams = [sink for sink in asked.sinks if sink.fmt in ONE_BY_ONE]
+    sums, lines = FleetSums(), _Lines()
+    job = _job(targets, asked, streams)
+    with ExitStack() as stack:
+        puts = [stack.enter_context(writing(sink.path)) for sink in streams]
         for line in _shown(_lines(places, job), len(places), quiet=asked.verbosity < 0):
             sums.add(line)
-            codes.add(line.code)
-            if asked.fmt == "ndjson" or asked.verbosity >= 0:
-                put(line.rendered)
-        if asked.fmt == "text":
-            put(sums.text(ascii_only=job.ascii_only))
-    if asked.fmt != "text":
+            lines.add(line)
+            for sink, put, text in zip(streams, puts, line.rendered, strict=True):
+                if sink.fmt == "ndjson" or asked.verbosity >= 0:
+                    put(text)
+        for sink, put in zip(streams, puts, strict=True):
+            if sink.fmt == "text":
+                put(sums.text(ascii_only=page_of(sink, asked).ascii_only))
+    return _end(sums, lines, targets, asked)
+
+
+class _Lines:
+    """What is kept of all hosts: exit codes, suppressions that matched, and reports if wanted."""
+
+    def __init__(self) -> None:
+        self.codes: set[int] = set()
+        self.used: frozenset[object] = frozenset()
+        self.hosts: list[Audited] = []
+
+    def add(self, line: HostLine) -> None:
+        self.codes.add(line.code)
+        self.used |= line.used
+        if line.host is not None:
+            self.hosts.append(line.host)
+
+
+def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: ReportOptions) -> int:
+    """Write the formats that show all hosts, say what is left to say, return the exit code."""
+    for sink in asked.sinks:
+        if sink.fmt not in ONE_BY_ONE:
+            write_page(sink, lines.hosts, asked)
+    for notice in asked.treatment.notices(lines.used, asked.rules, whole=not targets):
+        say(notice)
+    if all(sink.fmt != "text" for sink in asked.sinks):
         say(sums.text(ascii_only=is_ascii_only(sys.stderr)).rstrip("\n"))
-    if EXIT_INTERNAL not in codes:
+    if EXIT_INTERNAL not in lines.codes:
         _refuse_nothing(sums, targets)
-    return next(code for code in _WORST_FIRST if code in codes)
+    if asked.sinks[0].fmt == NAGIOS:
+        reports = [host.report for host in lines.hosts if host.report is not None]
+        return nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)
+    return next(code for code in _WORST_FIRST if code in lines.codes)
 
 
 def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
@@ -59,17 +96,19 @@ def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
         raise click.UsageError(f"no host has a filesystem that is called {', '.join(targets)}")
 
 
-def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
-    to_file = asked.output is not None
+def _job(targets: tuple[str, ...], asked: ReportOptions, streams: Sequence[Sink]) -> Job:
+    pages = (
+        (sink.fmt, replace(page_of(sink, asked), verbosity=-1, width=None)) for sink in streams
+    )
     return Job(
-        fmt=asked.fmt,
         rules=frozenset(rule.code for rule in asked.rules),
         targets=targets,
         profiles=asked.profiles,
+        treatment=asked.treatment,
         threshold=asked.threshold,
         allow_incomplete=asked.allow_incomplete,
-        color=asked.color == "always" or (not to_file and wants_color(asked.color, sys.stdout)),
-        ascii_only=not to_file and is_ascii_only(sys.stdout),
+        pages=tuple(pages),
+        keep=len(streams) < len(asked.sinks),
     )
 
 

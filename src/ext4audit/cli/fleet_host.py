@@ -5,30 +5,35 @@ from __future__ import annotations
 import signal
 from typing import NamedTuple
 
-from ext4audit import __version__
 from ext4audit.cli.captured import audit_captured
+from ext4audit.cli.treatment import Treatment
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
-from ext4audit.policy import EXIT_INCOMPLETE, exit_code
+from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, exit_code
 from ext4audit.renderers import ndjson
 from ext4audit.renderers.escape import visible
 from ext4audit.renderers.fleet import FoundRule, HostLine
+from ext4audit.renderers.page import Audited, Page
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
 from ext4audit.sources.archive_base import ArchiveError
 
 
 class Job(NamedTuple):
-    """What is asked of every host; rules by their codes, for the way into another process."""
+    """What is asked of every host; rules by their codes, for the way into another process.
 
-    fmt: str
+    `pages` are how the formats look that are written host by host, by format. `keep` says that
+    the reports are wanted too, for the formats that show all hosts together.
+    """
+
     rules: frozenset[str]
     targets: tuple[str, ...]
     profiles: tuple[ActiveProfile, ...]
+    treatment: Treatment
     threshold: Severity | None
     allow_incomplete: bool
-    color: bool
-    ascii_only: bool
+    pages: tuple[tuple[str, Page], ...]
+    keep: bool
 
 
 class Place(NamedTuple):
@@ -52,24 +57,36 @@ def audit_host(place: Place, job: Job) -> HostLine:
         )
     except ArchiveError as error:
         return unread(place.path, str(error), "unreadable", job)
+    report, used = job.treatment.apply(report)
     return HostLine(
         name=_last_part(place.path),
-        rendered=_rendered(report, place.path, job),
+        rendered=tuple(_rendered(report, place.path, fmt, page) for fmt, page in job.pages),
         code=exit_code(report, job.threshold, allow_incomplete=job.allow_incomplete),
         complete=report.complete,
         matched=bool(report.host.filesystems),
         found=_found(report),
+        host=Audited(place.path, report) if job.keep else None,
+        used=used,
     )
 
 
 def unread(path: str, message: str, kind: str, job: Job) -> HostLine:
     """Return the line of a host that gave no report."""
-    if job.fmt == "ndjson":
-        text = ndjson.render_unread(path, message, kind=kind, tool_version=__version__)
-    else:
-        text = visible(f"could not be read: {message}", ascii_only=job.ascii_only) + "\n"
     code = 0 if job.allow_incomplete else EXIT_INCOMPLETE
-    return HostLine(_last_part(path), text, code, complete=False, error=message)
+    return HostLine(
+        _last_part(path),
+        tuple(_unread_text(path, message, kind, fmt, page) for fmt, page in job.pages),
+        code,
+        complete=False,
+        error=message,
+        host=Audited(path, None, message) if job.keep else None,
+    )
+
+
+def _unread_text(path: str, message: str, kind: str, fmt: str, page: Page) -> str:
+    if fmt == "ndjson":
+        return ndjson.render_unread(path, message, kind=kind, tool_version=page.tool_version)
+    return visible(f"could not be read: {message}", ascii_only=page.ascii_only) + "\n"
 
 
 def _last_part(path: str) -> str:
@@ -77,20 +94,19 @@ def _last_part(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2] or path
 
 
-def _rendered(report: Report, path: str, job: Job) -> str:
-    if job.fmt == "ndjson":
-        return ndjson.render(report, tool_version=__version__)
+def _rendered(report: Report, path: str, fmt: str, page: Page) -> str:
+    if fmt == "ndjson":
+        return ndjson.render_report(report, tool_version=page.tool_version)
     from ext4audit.renderers import text  # noqa: PLC0415 - rich is for people
 
-    line = text.render(report, verbosity=-1, color=job.color, width=None, ascii_only=job.ascii_only)
-    return f"{visible(path, ascii_only=job.ascii_only)}: {line}"
+    return f"{visible(path, ascii_only=page.ascii_only)}: {text.render_report(report, page)}"
 
 
 def _found(report: Report) -> tuple[FoundRule, ...]:
     worst: dict[str, FoundRule] = {}
     for verdict in report.verdicts:
         rule = verdict.rule
-        for finding in verdict.findings:
+        for finding in (each for each in verdict.findings if each.counts):
             known = worst.get(rule.code)
             if known is None or not known.worst.at_least(finding.severity):
                 worst[rule.code] = FoundRule(rule.code, rule.name, finding.severity)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 from typing import Any
 
 import click
 
-from ext4audit import __version__
-from ext4audit.cli.output import check_destination, write
+from ext4audit.cli.output import write
 from ext4audit.cli.plan_file import read_plan_file
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of
 from ext4audit.cli.plan_judge import PlanJudge, judge_plan
+from ext4audit.cli.print_report import page_of, write_page
 from ext4audit.cli.report_options import ReportOptions, chosen, now, on_plans, report_options
-from ext4audit.cli.terminal import is_ascii_only, wants_color, width
+from ext4audit.cli.sinks import Sink
 from ext4audit.cli.timeout_option import timeout_option
 from ext4audit.facts.plan import PlanAdvice
-from ext4audit.policy import exit_code
+from ext4audit.policy.exit_codes import exit_code
+from ext4audit.renderers.page import Audited
 from ext4audit.report import Report
+
+PLAN_PAGES = {"text": "text_plan", "json": "json_v1_plan"}
+"""The formats that show the lines to use beside the report."""
 
 
 @click.command("plan")
@@ -66,13 +70,16 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
       ext4audit plan storage.toml --target-e2fsprogs 1.46.5 --allow-incomplete
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options = chosen(given, on_plans)
-    if options.output is not None:
-        check_destination(options.output)
     plan = plan_of(_said(given))
     label = given["file"] or f"{plan.device} on {plan.mount_point}"
     judge = PlanJudge(options.rules, options.profiles, label, now(), given["timeout_seconds"])
     report, advice = judge_plan(plan, judge)
-    write(_rendered(report, advice, options), options.output)
+    report = options.treatment.one(report, options.rules, whole=False)
+    for sink in options.sinks:
+        if sink.fmt in PLAN_PAGES:
+            _write(sink, report, advice, options)
+        else:
+            write_page(sink, (Audited(label, report),), options)
     return exit_code(report, options.threshold, allow_incomplete=options.allow_incomplete)
 
 
@@ -85,21 +92,7 @@ def _said(given: dict[str, Any]) -> dict[str, Any]:
     return {**kept, **flags}
 
 
-def _rendered(report: Report, advice: PlanAdvice, options: ReportOptions) -> str:
-    """Render in one format; each renderer is imported only when it is asked for."""
-    if options.fmt == "json":
-        from ext4audit.renderers import json_v1_plan  # noqa: PLC0415
-
-        return json_v1_plan.render(report, advice, tool_version=__version__)
-    from ext4audit.renderers import text_plan  # noqa: PLC0415
-
-    to_file = bool(options.output)
-    color = options.color == "always" or (not to_file and wants_color(options.color, sys.stdout))
-    return text_plan.render(
-        report,
-        advice,
-        verbosity=options.verbosity,
-        color=color,
-        width=None if to_file else width(sys.stdout),
-        ascii_only=not to_file and is_ascii_only(sys.stdout),
-    )
+def _write(sink: Sink, report: Report, advice: PlanAdvice, options: ReportOptions) -> None:
+    """Write the report with the lines to use; each renderer is imported when it is asked for."""
+    module = importlib.import_module(f"ext4audit.renderers.{PLAN_PAGES[sink.fmt]}")
+    write(module.render(report, advice, page_of(sink, options)), sink.path)

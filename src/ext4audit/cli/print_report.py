@@ -1,38 +1,55 @@
-"""One report, in the format that was asked for, where it was to go."""
+"""Reports, in the formats that were asked for, where they were to go."""
 
 from __future__ import annotations
 
+import importlib
 import sys
+import time
+from collections.abc import Sequence
 
 from ext4audit import __version__
 from ext4audit.cli.output import write
-from ext4audit.cli.report_options import ReportOptions
+from ext4audit.cli.report_options import ReportOptions, now
+from ext4audit.cli.sinks import NAGIOS, Sink
 from ext4audit.cli.terminal import is_ascii_only, wants_color, width
-from ext4audit.policy import exit_code
+from ext4audit.policy.exit_codes import exit_code, nagios_code
+from ext4audit.renderers.page import Audited, Page
 from ext4audit.report import Report
 
 
-def print_report(report: Report, asked: ReportOptions) -> int:
-    """Write the report and return the exit code that it deserves."""
-    write(_rendered(report, asked), asked.output)
+def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) -> int:
+    """Write one host's report, and return the exit code that it deserves.
+
+    `whole` says that all its filesystems were judged.
+    """
+    report = asked.treatment.one(report, asked.rules, whole=whole)
+    host = Audited(report.source.label, report)
+    for sink in asked.sinks:
+        write_page(sink, (host,), asked)
+    if asked.sinks[0].fmt == NAGIOS:
+        return nagios_code((report,), asked.threshold, allow_incomplete=asked.allow_incomplete)
     return exit_code(report, asked.threshold, allow_incomplete=asked.allow_incomplete)
 
 
-def _rendered(report: Report, asked: ReportOptions) -> str:
-    """Render in one format; each renderer is imported only when it is asked for."""
-    if asked.fmt == "json":
-        from ext4audit.renderers import json_v1  # noqa: PLC0415
+def write_page(sink: Sink, hosts: Sequence[Audited], asked: ReportOptions) -> None:
+    """Write hosts in one format to its place; each renderer is imported when it is asked for."""
+    module = importlib.import_module(f"ext4audit.renderers.{sink.module}")
+    write(module.render(hosts, page_of(sink, asked)), sink.path)
+    if sink.fmt == "github":
+        from ext4audit.cli.step_summary import append_summary  # noqa: PLC0415 - for Actions only
 
-        return json_v1.render(report, tool_version=__version__)
-    if asked.fmt == "ndjson":
-        from ext4audit.renderers import ndjson  # noqa: PLC0415
+        append_summary(hosts, page_of(sink, asked))
 
-        return ndjson.render(report, tool_version=__version__)
-    from ext4audit.renderers import text  # noqa: PLC0415
 
-    to_file = asked.output is not None
-    return text.render(
-        report,
+def page_of(sink: Sink, asked: ReportOptions) -> Page:
+    """Return how a page looks at its place: a file has no colour, no width, and all of Unicode."""
+    to_file = sink.path is not None
+    return Page(
+        tool_version=__version__,
+        taken_at=now(),
+        threshold=asked.threshold,
+        allow_incomplete=asked.allow_incomplete,
+        seconds=time.monotonic() - asked.started,
         verbosity=asked.verbosity,
         color=asked.color == "always" or (not to_file and wants_color(asked.color, sys.stdout)),
         width=None if to_file else width(sys.stdout),

@@ -4,25 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from time import monotonic
 from typing import Any
 
 import click
 
 from ext4audit.cli.app import did_you_mean
+from ext4audit.cli.output import check_destination
+from ext4audit.cli.policy_file import read_policy
 from ext4audit.cli.profile_words import active_profiles
+from ext4audit.cli.sinks import FORMATS, Sink, sinks_of
+from ext4audit.cli.treatment import Treatment, treatment_of
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
-from ext4audit.policy import NothingSelected, UnknownRule, select
+from ext4audit.policy.file import NEVER, Policy
+from ext4audit.policy.selection import NothingSelected, UnknownRule, select
 from ext4audit.records import dataclass
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 
 Command = Callable[..., int]
+DEFAULT_FAIL_ON = "medium"
 DEMANDS = "CMP007"
 """The rule that judges what profiles demand."""
 
 _OPTIONS = (
-    click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole."),
+    click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FILE",
+        help="Write to FILE, which appears whole; repeatable, one for each -f in turn.",
+    ),
+    click.option(
+        "--config",
+        metavar="FILE",
+        help="The policy file; else the nearest ext4audit.toml, else /etc/ext4audit.toml.",
+    ),
+    click.option(
+        "--baseline",
+        metavar="REPORT",
+        help="A report in JSON: only what is new since then counts, and what is fixed is told.",
+    ),
     click.option(
         "--select",
         "wanted",
@@ -45,9 +69,7 @@ _OPTIONS = (
     click.option(
         "--fail-on",
         type=click.Choice([*(severity.value for severity in Severity), "never"]),
-        default="medium",
-        show_default=True,
-        help="Exit 1 on a finding of this severity or worse.",
+        help="Exit 1 on a finding of this severity or worse.  [default: medium]",
     ),
     click.option("--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 on blind spots."),
     click.option(
@@ -69,30 +91,35 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What was asked of a report; `threshold` None means that no finding fails."""
+    """What was asked of a report; `threshold` None means that no finding fails.
 
-    fmt: str
-    output: str | None
+    `started` is a reading of the monotonic clock, in seconds.
+    """
+
+    sinks: tuple[Sink, ...]
     rules: tuple[Rule, ...]
     profiles: tuple[ActiveProfile, ...]
+    treatment: Treatment
     threshold: Severity | None
     allow_incomplete: bool
     verbosity: int
     color: str
+    started: float
 
 
-def report_options(command: Command, formats: Sequence[str] = ("text", "json")) -> Command:
+def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) -> Command:
     """Add the options to a command, which gets them all; see `chosen`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     choose = click.option(
         "-f",
         "--format",
-        "fmt",
+        "formats",
         type=click.Choice(formats),
-        default="text",
-        show_default=True,
-        help="How the report is printed.",
+        multiple=True,
+        metavar="FORMAT",
+        help=f"How the report is printed: {', '.join(formats)}; repeatable, each with its own -o.  "
+        "[default: text]",
     )
     return choose(command)
 
@@ -114,16 +141,23 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     """
     if given["verbose"] and given["quiet"]:
         raise click.UsageError("--verbose and --quiet exclude each other")
-    profiles = active_profiles(given["profiles"])
+    policy = read_policy(given["config"])
+    profiles = active_profiles(given["profiles"] or policy.profile)
+    fail_on = given["fail_on"] or policy.fail_on or DEFAULT_FAIL_ON
+    sinks = sinks_of(given["formats"], given["outputs"])
+    for sink in sinks:
+        if sink.path is not None:
+            check_destination(sink.path)
     return ReportOptions(
-        fmt=given["fmt"],
-        output=None if given["output"] == "-" else given["output"],
-        rules=selected(given, profiles, usual),
+        sinks=sinks,
+        rules=selected(given, policy, profiles, usual),
         profiles=profiles,
-        threshold=None if given["fail_on"] == "never" else Severity(given["fail_on"]),
+        treatment=treatment_of(policy, given["baseline"], now()),
+        threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
         color=given["color"],
+        started=monotonic(),
     )
 
 
@@ -133,14 +167,20 @@ def now() -> str:
 
 
 def selected(
-    given: dict[str, Any], profiles: Sequence[ActiveProfile], usual: Callable[[Rule], bool]
+    given: dict[str, Any],
+    policy: Policy,
+    profiles: Sequence[ActiveProfile],
+    usual: Callable[[Rule], bool],
 ) -> tuple[Rule, ...]:
     """Return the rules that the options choose; raises UsageError.
 
+    --select replaces what the policy file selects and ignores, --ignore adds to what it ignores.
     A profile adds the rules that judge its demands to those that judge when nobody chooses.
     """
-    wanted, ignored = _words(given["wanted"]), _words(given["ignored"])
-    pedantic: bool = given["pedantic"]
+    own = bool(given["wanted"])
+    wanted = _words(given["wanted"] or policy.select)
+    ignored = _words((*given["ignored"], *(() if own else policy.ignore)))
+    pedantic: bool = given["pedantic"] or policy.pedantic
     if not (wanted or ignored or pedantic or profiles) and usual is on_hosts:
         return default_rules()
     added = {code for active in profiles for code in (DEMANDS, *active.profile.enable)}
@@ -160,5 +200,5 @@ def selected(
         raise click.UsageError("--select and --ignore leave no rule to judge by") from None
 
 
-def _words(values: tuple[str, ...]) -> list[str]:
+def _words(values: Sequence[str]) -> list[str]:
     return [word.strip() for value in values for word in value.split(",")]

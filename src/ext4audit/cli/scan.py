@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli.output import check_destination
 from ext4audit.cli.print_report import print_report
 from ext4audit.cli.progress import progress
 from ext4audit.cli.report_options import chosen, now, report_options
@@ -17,7 +15,6 @@ from ext4audit.report import Source
 from ext4audit.sources.live import LiveSource
 
 LONGEST_TIMEOUT_SECONDS = 86400
-FORMATS = ("text", "json", "ndjson")
 
 
 def _bounded_seconds(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
@@ -37,7 +34,7 @@ def _bounded_seconds(_context: click.Context, _option: click.Parameter, seconds:
     help="Captured evidence instead of this host: a snapshot (directory, tar, text), a sosreport "
     "or another archive, - for standard input, or a directory of many; repeatable.",
 )
-@partial(report_options, formats=FORMATS)
+@report_options
 @click.option(
     "--timeout",
     "timeout_seconds",
@@ -78,8 +75,6 @@ def command(
       ext4audit scan --from snapshots/ -f ndjson > reports.ndjson
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = chosen(given)
-    if asked.output is not None:
-        check_destination(asked.output)
     if sources:
         from ext4audit.cli.scan_from import scan_from  # noqa: PLC0415 - for --from only
 
@@ -88,7 +83,7 @@ def command(
     if targets:
         from ext4audit.cli.scan_targets import scan_targets  # noqa: PLC0415 - for targets only
 
-        return print_report(scan_targets(source, targets, asked), asked)
+        return print_report(scan_targets(source, targets, asked), asked, whole=False)
     with progress(quiet=asked.verbosity < 0) as show:
         host = assemble_host(source, now(), progress=show)
     return print_report(audit(Source("live", host.name), host, asked.rules, asked.profiles), asked)

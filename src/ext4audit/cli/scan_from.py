@@ -6,9 +6,9 @@ import click
 
 from ext4audit.cli.captured import audit_captured, utf8
 from ext4audit.cli.fleet_host import Place
-from ext4audit.cli.output import write
-from ext4audit.cli.print_report import print_report
+from ext4audit.cli.print_report import print_report, write_page
 from ext4audit.cli.report_options import ReportOptions
+from ext4audit.renderers.page import Audited
 from ext4audit.sources.archive_base import ArchiveError
 from ext4audit.sources.captured import STANDARD_INPUT, hosts_in
 
@@ -19,7 +19,7 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     words = tuple(utf8(target) for target in targets)
     if len(places) == 1:
         return _scan_one(places[0], words, asked)
-    if asked.fmt == "json":
+    if any(sink.fmt == "json" for sink in asked.sinks):
         raise click.UsageError(f"{len(places)} hosts are not one object: use -f ndjson")
     from ext4audit.cli.fleet import scan_fleet  # noqa: PLC0415 - 30 ms, for many hosts only
 
@@ -46,18 +46,15 @@ def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> i
             place.path, asked.rules, targets, asked.profiles, in_fleet=place.in_fleet
         )
     except ArchiveError as error:
-        if asked.fmt == "ndjson":
-            _write_unread(place.path, str(error), asked)
+        _write_unread(place.path, str(error), asked)
         raise click.UsageError(str(error)) from None
     if targets and not report.host.filesystems:
         raise click.UsageError(f"{place.path}: no ext4 filesystem is called {', '.join(targets)}")
-    return print_report(report, asked)
+    return print_report(report, asked, whole=not targets)
 
 
 def _write_unread(path: str, message: str, asked: ReportOptions) -> None:
     """Write the line of a host that could not be read: a stream of lines misses none."""
-    from ext4audit import __version__  # noqa: PLC0415
-    from ext4audit.renderers.ndjson import render_unread  # noqa: PLC0415
-
-    line = render_unread(path, message, kind="unreadable", tool_version=__version__)
-    write(line, asked.output)
+    for sink in asked.sinks:
+        if sink.fmt == "ndjson":
+            write_page(sink, (Audited(path, None, message),), asked)

@@ -1,16 +1,10 @@
-"""Policy: which rules are selected, and what exit code a report deserves."""
+"""Which rules judge: those that words select, or those that are on when nobody chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ext4audit.finding import Severity
-from ext4audit.report import Report
 from ext4audit.rule import Rule
-
-EXIT_CLEAN = 0
-EXIT_FINDINGS = 1
-EXIT_INCOMPLETE = 3
 
 
 class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
@@ -58,15 +52,3 @@ def select(
 
 def _names(words: Iterable[str], rule: Rule) -> bool:
     return any(matches(rule, word) for word in words)
-
-
-def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: bool) -> int:
-    """Decide the exit code for every format: 1 beats 3 beats 0 (contract: exit codes).
-
-    `fail_on` None means "never".
-    """
-    if fail_on is not None and any(f.severity.at_least(fail_on) for f in report.findings):
-        return EXIT_FINDINGS
-    if not report.complete and not allow_incomplete:
-        return EXIT_INCOMPLETE
-    return EXIT_CLEAN

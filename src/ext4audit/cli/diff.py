@@ -1,0 +1,90 @@
+"""`ext4audit diff`: what two reports say differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from ext4audit.cli.baseline_file import read_reports
+from ext4audit.cli.output import check_destination, write
+from ext4audit.finding import Severity
+from ext4audit.policy.difference import Difference, difference
+from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS
+from ext4audit.policy.file import NEVER
+from ext4audit.renderers.diff_json import render_json
+from ext4audit.renderers.diff_text import render_text
+
+RENDERERS = {"text": render_text, "json": render_json}
+
+
+@click.command("diff")
+@click.argument("old", metavar="OLD.json")
+@click.argument("new", metavar="NEW.json")
+@click.option(
+    "-f",
+    "--format",
+    "fmt",
+    type=click.Choice(tuple(RENDERERS)),
+    default="text",
+    show_default=True,
+    help="How the difference is printed.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole.")
+@click.option(
+    "--fail-on",
+    type=click.Choice([*(severity.value for severity in Severity), NEVER]),
+    default="medium",
+    show_default=True,
+    help="Exit 1 on a new finding of this severity or worse.",
+)
+def command(old: str, new: str, fmt: str, output: str | None, fail_on: str) -> int:
+    """Print which findings are new, fixed and unchanged between two reports.
+
+    Reports are those of `scan -f json`, or of `-f ndjson` for many hosts, which are paired by
+    their names. A finding is the same when rule, superblock UUID and the fact that failed are:
+    renamed devices change nothing. What has become worse is new. What the newer report could
+    not look for is neither fixed nor unchanged.
+
+    Exit codes: 0 nothing new at or above --fail-on, 1 something, 2 usage error.
+
+    \b
+    Examples:
+      ext4audit diff monday.json friday.json
+      ext4audit diff before.ndjson after.ndjson -f json | jq '.[].new'
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    if output is not None:
+        check_destination(output)
+    found = dict(_differences(_paired(read_reports(old), read_reports(new))))
+    write(RENDERERS[fmt](found), output)
+    severities = [finding.severity for each in found.values() for finding in each.new]
+    return EXIT_FINDINGS if _fails(severities, fail_on) else EXIT_CLEAN
+
+
+def _fails(severities: Sequence[Severity], fail_on: str) -> bool:
+    return fail_on != NEVER and any(s.at_least(Severity(fail_on)) for s in severities)
+
+
+Pair = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+
+
+def _paired(old: list[Mapping[str, Any]], new: list[Mapping[str, Any]]) -> Iterator[Pair]:
+    """Yield each host's two reports; a single one may have been renamed."""
+    if len(old) == len(new) == 1:
+        yield new[0]["host"]["name"], old[0], new[0]
+        return
+    before = {report["host"]["name"]: report for report in old}
+    for report in new:
+        name = report["host"]["name"]
+        nothing: Mapping[str, Any] = {"filesystems": [], "verdicts": []}
+        yield name, before.get(name, nothing), report
+
+
+def _differences(pairs: Iterator[Pair]) -> Iterator[tuple[str, Difference]]:
+    try:
+        for name, old, new in pairs:
+            yield name, difference(old, new)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"not reports of `ext4audit scan -f json`: {type(error).__name__}: {error}"
+        raise click.UsageError(message) from None

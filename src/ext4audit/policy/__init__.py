@@ -1,0 +1,1 @@
+"""What a user accepts and wants: rules, exit codes, suppressions, baselines."""

@@ -1,0 +1,49 @@
+"""The exit code that a report deserves: one function decides, for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ext4audit.finding import Severity
+from ext4audit.report import Report
+
+EXIT_CLEAN = 0
+EXIT_FINDINGS = 1
+EXIT_INCOMPLETE = 3
+
+
+def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: bool) -> int:
+    """Decide the exit code for every format: 1 beats 3 beats 0 (contract: exit codes).
+
+    `fail_on` None means "never".
+    """
+    if fail_on is not None and any(f.severity.at_least(fail_on) for f in report.counted):
+        return EXIT_FINDINGS
+    if not report.complete and not allow_incomplete:
+        return EXIT_INCOMPLETE
+    return EXIT_CLEAN
+
+
+NAGIOS_OK, NAGIOS_WARNING, NAGIOS_CRITICAL, NAGIOS_UNKNOWN = range(4)
+
+
+def nagios_code(
+    reports: Sequence[Report], fail_on: Severity | None, *, allow_incomplete: bool
+) -> int:
+    """Decide the exit code of `-f nagios`: a finding that fails is 1, from high on 2.
+
+    What could not be seen is 3 (UNKNOWN), but never hides a finding
+    (Monitoring Plugins Development Guidelines, "Plugin Return Codes").
+    """
+    failing = [
+        finding.severity
+        for report in reports
+        for finding in report.counted
+        if fail_on is not None and finding.severity.at_least(fail_on)
+    ]
+    if any(severity.at_least(Severity.HIGH) for severity in failing):
+        return NAGIOS_CRITICAL
+    if failing:
+        return NAGIOS_WARNING
+    blind = not all(report.complete for report in reports)
+    return NAGIOS_UNKNOWN if blind and not allow_incomplete else NAGIOS_OK

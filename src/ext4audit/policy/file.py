@@ -1,0 +1,125 @@
+"""The policy file's words: keys, rules and dates are checked before anything is audited."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ext4audit.finding import Severity, Suppression
+from ext4audit.policy.suppression import SuppressionRule
+from ext4audit.records import dataclass
+from ext4audit.rule import Rule
+
+KEYS = ("select", "ignore", "pedantic", "fail_on", "profile", "suppress")
+SUPPRESS_KEYS = ("rule", "subject", "reason", "owner", "expires")
+REQUIRED = ("rule", "subject", "reason")
+NEVER = "never"
+DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+MONTHS = 12
+Near = Callable[[str, Sequence[str]], str]
+"""Returns " (did you mean …?)", or nothing."""
+
+
+class PolicyError(ValueError):
+    """The policy file says something that cannot be; the message says what, and what is near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a policy file says; None where it leaves the choice to the command line."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    pedantic: bool = False
+    fail_on: str | None = None
+    profile: tuple[str, ...] = ()
+    suppressions: tuple[SuppressionRule, ...] = ()
+
+
+def parse_policy(said: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> Policy:
+    """Return the policy of a parsed TOML file; raises PolicyError.
+
+    The keys stand at the top of the file, or in its table [tool.ext4audit].
+    """
+    table = said.get("tool", {}).get("ext4audit", said) if "tool" in said else said
+    _check_keys(table, KEYS, "", near)
+    suppress = table.get("suppress", [])
+    if not isinstance(suppress, list) or not all(isinstance(each, dict) for each in suppress):
+        raise PolicyError("suppress is no list of tables: write [[suppress]]")
+    return Policy(
+        select=_words(table, "select"),
+        ignore=_words(table, "ignore"),
+        pedantic=_boolean(table, "pedantic"),
+        fail_on=_fail_on(table, near),
+        profile=_words(table, "profile"),
+        suppressions=tuple(_suppression(each, rules, near) for each in suppress),
+    )
+
+
+def _check_keys(table: Mapping[str, Any], keys: Sequence[str], where: str, near: Near) -> None:
+    for key in table:
+        if key not in keys:
+            raise PolicyError(f"{where}no key is called {key!r}{near(key, keys)}")
+
+
+def _words(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise PolicyError(f"{key} is no list of texts")
+    return tuple(words)
+
+
+def _boolean(table: Mapping[str, Any], key: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise PolicyError(f"{key} is neither true nor false")
+    return value
+
+
+def _fail_on(table: Mapping[str, Any], near: Near) -> str | None:
+    value = table.get("fail_on")
+    choices = [*(severity.value for severity in Severity), NEVER]
+    if value is not None and value not in choices:
+        raise PolicyError(f"fail_on: no severity is called {value!r}{near(str(value), choices)}")
+    return value
+
+
+def _suppression(table: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> SuppressionRule:
+    _check_keys(table, SUPPRESS_KEYS, "suppress: ", near)
+    for key in REQUIRED:
+        value = table.get(key)
+        if not isinstance(value, str) or not value.strip():
+            raise PolicyError(f"suppress: {key} is missing: each needs {', '.join(REQUIRED)}")
+    owner = table.get("owner")
+    if owner is not None and not isinstance(owner, str):
+        raise PolicyError("suppress: owner is no text")
+    said = Suppression(table["reason"], owner, _day(table.get("expires")))
+    return SuppressionRule(_code(table["rule"], rules, near), table["subject"], said)
+
+
+def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
+    """Return the code of the one rule that a word names: a prefix would accept too much."""
+    for rule in rules:
+        if word.upper() == rule.code or word.lower() == rule.name:
+            return rule.code
+    names = [name for rule in rules for name in (rule.code, rule.name)]
+    hint = near(word.upper(), names) or near(word.lower(), names)
+    raise PolicyError(f"suppress: no rule is called {word!r}{hint}")
+
+
+def _day(value: object) -> str | None:
+    """Return a date of TOML, or one that is written as a text, as ISO 8601 writes it."""
+    if value is None:
+        return None
+    text = str(value)  # of a date, what ISO 8601 writes; of a time, more
+    found = DAY.fullmatch(text)
+    if found is None or not _exists(*(int(part) for part in found.groups())):
+        raise PolicyError(f"suppress: expires is no date such as 2027-01-31: {text}")
+    return text
+
+
+def _exists(year: int, month: int, day: int) -> bool:
+    return 1 <= month <= MONTHS and 1 <= day <= monthrange(year, month)[1]
