@@ -25,6 +25,7 @@ from ext4audit.sources.ask import (
     FilesystemUuid,
     ListDir,
     ReadFile,
+    StatFilesystem,
     TuneSuperblock,
     VirtualMemory,
 )
@@ -132,7 +133,9 @@ def _is_volatile(ask: Ask) -> bool:
     """Whether two looks are never equal, or a shell has no way to look."""
     if isinstance(ask, ReadFile):
         return ask.path.startswith("/proc/") and ask.path.split("/")[2].isdecimal()
-    return isinstance(ask, (*NOT_FOR_A_SHELL, VirtualMemory)) or ask == ListDir("/proc")
+    return isinstance(ask, (*NOT_FOR_A_SHELL, VirtualMemory, StatFilesystem)) or ask == ListDir(
+        "/proc"
+    )
 
 
 def _no_file(name: str) -> bytes:

@@ -16,10 +16,12 @@ from ext4audit.sources.ask import (
     Ask,
     BytesAsk,
     ListDir,
+    ReadBytes,
     ReadFile,
     RealPath,
     ResolvePath,
     RunCommand,
+    StatFilesystem,
     TextAsk,
     Uname,
     VirtualMemory,
@@ -33,6 +35,12 @@ DATA_UUID = "22222222-aaaa-4bbb-8ccc-000000000002"
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
 LSBLK_JSON = RunCommand(("lsblk", "-J", "-o", COLUMNS))
 LSBLK_PAIRS = RunCommand(("lsblk", "-P", "-o", COLUMNS))
+
+FSTRIM_LINK = "/etc/systemd/system/timers.target.wants/fstrim.timer"
+HALF_FULL = "4096 6417000 3217000 2889320 1638400 1500000"
+"""f_frsize, f_blocks, f_bfree, f_bavail, f_files, f_ffree of the filesystem in `dumpe2fs_text`."""
+GROUPS = 200
+"""Its block groups."""
 
 OPTIONS = """\
 rw bsddf nogrpid block_validity dioread_nolock nodiscard delalloc nowarn_on_error
@@ -119,7 +127,15 @@ def dumpe2fs_text(
         "Flex block group size:    16\n"
         "Inode size:               256\n"
         "Total journal size:       128M\n"
+        "Journal sequence:         0x00000002\n"
+        "Journal start:            1\n"
     )
+
+
+def descriptors(groups: int, *, unzeroed: int = 0) -> bytes:
+    """Return group descriptors of 32 bytes; lazy initialization owes the last `unzeroed` ones."""
+    zeroed = b"\4".rjust(0x13, b"\0").ljust(32, b"\0")
+    return zeroed * (groups - unzeroed) + bytes(32) * unzeroed
 
 
 class HostSource:
@@ -173,7 +189,8 @@ class HostEvidence:
     def options(self, name: str, words: str = OPTIONS) -> HostEvidence:
         """Give the options file and the sysfs directory of a live ext4 superblock."""
         self.file(f"/proc/fs/ext4/{name}/options", options_text(words))
-        return self.file(f"/sys/fs/ext4/{name}/errors_count", "0\n")
+        base = f"/sys/fs/ext4/{name}"
+        return self.file(f"{base}/errors_count", "0\n").file(f"{base}/warning_count", "0\n")
 
     def node(self, path: str, number: str) -> HostEvidence:
         """Give a block device node."""
@@ -200,12 +217,21 @@ class HostEvidence:
         super_options: str = "rw",
         root: str = "/",
     ) -> HostEvidence:
-        """Give or replace a line of mountinfo; its mount point leads to it."""
+        """Give or replace a line of mountinfo; its mount point leads to it.
+
+        A filesystem of ext4 is half full there.
+        """
         self._mounts[mount_id] = (
             f"{mount_id} 1 {number} {root} {mount_point} {flags} - {fstype} {source} "
             f"{super_options}\n"
         )
+        if fstype.startswith("ext"):
+            self.usage(mount_point, number)
         return self.path(mount_point, number, mount_id)
+
+    def usage(self, mount_point: str, number: str, counts: str = HALF_FULL) -> HostEvidence:
+        """Give or replace what statvfs says at a mount point."""
+        return self.tell(StatFilesystem(mount_point), f"{number} {counts}")
 
     def unmount(self, *mount_ids: int) -> HostEvidence:
         """Take lines out of mountinfo."""
@@ -287,10 +313,15 @@ class HostEvidence:
         """Give or replace what `dumpe2fs -h` says of a device."""
         return self.tell(RunCommand(("dumpe2fs", "-h", device)), text)
 
+    def groups(self, device: str, data: bytes) -> HostEvidence:
+        """Give the group descriptors of a filesystem, behind its superblock."""
+        return self.tell(ReadBytes(device, 4096, len(data)), data)
+
     def as_user(self) -> HostEvidence:
-        """Take away what only root may see: superblocks and device-mapper tables."""
+        """Take away what only root may see: devices and device-mapper tables."""
         for ask in self.answers:
-            if isinstance(ask, RunCommand) and ask.argv[0] in {"dumpe2fs", "dmsetup"}:
+            is_for_root = isinstance(ask, RunCommand) and ask.argv[0] in {"dumpe2fs", "dmsetup"}
+            if is_for_root or isinstance(ask, ReadBytes):
                 self.answers[ask] = denied(describe(ask))
         return self
 
@@ -316,6 +347,7 @@ class HostEvidence:
             f"{base}/uevent", f"MAJOR={major}\nMINOR={minor}\nDEVNAME={node}\nDEVTYPE={kind}\n"
         )
         self.file(f"{base}/size", f"{100 << 21}\n").file(f"{base}/ro", "0\n")
+        self.file(f"{base}/alignment_offset", "0\n").tell(ListDir(f"{base}/holders"), "")
         self.file(f"/sys/class/block/{name}/dev", f"{number}\n")
         self.node(f"/dev/{node}", number)
         self.listed(name, number)
@@ -352,7 +384,11 @@ def debian_host() -> HostEvidence:
     host.options("sdb")
     host.dumpe2fs("/dev/sda1", dumpe2fs_text(ROOT_UUID))
     host.dumpe2fs("/dev/sdb", dumpe2fs_text(DATA_UUID))
-    return host
+    for device in ("/dev/sda1", "/dev/sdb"):
+        host.groups(device, descriptors(GROUPS))
+    host.tell(RealPath("/boot/grub/grub.cfg"), "/boot/grub/grub.cfg")
+    host.tell(RunCommand(("grub-install", "--version")), "grub-install (GRUB) 2.06-13+deb12u1\n")
+    return host.tell(RealPath(FSTRIM_LINK), "/usr/lib/systemd/system/fstrim.timer")
 
 
 def _pair(key: str, value: str | None) -> str:

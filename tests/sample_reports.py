@@ -30,6 +30,7 @@ from ext4audit.finding import (
     Step,
 )
 from ext4audit.renderers import text
+from ext4audit.renderers.page import Page
 from ext4audit.report import Report, Source
 from ext4audit.rule import NotApplicable, Rule, Said, host_rule, rule
 
@@ -271,4 +272,5 @@ def as_text(
     ascii_only: bool = False,
 ) -> str:
     """Render as into a pipe, unless told otherwise."""
-    return text.render(of, verbosity=verbosity, color=color, width=width, ascii_only=ascii_only)
+    page = Page("0.1.0", "", verbosity=verbosity, color=color, width=width, ascii_only=ascii_only)
+    return text.render_report(of, page)

@@ -13,8 +13,9 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import need
 from ext4audit.finding import Severity
-from ext4audit.policy import exit_code
+from ext4audit.policy.exit_codes import exit_code
 from ext4audit.renderers import json_v1, text
+from ext4audit.renderers.page import Page
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.archive import archive_of, open_archive
@@ -53,8 +54,8 @@ def test_an_archive_gives_the_expected_report(story: Path) -> None:
     report = report_of(open_archive(str(story / "archive")))
     code = exit_code(report, Severity.MEDIUM, allow_incomplete=False)
     found = {
-        "json": json_v1.render(report, tool_version="0"),
-        "text": text.render(report, verbosity=0, color=False, width=None, ascii_only=False),
+        "json": json_v1.render_report(report, tool_version="0"),
+        "text": text.render_report(report, Page("0", "")),
     }
     for suffix, content in found.items():
         expected = story / f"expected.{code}.{suffix}"
@@ -69,9 +70,9 @@ def test_an_archive_gives_the_expected_report(story: Path) -> None:
 def test_the_tar_gives_the_report_of_its_directory(story: Path) -> None:
     """What is not kept in memory tells nothing that the directory would have told."""
     directory = report_of(open_archive(str(story / "archive")))
-    assert json_v1.render(report_of(packed(story)), tool_version="0") == json_v1.render(
-        directory, tool_version="0"
-    )
+    assert json_v1.render_report(
+        report_of(packed(story)), tool_version="0"
+    ) == json_v1.render_report(directory, tool_version="0")
 
 
 def test_an_old_sosreport_is_audited_for_its_real_options() -> None:

@@ -10,8 +10,9 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.finding import Severity
-from ext4audit.policy import exit_code
+from ext4audit.policy.exit_codes import exit_code
 from ext4audit.renderers import json_v1, text
+from ext4audit.renderers.page import Page
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.snapshot import read_snapshot
@@ -30,8 +31,8 @@ def report_of(story: Path) -> Report:
 def rendered(report: Report) -> dict[str, str]:
     """Render a report in the formats that are kept."""
     return {
-        "json": json_v1.render(report, tool_version="0"),
-        "text": text.render(report, verbosity=0, color=False, width=None, ascii_only=False),
+        "json": json_v1.render_report(report, tool_version="0"),
+        "text": text.render_report(report, Page("0", "")),
     }
 
 

@@ -9,7 +9,8 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.policy import NothingSelected, UnknownRule, exit_code, select
+from ext4audit.policy.exit_codes import exit_code
+from ext4audit.policy.selection import NothingSelected, UnknownRule, select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule, Said, Scope, rule
 

@@ -86,11 +86,36 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
+class Suppression:
+    """Why somebody accepts a finding: the reason, who answers for it, and until which day.
+
+    `expires` is a date as ISO 8601 writes it, the last day on which it holds.
+    """
+
+    reason: str
+    owner: str | None = None
+    expires: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with one subject, said in one sentence of consequence."""
+    """Something that is wrong with one subject, said in one sentence of consequence.
+
+    `fact` names what failed where a rule can find several things in one subject: the mount point
+    of an fstab entry, an option. It stays the same over renamed devices and changed numbers.
+    `suppression` says that the policy accepts it, `known` that a baseline has it already.
+    """
 
     message: str
     severity: Severity
     confidence: Confidence
     citations: tuple[Citation, ...]
     remedies: tuple[Remedy, ...] = ()
+    fact: str = ""
+    suppression: Suppression | None = None
+    known: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it decides the exit code: neither suppressed nor in the baseline."""
+        return self.suppression is None and not self.known

@@ -40,6 +40,16 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class GoneFinding:
+    """A finding of a baseline that is fixed: its rule, its subject as it was called, its fact."""
+
+    rule: str
+    subject: str
+    fact: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where the evidence came from: "live", "snapshot", … and a label for people."""
 
@@ -49,11 +59,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that an audit says. Verdicts are the selected rules times their subjects."""
+    """Everything that an audit says. Verdicts are the selected rules times their subjects.
+
+    `fixed` are the findings of a baseline that are gone, None where there was no baseline.
+    `notices` are what the policy file has to be told of: suppressions that expired, or match
+    nothing.
+    """
 
     source: Source
     host: Host
     verdicts: tuple[Verdict, ...]
+    fixed: tuple[GoneFinding, ...] | None = None
+    notices: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -66,3 +83,13 @@ class Report:
     def findings(self) -> tuple[Finding, ...]:
         """All findings of all verdicts."""
         return tuple(finding for verdict in self.verdicts for finding in verdict.findings)
+
+    @property
+    def counted(self) -> tuple[Finding, ...]:
+        """The findings that decide the exit code: neither suppressed nor in the baseline."""
+        return tuple(finding for finding in self.findings if finding.counts)
+
+    @property
+    def suppressed(self) -> int:
+        """How many findings the policy accepts."""
+        return sum(finding.suppression is not None for finding in self.findings)

@@ -57,6 +57,18 @@ class Rule:
         """The three letters of the code."""
         return self.code[:3]
 
+    def __reduce__(self) -> tuple[Callable[[str], Rule], tuple[str]]:
+        """Travel to another process as the code: a check is a closure, which cannot."""
+        return _made, (self.code,)
+
+
+_MADE: dict[str, Rule] = {}
+"""The rules that were made in this process, by code."""
+
+
+def _made(code: str) -> Rule:
+    return _MADE[code]
+
 
 def rule(
     code: str,
@@ -76,7 +88,7 @@ def rule(
             return check(fs, host)
 
         head = code, name, severity, since, references, Scope.FILESYSTEM
-        return Rule(*head, *_documentation(check), run, *_defaults(check, in_plans))
+        return _keep(Rule(*head, *_documentation(check), run, *_defaults(check, in_plans)))
 
     return decorate
 
@@ -97,9 +109,14 @@ def host_rule(
             return check(host)
 
         head = code, name, severity, since, references, Scope.HOST
-        return Rule(*head, *_documentation(check), run, *_defaults(check, in_plans))
+        return _keep(Rule(*head, *_documentation(check), run, *_defaults(check, in_plans)))
 
     return decorate
+
+
+def _keep(rule: Rule) -> Rule:
+    _MADE[rule.code] = rule
+    return rule
 
 
 def _defaults(check: Callable[..., Said], in_plans: bool | None) -> tuple[bool, bool]:

@@ -65,3 +65,22 @@ def test_spares_and_journals_are_no_members(slot: str) -> None:
     """The write journal of a RAID5 holds no data that stays (Documentation/driver-api/md)."""
     host = array_host("raid5").md_member(NUMBER, "vdd", slot)
     assert [member.name for member in array_of(host).members] == ["vdb", "vdc"]
+
+
+@pytest.mark.parametrize(
+    ("files", "degraded", "action"),
+    [
+        ({"degraded": "0\n", "sync_action": "idle\n"}, 0, "idle"),
+        ({"degraded": "1\n", "sync_action": "recover\n"}, 1, "recover"),
+        ({}, None, None),
+    ],
+)
+def test_redundant_levels_tell_their_state(
+    files: dict[str, str], degraded: int | None, action: str | None
+) -> None:
+    """A RAID0 has neither file (Linux 6.18)."""
+    host = array_host("raid1" if files else "raid0")
+    for name, text in files.items():
+        host.file(f"{DIRECTORY}/md/{name}", text)
+    found = array_of(host)
+    assert (found.degraded, found.sync_action) == (degraded, action)

@@ -11,19 +11,21 @@ import pytest
 
 from ext4audit.cli import fleet
 from ext4audit.cli.fleet_host import Job, Place, audit_host
+from ext4audit.cli.treatment import Treatment
 from ext4audit.finding import Severity
 from ext4audit.renderers.fleet import HostLine
+from ext4audit.renderers.page import Page
 from fleets import write_fleet
 
 JOB = Job(
-    fmt="ndjson",
     rules=frozenset({"PRF001"}),
     targets=(),
     profiles=(),
     threshold=Severity.MEDIUM,
     allow_incomplete=False,
-    color=False,
-    ascii_only=True,
+    treatment=Treatment(),
+    pages=(("ndjson", Page("0.1.0", "", ascii_only=True)),),
+    keep=False,
 )
 
 
@@ -49,7 +51,7 @@ def test_every_host_has_its_line_whatever_happens_to_another(
     """An exception and a killed process are internal errors of their hosts alone: exit 70."""
     monkeypatch.setattr(fleet, "audit_host", audit_or_die)
     lines = list(fleet._lines(places, JOB))
-    found = [json.loads(line.rendered) for line in lines]
+    found = [json.loads(line.rendered[0]) for line in lines]
     assert [line["source"]["label"] for line in found] == [place.path for place in places]
     assert {n for n, line in enumerate(found) if "error" in line} == {3, 7}
     assert found[3]["error"] == {

@@ -87,7 +87,9 @@ def test_a_replay_is_the_live_report_but_for_the_source(tmp_path: Path) -> None:
     """What this host answered gives the same report again, the holes included."""
     recorder = RecordingSource(LiveSource())
     host = assemble_host(recorder, "2026-01-02T03:04:05Z")
-    live = json_v1.render(audit(Source("live", host.name), host, all_rules()), tool_version="0.1.0")
+    live = json_v1.render_report(
+        audit(Source("live", host.name), host, all_rules()), tool_version="0.1.0"
+    )
     with (tmp_path / "it.tgz").open("wb") as file:
         write_snapshot_tar(
             file, recorder.answers, taken_at="2026-01-02T03:04:05Z", times=recorder.times

@@ -70,7 +70,7 @@ def rendered(answers: Mapping[Ask, Answer], number: DeviceNumber) -> object:
     """Return the report of one filesystem, as JSON says it."""
     host = assemble_host(MapSource(answers), TAKEN_AT, only=[number])
     report = audit(Source("live", "test"), host, all_rules())
-    return json.loads(json_v1.render(report, tool_version="0"))
+    return json.loads(json_v1.render_report(report, tool_version="0"))
 
 
 AWKS = [

@@ -101,7 +101,7 @@ def _audit(host: Host) -> Report:
 
 
 def _rendered(report: Report) -> Any:
-    return json.loads(json_v1.render(report, tool_version="0"))
+    return json.loads(json_v1.render_report(report, tool_version="0"))
 
 
 def _number() -> DeviceNumber:

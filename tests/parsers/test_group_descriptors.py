@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.parsers.group_descriptors import parse_group_descriptors
+from ext4audit.parsers.group_descriptors import count_unzeroed, parse_group_descriptors
 
 GROUPS_OF_64_TIB = 524_288
 
@@ -71,3 +71,20 @@ def test_half_a_million_descriptors_take_a_fifth_of_a_second() -> None:
     print(f"\n524,288 descriptors in {taken * 1000:.0f} ms")
     assert table.groups == GROUPS_OF_64_TIB
     assert taken < 0.2
+
+
+@pytest.mark.parametrize("size", [32, 64])
+@pytest.mark.parametrize("flags", [0x4, 0x7, 0xFFFC])
+def test_a_group_is_zeroed_by_one_flag(size: int, flags: int) -> None:
+    """INODE_ZEROED among the others, whatever the size of a descriptor."""
+    zeroed = flags.to_bytes(2, "little").rjust(0x14, b"\0").ljust(size, b"\0")
+    other = (0xFFFB).to_bytes(2, "little").rjust(0x14, b"\xff").ljust(size, b"\xff")
+    assert count_unzeroed(zeroed * 5, size) == 0
+    assert count_unzeroed(zeroed * 5 + other * 3, size) == 3
+
+
+@pytest.mark.parametrize(("length", "size"), [(33, 32), (64, 0), (64, 16)])
+def test_no_flags_are_counted_in_what_are_no_descriptors(length: int, size: int) -> None:
+    """Data that end within a descriptor, and sizes that none has."""
+    with pytest.raises(ValueError, match="no descriptors"):
+        count_unzeroed(bytes(length), size)

@@ -47,7 +47,8 @@ def asked(*fstab: str, live: tuple[str, ...] = (), **changes: Any) -> Filesystem
         (asked("nodelalloc"), Outcome.FAIL),
         (asked("noload"), Outcome.FAIL),
         (asked("noatime"), Outcome.FAIL),
-        (asked("nosuid"), Outcome.FAIL),
+        (asked("nosuid"), Outcome.PASS),
+        (asked("nosymfollow"), Outcome.FAIL),
         (asked("nobh"), Outcome.FAIL),
         (asked("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
         (filesystem(fstab=known(())), Outcome.NOT_APPLICABLE),
@@ -73,7 +74,7 @@ def test_drf002_does_not_guess_what_it_cannot_see() -> None:
     ("word", "severity"),
     [
         ("nobarrier", Severity.MEDIUM),
-        ("noexec", Severity.MEDIUM),
+        ("ro", Severity.MEDIUM),
         ("commit=60", Severity.LOW),
         ("noatime", Severity.LOW),
         ("nobh", Severity.INFO),
@@ -144,12 +145,12 @@ def test_drf002_remount_names_the_word_of_atime(
 
 
 def test_drf002_edits_only_words_that_stand_in_fstab() -> None:
-    """What `user` implies cannot be taken out, and taking nosuid out leaves `user`."""
+    """What `user` implies is SEC002's to judge, and a word that a later one overrules stays."""
     there = mount(flags=("rw", "relatime"))
-    (finding,) = verdict(asked("user", "nosuid", "noatime", "relatime", mounts=(there,))).findings
-    assert "asks for nodev, noexec, nosuid," in finding.message
-    assert commands(finding)
-    assert not any("sed" in command for command in commands(finding))
+    words = ("user", "noatime", "relatime", "nosymfollow")
+    (finding,) = verdict(asked(*words, mounts=(there,))).findings
+    assert "asks for nosymfollow," in finding.message
+    assert "take nosymfollow out" in finding.remedies[-1].summary
 
 
 def test_drf002_edits_what_can_be_made_true() -> None:
@@ -164,12 +165,12 @@ def test_drf002_judges_every_mount_that_fstab_knows() -> None:
     there = (mount("/data"), mount("/again", mount_id=31))
     entries = (
         fstab_entry("commit=30"),
-        fstab_entry("nosuid", "sync", "commit=30", mount_point="/again", line_number=8),
+        fstab_entry("nosymfollow", "sync", "commit=30", mount_point="/again", line_number=8),
     )
     fs = filesystem(mounts=there, fstab=known(entries), options=known(options()))
     assert [finding.message for finding in verdict(fs).findings] == [
         "/etc/fstab line 7 asks for commit=30, but commit=5 is in force.",
-        "/etc/fstab line 8 asks for nosuid, but no nosuid is in force.",
+        "/etc/fstab line 8 asks for nosymfollow, but no nosymfollow is in force.",
     ]
 
 
@@ -177,7 +178,7 @@ def test_drf002_judges_every_mount_that_fstab_knows() -> None:
 def test_drf002_remounts_no_later_entry_with_a_dangerous_or_refused_option(word: str) -> None:
     """A remount for a flag applies the whole line, nobarrier too."""
     there = (mount("/data"), mount("/again", mount_id=31))
-    entries = (fstab_entry(), fstab_entry("nosuid", word, mount_point="/again", line_number=8))
+    entries = (fstab_entry(), fstab_entry("noatime", word, mount_point="/again", line_number=8))
     fs = filesystem(mounts=there, fstab=known(entries), options=known(options()))
     (finding,) = verdict(fs).findings
     assert commands(finding)

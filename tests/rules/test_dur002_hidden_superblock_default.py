@@ -36,7 +36,7 @@ def hiding(*tokens: str, **changes: object) -> Filesystem:
 @pytest.mark.parametrize(
     ("tokens", "severity"),
     [
-        (["data=writeback"], Severity.MEDIUM),
+        (["data=writeback"], Severity.LOW),
         (["data=journal"], Severity.LOW),
         (["nodelalloc"], Severity.LOW),
         (["discard"], Severity.LOW),
@@ -45,13 +45,13 @@ def hiding(*tokens: str, **changes: object) -> Filesystem:
         (["nodioread_nolock"], Severity.LOW),
         (["nobarrier"], Severity.LOW),
         (["nodelalloc", "nobarrier"], Severity.LOW),
-        (["nodelalloc", "nobarrier", "data=writeback"], Severity.MEDIUM),
+        (["nodelalloc", "nobarrier", "data=writeback"], Severity.LOW),
     ],
 )
 def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
     tokens: list[str], severity: Severity
 ) -> None:
-    """A hidden nobarrier is named here too, but DUR001 says how bad it is."""
+    """Hidden nobarrier and data=writeback are named here; DUR001 and DUR003 say how bad it is."""
     finding = finding_of(hiding(*tokens))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert all(token in finding.message for token in tokens)
@@ -138,7 +138,7 @@ def unmounted(*bits: str, string: str = "", **changes: object) -> Filesystem:
 def test_before_a_mount_the_superblock_tells_what_will_be_hidden(
     bits: list[str], string: str, severity: Severity, words: str
 ) -> None:
-    """The string wins over the bits; nobarrier is medium, for no other rule judges it there."""
+    """The string wins over the bits; what other rules judge when it is mounted is medium."""
     finding = finding_of(unmounted(*bits, string=string))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert finding.message.startswith("From the next mount on in force, ")

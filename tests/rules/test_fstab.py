@@ -6,7 +6,8 @@ import pytest
 
 from builders import fstab_entry
 from ext4audit.facts.mount import FstabLine
-from ext4audit.rules._fstab import edit_options
+from ext4audit.records import replace
+from ext4audit.rules._fstab import edit_options, edit_spec
 
 BEFORE = (
     "# made by hand\n"
@@ -164,6 +165,64 @@ def test_the_commands_are_readable() -> None:
             ">&2; false; }"
         ),
     )
+
+
+SPEC_LINES = [
+    ("/data", "/dev/sda1 /data ext4 defaults 0 2"),
+    ("/data", "  /dev/sda1\t/data/  ext4"),
+    ("/my data", r"/dev/sda1 /my\040data ext4 noatime,x-a=/dev/sda1 0 2"),
+    ("/\udcff.*", "/dev/sda1 /\udcff.* ext4 defaults 0 2"),
+]
+
+
+@pytest.mark.parametrize(("mount_point", "written"), SPEC_LINES)
+def test_the_first_field_is_changed_and_changed_back(
+    mount_point: str, written: str, tmp_path: Path
+) -> None:
+    """Only the device's name changes, and the undo restores the file byte for byte."""
+    fstab = place(tmp_path, written)
+    before = fstab.read_bytes()
+    edit = edit_spec(replace(line("", mount_point), spec="/dev/sda1"), "UUID=12-34")
+    assert edit is not None
+    assert run(edit.apply, tmp_path)
+    assert fstab.read_bytes() == before.replace(b"/dev/sda1", b"UUID=12-34", 1)
+    assert run(edit.undo, tmp_path)
+    assert fstab.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "/dev/sda11 /data ext4 defaults 0 2",
+        "/dev/sda1 /data2 ext4 defaults 0 2",
+        "/dev/sda1 /x/data ext4 defaults 0 2",
+        "/dev/disk/dev/sda1 /data ext4 defaults 0 2",
+        "# /dev/sda1 /data ext4 defaults 0 2",
+        "",
+    ],
+)
+def test_the_first_field_of_another_line_is_left_alone(changed: str, tmp_path: Path) -> None:
+    """A line that is not what was audited keeps its device, and the last command says so."""
+    fstab = place(tmp_path, changed)
+    before = fstab.read_bytes()
+    edit = edit_spec(replace(line(""), spec="/dev/sda1"), "UUID=12-34")
+    assert edit is not None
+    assert not run(edit.apply, tmp_path)
+    assert fstab.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ("UUID=1", "UUID=1"),
+        ("LABEL=my disk", "UUID=1"),
+        ("/dev/sda1", "UUID=$(id)"),
+        ("/dev/sda1", ""),
+    ],
+)
+def test_a_first_field_that_fstab_may_spell_otherwise_is_not_edited(spec: str, wanted: str) -> None:
+    """Blanks and bytes in octal, and names that no identifier has."""
+    assert edit_spec(replace(line(""), spec=spec), wanted) is None
 
 
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed")

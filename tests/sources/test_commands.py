@@ -160,6 +160,9 @@ def test_a_program_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
         ("dmsetup", "status"),
         ("dumpe2fs", "/dev/sda1"),
         ("dumpe2fs",),
+        ("grub-install",),
+        ("grub-install", "/dev/sda"),
+        ("grub2-install", "--version", "/dev/sda"),
     ],
 )
 def test_what_is_not_allowed_is_a_mistake_of_the_program(argv: tuple[str, ...]) -> None:

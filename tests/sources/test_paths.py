@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import RealPath, ResolvePath
+from ext4audit.sources.ask import RealPath, ResolvePath, StatFilesystem
 from ext4audit.sources.live import LiveSource
 
 
@@ -117,3 +117,27 @@ def test_of_stacked_mounts_the_upper_one_is_found(tmp_path: Path) -> None:
     ids = {line.split()[8]: line.split()[0] for line in table if f" {tmp_path} " in line}
     assert first == f"mount_id={ids['upper']}"
     assert ids["upper"] != ids["lower"]
+
+
+def test_space_is_that_of_the_filesystem_at_the_path() -> None:
+    """Its device number stands before the numbers of statvfs(3)."""
+    answer = LiveSource().fetch(StatFilesystem("/proc"))
+    assert isinstance(answer, Known)
+    number, *counts = answer.value.split(" ")
+    status, space = Path("/proc").stat(), os.statvfs("/proc")
+    assert number == f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
+    assert [int(count) for count in counts] == [
+        space.f_frsize,
+        space.f_blocks,
+        space.f_bfree,
+        space.f_bavail,
+        space.f_files,
+        space.f_ffree,
+    ]
+
+
+def test_there_is_no_space_where_nothing_is(tmp_path: Path) -> None:
+    """A mount point that has gone is absent."""
+    answer = LiveSource().fetch(StatFilesystem(str(tmp_path / "gone")))
+    assert isinstance(answer, Unknown)
+    assert answer.why is Why.ABSENT

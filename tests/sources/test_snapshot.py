@@ -26,6 +26,7 @@ from ext4audit.sources.ask import (
     RealPath,
     ResolvePath,
     RunCommand,
+    StatFilesystem,
     TuneSuperblock,
     UdevDatabase,
     Uname,
@@ -52,6 +53,7 @@ text_asks: st.SearchStrategy[Ask] = st.one_of(
     st.builds(UdevDatabase, texts),
     st.builds(ResolvePath, texts),
     st.builds(RealPath, texts),
+    st.builds(StatFilesystem, texts),
     st.builds(CapturedDumpe2fs, texts),
     st.builds(ListDir, texts),
     st.sampled_from([Uname(), VirtualMemory(), EffectiveUser()]),
@@ -396,3 +398,25 @@ def test_a_missing_file_is_named(tmp_path: Path, missing: str, reason: str) -> N
     (snapshot(tmp_path, manifest(GOOD)) / missing).unlink()
     with pytest.raises(SnapshotError, match=reason):
         read_snapshot(tmp_path)
+
+
+def test_a_part_of_captured_bytes_is_captured_too() -> None:
+    """At the same reading of the same path, and from the first byte to the last."""
+    whole = ReadBytes("/dev/sda", 4096, 16)
+    replay = MapSource({whole: Known(bytes(range(16)), "sda")})
+    assert replay.fetch(ReadBytes("/dev/sda", 4100, 12)) == Known(bytes(range(4, 16)), "sda")
+    for other in (
+        ReadBytes("/dev/sda", 4100, 13),
+        ReadBytes("/dev/sda", 4095, 2),
+        ReadBytes("/dev/sdb", 4100, 4),
+        ReadBytes("/dev/sda", 4100, 4, reading=1),
+    ):
+        assert isinstance(replay.fetch(other), Unknown)
+
+
+def test_no_part_comes_out_of_a_hole() -> None:
+    """What could not be read has none."""
+    replay = MapSource({ReadBytes("/dev/sda", 0, 16): Unknown("16 bytes", Why.DENIED)})
+    found = replay.fetch(ReadBytes("/dev/sda", 0, 4))
+    assert isinstance(found, Unknown)
+    assert found.why is Why.NOT_CAPTURED

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from ext4audit.assemble.reading import ask, first_known, integer, read, word
-from ext4audit.evidence import Evidence, Known, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
 from ext4audit.facts.host import Memory, OperatingSystem
+from ext4audit.facts.kernel import Kernel
 from ext4audit.facts.mount import Mount
 from ext4audit.parsers.os_release import parse_os_release
-from ext4audit.sources.ask import ReadFile, RunCommand, Source, VirtualMemory
+from ext4audit.parsers.uname import parse_kernel
+from ext4audit.records import replace
+from ext4audit.sources.ask import ReadFile, RunCommand, Source, Uname, VirtualMemory
 
 MARKERS = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
+
+
+def read_kernel(source: Source) -> Evidence[Kernel]:
+    """Read the kernel's name, and Ubuntu's own number of it."""
+    found = ask(source, Uname(), parse_kernel, "kernel release")
+    signature = word(source, "/proc/version_signature")
+    if isinstance(found, Unknown) or signature is None:
+        return found
+    return Known(replace(found.value, signature=signature), found.origin)
 
 
 def read_os(source: Source) -> Evidence[OperatingSystem]:

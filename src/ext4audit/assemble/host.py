@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from ext4audit.assemble.boot_loader import read_boot_loader
 from ext4audit.assemble.environment import (
     read_container,
+    read_kernel,
     read_memory,
     read_os,
     read_virtualization,
@@ -14,16 +16,22 @@ from ext4audit.assemble.environment import (
 from ext4audit.assemble.filesystem import FilesystemReader
 from ext4audit.assemble.fstab import names, read_fstab
 from ext4audit.assemble.identity import list_devices
+from ext4audit.assemble.idle import read_idle
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.reading import ask, read
+from ext4audit.assemble.services import read_fstrim, read_md_arrays, read_raid0_default_layout
 from ext4audit.assemble.stack import StackReader
-from ext4audit.evidence import Evidence, Known, Unknown, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.parsers.cmdline import parse_kernel_arguments
-from ext4audit.parsers.uname import parse_kernel, parse_nodename
+from ext4audit.parsers.uname import parse_nodename
 from ext4audit.records import replace
 from ext4audit.sources.ask import Source, Uname
+
+OF_THE_HOST = Unknown(
+    "boot loader", Why.UNSUPPORTED, "a container has none", "run on the host itself"
+)
 
 
 def assemble_host(
@@ -40,7 +48,7 @@ def assemble_host(
     """
     inventory = take_inventory(source)
     mounts = value_or(inventory.mounts, ())
-    kernel = ask(source, Uname(), parse_kernel, "kernel release")
+    kernel = read_kernel(source)
     devices = list_devices(source)
     reader = FilesystemReader(
         source, kernel, mounts, value_or(devices, ()), StackReader(source, mounts)
@@ -50,9 +58,17 @@ def assemble_host(
         progress(inventory.names.get(number, str(number)))
         return _read(reader, number, inventory.names)
 
+    def read_idle_filesystem(number: DeviceNumber) -> Filesystem:
+        progress(str(number))
+        return _read(reader, number, inventory.names, with_layout=False)
+
     wanted = sorted(inventory.names if only is None else only)
     filesystems = [read_filesystem(number) for number in wanted]
     lower = [read_filesystem(number) for number in _lower(filesystems, inventory.names)]
+    container = read_container(source, mounts)
+    idle = _not_looked_for(container, only) or read_idle(
+        source, devices, inventory.names, read_idle_filesystem
+    )
     fstab = read_fstab(source, devices, mounts, [*filesystems, *lower])
     return Host(
         name=value_or(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
@@ -60,7 +76,7 @@ def assemble_host(
         kernel=kernel,
         os=read_os(source),
         virtualization=read_virtualization(source),
-        container=read_container(source, mounts),
+        container=container,
         kernel_arguments=read(source, "/proc/cmdline", parse_kernel_arguments),
         memory=read_memory(source),
         mounts=inventory.mounts,
@@ -68,7 +84,26 @@ def assemble_host(
         filesystems=tuple(_with_fstab(fs, fstab) for fs in told_apart(filesystems)),
         gaps=inventory.gaps if only is None else (),
         lower=tuple(_with_fstab(fs, fstab) for fs in lower),
+        devices=devices,
+        idle=idle
+        if isinstance(idle, Unknown)
+        else Known(tuple(_with_fstab(fs, fstab) for fs in idle.value), idle.origin),
+        boot_loader=OF_THE_HOST if container else read_boot_loader(source),
+        md_arrays=read_md_arrays(source),
+        fstrim=read_fstrim(source),
+        raid0_default_layout=read_raid0_default_layout(source),
     )
+
+
+def _not_looked_for(
+    container: str | None, only: Collection[DeviceNumber] | None
+) -> Known[tuple[Filesystem, ...]] | None:
+    """Return that no idle filesystems are of concern, None where they are."""
+    if only is not None:
+        return Known((), "the targets: other devices were not looked at")
+    if container is not None:
+        return Known((), "a container: the devices that it lists are its host's")
+    return None
 
 
 def _lower(filesystems: list[Filesystem], names: Collection[DeviceNumber]) -> list[DeviceNumber]:
@@ -85,13 +120,17 @@ def _lower(filesystems: list[Filesystem], names: Collection[DeviceNumber]) -> li
 
 
 def _read(
-    reader: FilesystemReader, number: DeviceNumber, names: dict[DeviceNumber, str]
+    reader: FilesystemReader,
+    number: DeviceNumber,
+    names: dict[DeviceNumber, str],
+    *,
+    with_layout: bool = True,
 ) -> Filesystem:
     if number in names:
         return reader.read(number, names[number])
     stack = reader.stacks.read(number)
     name = stack.value.name if isinstance(stack, Known) else str(number)
-    return reader.read(number, name, alive=False)
+    return reader.read(number, name, alive=False, with_layout=with_layout)
 
 
 def _with_fstab(fs: Filesystem, fstab: Evidence[tuple[FstabEntry, ...]]) -> Filesystem:

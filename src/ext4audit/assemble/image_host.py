@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ext4audit.assemble.filesystem import NOT_MOUNTED
+from ext4audit.assemble.filesystem import (
+    NO_JOURNAL_ERRNO,
+    NO_LAZY_INITIALIZATION,
+    NO_USAGE,
+    NOT_MOUNTED,
+)
 from ext4audit.assemble.host import told_apart
 from ext4audit.assemble.image import ImageFilesystem
+from ext4audit.assemble.recorded_errors import stored_errors
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.block import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
@@ -14,6 +20,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.records import replace
 
 HINT = "scan it on the host that mounts it, or plan for that host"
+NO_HOST = "images, which have no other devices"
 NUMBERS_OF_A_FILESYSTEM = 2
 """Its own, and that of the file below. The major number 0 is of no block device."""
 
@@ -32,6 +39,12 @@ def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) 
         mounts=_not_captured("mount table"),
         fstab=_not_captured("/etc/fstab"),
         filesystems=tuple(told_apart(_filesystems(images))),
+        devices=Known((), NO_HOST),
+        idle=Known((), NO_HOST),
+        boot_loader=_not_captured("boot loader"),
+        md_arrays=_not_captured("mdadm.conf"),
+        fstrim=_not_captured("fstrim.timer"),
+        raid0_default_layout=_not_captured("raid0.default_layout"),
     )
 
 
@@ -66,6 +79,10 @@ def _filesystem(image: ImageFilesystem, minor: int) -> Filesystem:
         fstab=_not_captured("/etc/fstab"),
         stack=Known(stack, image.path),
         layout=None,
+        usage=NO_USAGE,
+        errors=stored_errors(image.superblock),
+        journal_errno=NO_JOURNAL_ERRNO,
+        unzeroed_groups=NO_LAZY_INITIALIZATION,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.assemble.reading import integer, names, read
+from ext4audit.assemble.reading import integer, names, read, word
 from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
 from ext4audit.facts.block import MdArray, MdMember
 from ext4audit.parsers.sysfs import parse_integer
@@ -21,6 +21,8 @@ def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
         return None
     layout = read(source, f"{directory}/md/layout", _new_value)
     reshape = read(source, f"{directory}/md/reshape_position", str.strip)
+    degraded = value_or(integer(source, f"{directory}/md/degraded"), None)
+    action = word(source, f"{directory}/md/sync_action")
     component = _component(source, directory, derive("md level", str.strip, level))
 
     def build(level: str, chunk: int, disks: int, members: tuple[MdMember, ...]) -> MdArray:
@@ -33,6 +35,8 @@ def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
             reshape_position=None if position == "none" else position,
             members=members,
             component_sectors=component,
+            degraded=degraded,
+            sync_action=action,
         )
 
     return derive(

@@ -7,8 +7,10 @@ from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.planned_mount import ORIGIN, planned_entry, planned_mount
 from ext4audit.assemble.planned_prediction import Prediction
 from ext4audit.assemble.planned_stack import planned_stack
+from ext4audit.assemble.planned_usage import planned_usage
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.groups import GroupTable
+from ext4audit.facts.health import ErrorCounters
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.plan import Plan
@@ -36,7 +38,18 @@ def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
         fstab=fs.fstab,
         filesystems=(fs,),
         gaps=predicted.doubts,
+        planned=True,
+        devices=Known((), "the plan"),
+        idle=Known((), "the plan"),
+        boot_loader=_not_planned("boot loader"),
+        md_arrays=Known((), "the plan"),
+        fstrim=_not_planned("fstrim.timer"),
+        raid0_default_layout=Known(0, "the plan"),
     )
+
+
+def _not_planned(what: str) -> Unknown:
+    return Unknown(what, Why.NOT_CAPTURED, "a plan does not tell it", "scan the host once it runs")
 
 
 def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
@@ -64,6 +77,10 @@ def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
         fstab=Known((planned_entry(plan, stack.device_number),), "the plan"),
         stack=Known(stack, "the plan"),
         layout=_layout(plan, predicted),
+        usage=derive("planned usage", planned_usage, superblock),
+        errors=Known(ErrorCounters(0), "the plan"),
+        journal_errno=Known(0, "the plan"),
+        unzeroed_groups=Known(0, "the plan"),
     )
 
 

@@ -77,6 +77,9 @@ class StackReader:
             loop=loop,
             model=word(self.source, f"{directory}/device/model"),
             udev=self._udev(number),
+            alignment_offset_bytes=value_or(
+                integer(self.source, f"{directory}/alignment_offset"), None
+            ),
         )
 
     def _below(

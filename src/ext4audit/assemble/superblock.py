@@ -33,7 +33,7 @@ def read_superblock(
     read = _read_device(source, path, number)
     if isinstance(read, Known):
         return read
-    mount_point = _own_mount_point(source, number, mounts)
+    mount_point = own_mount_point(source, number, mounts)
     if mount_point is None:
         return read
     tuned = derive(
@@ -103,7 +103,7 @@ def _read_device(source: Source, path: str, number: DeviceNumber) -> Evidence[Su
 
 def read_uuid(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:
     """Return the UUID that the kernel states for a mounted superblock (Linux 6.9)."""
-    mount_point = _own_mount_point(source, number, mounts)
+    mount_point = own_mount_point(source, number, mounts)
     if mount_point is None:
         return None
     raw = source.fetch(FilesystemUuid(mount_point))
@@ -118,7 +118,7 @@ def device_path(stack: Evidence[BlockDevice], name: str) -> str:
     return stack.value.path if isinstance(stack, Known) else f"/dev/{name}"
 
 
-def _own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:
+def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:
     """Return a mount point that really leads to this superblock.
 
     Another filesystem may be mounted over it: an ioctl there would answer for the wrong one.

@@ -14,6 +14,10 @@ _LARGE_BYTES = 64
 # Words of bg_block_bitmap, bg_inode_bitmap, bg_inode_table: the upper half is 8 words later.
 _FIRST_WORDS = (0, 1, 2)
 _UPPER_WORDS = 8
+# bg_flags; INODE_ZEROED is in its lower byte.
+_FLAGS_BYTE = 0x12
+_INODE_ZEROED = 0x4
+_IS_ZEROED = bytes(bool(flags & _INODE_ZEROED) for flags in range(256))
 
 
 def parse_group_descriptors(data: bytes, descriptor_bytes: int) -> GroupTable:
@@ -27,6 +31,17 @@ def parse_group_descriptors(data: bytes, descriptor_bytes: int) -> GroupTable:
     if len(data) % descriptor_bytes:
         raise ValueError(f"{len(data)} bytes do not end with a descriptor")
     return GroupTable(*(_column(data, word, descriptor_bytes) for word in _FIRST_WORDS))
+
+
+def count_unzeroed(data: bytes, descriptor_bytes: int) -> int:
+    """Return how many of these descriptors lack INODE_ZEROED: lazy initialization owes them.
+
+    It means nothing without checksums of descriptors (uninit_bg, metadata_csum). ValueError as
+    `parse_group_descriptors` raises it.
+    """
+    if descriptor_bytes < _SMALLEST_BYTES or len(data) % descriptor_bytes:
+        raise ValueError(f"{len(data)} bytes are no descriptors of {descriptor_bytes}")
+    return data[_FLAGS_BYTE::descriptor_bytes].translate(_IS_ZEROED).count(0)
 
 
 def _column(data: bytes, word: int, descriptor_bytes: int) -> array[int]:

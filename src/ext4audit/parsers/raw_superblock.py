@@ -24,6 +24,10 @@ _FIRST_REVISION_INODE_BYTES = 128
 _FIRST_REVISION_INODE = 11
 # s_jnl_blocks ends with the size of the journal's inode, if its type says so.
 _JOURNAL_BACKUP_OF_INODE = 1
+# i_block of the journal's inode, copied to s_jnl_blocks: an extent header, or a block map.
+_JOURNAL_BLOCKS = 0x10C
+_EXTENT_MAGIC = 0xF30A
+_EXTENT_HEADER_BYTES = 12
 
 
 class _Fields:
@@ -126,6 +130,7 @@ def parse_raw_superblock(data: bytes) -> Superblock:
         error_count=at.u32(0x194),
         first_error=_first_error(at),
         last_error=_last_error(at),
+        journal_first_block=_journal_first_block(at),
     )
 
 
@@ -183,6 +188,24 @@ def _journal_bytes(at: _Fields) -> int | None:
     if not at.u32(0x5C) & 0x4 or not at.u32(0xE0) or at.u8(0xFD) != _JOURNAL_BACKUP_OF_INODE:
         return None
     return at.u32(0x148) << 32 | at.u32(0x14C)
+
+
+def _journal_first_block(at: _Fields) -> int | None:
+    """Return where the journal begins, None where the superblock's copy of its inode is no help.
+
+    Documentation/filesystems/ext4/ifork.rst: the first leaf of an extent tree of one level, or
+    the first pointer of a block map.
+    """
+    if _journal_bytes(at) is None:
+        return None
+    if at.u16(_JOURNAL_BLOCKS) != _EXTENT_MAGIC:
+        return at.u32(_JOURNAL_BLOCKS) or None
+    entries, depth = at.u16(_JOURNAL_BLOCKS + 2), at.u16(_JOURNAL_BLOCKS + 6)
+    leaf = _JOURNAL_BLOCKS + _EXTENT_HEADER_BYTES
+    # Of the journal's block 0, or the tree is not what it should be.
+    if depth or not entries or at.u32(leaf):
+        return None
+    return at.u16(leaf + 6) << 32 | at.u32(leaf + 8) or None
 
 
 def _first_error(at: _Fields) -> RecordedError | None:

@@ -1,9 +1,9 @@
-"""Edit the options of one line of /etc/fstab by commands that leave a changed file alone."""
+"""Edit one field of one line of /etc/fstab by commands that leave a changed file alone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
@@ -15,13 +15,16 @@ BACKUP = "/etc/fstab.ext4audit"
 COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
 """A comma outside quotes: SELinux contexts hold commas of their own."""
 PLAIN = frozenset(ASCII_LETTERS_AND_DIGITS + "/_-")
+SPEC = re.compile(r"[A-Za-z0-9/_.:=-]+")
+"""First fields that fstab spells one way only, and that begin no comment."""
+BLANK, WORD = "[[:blank:]]", "[^[:blank:]]+"
 SPECIAL = frozenset(r".[()*+?{}^$|\#")
 """What an extended regular expression of sed, delimited by #, does not take for itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class FstabEdit:
-    """Shell commands that change one line's options field, and those that change it back.
+    """Shell commands that change one field of one line, and those that change it back.
 
     The last command of each fails where the line is no longer what the audit saw.
     """
@@ -49,6 +52,27 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
     return FstabEdit(there, back) if there and back else None
 
 
+def edit_spec(line: FstabLine, spec: str) -> FstabEdit | None:
+    """Return the commands that make `spec` the first field of a line, which names the device.
+
+    None when it is so, or where a field has characters that fstab may spell in octal.
+    """
+    if spec == line.spec or not all(SPEC.fullmatch(each) for each in (spec, line.spec)):
+        return None
+    there = _commands(line, line.spec, spec, _device)
+    back = _commands(line, spec, line.spec, _device)
+    return FstabEdit(there, back) if there and back else None
+
+
+def edit_type(line: FstabLine, fstype: str) -> FstabEdit | None:
+    """Return the commands that change the type of a line; None where it is this type already."""
+    if line.fstype == fstype:
+        return None
+    there = _commands(line, line.fstype, fstype, _type)
+    back = _commands(line, fstype, line.fstype, _type)
+    return FstabEdit(there, back) if there and back else None
+
+
 def says(line: FstabLine, words: Sequence[str]) -> tuple[str, ...]:
     """Return the commands that succeed where the entry of this mount point has each word.
 
@@ -65,23 +89,44 @@ def _meaning(token: str) -> tuple[str, str]:
     return (known[0].name, known[1]) if known else ("", token)
 
 
-def _commands(line: FstabLine, before: str, after: str) -> tuple[str, ...]:
+def _options(line: FstabLine) -> tuple[str, str]:
+    """Return the expressions of what stands before the options field, and of its end."""
+    start = f"{BLANK}*{WORD}{BLANK}+{_pattern(line.mount_point)}/*{BLANK}+{WORD}{BLANK}+"
+    return start, f"({BLANK}|$)"
+
+
+def _device(line: FstabLine) -> tuple[str, str]:
+    """Return the expressions of what stands before the device field, and of what follows it."""
+    return f"{BLANK}*", f"({BLANK}+{_pattern(line.mount_point)}/*{BLANK})"
+
+
+def _type(line: FstabLine) -> tuple[str, str]:
+    """Return the expressions of what stands before the type field, and of its end."""
+    start = f"{BLANK}*{WORD}{BLANK}+{_pattern(line.mount_point)}/*{BLANK}+"
+    return start, f"({BLANK}|$)"
+
+
+def _commands(
+    line: FstabLine,
+    before: str,
+    after: str,
+    place: Callable[[FstabLine], tuple[str, str]] = _options,
+) -> tuple[str, ...]:
     """Return the backup, the guarded edit, and the check that fails where nothing was edited.
 
     A backup that is there is kept: it is of the file before the first of several edits.
 
-    The edit needs the line's number, mount point and options as the audit saw them. LC_ALL=C: in
+    The edit needs the line's number, mount point and field as the audit saw them. LC_ALL=C: in
     a UTF-8 locale the brackets match no byte that is not UTF-8, and a line with such a mount
     point was silently left as it was.
     """
-    blank, word = "[[:blank:]]", "[^[:blank:]]+"
-    start = f"{blank}*{word}{blank}+{_pattern(line.mount_point)}/*{blank}+{word}{blank}+"
+    start, end = place(line)
     replacement = re.sub(r"([\\&#])", r"\\\1", after)
-    script = f"{line.line_number}s#^({start}){_escape(before)}({blank}|$)#\\1{replacement}\\2#"
+    script = f"{line.line_number}s#^({start}){_escape(before)}{end}#\\1{replacement}\\2#"
     quoted = quote(script)
     if quoted is None:
         return ()
-    done = quote(f"^{start}{_escape(after)}([[:blank:]]|$)")
+    done = quote(f"^{start}{_escape(after)}{end}")
     say = f"line {line.line_number} of {FSTAB} is not what was audited: nothing changed, scan again"
     check = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qE {done}"
     return (

@@ -34,6 +34,8 @@ WEIGHTY = frozenset(
 """Options that rules of durability and speed judge: when they change, a verdict changes."""
 HARDENING = frozenset({"nosuid", "nodev", "noexec", "ro"})
 """Per-mount flags that protect."""
+PROTECTING = HARDENING - {"ro"}
+"""Those that SEC002 judges when they are lost, and DRF002 leaves to it."""
 UNSAFE = frozenset({"nobarrier", "norecovery"})
 """Tokens that no remedy of drift puts in force or writes down: other rules warn of them."""
 CMDLINE = "/proc/cmdline rootflags="

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.option_table import recognize
 from ext4audit.finding import Disruption, Remedy
-from ext4audit.rules._dioread_kernels import exposure
 from ext4audit.rules._setters import what_else_sets_it
 from ext4audit.rules._steps import change_options, disruption
 
@@ -29,7 +29,8 @@ def option_remedies(fs: Filesystem, host: Host, words: Sequence[str]) -> Iterato
 
 def _beside(host: Host, tokens: dict[str, str]) -> dict[str, str]:
     """Return what must go with nodelalloc where dioread_nolock would make writes slow."""
-    if tokens.get("delalloc") != "nodelalloc" or not isinstance(host.kernel, Known):
+    if tokens.get("delalloc") != "nodelalloc":
         return {}
-    affected = exposure(host.kernel.value).affected
+    exposed = exposure("PRF001", host.kernel)
+    affected = isinstance(exposed, Known) and exposed.value.affected
     return {"dioread_nolock": "nodioread_nolock"} if affected else {}

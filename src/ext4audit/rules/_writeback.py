@@ -33,7 +33,7 @@ def remedies(
     """Yield all remedies in the order in which to try them."""
     yield IN_THE_APPLICATION
     yield from _unthrottle(backlog_bytes, drains)
-    yield _bound(memory, drains)
+    yield bound(memory, drains)
     steps = change_option(fs, "auto_da_alloc", "noauto_da_alloc")
     yield Remedy(
         summary="Last: mount with noauto_da_alloc, so that rename and close submit nothing."
@@ -89,7 +89,7 @@ def _rule_file(drain: Drain) -> str:
     return f"/etc/udev/rules.d/60-ext4audit-wbt-{drain.name}.rules"
 
 
-def _bound(memory: Memory, drains: Sequence[Drain]) -> Remedy:
+def bound(memory: Memory, drains: Sequence[Drain]) -> Remedy:
     """Limit dirty memory to what the slowest queue writes within `STALL_SECONDS`."""
     slowest = min(drain.megabytes_per_second * drain.shares for drain in drains)
     limit_bytes = STALL_SECONDS * slowest * 1_000_000 // MIB * MIB

@@ -24,6 +24,7 @@ from ext4audit.rule import Said, rule
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import (
     CMDLINE,
+    PROTECTING,
     SHOWN_OTHERWISE,
     UNSAFE,
     Intent,
@@ -60,7 +61,8 @@ def check(fs: Filesystem, host: Host) -> Said:
     """## What it checks
 
     Options and per-mount flags that the fstab entry of a mounted filesystem asks for and that
-    are not in force; and words in it that this kernel's ext4 does not show at all.
+    are not in force; and words in it that this kernel's ext4 does not show at all. SEC002 judges
+    nosuid, nodev and noexec, and DRF004 the data mode of the root.
 
     ## Why it matters
 
@@ -82,8 +84,8 @@ def check(fs: Filesystem, host: Host) -> Said:
     holes: list[Unknown] = []
     for intent in intents:
         yield from intent.cite()
-        asked = _compare(intent.tokens, options, holes) if intent.first else []
-        flags = sorted(asked_flags(intent.entry.line.options) - intent.live_flags)
+        asked = _compare(_judged_here(intent), options, holes) if intent.first else []
+        flags = sorted(asked_flags(intent.entry.line.options) - intent.live_flags - PROTECTING)
         if not intent.first:
             flags = [flag for flag in flags if flag not in SUPERBLOCK_FLAGS]
         if asked or flags:
@@ -93,6 +95,12 @@ def check(fs: Filesystem, host: Host) -> Said:
         yield from _of_rootflags(fs, intent, _compare(intent.boot_tokens, options, holes))
     if holes:
         raise Undetermined(tuple(dict.fromkeys(holes)))
+
+
+def _judged_here(intent: Intent) -> Mapping[str, str]:
+    """Return what an entry asks for, without what DRF004 judges."""
+    elsewhere = {"data"} if intent.mount.mount_point == "/" else set()
+    return {name: token for name, token in intent.tokens.items() if name not in elsewhere}
 
 
 def _compare(
@@ -222,7 +230,7 @@ def _correct(intent: Intent, stale: Sequence[str]) -> Remedy | None:
     literal = [w for w in line.options if w in stale or _meaning(w) in stale]
     kept = [word for word in line.options if word not in literal]
     edit = edit_options(line, literal, ())
-    if edit is None or asked_flags(kept) - intent.live_flags:
+    if edit is None or asked_flags(kept) - intent.live_flags - PROTECTING:
         return None
     return Remedy(
         summary=f"Make fstab say what runs: take {', '.join(literal)} out of it.",

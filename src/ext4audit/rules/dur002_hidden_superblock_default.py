@@ -14,11 +14,11 @@ from ext4audit.rules._setters import PLACES, cite_mount_table, fstab_lines
 from ext4audit.rules._steps import change_options, disruption
 from ext4audit.rules._stored import StoredOption, stored_options, tune_steps
 
-NO_BARRIER = "nobarrier"
+JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
+"""DUR001 and DUR003 judge these wherever they come from; here they count only as hidden."""
 DANGEROUS = {
-    # DUR001 judges nobarrier wherever it comes from; here it counts only as hidden.
-    NO_BARRIER: Severity.LOW,
-    "data=writeback": Severity.MEDIUM,
+    "nobarrier": Severity.LOW,
+    "data=writeback": Severity.LOW,
     "data=journal": Severity.LOW,
     "nodelalloc": Severity.LOW,
     "discard": Severity.LOW,
@@ -83,8 +83,9 @@ def check(fs: Filesystem, _host: Host) -> Said:
 
     ## When to ignore
 
-    Appliances and disk images that set them on purpose. A hidden nobarrier counts as low here,
-    because DUR001 judges it by the disks below and cites the superblock as its cause.
+    Appliances and disk images that set them on purpose. What is hidden counts as low here where
+    it is mounted, because DUR001, DUR003 and DUR008 judge nobarrier, data=writeback and
+    noauto_da_alloc by what they do, and cite the superblock as the cause.
     """
     if not fs.alive:
         yield from _at_the_next_mount(fs, need(fs.superblock))
@@ -121,8 +122,8 @@ def _at_the_next_mount(fs: Filesystem, superblock: Superblock) -> Said:
 
 
 def _next_severity(token: str) -> Severity:
-    """Grade a token; nobarrier as what it is, because DUR001 has no mount to judge here."""
-    return Severity.MEDIUM if token == NO_BARRIER else DANGEROUS[token]
+    """Grade a token as what it is, because the other rules have no mount to judge here."""
+    return Severity.MEDIUM if token in JUDGED_WHEN_MOUNTED else DANGEROUS[token]
 
 
 def _next_message(fs: Filesystem, stored: list[StoredOption]) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.kernel_range import Exposure
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules._dioread_kernels import ALIBABA, Exposure, exposure
+from ext4audit.rules._kernel_bug import cite_kernel, grade, update
 from ext4audit.rules._setters import cite_option, what_else_sets_it
 from ext4audit.rules._steps import change_option, disruption
 
@@ -61,11 +63,11 @@ def check(fs: Filesystem, host: Host) -> Said:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    kernel, fstype = need(host.kernel, fs.fstype)
+    _, fstype = need(host.kernel, fs.fstype)
     if fstype != "ext4":
         raise NotApplicable(f"it is mounted as {fstype}, which dioread_nolock does not concern")
-    exposed = exposure(kernel)
-    seen = Citation("kernel", f"{kernel.release} ({exposed.note})", _origin(host))
+    exposed = need(exposure("PRF001", host.kernel))
+    seen = cite_kernel(host, exposed)
     if not exposed.affected:
         yield seen
         return
@@ -78,10 +80,6 @@ def check(fs: Filesystem, host: Host) -> Said:
         return
     need(options.token("delalloc"), options.token("dioread_nolock"))
     yield _finding(fs, host, exposed, seen)
-
-
-def _origin(host: Host) -> str:
-    return host.kernel.origin if isinstance(host.kernel, Known) else ""
 
 
 def _harmless(options: EffectiveOptions) -> bool:
@@ -98,11 +96,8 @@ def _cite(fs: Filesystem) -> Iterator[Citation]:
 
 
 def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> Finding:
-    severity = exposed.severity
-    message = (
-        "dioread_nolock without delayed allocation: each 4 KiB page of a buffered write becomes "
-        "an extent of its own, and writeback is many times slower"
-    )
+    severity, confidence = grade(exposed)
+    message = exposed.symptom
     if value_or(fs.read_only, default=False):
         severity = Severity.INFO
         message = f"{message}, once it is mounted writable"
@@ -111,9 +106,9 @@ def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> F
     return Finding(
         message=f"{message}.",
         severity=severity,
-        confidence=exposed.confidence,
+        confidence=confidence,
         citations=(seen, *_cite(fs), where),
-        remedies=(_delalloc(fs, host), _dioread_lock(fs, host), _update(seen)),
+        remedies=(_delalloc(fs, host), _dioread_lock(fs, host), update(exposed)),
     )
 
 
@@ -137,13 +132,4 @@ def _dioread_lock(fs: Filesystem, host: Host) -> Remedy:
         disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="Direct reads of a file wait again while it is being written.",
-    )
-
-
-def _update(seen: Citation) -> Remedy:
-    wanted = "4.19.91-26.al7" if ALIBABA.search(seen.value.partition(" ")[0]) else "5.7"
-    return Remedy(
-        f"Update the kernel to {wanted} or later, and restart.",
-        Disruption.REBOOT,
-        trade_off="A restart, and whatever else the new kernel changes.",
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need, value_or
-from ext4audit.facts.block import SECTOR_BYTES
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.records import replace
 from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules._backlog import backlog_bytes, cite_memory, cite_size
 from ext4audit.rules._stall import THROTTLED_REQUESTS, Drain, read_drains, stall_seconds
 from ext4audit.rules._writeback import IN_THE_APPLICATION, MIB, STALL_SECONDS, remedies
 
@@ -134,7 +134,7 @@ def _with_estimate(
     drains: Sequence[Known[Drain]],
 ) -> Finding:
     queues = [each.value for each in drains]
-    backlog = _backlog_bytes(fs, memory.value)
+    backlog = backlog_bytes(fs, memory.value)
     seconds = stall_seconds(backlog, queues)
     worth_curing = seconds > STALL_SECONDS
     return Finding(
@@ -144,8 +144,8 @@ def _with_estimate(
         confidence=Confidence.LIKELY if worth_curing else Confidence.CONFIRMED,
         citations=(
             *in_force,
-            _cite_memory(memory),
-            *_cite_size(fs, memory.value),
+            cite_memory(memory),
+            *cite_size(fs, memory.value),
             *_cite_queues(drains),
             Citation("estimate", f"{seconds:.1f} s = (backlog - queue) / throughput", "computed"),
             Citation("assumptions", _assumptions(queues), "assumed"),
@@ -158,40 +158,6 @@ def _with_estimate(
 
 def _spell(seconds: float) -> str:
     return f"{seconds:.0f}" if seconds >= WHOLE_SECONDS else f"{seconds:.1f}".removesuffix(".0")
-
-
-def _backlog_bytes(fs: Filesystem, memory: Memory) -> int:
-    """Return what can be dirty: the limit, or all of a filesystem that is smaller."""
-    return min(memory.dirty_limit_bytes, _device_bytes(fs) or memory.dirty_limit_bytes)
-
-
-def _device_bytes(fs: Filesystem) -> int:
-    """Return the size of the filesystem's device, 0 where it is not known."""
-    if not isinstance(fs.stack, Known):
-        return 0
-    return value_or(fs.stack.value.size_sectors, 0) * SECTOR_BYTES
-
-
-def _cite_size(fs: Filesystem, memory: Memory) -> Iterator[Citation]:
-    """Cite the device's size where it, and not the limit, bounds the backlog."""
-    size_bytes = _device_bytes(fs)
-    if 0 < size_bytes < memory.dirty_limit_bytes and isinstance(fs.stack, Known):
-        yield Citation("size", f"{size_bytes // MIB} MiB: no more can be dirty", fs.stack.origin)
-
-
-def _cite_memory(memory: Known[Memory]) -> Citation:
-    facts = memory.value
-    limit = (
-        f"vm.dirty_bytes = {facts.dirty_bytes}"
-        if facts.dirty_bytes
-        else f"vm.dirty_ratio = {facts.dirty_ratio_percent} % of "
-        f"{facts.available_bytes // MIB} MiB available"
-    )
-    return Citation(
-        "dirty limit",
-        f"{facts.dirty_limit_bytes // MIB} MiB ({limit}; memory {facts.total_bytes // MIB} MiB)",
-        memory.origin,
-    )
 
 
 def _cite_queues(drains: Sequence[Known[Drain]]) -> Iterator[Citation]:

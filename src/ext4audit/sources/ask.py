@@ -83,6 +83,17 @@ class RealPath:
 
 
 @dataclass(frozen=True, slots=True)
+class StatFilesystem:
+    """What statvfs(3) says of the filesystem at a path, found by O_PATH without opening it.
+
+    One line, separated by blanks: the filesystem's device number (st_dev) and f_frsize,
+    f_blocks, f_bfree, f_bavail, f_files, f_ffree.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class TuneSuperblock:
     """The 232 bytes of EXT4_IOC_GET_TUNE_SB_PARAM for the filesystem at a mount point.
 
@@ -135,6 +146,7 @@ TextAsk: TypeAlias = (
     | UdevDatabase
     | ResolvePath
     | RealPath
+    | StatFilesystem
     | CapturedDumpe2fs
 )
 BytesAsk: TypeAlias = TuneSuperblock | FilesystemUuid | ReadBytes
@@ -160,6 +172,8 @@ def describe(ask: Ask) -> str:  # noqa: C901, PLR0911 - one line an ask
             return path
         case ResolvePath(path) | RealPath(path):
             return f"path {path}"
+        case StatFilesystem(path):
+            return f"statfs {path}"
         case UdevDatabase(device_number):
             return f"udev database of {device_number}"
         case TuneSuperblock(mount_point):

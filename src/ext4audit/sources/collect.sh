@@ -116,6 +116,11 @@ short() {
 each() {
 	for f; do [ ! -f "$f" ] || short "$f"; done
 }
+of() { # a directory, and short files in it
+	o=$1
+	shift
+	for f; do short "$o/$f"; done
+}
 names() {
 	a=
 	if [ ! -d "$1" ]; then
@@ -134,6 +139,9 @@ exists() { # sets path; $2 is the ask that fails where it does not
 real() { # sets e
 	e=$(readlink -f -- "$1" && echo _)
 	esc "${e%"$nl"_}"
+}
+where() {
+	exists "$1" real_path && real "$1" && put real_path "$path" text "$e"
 }
 # What a path leads to, unopened; sets number, of its filesystem, and node, if it is a device.
 resolve() {
@@ -165,11 +173,9 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 	case $t in *DEVTYPE=partition*) q=$d/.. ;; esac
 	short "$d/dm/name" && path=/dev/mapper/${t%\\012}
 	printf '%s\n' "$path" >"p$1"
-	for f in dm/uuid md/level size ro start device/model; do short "$d/$f"; done
-	for f in write_cache fua rotational discard_max_bytes minimum_io_size optimal_io_size \
-		logical_block_size physical_block_size nr_requests max_sectors_kb wbt_lat_usec; do
-		short "$q/queue/$f"
-	done
+	of "$d" dm/uuid md/level size ro start device/model alignment_offset
+	of "$q/queue" write_cache fua rotational discard_max_bytes minimum_io_size optimal_io_size \
+		logical_block_size physical_block_size nr_requests max_sectors_kb wbt_lat_usec
 	$lean || each "$q"/queue/*
 	if [ -e "$d/dm/name" ]; then
 		if [ -e /dev/mapper/control ]; then
@@ -180,11 +186,9 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 		fi
 	fi
 	if [ -e "$d/md/level" ]; then
-		for f in chunk_size component_size raid_disks layout reshape_position; do short "$d/md/$f"; done
+		of "$d/md" chunk_size component_size raid_disks layout reshape_position degraded sync_action
 		names "$d/md"
-		for m in "$d"/md/dev-*; do
-			for f in slot offset size; do short "$m/$f"; done
-		done
+		for m in "$d"/md/dev-*; do of "$m" slot offset size; done
 	fi
 	if short "$d/loop/backing_file"; then
 		dec "${t%\\012}"
@@ -224,9 +228,9 @@ bytes() { # reading, and for dd: bytes of a block, blocks to skip, blocks to rea
 }
 # The superblock, and the descriptors of all groups where they lie together (Linux,
 # Documentation/filesystems/ext4). The superblock again, to tell of a resize meanwhile.
-layout() {
+layout() { # the kernel's name, empty where it is not mounted
 	bytes 0 1024 1 1
-	$lean && return
+	[ -z "$1" ] || $lean && return
 	od -An -v -tu1 o$n | awk -v room=$room '{ for (i = 1; i <= NF; i++) b[k++] = $i }
 		function u32(o) { return b[o] + 256 * (b[o + 1] + 256 * (b[o + 2] + 256 * b[o + 3])) }
 		function has(bit) { return int(u32(96) / bit) % 2 }
@@ -246,7 +250,7 @@ layout() {
 	fi
 }
 
-filesystem() { # number, name
+filesystem() { # number, name as above
 	todo=$1
 	while [ -n "$todo" ]; do
 		next=${todo%% *}
@@ -258,17 +262,22 @@ filesystem() { # number, name
 	dec "$path"
 	if resolve "$raw" && [ "$node" = "$1" ]; then
 		run dumpe2fs -h "$raw"
-		layout
+		layout "$2"
 	fi
+	[ -n "$2" ] || return
 	short "/proc/fs/ext4/$2/options"
+	d=/sys/fs/ext4/$2
+	of "$d" errors_count warning_count
+	each "$d"/*_error_*
 	# The file on "t" is trigger_fs_error.
-	$lean || each "/sys/fs/ext4/$2"/[!t]*
+	$lean || each "$d"/[!t]*
 	v=
 	while read -r f m _; do
 		[ "$f" = "$1" ] || continue
 		v=$f
 		dec "$m"
-		resolve "$raw" && [ "$number" = "$1" ] && break
+		resolve "$raw" && [ "$number" = "$1" ] && try stat -f -c "$1 %S %b %f %a %c %d" -- "$raw" &&
+			read -r e <o$n && put stat_filesystem "$path" text "$e" && break
 	done <mounts
 	[ -z "$v" ] || return
 	names /proc # another mount namespace holds it
@@ -290,14 +299,27 @@ capture() {
 	long /proc/self/mountinfo
 	ln o$n table
 	for f in bytes ratio background_bytes background_ratio; do long /proc/sys/vm/dirty_$f; done
-	for f in /proc/cmdline /proc/filesystems /proc/version_signature /etc/os-release /usr/lib/os-release; do long $f; done
+	for f in /proc/cmdline /proc/filesystems /proc/version_signature /etc/os-release /usr/lib/os-release \
+		/etc/mdadm/mdadm.conf /etc/mdadm.conf /sys/module/raid0/parameters/default_layout; do long $f; done
+	i=systemd/system/timers.target.wants/fstrim.timer
+	for f in /boot/grub/grub.cfg /boot/grub2/grub.cfg /boot/grub2 /boot/extlinux/extlinux.conf \
+		/boot/loader/entries /boot/efi/EFI/systemd /efi/EFI/systemd \
+		/etc/$i /usr/lib/$i /etc/cron.weekly/fstrim /etc/cron.daily/fstrim; do where "$f"; done
+	run grub-install --version
+	run grub2-install --version
 	for f in /.dockerenv /run/.containerenv /run/systemd/container; do short $f; done
 	run systemd-detect-virt --vm
 	set -- NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN
 	run lsblk -J -o "$1"
 	[ $status = 0 ] || run lsblk -P -o "$1"
 
-	awk 'split($0, w, " - ext[234] ") > 1 { split(w[2], s, " "); print $3, $5, s[1] }' table >mounts
+	# Mounts of whole trees come first.
+	awk 'split($0, w, " - ext[234] ") > 1 {
+		split(w[2], s, " ")
+		l = $3 " " $5 " " s[1] "\n"
+		if ($4 == "/") printf "%s", l; else r = r l
+	}
+	END { printf "%s", r }' table >mounts
 	: >alive
 	for f in /proc/fs/ext4 /sys/fs/ext4; do
 		names $f
@@ -315,6 +337,17 @@ capture() {
 		echo "$number ${m%%\\*}" >>alive
 	done <mounts
 	sort -u alive >each
+	# Without udev, lsblk tells the content of no device.
+	try lsblk -rno MAJ:MIN,FSTYPE
+	awk '{ t[$1] = $2; n += NF - 1 }
+		END { for (i in t) if (!n || t[i] ~ /^ext[234]$/) print i }' o$n >idle
+	while read -r m; do
+		grep -q "^$m " alive && continue
+		d=/sys/dev/block/$m
+		names "$d/holders"
+		short "$d/size"
+		[ -n "$a" ] || [ "$v" = 0 ] || echo "$m" >>each
+	done <idle
 	while read -r number i; do filesystem "$number" "$i"; done <each
 
 	# What the entries of fstab for ext4 name, and where they are meant for.
@@ -332,7 +365,7 @@ capture() {
 		if [ "$i" = to ]; then
 			resolve "$raw"
 		else
-			exists "$raw" real_path && real "$raw" && put real_path "$path" text "$e"
+			where "$raw"
 		fi
 	done <fstab
 }
@@ -383,6 +416,7 @@ manifest() {
 		out = a == "argv" ? list(a, $2) : $2 == "-" ? "" : key(a, what)
 		if ($2 == "-") what = ask == "uname" ? ask : ask ~ /^v/ ? "memory" : "effective user"
 		if (ask ~ /_path/) what = "path " what
+		if (ask ~ /^st/) what = "statfs " what
 		if (ask ~ /^ud/) what = "udev database of " what
 		if (ask ~ /bytes/) {
 			out = out ",\"offset_bytes\":" w[2] ",\"length_bytes\":" w[3] ",\"reading\":" w[4]

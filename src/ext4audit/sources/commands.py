@@ -20,6 +20,8 @@ PACKAGES = {
     "dumpe2fs": "e2fsprogs",
     "dmsetup": "dmsetup (Debian) or device-mapper (RHEL)",
     "systemd-detect-virt": "systemd",
+    "grub-install": "grub2-common",
+    "grub2-install": "grub2-tools",
 }
 
 # The longest output is dumpe2fs's group table: 29 MiB for 64 TiB. Twice that is room enough,
@@ -31,6 +33,7 @@ LARGEST_OUTPUT_BYTES = 64 << 20
 _DMSETUP_VERBS = frozenset({"table", "info", "ls", "deps"})
 # Plain dumpe2fs reads every bitmap: 64 MiB a TiB, in random order, from disks that are at work.
 _DUMPE2FS_OPTIONS = frozenset({"-h", "-g", "-V"})
+_GRUB_INSTALLERS = frozenset({"grub-install", "grub2-install"})
 _DMSETUP_NODE = "/dev/mapper/control"
 
 _BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3}-[0-9]{4}\)")
@@ -73,6 +76,8 @@ def _check_allowed(argv: tuple[str, ...]) -> None:
         raise ValueError(f"not a read-only verb of dmsetup: {argv[1:2]}")
     if argv[0] == "dumpe2fs" and _DUMPE2FS_OPTIONS.isdisjoint(argv[1:2]):
         raise ValueError(f"not a dumpe2fs of -h or -g: {argv[1:]}")
+    if argv[0] in _GRUB_INSTALLERS and argv[1:] != ("--version",):
+        raise ValueError(f"not a question for the version: {argv}")
 
 
 def _locate(name: str, search_path: Sequence[str]) -> str:

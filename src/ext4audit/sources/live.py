@@ -20,6 +20,7 @@ from ext4audit.sources.ask import (
     RealPath,
     ResolvePath,
     RunCommand,
+    StatFilesystem,
     TextAsk,
     TuneSuperblock,
     UdevDatabase,
@@ -103,6 +104,8 @@ class LiveSource:
                 return bounded(lambda: paths.resolve_path(path), self._timeout_seconds)
             case RealPath(path):
                 return bounded(lambda: paths.real_path(path), self._timeout_seconds)
+            case StatFilesystem(path):
+                return bounded(lambda: paths.stat_filesystem(path), self._timeout_seconds)
             case CapturedDumpe2fs():
                 raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
 

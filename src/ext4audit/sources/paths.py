@@ -37,6 +37,17 @@ def real_path(path: str) -> str:
         return decode(os.path.realpath(encode(path), strict=True))
 
 
+def stat_filesystem(path: str) -> str:
+    """Return the device number and six numbers of statvfs(3); raises OSError.
+
+    Both are of one descriptor: what is mounted over the path meanwhile cannot mix them.
+    """
+    with located(path) as descriptor:
+        status, space = os.fstat(descriptor), os.fstatvfs(descriptor)
+    counts = (space.f_blocks, space.f_bfree, space.f_bavail, space.f_files, space.f_ffree)
+    return " ".join((_device_number(status.st_dev), *map(str, (space.f_frsize, *counts))))
+
+
 def _mount_id(descriptor: int) -> str:
     """Return `mnt_id` of proc_pid_fdinfo(5), there since Linux 3.15."""
     with open(f"/proc/self/fdinfo/{descriptor}", "rb") as info:  # noqa: PTH123 - no path of a host

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import overload
 
-from ext4audit.evidence import Evidence, Unknown, Why
-from ext4audit.sources.ask import Answer, Ask, BytesAsk, TextAsk, describe
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources.ask import Answer, Ask, BytesAsk, ReadBytes, TextAsk, describe
 from ext4audit.sources.snapshot_decode import decode
 from ext4audit.sources.snapshot_encode import encode
 from ext4audit.sources.snapshot_format import (
@@ -25,10 +25,15 @@ __all__ = ["MapSource", "SnapshotError", "read_snapshot", "write_snapshot"]
 
 
 class MapSource:
-    """Replays answers; what was recorded as unknown is unknown again, in the same words."""
+    """Replays answers; what was recorded as unknown is unknown again, in the same words.
+
+    Bytes that lie within others that were recorded are answered from those: the shell collector
+    takes all group descriptors at once where a live source looks at some.
+    """
 
     def __init__(self, answers: Mapping[Ask, Answer]) -> None:
         self._answers = dict(answers)
+        self._read = [ask for ask in self._answers if isinstance(ask, ReadBytes)]
 
     @overload
     def fetch(self, ask: TextAsk) -> Evidence[str]: ...
@@ -37,7 +42,20 @@ class MapSource:
     def fetch(self, ask: Ask) -> Answer:
         """Return the recorded answer, or a hole that says it was not captured."""
         hint = "capture again with this version: ext4audit collect"
-        return self._answers.get(ask) or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
+        answer = self._answers.get(ask) or (self._part(ask) if isinstance(ask, ReadBytes) else None)
+        return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
+
+    def _part(self, ask: ReadBytes) -> Known[bytes] | None:
+        """Return bytes out of a longer answer about the same path and reading."""
+        for whole in self._read:
+            start = ask.offset_bytes - whole.offset_bytes
+            inside = 0 <= start <= whole.length_bytes - ask.length_bytes
+            if not inside or (whole.path, whole.reading) != (ask.path, ask.reading):
+                continue
+            answer = self._answers[whole]
+            if isinstance(answer, Known) and isinstance(answer.value, bytes):
+                return Known(answer.value[start : start + ask.length_bytes], answer.origin)
+        return None
 
 
 def write_snapshot(

@@ -53,6 +53,7 @@ KINDS: dict[str, tuple[Callable[..., Ask], tuple[str, ...]]] = {
     "udev_database": (asks.UdevDatabase, ("device_number",)),
     "resolve_path": (asks.ResolvePath, ("path",)),
     "real_path": (asks.RealPath, ("path",)),
+    "stat_filesystem": (asks.StatFilesystem, ("path",)),
     "captured_dumpe2fs": (asks.CapturedDumpe2fs, ("path",)),
     "tune_superblock": (asks.TuneSuperblock, ("mount_point",)),
     "filesystem_uuid": (asks.FilesystemUuid, ("mount_point",)),

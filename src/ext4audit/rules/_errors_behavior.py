@@ -1,0 +1,62 @@
+"""What the kernel does at an error (errors=): put it into the superblock, or into fstab."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import Mount
+from ext4audit.facts.options import Setter
+from ext4audit.finding import Phase, Step
+from ext4audit.rules._persist import option_of
+from ext4audit.rules._remount import remount_command, usable_mount
+from ext4audit.rules._setters import fstab_lines
+from ext4audit.rules._shell import quote
+from ext4audit.rules._steps import change_option
+
+NAMES = ("errors",)
+REMOUNT_READ_ONLY = "errors=remount-ro"
+CONTINUE = "errors=continue"
+
+
+def stop_at_errors(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the commands that make it read-only at an error, now and for good.
+
+    fstab is corrected where it says something of it; else the superblock's field is set, which
+    every mount then follows. Empty where no mount is here to be changed, or where the string in
+    the superblock overrules its field.
+    """
+    mount = usable_mount(fs)
+    if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
+        return ()
+    if fstab_lines(fs, "errors") or _by_mount_only(fs):
+        return change_option(fs, "errors", REMOUNT_READ_ONLY)
+    return () if in_string(fs) else _by_superblock(fs, mount)
+
+
+def _by_mount_only(fs: Filesystem) -> bool:
+    """Whether the superblock is in order, and a call of mount overruled it."""
+    stored = isinstance(fs.superblock, Known) and fs.superblock.value.errors == "remount-ro"
+    return stored and not in_string(fs)
+
+
+def in_string(fs: Filesystem) -> bool:
+    """Whether the string in the superblock says what happens at an error."""
+    option = option_of(fs, "errors")
+    if option is not None and option.set_by is Setter.SUPERBLOCK_STRING:
+        return True
+    string = fs.superblock.value.mount_option_string if isinstance(fs.superblock, Known) else ""
+    return "errors=" in string
+
+
+def _by_superblock(fs: Filesystem, mount: Mount) -> tuple[Step, ...]:
+    device = quote(fs.device)
+    path = quote(f"/proc/fs/ext4/{fs.name}/options")
+    stored = f"tune2fs -l {device} | grep -qx 'Errors behavior: *Remount read-only'"
+    return (
+        Step(Phase.IMMEDIATE, remount_command(fs, mount, (REMOUNT_READ_ONLY,), NAMES)),
+        Step(Phase.PERSISTENT, f"tune2fs -e remount-ro {device}"),
+        Step(Phase.VERIFY, f"grep -qx {REMOUNT_READ_ONLY} {path}"),
+        Step(Phase.VERIFY, stored),
+        Step(Phase.ROLLBACK, f"tune2fs -e continue {device}"),
+        Step(Phase.ROLLBACK, remount_command(fs, mount, (CONTINUE,), NAMES)),
+    )

@@ -1,0 +1,260 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import known, unknown
+from ext4audit.evidence import Known, Unknown, need
+from ext4audit.facts.kernel import Kernel
+from ext4audit.facts.kernel_bugs import LEVELS, WORST_OF, all_ranges, exposure
+from ext4audit.facts.kernel_range import Exposure, KernelRange
+from ext4audit.facts.kernel_tree import DEBIAN, TREES, UPSTREAM, identify
+from ext4audit.parsers.uname import parse_kernel
+
+RANGES = [(code, each) for code, ranges in all_ranges().items() for each in ranges]
+WHO_MAY_CONFIRM = {UPSTREAM, DEBIAN, "alinux2"}
+"""Trees whose makers state their own ranges."""
+
+
+def kernel(release: str, version: str = "", signature: str | None = None) -> Kernel:
+    """Read a kernel as a scan does."""
+    read = parse_kernel(f"{release}\n{version}\nx86_64\nhost")
+    return Kernel(read.release, read.version, read.upstream, signature)
+
+
+def debian(package: str) -> Kernel:
+    """Build a kernel of Debian by its package version."""
+    major, minor, _ = package.split(".", 2)
+    return kernel(f"{major}.{minor}.0-1-amd64", f"#1 SMP Debian {package} (2024-01-01)")
+
+
+def said(code: str, of: Kernel) -> Exposure:
+    """Return what is known of a kernel."""
+    return need(exposure(code, known(of, "uname")))
+
+
+def grade(code: str, of: Kernel) -> str:
+    """Return how a kernel is judged, in one word."""
+    found = exposure(code, known(of, "uname"))
+    if isinstance(found, Unknown):
+        return "unknown"
+    return found.value.confidence if found.value.affected else "no"
+
+
+@pytest.mark.parametrize(
+    ("release", "confidence"),
+    [
+        ("6.1.63", "no"),
+        ("6.1.64", "confirmed"),
+        ("6.1.65", "confirmed"),
+        ("6.1.66", "no"),
+        ("5.10.226", "no"),
+        ("5.10.227", "confirmed"),
+        ("5.10.228", "confirmed"),
+        ("5.10.229", "no"),
+        ("5.15.140", "no"),
+        ("6.5.0", "no"),
+        ("5.10.227-219.884.amzn2.x86_64", "possible"),
+        ("6.1.64-fc-v1", "possible"),
+        ("6.1.66-91.160.amzn2023.x86_64", "no"),
+        ("6.1.0-18-amd64", "unknown"),
+        ("5.14.0-427.el9.x86_64", "no"),
+        ("4.19.91-c8dfc93.al7.x86_64", "no"),
+    ],
+)
+def test_o_sync_direct_writes_by_release(release: str, confidence: str) -> None:
+    """KRN001: two windows of stable updates; a vendor's release without its update is unknown."""
+    assert grade("KRN001", kernel(release)) == confidence
+
+
+@pytest.mark.parametrize(
+    ("package", "confidence"),
+    [
+        ("6.1.55-1", "no"),
+        ("6.1.64-1", "confirmed"),
+        ("6.1.64-1~bpo11+1", "confirmed"),
+        ("6.1.66-1~bpo11+1", "no"),
+        ("6.1.66-1", "no"),
+        ("6.1.76-1", "no"),
+        ("5.10.226-1", "no"),
+        ("5.10.227-1", "likely"),
+        ("5.10.234-1", "no"),
+    ],
+)
+def test_o_sync_direct_writes_by_package_of_debian(package: str, confidence: str) -> None:
+    """KRN001: what Debian says of its own packages is confirmed, upstream's ranges are likely."""
+    assert grade("KRN001", debian(package)) == confidence
+
+
+@pytest.mark.parametrize(
+    ("release", "confidence"),
+    [
+        ("6.0.19", "no"),
+        ("6.1.192", "possible"),
+        ("6.4.16", "possible"),
+        ("6.5.0", "likely"),
+        ("6.6.9", "likely"),
+        ("6.6.31", "likely"),
+        ("6.6.32", "possible"),
+        ("6.7.12", "likely"),
+        ("6.8.0", "no"),
+        ("6.8.0-31-generic", "no"),
+        ("6.5.0-14-generic", "possible"),
+        ("6.6.0-14-generic", "possible"),
+        ("6.5.11-7-pve", "possible"),
+        ("5.14.0-427.el9.x86_64", "no"),
+        ("6.18.44-fc-v769", "no"),
+    ],
+)
+def test_stripe_scans_by_release(release: str, confidence: str) -> None:
+    """KRN002: 6.5 to 6.7 is likely, and possible where a vendor may have corrected it."""
+    assert grade("KRN002", kernel(release)) == confidence
+
+
+@pytest.mark.parametrize(
+    ("release", "confidence", "severity"),
+    [
+        ("5.9.16", "no", "info"),
+        ("5.10.0", "confirmed", "high"),
+        ("5.10.93", "confirmed", "high"),
+        ("5.10.94", "likely", "medium"),
+        ("5.10.262", "likely", "medium"),
+        ("5.14.21", "confirmed", "high"),
+        ("5.15.26", "confirmed", "high"),
+        ("5.15.27", "likely", "low"),
+        ("5.15.86", "likely", "low"),
+        ("5.15.87", "no", "info"),
+        ("5.16.12", "confirmed", "high"),
+        ("5.16.13", "likely", "low"),
+        ("5.17.0", "likely", "low"),
+        ("6.0.19", "possible", "low"),
+        ("6.1.3", "possible", "low"),
+        ("6.1.4", "no", "info"),
+        ("6.2.0", "no", "info"),
+        ("5.14.0-427.el9.x86_64", "possible", "low"),
+        ("5.14.21-150500.55.52-default", "possible", "low"),
+        ("5.10.0-1057-oem", "possible", "low"),
+    ],
+)
+def test_fast_commits_by_release(release: str, confidence: str, severity: str) -> None:
+    """KRN003: the stable updates that brought the corrections end the ranges."""
+    found = said("KRN003", kernel(release))
+    assert (grade("KRN003", kernel(release)), found.severity) == (confidence, severity)
+
+
+@pytest.mark.parametrize(
+    ("signature", "confidence"),
+    [
+        (None, "unknown"),
+        ("Ubuntu 5.15.0-18.18-generic 5.15.12", "possible"),
+        ("Ubuntu 5.15.0-91.101-generic 5.15.131", "no"),
+    ],
+)
+def test_the_signature_of_ubuntu_tells_the_stable_update(
+    signature: str | None, confidence: str
+) -> None:
+    """Without it, 5.15.0-91 may be any of 5.15; with it, it is at best possible."""
+    of = kernel("5.15.0-91-generic", "#101-Ubuntu SMP", signature)
+    assert grade("KRN003", of) == confidence
+
+
+def test_an_unknown_update_says_who_tells_it() -> None:
+    """The hole names the two files."""
+    hole = exposure("KRN001", known(kernel("6.1.0-18-amd64"), "uname"))
+    assert isinstance(hole, Unknown)
+    assert hole.detail == "6.1.0-18-amd64 does not tell it"
+    assert "/proc/version_signature" in hole.hint
+
+
+def test_an_unknown_kernel_stays_that_hole() -> None:
+    """Nothing is made of nothing."""
+    assert exposure("KRN001", unknown("the kernel")) == unknown("the kernel")
+
+
+def test_a_vendor_is_said_to_be_able_to_have_corrected_it() -> None:
+    """A possible finding tells why it is no more."""
+    assert "vendor" in said("KRN002", kernel("6.5.11-7-pve")).note
+    assert "vendor" not in said("KRN002", kernel("6.5.11")).note
+    assert "vendor" not in said("KRN002", debian("6.5.10-1~bpo12+1")).note
+
+
+KERNELS = st.builds(
+    lambda numbers, suffix, version, signature: Kernel(
+        f"{numbers[0]}.{numbers[1]}.{numbers[2]}{suffix}", version, numbers, signature
+    ),
+    st.tuples(st.integers(3, 7), st.integers(0, 20), st.integers(0, 300)),
+    st.sampled_from(
+        [
+            "-427.el9.x86_64",
+            "-240.22.1.el8_3.x86_64",
+            "-219.884.amzn2.x86_64",
+            "-91-generic",
+            "-default",
+            "-arch1-1",
+            "-c8dfc93.al7.x86_64",
+            "-26.6.an7.x86_64",
+            "-300.fc39.x86_64",
+            "-7-pve",
+            "-kali9-amd64",
+        ]
+    ),
+    st.sampled_from(["", "#1 SMP", "#101-Ubuntu SMP", "#1 SMP Debian 6.1.64-1kali1"]),
+    st.sampled_from([None, "Ubuntu 6.1.0-14.14-generic 6.1.64", "?"]),
+)
+
+
+@given(of=KERNELS, code=st.sampled_from(sorted(all_ranges())))
+def test_nothing_is_confirmed_where_backports_cannot_be_known(of: Kernel, code: str) -> None:
+    """Red Hat, Amazon, Ubuntu and unknown vendors are likely at best, where sources were read."""
+    found = exposure(code, Known(of, "uname"))
+    assert identify(of).name not in WHO_MAY_CONFIRM
+    if isinstance(found, Known) and found.value.affected:
+        assert found.value.confidence != "confirmed"
+        assert code == "PRF001" or found.value.confidence == "possible"
+
+
+@pytest.mark.parametrize(("code", "each"), RANGES, ids=[f"{c} {r.tree}" for c, r in RANGES])
+def test_a_range_is_complete(code: str, each: KernelRange) -> None:
+    """Whose kernels, what happens, who says it, and a grade that goes with the confidence."""
+    told = each.exposure
+    assert each.tree in TREES | {"any"}
+    assert not (each.since and each.after)
+    assert not (each.before and each.until)
+    assert told.note
+    assert not told.note.endswith(".")
+    if not told.affected:
+        return
+    assert told.source.startswith("https://"), code
+    assert all((told.symptom, told.condition, told.fix))
+    assert not told.symptom.endswith(".")
+    worst = WORST_OF[told.confidence]
+    assert LEVELS.index(told.severity) >= LEVELS.index(worst)
+    assert told.confidence != "confirmed" or each.tree in WHO_MAY_CONFIRM
+
+
+BOUNDED = {
+    "since": [False, True, True, True, True],
+    "after": [False, False, True, True, True],
+    "before": [True, False, False, False, False],
+    "until": [True, True, False, False, False],
+}
+
+
+@pytest.mark.parametrize(("bound", "holds"), BOUNDED.items())
+@pytest.mark.parametrize(
+    ("tree", "value", "kernels"),
+    [
+        ("upstream", "6.1.2", [kernel(f"6.1.{n}") for n in (1, 2, 3, 4, 10)]),
+        ("debian", "6.1.64-1", [debian(f"6.1.64-1{s}") for s in ("~bpo11+1", "", "+deb12u1")]),
+        ("rhel", "4.18.0-240.el8", [kernel(f"4.18.0-{n}.el8.x86_64") for n in (147, 240, 305)]),
+    ],
+)
+def test_bounds_are_inclusive_or_exclusive_as_their_names_say(
+    bound: str, holds: list[bool], tree: str, value: str, kernels: list[Kernel]
+) -> None:
+    """`since` and `until` belong to a range, `after` and `before` do not."""
+    fields: dict[str, Any] = {bound: value}
+    each = KernelRange(tree, Exposure(affected=True, note="test"), **fields)
+    found = [each.holds(identify(of)) for of in kernels]
+    assert found == holds[: len(kernels)]

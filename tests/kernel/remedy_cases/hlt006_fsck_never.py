@@ -1,0 +1,3 @@
+"""HLT006: what to do is a field of fstab."""
+
+NOT_RUN = "The sixth field of fstab is changed by hand: advice without commands."

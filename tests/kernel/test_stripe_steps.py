@@ -1,0 +1,44 @@
+"""The commands that turn a stripe on, run on a filesystem that has none; LAY003 turns it off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Disruption, Remedy
+from ext4audit.rules._stripe import in_force, set_stripe
+from scratch import Scratch, apply, roll_back
+
+pytestmark = pytest.mark.kernel
+Make = Callable[..., Scratch]
+
+
+def hints(fs: Filesystem) -> tuple[int, int, int]:
+    """Return stride, width and the stripe in force."""
+    superblock: Superblock = need(fs.superblock)
+    return superblock.stride_blocks, superblock.stripe_width_blocks, in_force(fs)
+
+
+@pytest.mark.parametrize("asked", ["", "stripe=24", "noatime,stripe=48"])
+def test_a_stripe_is_stored_and_in_force_at_once_and_taken_back(
+    scratch: Make, etc: Path, asked: str
+) -> None:
+    """Stride, width and the running mount get the array's numbers; fstab no longer has any."""
+    one = scratch().make("-b", "4096").mount(asked)
+    etc.write_text(f"{one.device} {one.mount_point} ext4 {asked or 'defaults'} 0 2\n")
+    written, before = etc.read_text(), one.filesystem()
+    steps = set_stripe(before, need(before.superblock), 16, 48)
+    cure = Remedy("Store the stripe.", Disruption.REMOUNT, steps)
+    apply(cure)
+    assert hints(one.filesystem()) == (16, 48, 48)
+    assert "stripe=" not in etc.read_text()
+    roll_back(cure)
+    assert hints(one.filesystem()) == hints(before)
+    assert etc.read_text() == written
+    one.unmount()
+    one.fsck()

@@ -1,0 +1,35 @@
+"""A filesystem that its device has outgrown, and the remedy that grows it while it is mounted."""
+
+from __future__ import annotations
+
+from lab.curing import WHERE, Patient, fstab_entry, remedies, told
+from lab.devices import disk, run
+from lab.scenario import JsonObject, scenario
+from scratch import apply
+
+
+@scenario(every_era=True)
+def cap005_grow_online() -> JsonObject:
+    """Grow 8 GiB to the 20 GiB of the disk by the printed commands, and mount it again."""
+    device = disk("wide")
+    run("mkfs.ext4", "-q", "-F", device, "8G")
+    WHERE.mkdir(exist_ok=True)
+    with fstab_entry(device, WHERE, "defaults"):
+        run("mount", WHERE)
+        return _grow(Patient(device, "CAP005"))
+
+
+def _grow(patient: Patient) -> JsonObject:
+    before = patient.judge()
+    (remedy,) = remedies(before)
+    apply(remedy)
+    after = told(patient.judge())
+    patient.mount_again()
+    return {
+        "before": told(before),
+        "after": after,
+        "persisted": told(patient.judge()),
+        "disruption": remedy.disruption.value,
+        "commands": [f"{step.phase.value}: {step.command}" for step in remedy.steps],
+        "fsck": patient.fsck(),
+    }

@@ -1,0 +1,15 @@
+"""A filesystem that is smaller than its device grows while it is mounted, on every kernel."""
+
+from __future__ import annotations
+
+from lab.conftest import Guest
+
+
+def test_growing_online_cures_and_lasts(any_guest: Guest) -> None:
+    """The printed check passes only once the device is filled, and the next mount has the space."""
+    found = any_guest["cap005_grow_online"]
+    verdicts = found["before"], found["after"], found["persisted"]
+    assert verdicts == ("fail low", "pass", "pass")
+    assert found["disruption"] == "online"
+    assert [command.partition(":")[0] for command in found["commands"]] == ["immediate", "verify"]
+    assert "Checking group summary information" in found["fsck"]
