@@ -97,7 +97,7 @@ def dumpe2fs_text(
     label: str = "<none>",
     bits: str = "user_xattr acl",
     string: str = "",
-    features: str = "has_journal extent 64bit flex_bg metadata_csum",
+    features: str = "has_journal dir_index extent 64bit flex_bg metadata_csum",
     errors: str = "Continue",
     raid: str = "",
 ) -> str:
@@ -132,10 +132,10 @@ def dumpe2fs_text(
     )
 
 
-def descriptors(groups: int, *, unzeroed: int = 0) -> bytes:
-    """Return group descriptors of 32 bytes; lazy initialization owes the last `unzeroed` ones."""
-    zeroed = b"\4".rjust(0x13, b"\0").ljust(32, b"\0")
-    return zeroed * (groups - unzeroed) + bytes(32) * unzeroed
+def descriptors(groups: int, *, unzeroed: int = 0, size: int = 32) -> bytes:
+    """Return group descriptors; lazy initialization owes the inode tables of the last ones."""
+    zeroed = b"\4".rjust(0x13, b"\0").ljust(size, b"\0")
+    return zeroed * (groups - unzeroed) + bytes(size) * unzeroed
 
 
 class HostSource:
@@ -243,6 +243,12 @@ class HostEvidence:
         """Give a device to lsblk."""
         row: dict[str, str | None] = dict.fromkeys(COLUMNS.lower().split(","))
         self._listed[name] = {**row, "name": name, "kname": name, "maj:min": number, **columns}
+        return self
+
+    def unlisted(self, *names: str) -> HostEvidence:
+        """Take devices away from lsblk."""
+        for name in names:
+            del self._listed[name]
         return self
 
     def disk(self, name: str, number: str, **queue: str) -> HostEvidence:

@@ -20,11 +20,12 @@ from evidence_host import (
     HostEvidence,
     debian_host,
     denied,
+    descriptors,
     failed,
     replaced,
 )
 from ext4audit.assemble.host import assemble_host
-from ext4audit.sources.ask import ReadFile, RunCommand, Uname, VirtualMemory
+from ext4audit.sources.ask import ReadBytes, ReadFile, RunCommand, Uname, VirtualMemory
 from ext4audit.sources.recording import RecordingSource
 from ext4audit.sources.snapshot import write_snapshot
 from real_mke2fs import sparse_image
@@ -67,7 +68,7 @@ def al2() -> HostEvidence:
         f"UUID={DATA_UUID} /data ext4 defaults,noatime,nodelalloc,dioread_nolock 0 2\n"
         "/data/tikv /srv/tikv none bind 0 0\n",
     )
-    host.disk("vda", "253:0").partition("vda1", "253:1", "253:0")
+    host.unlisted("sda", "sda1", "sdb").disk("vda", "253:0").partition("vda1", "253:1", "253:0")
     host.disk("vdb", "253:16").partition("vdb1", "253:17", "253:16")
     for ask in [a for a in host.answers if isinstance(a, ReadFile) and "wbt" in a.path]:
         del host.answers[ask]
@@ -96,6 +97,7 @@ def raid0() -> HostEvidence:
     members = {f"sd{chr(ord('c') + slot)}": f"8:{16 * (slot + 2)}" for slot in range(12)}
     for name, number in members.items():
         host.disk(name, number)
+    host.unlisted("sda", "sda1", "sdb")
     host.stacked("md127", "9:127", **members).md("9:127", list(members))
     host.file("/sys/dev/block/9:127/size", f"{blocks * 8}\n")
     host.listed("md127", "9:127", fstype="ext4", uuid=DATA_UUID)
@@ -104,6 +106,8 @@ def raid0() -> HostEvidence:
     )
     host.options("md127", replaced(OPTIONS, {"stripe=0": "stripe=1536"}))
     host.dumpe2fs("/dev/md127", header)
+    # The last of its descriptors: lazy initialization has come to the end.
+    host.tell(ReadBytes("/dev/md127", 150 * 4096, 58 * 64), descriptors(58, size=64))
     return host.tell(RunCommand(("dumpe2fs", "-g", "/dev/md127")), groups)
 
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from ext4audit.cli.app import COMMANDS
+from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 
 README = Path(__file__).parents[1] / "README.md"
@@ -16,12 +17,19 @@ TABLE = re.compile(r"\| rule \| name \|.*?\n(?=\n)", re.DOTALL)
 def rule_table() -> str:
     """Return the table of rules in Markdown."""
     rows = [
-        f"| {rule.code} | {rule.name} | {rule.severity.value} | {rule.summary} |"
+        f"| {rule.code} | {rule.name} | {rule.severity.value} | {_when(rule)} | {rule.summary} |"
         for rule in all_rules()
     ]
     return "\n".join(
-        ["| rule | name | worst | what it finds |", "|---|---|---|---|", *rows, "", ""]
+        ["| rule | name | worst | judges | what it finds |", "|---|---|---|---|---|", *rows, "", ""]
     )
+
+
+def _when(rule: Rule) -> str:
+    """Say when a rule judges where nobody chooses."""
+    if rule.default:
+        return "always" if rule.in_plans else "hosts"
+    return "plans" if rule.in_plans else "if asked"
 
 
 def test_the_rule_table_is_generated() -> None:

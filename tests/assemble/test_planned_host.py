@@ -82,3 +82,14 @@ def test_the_host_is_that_of_the_plan() -> None:
     assert fs.read_only == Known(value=True, origin="planned mount options")
     assert host.mounts == Known(fs.mounts, "the plan")
     assert (host.name, host.taken_at, host.gaps) == ("planned", "2026-01-02T03:04:05Z", ())
+
+
+def test_a_planned_filesystem_is_empty_and_without_errors() -> None:
+    """Nothing was written yet, and lazy initialization is not what a plan is judged by."""
+    (fs,) = host_of(disk_plan("", "noatime")).filesystems
+    assert isinstance(fs.usage, Known)
+    assert fs.usage.value.free_blocks == fs.usage.value.size_blocks > 0
+    assert fs.usage.value.available_blocks < fs.usage.value.free_blocks
+    assert isinstance(fs.errors, Known)
+    known = (fs.errors.value.errors, fs.journal_errno, fs.unzeroed_groups)
+    assert known == (0, Known(0, "the plan"), Known(0, "the plan"))

@@ -146,7 +146,7 @@ def test_a_size_beyond_the_memory_is_computed() -> None:
         (["--size", "1G", "--nr-requests", "-1"], "--nr-requests: -1 is negative"),
         (["--size", "1G", "--from", "/nope"], "--from /nope"),
         (["/nope.toml"], "/nope.toml: No such file"),
-        (["--size", "1G", "--select", "DUR009"], "did you mean"),
+        (["--size", "1G", "--select", "DUR099"], "did you mean"),
         (["--size", "1G", "-v", "-q"], "exclude each other"),
         (["--size", "1G", "--timeout", "nan"], "at most 86400 seconds"),
     ],

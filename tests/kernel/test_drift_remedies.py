@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
-from ext4audit.finding import Remedy
+from ext4audit.finding import Phase, Remedy
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drf006_fstab_entry_not_mounted import check as not_mounted
 from ext4audit.sources.live import LiveSource
@@ -33,14 +33,14 @@ def remedy(verdict: Verdict, word: str) -> Remedy:
 
 def test_drf001_keeps_a_remounted_option_over_an_unmount(scratch: Make, etc: Path) -> None:
     """After the fstab edit the option is in force again after unmount and mount."""
-    one = scratch().make().mount("noauto_da_alloc")
+    one = scratch().make().mount("commit=20")
     write_fstab(etc, one, "nosuid")
     run("mount", "-o", "remount,nosuid", one.mount_point)
     apply(remedy(one.judge("DRF001"), "Keep"))
     one.unmount()
     run("mount", one.mount_point)
     assert one.judge("DRF001").outcome is Outcome.PASS
-    assert "noauto_da_alloc" in one.mount_table_options
+    assert "commit=20" in one.mount_table_options
     one.unmount()
     one.fsck()
 
@@ -58,7 +58,7 @@ def test_drf001_goes_back_to_what_fstab_says(scratch: Make, etc: Path) -> None:
 
 def test_drf001_rollback_of_the_edit_restores_fstab(scratch: Make, etc: Path) -> None:
     """After apply and rollback fstab is byte for byte what it was."""
-    one = scratch().make().mount("noauto_da_alloc")
+    one = scratch().make().mount("commit=20")
     write_fstab(etc, one, "relatime")
     before = etc.read_bytes()
     keep = remedy(one.judge("DRF001"), "Keep")
@@ -138,7 +138,19 @@ def test_drf002_remount_brings_errors_and_sync_in_force(
     assert one.judge("DRF002").outcome is Outcome.FAIL
 
 
-@pytest.mark.parametrize("word", ["noatime", "strictatime", "sync", "dirsync", "lazytime"])
+@pytest.mark.parametrize("word", ["strictatime", "sync", "nobarrier", "discard", "commit=300"])
+def test_drf001_does_not_write_down_what_another_rule_warns_of(
+    scratch: Make, etc: Path, word: str
+) -> None:
+    """It names that rule instead, and offers no command that would make the word last."""
+    one = scratch().make().mount(word)
+    write_fstab(etc, one, "defaults")
+    (finding,) = one.judge("DRF001").findings
+    assert "warns of" in finding.remedies[0].summary
+    assert not any(step.phase is Phase.PERSISTENT for r in finding.remedies for step in r.steps)
+
+
+@pytest.mark.parametrize("word", ["noatime", "nodiratime", "lazytime"])
 def test_drf001_keeps_a_flag_over_an_unmount(scratch: Make, etc: Path, word: str) -> None:
     """Flags that mountinfo shows elsewhere or not at all are found and written down."""
     one = scratch().make().mount(word)

@@ -21,11 +21,11 @@ def sums(*lines: HostLine) -> FleetSums:
 def test_each_rule_says_on_how_many_hosts_and_which() -> None:
     """Sorted by code, with the worst severity of all hosts."""
     found = sums(
-        HostLine("a", "", 1, found=(LOW, HOTSPOT)),
-        HostLine("b", "", 1, found=(HIGH,)),
-        HostLine("c", "", 3, complete=False, found=(LOW,)),
-        HostLine("d", "", 3, complete=False, error="gone"),
-        HostLine("e", "", 0),
+        HostLine("a", (), 1, found=(LOW, HOTSPOT)),
+        HostLine("b", (), 1, found=(HIGH,)),
+        HostLine("c", (), 3, complete=False, found=(LOW,)),
+        HostLine("d", (), 3, complete=False, error="gone"),
+        HostLine("e", (), 0),
     )
     assert (found.hosts, found.read) == (5, 4)
     assert found.text(ascii_only=False) == (
@@ -38,7 +38,7 @@ def test_each_rule_says_on_how_many_hosts_and_which() -> None:
 
 def test_of_many_hosts_the_first_are_named() -> None:
     """What is kept does not grow with the fleet."""
-    many = sums(*(HostLine(f"h{n}", "", 1, found=(LOW,)) for n in range(1000)))
+    many = sums(*(HostLine(f"h{n}", (), 1, found=(LOW,)) for n in range(1000)))
     assert many.text(ascii_only=False).startswith(
         "PRF002 auto-da-alloc-stall  low       "
         "1000 of 1000 hosts: h0, h1, h2, h3, h4 and 995 more\n"
@@ -47,12 +47,12 @@ def test_of_many_hosts_the_first_are_named() -> None:
 
 def test_a_hostile_name_is_shown_and_not_sent() -> None:
     """A newline or ESC in a file's name starts no line and moves no cursor."""
-    text = sums(HostLine("a\n\x1b[31m", "", 3, error="x")).text(ascii_only=True)
+    text = sums(HostLine("a\n\x1b[31m", (), 3, error="x")).text(ascii_only=True)
     assert text.splitlines()[0] == r"could not be read: 1 of 1 host: a\x0a\x1b[31m"
 
 
 def test_a_fleet_without_findings_is_one_line() -> None:
     """There is nothing to name."""
-    assert sums(HostLine("a", "", 0)).text(ascii_only=False) == (
+    assert sums(HostLine("a", (), 0)).text(ascii_only=False) == (
         "1 host: 0 with findings, 0 incomplete, 0 could not be read\n"
     )

@@ -11,8 +11,8 @@ from builders import filesystem, host
 from ext4audit.facts.plan import PlanAdvice, PlanLine
 from ext4audit.records import replace
 from ext4audit.renderers import json_v1_plan, text_plan
-from ext4audit.renderers.page import Page
 from ext4audit.renderers.json_v1 import schema_text
+from ext4audit.renderers.page import Page
 from ext4audit.report import Report, Source
 
 COMMAND = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"

@@ -118,6 +118,13 @@ def test_a_stripe_is_as_fast_as_its_members_together() -> None:
     assert "~224 s" in finding.message
 
 
+def test_a_stack_that_leads_back_into_itself_is_a_hole() -> None:
+    """Odd evidence has no device at its end, and no speed."""
+    inner = disk("sdb", DeviceNumber(8, 16), below=known((disk("sdb", DeviceNumber(8, 16)),)))
+    verdict = verdict_of(host(over(inner), memory=LARGE))
+    assert [hole.what for hole in verdict.unknowns] == ["queues below a filesystem"]
+
+
 def test_a_finding_stands_beside_what_could_not_be_seen() -> None:
     """The hole is told as well."""
     blind = filesystem(number=DeviceNumber(8, 16), stack=unknown("stack of sdb"))

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ext4audit.finding import Finding, Severity
+from ext4audit.policy.earlier import Earlier, Key, KnownFinding, superblock_key, word_of
 from ext4audit.records import dataclass, replace
 from ext4audit.report import GoneFinding, Outcome, Report, Verdict
 
-Key: TypeAlias = tuple[str, str, str]
-"""Rule, superblock (UUID where it has one; "" for the host), and the fact that failed."""
+Pair: TypeAlias = tuple[str, str]
+"""A rule and a superblock."""
 CHECKED = frozenset({Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE})
 """Outcomes of a rule that could look: a finding that it no longer makes is fixed."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFinding:
-    """A finding of a baseline; `subject` is what its filesystem was called there."""
+class KnownHost:
+    """One report of a baseline: the host's name, its superblocks, and what was found there."""
 
-    rule: str
-    superblock: str
-    fact: str
-    severity: Severity
-    subject: str
-    message: str
-
-    @property
-    def key(self) -> Key:
-        """What stays the same when devices are renamed and numbers change."""
-        return self.rule, self.superblock, self.fact
+    name: str
+    superblocks: frozenset[str]
+    findings: tuple[KnownFinding, ...]
 
 
-def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
-    """Return the findings of one report in JSON, version 1.
+def known_host(document: Mapping[str, Any]) -> KnownHost:
+    """Return what one report in JSON, version 1, knows.
 
     Raises KeyError, TypeError, ValueError or AttributeError for a document that is none.
     """
+    superblocks = frozenset(superblock_key(fs["id"]) for fs in document["filesystems"])
+    return KnownHost(word_of(document["host"]["name"]), superblocks, known_findings(document))
+
+
+def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
+    """Return the findings of one report in JSON, version 1; raises as `known_host`."""
     subjects = {fs["id"]: _subject(fs) for fs in document["filesystems"]}
     return tuple(
         KnownFinding(
-            rule=verdict["rule"],
+            rule=word_of(verdict["rule"]),
             superblock=superblock_key(verdict["filesystem"]),
-            fact=finding.get("fact") or "",
+            fact=None if "fact" not in finding else word_of(finding["fact"]),
             severity=Severity(finding["severity"]),
             subject=subjects.get(verdict["filesystem"], "the host"),
-            message=finding["message"],
+            message=word_of(finding["message"]),
+            suppressed=finding.get("suppression") is not None,
         )
         for verdict in document["verdicts"]
         for finding in verdict["findings"]
@@ -55,17 +55,21 @@ def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
 def against(report: Report, baseline: Sequence[KnownFinding]) -> Report:
     """Return the report with the findings of the baseline marked, and those that are fixed.
 
-    What has become worse is new. What could not be checked again is not fixed.
+    What has become worse is new, and so is what only a suppression accepted that holds no more.
+    What could not be checked again is not fixed.
     """
-    severities = {known.key: known.severity for known in baseline}
+    earlier = Earlier(baseline)
 
     def mark(verdict: Verdict, finding: Finding) -> Finding:
-        before = severities.get(key_of(verdict, finding))
-        same = before is not None and before.at_least(finding.severity)
-        return replace(finding, known=True) if same else finding
+        accepted = finding.suppression is not None
+        if earlier.has(key_of(verdict, finding), finding.severity, accepted=accepted):
+            return replace(finding, known=True)
+        return finding
 
     verdicts = [replace(v, findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
-    return replace(report, verdicts=tuple(verdicts), fixed=tuple(_fixed(report, baseline)))
+    still = (key_of(v, f) for v in report.verdicts for f in v.findings)
+    gone = tuple(_gone(earlier.without(still), _checked(report)))
+    return replace(report, verdicts=tuple(verdicts), fixed=gone)
 
 
 def key_of(verdict: Verdict, finding: Finding) -> Key:
@@ -73,24 +77,31 @@ def key_of(verdict: Verdict, finding: Finding) -> Key:
     return verdict.rule.code, superblock_key(verdict.filesystem_id), finding.fact
 
 
-def superblock_key(filesystem_id: str | None) -> str:
-    """Return what a superblock is known by: clones that share a UUID are told apart by device."""
-    return filesystem_id or ""
+def checked(said: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
+    """Return what was judged with all that it needed, from outcomes and whether holes were met.
+
+    Copies of one filesystem count as one superblock: all of them must have been seen.
+    """
+    seen, open_ = set(), set()
+    for pair, outcome, holes in said:
+        (seen if outcome in CHECKED and not holes else open_).add(pair)
+    return frozenset(seen - open_)
 
 
-def _fixed(report: Report, baseline: Sequence[KnownFinding]) -> Iterator[GoneFinding]:
-    still = {key_of(v, f) for v in report.verdicts for f in v.findings}
-    checked = {
-        (v.rule.code, superblock_key(v.filesystem_id))
+def _checked(report: Report) -> frozenset[Pair]:
+    return checked(
+        ((v.rule.code, superblock_key(v.filesystem_id)), v.outcome, bool(v.unknowns))
         for v in report.verdicts
-        if v.outcome in CHECKED and not v.unknowns
-    }
-    for known in baseline:
-        if known.key not in still and (known.rule, known.superblock) in checked:
-            yield GoneFinding(known.rule, known.subject, known.fact, known.message)
+    )
+
+
+def _gone(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[GoneFinding]:
+    for each in findings:
+        if each.pair in seen:
+            yield GoneFinding(each.rule, each.subject, each.fact or "", each.message)
 
 
 def _subject(filesystem: Mapping[str, Any]) -> str:
     points: Sequence[str] = filesystem["mount_points"]
-    device: str = filesystem["device"]
-    return f"{device} on {points[0]}" if points else device
+    device = word_of(filesystem["device"])
+    return f"{device} on {word_of(points[0])}" if points else device

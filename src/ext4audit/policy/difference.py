@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ext4audit.policy.baseline import CHECKED, Key, KnownFinding, known_findings, superblock_key
+from ext4audit.policy.baseline import Pair, checked, known_findings
+from ext4audit.policy.earlier import Earlier, KnownFinding, superblock_key, word_of
 from ext4audit.records import dataclass
 from ext4audit.report import Outcome
 
@@ -30,32 +31,29 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
     Raises KeyError, TypeError, ValueError or AttributeError for a document that is none.
     """
     before, after = known_findings(old), known_findings(new)
-    old_by_key, still = _by_key(before), _by_key(after)
-    checked = _checked(new)
-    gone = [finding for finding in before if finding.key not in still]
-    same = [finding for finding in after if _is_known(finding, old_by_key)]
+    earlier = Earlier(before)
+    same = [each for each in after if _is_known(each, earlier)]
+    gone = list(earlier.without(each.key for each in after))
+    seen = _checked(new)
     return Difference(
-        new=tuple(finding for finding in after if not _is_known(finding, old_by_key)),
-        fixed=tuple(each for each in gone if (each.rule, each.superblock) in checked),
+        new=tuple(each for each in after if not _is_known(each, earlier)),
+        fixed=tuple(each for each in gone if each.pair in seen),
         unchanged=tuple(same),
-        unchecked=tuple(each for each in gone if (each.rule, each.superblock) not in checked),
+        unchecked=tuple(each for each in gone if each.pair not in seen),
     )
 
 
-def _by_key(findings: Sequence[KnownFinding]) -> dict[Key, KnownFinding]:
-    return {finding.key: finding for finding in findings}
+def _is_known(finding: KnownFinding, earlier: Earlier) -> bool:
+    return earlier.has(finding.key, finding.severity, accepted=finding.suppressed)
 
 
-def _is_known(finding: KnownFinding, before: Mapping[Key, KnownFinding]) -> bool:
-    known = before.get(finding.key)
-    return known is not None and known.severity.at_least(finding.severity)
-
-
-def _checked(document: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+def _checked(document: Mapping[str, Any]) -> frozenset[Pair]:
     """Return the rules and superblocks that a report has judged with all that they needed."""
-    outcomes = {outcome.value: outcome for outcome in Outcome}
-    return frozenset(
-        (verdict["rule"], superblock_key(verdict["filesystem"]))
+    return checked(
+        (
+            (word_of(verdict["rule"]), superblock_key(verdict["filesystem"])),
+            Outcome(verdict["outcome"]),
+            bool(verdict["unknowns"]),
+        )
         for verdict in document["verdicts"]
-        if outcomes[verdict["outcome"]] in CHECKED and not verdict["unknowns"]
     )

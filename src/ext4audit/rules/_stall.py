@@ -20,6 +20,10 @@ VIRTUAL_NAMES = ("vd", "xvd")
 STRIPED = frozenset({"raid0", "dm-striped"})
 """Devices that spread a file evenly over what lies below."""
 KIB = 1024
+NO_QUEUE = Unknown(
+    "queues below a filesystem", Why.UNPARSABLE, "its stack has no device at the end"
+)
+"""A stack that leads back into itself, which only odd evidence shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,12 @@ def read_drains(stack: BlockDevice, virtualization: str | None) -> tuple[Evidenc
     devices = list(stack.walk())
     leaves = [device for device in devices if not device.known_below]
     striped = any(device.kind in STRIPED for device in devices)
-    return tuple(
+    drains = tuple(
         _read_drain(device, virtualization, len(leaves) if striped and device in leaves else 1)
         for device in devices
         if not device.known_below or device.loop is not None
     )
+    return drains or (NO_QUEUE,)
 
 
 def stall_seconds(dirty_bytes: int, drains: Sequence[Drain], *, throttling: bool = True) -> float:

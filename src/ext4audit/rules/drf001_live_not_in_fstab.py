@@ -19,8 +19,10 @@ from ext4audit.finding import (
     Step,
 )
 from ext4audit.rule import Said, rule
+from ext4audit.rules._condemned import condemned, warning
+from ext4audit.rules._demands import against
 from ext4audit.rules._fstab import edit_options, says
-from ext4audit.rules._intent import NOT_COMPARED, UNSAFE, Intent, intents_of, severity_of
+from ext4audit.rules._intent import NOT_COMPARED, Intent, intents_of, severity_of
 from ext4audit.rules._remount import (
     NOT_BY_REMOUNT,
     intended_flags,
@@ -65,7 +67,7 @@ def check(fs: Filesystem, host: Host) -> Said:
         flags = sorted(_lost_flags(intent))
         of_superblock = lost if intent.first else []
         if of_superblock or flags:
-            yield _finding(fs, of_superblock, flags, intent)
+            yield _finding(fs, host, of_superblock, flags, intent)
 
 
 def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
@@ -98,7 +100,7 @@ def _lost_flags(intent: Intent) -> frozenset[str]:
 
 
 def _finding(
-    fs: Filesystem, lost: list[EffectiveOption], flags: list[str], intent: Intent
+    fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: Intent
 ) -> Finding:
     words = [option.token for option in lost] + flags
     unsure = any(option.baseline is None for option in lost)
@@ -112,13 +114,18 @@ def _finding(
             *(Citation("in force", flag, "/proc/self/mountinfo") for flag in flags),
             *intent.cite(),
         ),
-        remedies=(*_keep(words, intent), *_go_back(fs, lost, flags, intent)),
+        remedies=(*_keep(fs, host, words, intent), *_go_back(fs, host, lost, flags, intent)),
+        fact=intent.mount.mount_point,
     )
 
 
-def _keep(words: list[str], intent: Intent) -> Iterator[Remedy]:
+def _keep(fs: Filesystem, host: Host, words: list[str], intent: Intent) -> Iterator[Remedy]:
+    bad = condemned(words, fs, host)
+    if bad:
+        yield Remedy(f"Do not write it into fstab: {warning(bad)}", Disruption.ONLINE)
+        return
     edit = edit_options(intent.entry.line, (), words)
-    if edit is None or UNSAFE.intersection(words):
+    if edit is None:
         return
     yield Remedy(
         summary=f"Keep what is in force: write {', '.join(words)} into fstab.",
@@ -128,20 +135,22 @@ def _keep(words: list[str], intent: Intent) -> Iterator[Remedy]:
             *(Step(Phase.VERIFY, command) for command in says(intent.entry.line, words)),
             *(Step(Phase.ROLLBACK, command) for command in edit.undo),
         ),
-        trade_off="Right when the option was meant to stay. If another rule advises against it, "
-        "follow that rule first.",
+        trade_off="Right when the option was meant to stay.",
     )
 
 
 def _go_back(
-    fs: Filesystem, lost: list[EffectiveOption], flags: list[str], intent: Intent
+    fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
     """Yield the remount that gives up the options: what the next mount would do anyway."""
     before = [typed(option.token) for option in lost]
     after = [typed(option.baseline) for option in lost if option.baseline]
     where = quote(intent.mount.mount_point)
     blocked = {option.name for option in lost} & NOT_BY_REMOUNT
-    if flags or blocked or len(after) < len(lost) or where is None or UNSAFE.intersection(after):
+    if flags or blocked or len(after) < len(lost) or where is None:
+        return
+    wanted = {option.name: option.baseline or "" for option in lost}
+    if condemned(after, fs, host) or any(against(fs, host, wanted)):
         return
     names = [option.name for option in lost]
     path = quote(f"/proc/fs/ext4/{fs.name}/options")

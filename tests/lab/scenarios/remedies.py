@@ -67,7 +67,7 @@ def prf001_nodelalloc() -> JsonObject:
 @scenario(every_era=True)
 def drf001_remounted_by_hand() -> JsonObject:
     """Cure what a remount by hand put in force, of which fstab does not know."""
-    by_hand = "noauto_da_alloc,commit=30"
+    by_hand = "dioread_lock,commit=30"
     with prepared("DRF001", "defaults") as patient:
         run("mount", "-o", f"remount,{by_hand}", WHERE)
         cured = {"keep": patient.cure("Keep what is in force")}
@@ -80,7 +80,7 @@ def drf001_remounted_by_hand() -> JsonObject:
 def drf002_fstab_was_edited() -> JsonObject:
     """Cure the difference that an edit of fstab after the mount has made."""
     with prepared("DRF002", "defaults") as patient:
-        write_fstab(patient.device, WHERE, "defaults,noauto_da_alloc,nosuid")
+        write_fstab(patient.device, WHERE, "defaults,dioread_lock,noatime")
         cured = {
             "remount": patient.cure("Make fstab true"),
             "correct": patient.cure("Make fstab say what runs"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need, value_or
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need, value_or
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.records import dataclass
@@ -15,8 +15,6 @@ from ext4audit.rules._writeback import MIB, bound
 
 LONG_SECONDS = 10
 """What writing out the whole backlog may take before it is worth a word."""
-
-NO_QUEUE = Unknown("queues below a filesystem", Why.ABSENT, "no device of its stack has one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def _is_read_only(fs: Filesystem) -> bool:
 def _drains(fs: Filesystem, host: Host) -> tuple[Evidence[Drain], ...]:
     if isinstance(fs.stack, Unknown):
         return (fs.stack,)
-    return read_drains(fs.stack.value, host.virtualization) or (NO_QUEUE,)
+    return read_drains(fs.stack.value, host.virtualization)
 
 
 def _are_known(drains: Sequence[Evidence[Drain]]) -> bool:
