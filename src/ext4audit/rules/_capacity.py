@@ -55,10 +55,16 @@ def cite_space(fs: Filesystem) -> tuple[Citation, ...]:
     return (Citation("space", ", ".join(words), fs.usage.origin),)
 
 
+IMAGES = frozenset({"image", "e2image"})
+"""Kinds of files whose bytes were audited: they lie on no device, and end with their content."""
+
+
 def device_bytes(fs: Filesystem) -> Evidence[int]:
     """Return the size of the device that the filesystem lies on."""
     if not isinstance(fs.stack, Known):
         return fs.stack
+    if fs.stack.value.kind in IMAGES:
+        return stated(fs, "size", lambda s: s.block_bytes and s.size_blocks * s.block_bytes)
     sectors = fs.stack.value.size_sectors
     return Known(sectors.value * 512, sectors.origin) if isinstance(sectors, Known) else sectors
 

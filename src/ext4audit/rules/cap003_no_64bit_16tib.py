@@ -55,6 +55,9 @@ def check(fs: Filesystem, host: Host) -> Said:
 
     Where the volume will certainly not grow.
     """
+    if isinstance(fs.superblock, Known) and "64bit" in fs.superblock.value.features:
+        yield Citation("features", "64bit", fs.superblock.origin)
+        return
     device = need(device_bytes(fs))
     smallest = _limit_bytes(_smallest_block_bytes(fs))
     if device * NEAR < smallest and not host.planned:
@@ -63,10 +66,7 @@ def check(fs: Filesystem, host: Host) -> Said:
     limit = _limit_bytes(each)
     if device * NEAR < limit and not host.planned:
         raise NotApplicable(f"{size(device)} is far from {size(limit)}")
-    if "64bit" in superblock.features:
-        yield Citation("features", "64bit", origin_of(fs.superblock))
-    else:
-        yield _finding(fs, superblock, device, limit)
+    yield _finding(fs, superblock, device, limit)
 
 
 def _limit_bytes(block_bytes: int) -> int:
