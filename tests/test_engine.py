@@ -14,12 +14,13 @@ from ext4audit.engine import audit, judge
 from ext4audit.evidence import Undetermined, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.records import replace
 from ext4audit.report import Outcome, Source
 from ext4audit.rule import NotApplicable, Rule, Said, Scope
 
 LIVE = Source("live", "db1")
 FINDING = Finding("Bad.", Severity.HIGH, Confidence.CONFIRMED, ())
-OTHER = Finding("Worse.", Severity.CRITICAL, Confidence.LIKELY, ())
+OTHER = Finding("Worse.", Severity.CRITICAL, Confidence.LIKELY, (), fact="worse")
 CITED = Citation("barrier", "barrier", "/proc/fs/ext4/sda/options")
 HOLE = unknown("the superblock")
 SECOND_HOLE = unknown("the kernel")
@@ -57,6 +58,7 @@ def rule_that(
         ((CITED,), Outcome.PASS, (), (), (CITED,)),
         ((FINDING,), Outcome.FAIL, (FINDING,), (), ()),
         ((CITED, FINDING, OTHER), Outcome.FAIL, (FINDING, OTHER), (), (CITED,)),
+        ((FINDING, FINDING), Outcome.FAIL, (FINDING, replace(FINDING, fact="#2")), (), ()),
         ((UNDETERMINED,), Outcome.UNDETERMINED, (), (HOLE, SECOND_HOLE), ()),
         ((CITED, UNDETERMINED), Outcome.UNDETERMINED, (), (HOLE, SECOND_HOLE), (CITED,)),
         ((FINDING, UNDETERMINED), Outcome.FAIL, (FINDING,), (HOLE, SECOND_HOLE), ()),

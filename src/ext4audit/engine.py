@@ -46,11 +46,26 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
 def _keep(said: object, findings: list[Finding], evidence: list[Citation]) -> None:
     """Sort what a rule yields; raises TypeError for what is neither finding nor citation."""
     if isinstance(said, Finding):
-        findings.append(said)
+        findings.append(_told_apart(said, findings))
     elif isinstance(said, Citation):
         evidence.append(said)
     else:
         raise TypeError(f"a rule yielded {type(said).__name__}")
+
+
+def _told_apart(finding: Finding, before: Sequence[Finding]) -> Finding:
+    """Return the finding, its fact numbered where the verdict has the same one already.
+
+    A baseline knows findings by their facts, but two lines of fstab can be alike, and two arrays
+    differ in nothing but their names, which change.
+    """
+    facts = {each.fact for each in before}
+    number = 1
+    fact = finding.fact
+    while fact in facts:
+        number += 1
+        fact = f"{finding.fact} #{number}".lstrip()
+    return finding if fact == finding.fact else replace(finding, fact=fact)
 
 
 def audit(

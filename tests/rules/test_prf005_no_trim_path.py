@@ -44,6 +44,12 @@ def on(**changes: Any) -> Filesystem:
         pytest.param(on(read_only=known(value=True)), {}, Outcome.NOT_APPLICABLE, id="read-only"),
         pytest.param(on(alive=False), {}, Outcome.NOT_APPLICABLE, id="not mounted"),
         pytest.param(on(), {"container": "docker"}, Outcome.NOT_APPLICABLE, id="in a container"),
+        pytest.param(
+            on(stack=unknown("stack")),
+            {"planned": True, "fstrim": unknown("fstrim.timer")},
+            Outcome.NOT_APPLICABLE,
+            id="no plan can tell",
+        ),
         pytest.param(on(), {"fstrim": unknown("fstrim.timer")}, Outcome.UNDETERMINED, id="unseen"),
         pytest.param(on(stack=unknown("stack")), {}, Outcome.UNDETERMINED, id="stack unread"),
         pytest.param(on(options=unknown("options")), {}, Outcome.UNDETERMINED, id="options unread"),

@@ -8,9 +8,12 @@ from typing import Any
 import click
 
 from ext4audit.cli.baseline_file import read_reports
+from ext4audit.cli.choice import Choice
 from ext4audit.cli.output import check_destination, write
 from ext4audit.finding import Severity
+from ext4audit.policy.baseline import known_host
 from ext4audit.policy.difference import Difference, difference
+from ext4audit.policy.earlier import name_of
 from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS
 from ext4audit.policy.file import NEVER
 from ext4audit.renderers.diff_json import render_json
@@ -26,7 +29,7 @@ RENDERERS = {"text": render_text, "json": render_json}
     "-f",
     "--format",
     "fmt",
-    type=click.Choice(tuple(RENDERERS)),
+    type=Choice(tuple(RENDERERS)),
     default="text",
     show_default=True,
     help="How the difference is printed.",
@@ -34,7 +37,7 @@ RENDERERS = {"text": render_text, "json": render_json}
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole.")
 @click.option(
     "--fail-on",
-    type=click.Choice([*(severity.value for severity in Severity), NEVER]),
+    type=Choice([*(severity.value for severity in Severity), NEVER]),
     default="medium",
     show_default=True,
     help="Exit 1 on a new finding of this severity or worse.",
@@ -44,10 +47,12 @@ def command(old: str, new: str, fmt: str, output: str | None, fail_on: str) -> i
 
     Reports are those of `scan -f json`, or of `-f ndjson` for many hosts, which are paired by
     their names. A finding is the same when rule, superblock UUID and the fact that failed are:
-    renamed devices change nothing. What has become worse is new. What the newer report could
-    not look for is neither fixed nor unchanged.
+    renamed devices change nothing. What has become worse is new, and so is what a suppression
+    accepted that holds no more. What the newer report could not look for is neither fixed nor
+    unchanged.
 
-    Exit codes: 0 nothing new at or above --fail-on, 1 something, 2 usage error.
+    Exit codes: 0 nothing new at or above --fail-on that is not suppressed, 1 something,
+    2 usage error.
 
     \b
     Examples:
@@ -56,29 +61,49 @@ def command(old: str, new: str, fmt: str, output: str | None, fail_on: str) -> i
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     if output is not None:
         check_destination(output)
-    found = dict(_differences(_paired(read_reports(old), read_reports(new))))
+    found = list(_differences(_paired(read_reports(old), read_reports(new))))
     write(RENDERERS[fmt](found), output)
-    severities = [finding.severity for each in found.values() for finding in each.new]
-    return EXIT_FINDINGS if _fails(severities, fail_on) else EXIT_CLEAN
+    fresh = [each for _, differs in found for each in differs.new if not each.suppressed]
+    return EXIT_FINDINGS if _fails([each.severity for each in fresh], fail_on) else EXIT_CLEAN
 
 
 def _fails(severities: Sequence[Severity], fail_on: str) -> bool:
     return fail_on != NEVER and any(s.at_least(Severity(fail_on)) for s in severities)
 
 
-Pair = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+Document = Mapping[str, Any]
+Pair = tuple[str, Document, Document]
+NOTHING: Document = {"filesystems": [], "verdicts": []}
 
 
-def _paired(old: list[Mapping[str, Any]], new: list[Mapping[str, Any]]) -> Iterator[Pair]:
-    """Yield each host's two reports; a single one may have been renamed."""
+def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
+    """Yield each host's two reports, with nothing for one that only the other file has.
+
+    A single host may have been renamed; of hosts with one name, each is paired with the one
+    that has the most superblocks in common.
+    """
     if len(old) == len(new) == 1:
-        yield new[0]["host"]["name"], old[0], new[0]
+        yield name_of(new[0]["host"], "name"), old[0], new[0]
         return
-    before = {report["host"]["name"]: report for report in old}
+    left: dict[str, list[Document]] = {}
+    for report in old:
+        left.setdefault(name_of(report["host"], "name"), []).append(report)
     for report in new:
-        name = report["host"]["name"]
-        nothing: Mapping[str, Any] = {"filesystems": [], "verdicts": []}
-        yield name, before.get(name, nothing), report
+        name = name_of(report["host"], "name")
+        yield name, _taken(left.get(name, []), report), report
+    for name, reports in left.items():
+        for report in reports:
+            yield name, report, NOTHING
+
+
+def _taken(reports: list[Document], like: Document) -> Document:
+    """Take the report of the same host out of those with its name."""
+    if not reports:
+        return NOTHING
+    here = known_host(like).superblocks
+    best = max(reports, key=lambda report: len(known_host(report).superblocks & here))
+    reports.remove(best)
+    return best
 
 
 def _differences(pairs: Iterator[Pair]) -> Iterator[tuple[str, Difference]]:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 import click
 
-from ext4audit.cli.diagnostics import say
+from ext4audit.cli.diagnostics import say, tell
 from ext4audit.cli.fleet_host import Job, Place, audit_host, ignore_interrupts, unread
 from ext4audit.cli.output import writing
 from ext4audit.cli.print_report import page_of, write_page
@@ -63,11 +63,13 @@ class _Lines:
     def __init__(self) -> None:
         self.codes: set[int] = set()
         self.used: frozenset[object] = frozenset()
+        self.blind: frozenset[str] = frozenset()
         self.hosts: list[Audited] = []
 
     def add(self, line: HostLine) -> None:
         self.codes.add(line.code)
         self.used |= line.used
+        self.blind |= line.blind
         if line.host is not None:
             self.hosts.append(line.host)
 
@@ -77,15 +79,16 @@ def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: Report
     for sink in asked.sinks:
         if sink.fmt not in ONE_BY_ONE:
             write_page(sink, lines.hosts, asked)
-    for notice in asked.treatment.notices(lines.used, asked.rules, whole=not targets):
-        say(notice)
+    whole = not targets and sums.read == sums.hosts
+    for notice in asked.treatment.notices(lines.used, lines.blind, asked.rules, whole=whole):
+        tell(notice)
     if all(sink.fmt != "text" for sink in asked.sinks):
         say(sums.text(ascii_only=is_ascii_only(sys.stderr)).rstrip("\n"))
+    if asked.sinks[0].fmt == NAGIOS:
+        reports = [host.report for host in lines.hosts]
+        return nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)
     if EXIT_INTERNAL not in lines.codes:
         _refuse_nothing(sums, targets)
-    if asked.sinks[0].fmt == NAGIOS:
-        reports = [host.report for host in lines.hosts if host.report is not None]
-        return nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)
     return next(code for code in _WORST_FIRST if code in lines.codes)
 
 
@@ -139,15 +142,15 @@ class _Pool:
     def __init__(self, workers: int, job: Job) -> None:
         self._workers = workers
         self._job = job
-        self._executor = _processes(workers)
+        self._executor = _processes(workers, job)
 
     def start(self, place: Place) -> Future[HostLine]:
         try:
-            return self._executor.submit(audit_host, place, self._job)
+            return self._executor.submit(_audit, place)
         except BrokenProcessPool:
             self._executor.shutdown()
-            self._executor = _processes(self._workers)
-            return self._executor.submit(audit_host, place, self._job)
+            self._executor = _processes(self._workers, self._job)
+            return self._executor.submit(_audit, place)
 
     def line(self, place: Place, started: Future[HostLine] | None) -> HostLine:
         """Wait for a host's line; a crash on one host is an internal error of that one."""
@@ -157,8 +160,8 @@ class _Pool:
         if isinstance(error, BrokenProcessPool):
             # Which host killed the worker is not known: those in flight are tried again, alone,
             # because the killer kills whatever shares its pool a second time too.
-            with _processes(1) as alone:
-                started = alone.submit(audit_host, place, self._job)
+            with _processes(1, self._job) as alone:
+                started = alone.submit(_audit, place)
                 error = started.exception()
         if error is None:
             return started.result()
@@ -169,8 +172,21 @@ class _Pool:
         self._executor.shutdown(cancel_futures=True)
 
 
-def _processes(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, initializer=ignore_interrupts)
+def _processes(workers: int, job: Job) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, initializer=_begin, initargs=(job,))
+
+
+_HERE: dict[str, Job] = {}
+"""What a worker does, given to it once: a baseline of a whole fleet is too long for every host."""
+
+
+def _begin(job: Job) -> None:
+    ignore_interrupts()
+    _HERE["job"] = job
+
+
+def _audit(place: Place) -> HostLine:
+    return audit_host(place, _HERE["job"])
 
 
 def _shown(lines: Iterator[HostLine], hosts: int, *, quiet: bool) -> Iterator[HostLine]:

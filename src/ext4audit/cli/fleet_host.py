@@ -57,7 +57,7 @@ def audit_host(place: Place, job: Job) -> HostLine:
         )
     except ArchiveError as error:
         return unread(place.path, str(error), "unreadable", job)
-    report, used = job.treatment.apply(report)
+    report, used, blind = job.treatment.apply(report)
     return HostLine(
         name=_last_part(place.path),
         rendered=tuple(_rendered(report, place.path, fmt, page) for fmt, page in job.pages),
@@ -67,6 +67,7 @@ def audit_host(place: Place, job: Job) -> HostLine:
         found=_found(report),
         host=Audited(place.path, report) if job.keep else None,
         used=used,
+        blind=blind,
     )
 
 

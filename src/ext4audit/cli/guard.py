@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from ext4audit.cli.app import PROGRAM, NoCommand, app
+from ext4audit.cli.app import COMMANDS, PROGRAM, NoCommand, app
 from ext4audit.cli.diagnostics import discard, say, tell
 from ext4audit.cli.output import OutputFailed
 
@@ -20,6 +20,8 @@ EXIT_USAGE = 2
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 EXIT_CLOSED_PIPE = 141
+ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
+"""Holds the command line that a shell completes (completion.bash), up to the cursor."""
 
 
 def guarded(arguments: Sequence[str]) -> int:
@@ -32,7 +34,7 @@ def guarded(arguments: Sequence[str]) -> int:
         tell("interrupted")
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        return _refuse(error)
+        return _refuse(error, arguments)
     except BrokenPipeError:
         discard(sys.stdout)
         return EXIT_CLOSED_PIPE
@@ -59,6 +61,12 @@ def _open_closed_streams() -> None:
 
 def _run(arguments: Sequence[str]) -> int:
     """Run the command; not by click's main(), which exits 1 on a closed pipe in every mode."""
+    line = os.environ.get(ASKED_BY_A_SHELL)
+    # With arguments it is no question: where the variable is exported a scan is still a scan.
+    if line and not arguments:
+        from ext4audit.cli.complete import answer  # noqa: PLC0415 - for shells only
+
+        return answer(line)
     try:
         with app.make_context(PROGRAM, list(arguments)) as context:
             code: int = app.invoke(context)
@@ -67,12 +75,22 @@ def _run(arguments: Sequence[str]) -> int:
         return leaving.exit_code
 
 
-def _refuse(error: click.ClickException) -> int:
+def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Say in one line what is wrong with what was typed."""
     if isinstance(error, NoCommand):
         say(error.message)
         return EXIT_USAGE
-    tell(error.format_message())
-    context = getattr(error, "ctx", None)
-    say(f"Try '{context.command_path if context else PROGRAM} --help' for help.")
+    from ext4audit.cli.refusals import reason  # noqa: PLC0415 - for a mistake only
+
+    tell(reason(error))
+    say(f"Try '{_page(error, arguments)} --help' for help.")
     return EXIT_USAGE
+
+
+def _page(error: click.ClickException, arguments: Sequence[str]) -> str:
+    """Return what has the help: click does not say of which command an option lacks its value."""
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        return str(context.command_path)
+    command = [word for word in arguments[:1] if word in COMMANDS]
+    return " ".join([PROGRAM, *command])

@@ -11,6 +11,7 @@ from ext4audit import __version__
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
 from ext4audit.assemble.target import Superblocks, TargetResolver
+from ext4audit.cli.choice import Choice
 from ext4audit.cli.diagnostics import tell
 from ext4audit.cli.output import check_destination, write
 from ext4audit.cli.plan_values import size_of
@@ -53,7 +54,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     "-f",
     "--format",
     "fmt",
-    type=click.Choice(["text", "json", "svg"]),
+    type=Choice(["text", "json", "svg"]),
     default="text",
     show_default=True,
     help="svg is a picture to paste.",
@@ -67,7 +68,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
 )
 @click.option("--chunk", callback=_size, metavar="SIZE", help="Its chunk, such as 512K.")
 @click.option(
-    "--level", type=click.Choice(LEVELS), help="Its level; raid0 if not said. md's default layouts."
+    "--level", type=Choice(LEVELS), help="Its level; raid0 if not said. md's default layouts."
 )
 @click.option(
     "--offset",
@@ -76,7 +77,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     help="Where the filesystem begins on it, or in an image of a whole disk, such as 1M.",
 )
 @click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True
+    "--color", type=Choice(["auto", "always", "never"]), default="auto", show_default=True
 )
 def command(
     *,

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ext4audit.cli.choice import Choice
 from ext4audit.cli.output import write
 from ext4audit.cli.plan_file import read_plan_file
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of
@@ -42,7 +43,7 @@ PLAN_PAGES = {"text": "text_plan", "json": "json_v1_plan"}
 @click.option("--memory", metavar="SIZE", help="Of the host: 64G.")
 @click.option("--virtualization", metavar="KIND", help="As systemd-detect-virt says: kvm.")
 @click.option("--rotational/--non-rotational", default=None, help="What the disks are.")
-@click.option("--write-cache", type=click.Choice(list(CACHES)), help="Of the disks.")
+@click.option("--write-cache", type=Choice(list(CACHES)), help="Of the disks.")
 @click.option("--nr-requests", type=int, metavar="N", help="Of the disks' queues.")
 @click.option("--max-sectors-kb", type=int, metavar="N", help="Of the disks' queues.")
 @click.option("--wbt-lat-usec", type=int, metavar="N", help="Of the disks' queues; 0 is off.")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ext4audit.cli.app import did_you_mean
+from ext4audit.cli.choice import Choice
 from ext4audit.cli.output import check_destination
 from ext4audit.cli.policy_file import read_policy
 from ext4audit.cli.profile_words import active_profiles
@@ -68,7 +69,7 @@ _OPTIONS = (
     ),
     click.option(
         "--fail-on",
-        type=click.Choice([*(severity.value for severity in Severity), "never"]),
+        type=Choice([*(severity.value for severity in Severity), "never"]),
         help="Exit 1 on a finding of this severity or worse.  [default: medium]",
     ),
     click.option("--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 on blind spots."),
@@ -81,7 +82,7 @@ _OPTIONS = (
     click.option("-q", "--quiet", is_flag=True, help="Only the summary line."),
     click.option(
         "--color",
-        type=click.Choice(["auto", "always", "never"]),
+        type=Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
         help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
@@ -115,7 +116,7 @@ def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) ->
         "-f",
         "--format",
         "formats",
-        type=click.Choice(formats),
+        type=Choice(formats),
         multiple=True,
         metavar="FORMAT",
         help=f"How the report is printed: {', '.join(formats)}; repeatable, each with its own -o.  "

@@ -8,9 +8,14 @@ from ext4audit.cli.captured import audit_captured, utf8
 from ext4audit.cli.fleet_host import Place
 from ext4audit.cli.print_report import print_report, write_page
 from ext4audit.cli.report_options import ReportOptions
+from ext4audit.cli.sinks import NAGIOS
+from ext4audit.policy.exit_codes import NAGIOS_UNKNOWN
 from ext4audit.renderers.page import Audited
 from ext4audit.sources.archive_base import ArchiveError
 from ext4audit.sources.captured import STANDARD_INPUT, hosts_in
+
+WITHOUT_UNREAD = frozenset({"text", "json"})
+"""Formats of one report: where there is none, standard error says why."""
 
 
 def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportOptions) -> int:
@@ -47,6 +52,8 @@ def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> i
         )
     except ArchiveError as error:
         _write_unread(place.path, str(error), asked)
+        if asked.sinks[0].fmt == NAGIOS:
+            return NAGIOS_UNKNOWN
         raise click.UsageError(str(error)) from None
     if targets and not report.host.filesystems:
         raise click.UsageError(f"{place.path}: no ext4 filesystem is called {', '.join(targets)}")
@@ -54,7 +61,7 @@ def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> i
 
 
 def _write_unread(path: str, message: str, asked: ReportOptions) -> None:
-    """Write the line of a host that could not be read: a stream of lines misses none."""
+    """Write the line of a host that could not be read, wherever a format has one."""
     for sink in asked.sinks:
-        if sink.fmt == "ndjson":
+        if sink.fmt not in WITHOUT_UNREAD:
             write_page(sink, (Audited(path, None, message),), asked)

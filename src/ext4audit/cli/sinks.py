@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -46,16 +47,26 @@ class Sink(NamedTuple):
 def sinks_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Sink, ...]:
     """Return the sinks: each -o belongs to the -f of its number; raises UsageError.
 
-    What has no -o of its own goes to standard output, which can hold one of them.
+    Of several formats each needs its own, "-" for standard output: in "-f text -f json -o FILE"
+    nobody could tell which of them FILE is for.
     """
     named = formats or (DEFAULT,)
-    if len(outputs) > len(named):
-        raise click.UsageError(f"{len(outputs)} times --output, and {len(named)} --format")
-    paths = [None if path == STANDARD_OUTPUT else path for path in outputs]
-    padded = [*paths, *(None for _ in range(len(named) - len(paths)))]
-    if padded.count(None) > 1:
-        raise click.UsageError("several formats, but only one can go to standard output: use -o")
-    files = [path for path in paths if path is not None]
-    if len(set(files)) < len(files):
-        raise click.UsageError("two formats cannot go to the same file")
-    return tuple(Sink(fmt, path) for fmt, path in zip(named, padded, strict=True))
+    if len(outputs) != len(named) and (outputs or len(named) > 1):
+        raise click.UsageError(
+            f"--format is given {counted(len(formats))} and --output {counted(len(outputs))}: "
+            "several formats need an --output each, - for standard output"
+        )
+    paths = [None if path == STANDARD_OUTPUT else path for path in outputs] or [None]
+    if len({_place(path) for path in paths}) < len(paths):
+        raise click.UsageError("two formats cannot go to the same place")
+    return tuple(Sink(fmt, path) for fmt, path in zip(named, paths, strict=True))
+
+
+def counted(times: int) -> str:
+    """Return how often something is said."""
+    return {0: "never", 1: "once", 2: "twice"}.get(times, f"{times} times")
+
+
+def _place(path: str | None) -> str | None:
+    """Return what "a" and "./a" have in common."""
+    return None if path is None else os.path.realpath(path)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ext4audit.finding import Finding, Severity
-from ext4audit.policy.earlier import Earlier, Key, KnownFinding, superblock_key, word_of
+from ext4audit.policy.earlier import Earlier, Key, KnownFinding, name_of, superblock_key, word_of
 from ext4audit.records import dataclass, replace
 from ext4audit.report import GoneFinding, Outcome, Report, Verdict
 
@@ -30,26 +30,31 @@ def known_host(document: Mapping[str, Any]) -> KnownHost:
 
     Raises KeyError, TypeError, ValueError or AttributeError for a document that is none.
     """
-    superblocks = frozenset(superblock_key(fs["id"]) for fs in document["filesystems"])
-    return KnownHost(word_of(document["host"]["name"]), superblocks, known_findings(document))
+    superblocks = frozenset(superblock_key(name_of(fs, "id")) for fs in document["filesystems"])
+    return KnownHost(name_of(document["host"], "name"), superblocks, known_findings(document))
 
 
 def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
     """Return the findings of one report in JSON, version 1; raises as `known_host`."""
-    subjects = {fs["id"]: _subject(fs) for fs in document["filesystems"]}
+    subjects = {name_of(fs, "id"): _subject(fs) for fs in document["filesystems"]}
     return tuple(
         KnownFinding(
             rule=word_of(verdict["rule"]),
-            superblock=superblock_key(verdict["filesystem"]),
-            fact=None if "fact" not in finding else word_of(finding["fact"]),
+            superblock=superblock_key(subject_of(verdict)),
+            fact=name_of(finding, "fact") if "fact" in finding else None,
             severity=Severity(finding["severity"]),
-            subject=subjects.get(verdict["filesystem"], "the host"),
-            message=word_of(finding["message"]),
+            subject=subjects.get(subject_of(verdict) or "", "the host"),
+            message=name_of(finding, "message"),
             suppressed=finding.get("suppression") is not None,
         )
         for verdict in document["verdicts"]
         for finding in verdict["findings"]
     )
+
+
+def subject_of(verdict: Mapping[str, Any]) -> str | None:
+    """Return the id of a verdict's filesystem, None where it is about the host."""
+    return None if verdict["filesystem"] is None else name_of(verdict, "filesystem")
 
 
 def against(report: Report, baseline: Sequence[KnownFinding]) -> Report:
@@ -82,10 +87,9 @@ def checked(said: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
 
     Copies of one filesystem count as one superblock: all of them must have been seen.
     """
-    seen, open_ = set(), set()
-    for pair, outcome, holes in said:
-        (seen if outcome in CHECKED and not holes else open_).add(pair)
-    return frozenset(seen - open_)
+    every = list(said)
+    open_ = {pair for pair, outcome, holes in every if holes or outcome not in CHECKED}
+    return frozenset(pair for pair, _, _ in every) - open_
 
 
 def _checked(report: Report) -> frozenset[Pair]:
@@ -102,6 +106,6 @@ def _gone(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[G
 
 
 def _subject(filesystem: Mapping[str, Any]) -> str:
-    points: Sequence[str] = filesystem["mount_points"]
-    device = word_of(filesystem["device"])
+    points: Sequence[object] = filesystem["mount_points"]
+    device = name_of(filesystem, "device")
     return f"{device} on {word_of(points[0])}" if points else device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ext4audit.policy.baseline import Pair, checked, known_findings
+from ext4audit.policy.baseline import Pair, checked, known_findings, subject_of
 from ext4audit.policy.earlier import Earlier, KnownFinding, superblock_key, word_of
 from ext4audit.records import dataclass
 from ext4audit.report import Outcome
@@ -51,7 +51,7 @@ def _checked(document: Mapping[str, Any]) -> frozenset[Pair]:
     """Return the rules and superblocks that a report has judged with all that they needed."""
     return checked(
         (
-            (word_of(verdict["rule"]), superblock_key(verdict["filesystem"])),
+            (word_of(verdict["rule"]), superblock_key(subject_of(verdict))),
             Outcome(verdict["outcome"]),
             bool(verdict["unknowns"]),
         )

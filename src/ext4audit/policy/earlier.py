@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from ext4audit.finding import Severity
 from ext4audit.records import dataclass
@@ -80,3 +81,14 @@ def word_of(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is no text")
     return value
+
+
+def name_of(members: Mapping[str, Any], key: str) -> str:
+    """Return a text of an object, of its original bytes where they are not UTF-8.
+
+    Raises KeyError, TypeError or ValueError.
+    """
+    original = members.get(f"{key}_b64")
+    if original is None:
+        return word_of(members[key])
+    return a2b_base64(word_of(original)).decode("utf-8", "surrogateescape")

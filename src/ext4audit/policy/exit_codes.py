@@ -28,22 +28,22 @@ NAGIOS_OK, NAGIOS_WARNING, NAGIOS_CRITICAL, NAGIOS_UNKNOWN = range(4)
 
 
 def nagios_code(
-    reports: Sequence[Report], fail_on: Severity | None, *, allow_incomplete: bool
+    reports: Sequence[Report | None], fail_on: Severity | None, *, allow_incomplete: bool
 ) -> int:
     """Decide the exit code of `-f nagios`: a finding that fails is 1, from high on 2.
 
-    What could not be seen is 3 (UNKNOWN), but never hides a finding
-    (Monitoring Plugins Development Guidelines, "Plugin Return Codes").
+    What could not be seen is 3 (UNKNOWN), but never hides a finding (Monitoring Plugins
+    Development Guidelines, "Plugin Return Codes"). None stands for a host without a report.
     """
     failing = [
         finding.severity
         for report in reports
-        for finding in report.counted
+        for finding in (report.counted if report else ())
         if fail_on is not None and finding.severity.at_least(fail_on)
     ]
     if any(severity.at_least(Severity.HIGH) for severity in failing):
         return NAGIOS_CRITICAL
     if failing:
         return NAGIOS_WARNING
-    blind = not all(report.complete for report in reports)
+    blind = not all(report is not None and report.complete for report in reports)
     return NAGIOS_UNKNOWN if blind and not allow_incomplete else NAGIOS_OK

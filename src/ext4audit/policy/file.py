@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ext4audit.finding import Severity, Suppression
+from ext4audit.policy.selection import matches
 from ext4audit.policy.suppression import SuppressionRule
 from ext4audit.records import dataclass
 from ext4audit.rule import Rule
@@ -16,6 +17,7 @@ KEYS = ("select", "ignore", "pedantic", "fail_on", "profile", "suppress")
 SUPPRESS_KEYS = ("rule", "subject", "reason", "owner", "expires")
 REQUIRED = ("rule", "subject", "reason")
 NEVER = "never"
+TABLE = "ext4audit"
 DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 MONTHS = 12
 Near = Callable[[str, Sequence[str]], str]
@@ -43,19 +45,35 @@ def parse_policy(said: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> 
 
     The keys stand at the top of the file, or in its table [tool.ext4audit].
     """
-    table = said.get("tool", {}).get("ext4audit", said) if "tool" in said else said
+    table = _table(said, near)
     _check_keys(table, KEYS, "", near)
     suppress = table.get("suppress", [])
     if not isinstance(suppress, list) or not all(isinstance(each, dict) for each in suppress):
         raise PolicyError("suppress is no list of tables: write [[suppress]]")
     return Policy(
-        select=_words(table, "select"),
-        ignore=_words(table, "ignore"),
+        select=_rules(table, "select", rules, near),
+        ignore=_rules(table, "ignore", rules, near),
         pedantic=_boolean(table, "pedantic"),
         fail_on=_fail_on(table, near),
         profile=_words(table, "profile"),
         suppressions=tuple(_suppression(each, rules, near) for each in suppress),
     )
+
+
+def _table(said: Mapping[str, Any], near: Near) -> Mapping[str, Any]:
+    """Return the table that holds the policy; beside [tool.ext4audit] only tables may stand."""
+    tools = said.get("tool")
+    if not isinstance(tools, dict) or TABLE not in tools:
+        return said
+    for key, value in said.items():
+        if key in KEYS:
+            raise PolicyError(f"{key!r} stands outside of [tool.{TABLE}]")
+        if not isinstance(value, dict):
+            raise PolicyError(f"no key is called {key!r}{near(key, KEYS)}")
+    table = tools[TABLE]
+    if not isinstance(table, dict):
+        raise PolicyError(f"tool.{TABLE} is no table")
+    return table
 
 
 def _check_keys(table: Mapping[str, Any], keys: Sequence[str], where: str, near: Near) -> None:
@@ -70,6 +88,22 @@ def _words(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise PolicyError(f"{key} is no list of texts")
     return tuple(words)
+
+
+def _rules(
+    table: Mapping[str, Any], key: str, rules: Sequence[Rule], near: Near
+) -> tuple[str, ...]:
+    """Return words that select rules, each checked: the command line may not come to use them."""
+    values = _words(table, key)
+    for word in (part.strip() for value in values for part in value.split(",")):
+        if not word or not any(matches(rule, word) for rule in rules):
+            raise PolicyError(f"{key}: no rule is called {word!r}{_nearest(word, rules, near)}")
+    return values
+
+
+def _nearest(word: str, rules: Sequence[Rule], near: Near) -> str:
+    names = [name for rule in rules for name in (rule.code, rule.name)]
+    return near(word.upper(), names) or near(word.lower(), names)
 
 
 def _boolean(table: Mapping[str, Any], key: str) -> bool:
@@ -105,9 +139,7 @@ def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
     for rule in rules:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule.code
-    names = [name for rule in rules for name in (rule.code, rule.name)]
-    hint = near(word.upper(), names) or near(word.lower(), names)
-    raise PolicyError(f"suppress: no rule is called {word!r}{hint}")
+    raise PolicyError(f"suppress: no rule is called {word!r}{_nearest(word, rules, near)}")
 
 
 def _day(value: object) -> str | None:

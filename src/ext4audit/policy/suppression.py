@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Suppression
 from ext4audit.records import dataclass, replace
-from ext4audit.report import Report, Verdict
+from ext4audit.report import Outcome, Report, Verdict
+
+UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,8 @@ class SuppressionRule:
     """One [[suppress]] of a policy file: a rule's code, a glob of subjects, and the reason.
 
     A subject is what names a filesystem (UUID, mount point, device path, label) or, in a rule
-    about the host, the fact of one finding (the mount point of an fstab entry) or its name.
+    about the host, the fact of one finding (the mount point of an fstab entry) or the host's
+    name. Case matters but in a UUID.
     """
 
     code: str
@@ -29,10 +33,13 @@ class SuppressionRule:
 
     def matches(self, code: str, names: Sequence[str]) -> bool:
         """Whether it accepts a rule's finding about a subject that has these names."""
-        wanted = self.subject.lower()
         return code == self.code and any(
-            fnmatchcase(name, self.subject) or name.lower() == wanted for name in names
+            name == self.subject or fnmatchcase(name, self._subject_as(name)) for name in names
         )
+
+    def _subject_as(self, name: str) -> str:
+        """Return the glob for a name: UUIDs are written in either case, "/Data" is not "/data"."""
+        return self.subject.lower() if UUID.fullmatch(name) else self.subject
 
     @property
     def words(self) -> str:
@@ -73,13 +80,24 @@ def stale(
 ) -> Iterator[str]:
     """Yield a sentence for each suppression that has expired, or matches nothing any more.
 
-    `judged` are the codes of the rules that judged everything: of another nothing is known.
+    `judged` are the codes of the rules that judged everything with all that they needed: of
+    another nothing is known.
     """
     for rule in rules:
         if rule.is_expired(today):
             yield f"{rule.words} expired on {rule.suppression.expires}"
         elif rule not in used and rule.code in judged:
             yield f"{rule.words} matches no finding: remove it, or correct the subject"
+
+
+def not_judged(report: Report) -> frozenset[str]:
+    """Return the codes of the rules that may have found more, had they seen everything."""
+    every = report.host.gaps
+    return frozenset(
+        verdict.rule.code
+        for verdict in report.verdicts
+        if every or verdict.unknowns or verdict.outcome in (Outcome.UNDETERMINED, Outcome.ERROR)
+    )
 
 
 def _names(fs: Filesystem) -> tuple[str, ...]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from ext4audit.policy.baseline import KnownFinding
 from ext4audit.policy.difference import Difference
+from ext4audit.policy.earlier import KnownFinding
 from ext4audit.renderers.original_bytes import with_original_bytes
 
 
-def render_json(differences: Mapping[str, Difference]) -> str:
+def render_json(differences: Sequence[tuple[str, Difference]]) -> str:
     """Return a list of hosts with their findings by kind, and a newline; the text is ASCII."""
-    hosts = [{"host": host, **_kinds(found)} for host, found in differences.items()]
+    hosts = [{"host": host, **_kinds(found)} for host, found in differences]
     return json.dumps([with_original_bytes(host) for host in hosts], indent=2) + "\n"
 
 
@@ -35,4 +35,5 @@ def _finding(finding: KnownFinding) -> dict[str, Any]:
         "severity": finding.severity.value,
         "subject": finding.subject,
         "message": finding.message,
+        "suppressed": finding.suppressed,
     }

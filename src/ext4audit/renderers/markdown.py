@@ -1,9 +1,10 @@
 """Markdown as GitHub shows it: a step's summary, the text of an issue or a pull request.
 
-Many hosts begin with a table of hosts and rules. Each host then has its findings in a table,
-worst first, each with its evidence and remedies below, and what could not be determined.
-Findings that are suppressed or in the baseline do not alert: they stand in a table of their
-own, with the reason. `-q` leaves the sections of the hosts out, except for their tables.
+Many hosts begin with a table of hosts and rules, in which "?" is what was not determined. Each
+host then has its findings in a table, worst first, each with its evidence and remedies below,
+and what could not be determined. Findings that are suppressed or in the baseline do not alert:
+they stand in a table of their own, with the reason. `-q` leaves the sections below the tables
+out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.markdown_findings import finding_parts, set_aside_table
+from ext4audit.renderers.markdown_findings import finding_parts, set_aside_table, subject
 from ext4audit.renderers.markdown_text import code, prose, table
 from ext4audit.renderers.page import Audited, Page
 from ext4audit.renderers.rows import ACTIVE, Blind, Row, blind_spots, host_names, rows
@@ -26,25 +27,37 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return all hosts as one Markdown text with a newline at the end."""
     named = list(zip(host_names(hosts), hosts, strict=True))
     parts = [] if len(named) == 1 else list(_overview(named))
+    parts += _unread([(name, host) for name, host in named if host.report is None])
     for name, host in named:
-        parts += _unread(name, host) if host.report is None else _host(name, host.report, page)
+        parts += [] if host.report is None else _host(name, host.report, page)
     return "\n\n".join(parts) + "\n"
 
 
 def _overview(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
     """Show hosts by rules: the worst severity of each rule's findings that count."""
-    found = {name: _active(name, host.report) for name, host in named}
-    codes = sorted({row.rule.code for each in found.values() for row in each})
+    cells = {name: _cells(name, host.report) for name, host in named}
+    codes = sorted(
+        {code_ for each in cells.values() for code_, cell in each.items() if cell != "?"}
+    )
     yield f"# ext4audit: {counted(len(named), 'host')}"
     lines = [
-        (prose(name), _state(host), *(_worst(found[name], code_) for code_ in codes))
+        (prose(name), _state(host), *(cells[name].get(code_, _missing(host)) for code_ in codes))
         for name, host in named
     ]
     yield table(("Host", "Audit", *codes), lines)
 
 
-def _active(name: str, report: Report | None) -> list[Row]:
-    return [] if report is None else [row for row in rows(name, report) if row.state == ACTIVE]
+def _cells(name: str, report: Report | None) -> dict[str, str]:
+    """Return what a host shows of each rule that found something, or could not look."""
+    if report is None:
+        return {}
+    shown = {blind.rule.code: "?" for blind in blind_spots(name, report) if blind.rule}
+    active = [row for row in rows(name, report) if row.state == ACTIVE]
+    return shown | {row.rule.code: row.finding.severity.value for row in reversed(active)}
+
+
+def _missing(host: Audited) -> str:
+    return "?" if host.report is None else ""
 
 
 def _state(host: Audited) -> str:
@@ -53,14 +66,11 @@ def _state(host: Audited) -> str:
     return "complete" if host.report.complete else "**INCOMPLETE**"
 
 
-def _worst(found: Sequence[Row], code_: str) -> str:
-    """Return the worst severity of a rule; rows are sorted, and an empty cell is no pass."""
-    return next((row.finding.severity.value for row in found if row.rule.code == code_), "")
-
-
-def _unread(name: str, host: Audited) -> Iterator[str]:
-    yield f"## {prose(name)}"
-    yield f"**{UNREAD.capitalize()}:** {prose(host.error or host.label)}"
+def _unread(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
+    if named:
+        yield f"## {UNREAD.capitalize()}"
+        lines = [(prose(name), prose(host.error or host.label)) for name, host in named]
+        yield table(("Host", "Why"), lines)
 
 
 def _host(name: str, report: Report, page: Page) -> Iterator[str]:
@@ -94,7 +104,7 @@ def _summary(report: Report, active: Sequence[Row]) -> str:
 def _line(row: Row) -> tuple[str, ...]:
     finding = row.finding
     rule = f"{row.rule.code} {prose(row.rule.name)}"
-    return finding.severity.value.upper(), rule, code(row.where), prose(finding.message)
+    return finding.severity.value.upper(), rule, subject(row), prose(finding.message)
 
 
 def _rest(report: Report, aside: Sequence[Row]) -> Iterator[str]:
@@ -125,4 +135,4 @@ def _not_determined(blind: Sequence[Blind]) -> Iterator[str]:
 
 def _hole(blind: Blind) -> tuple[str, ...]:
     rule = "view of the host" if blind.rule is None else blind.rule.code
-    return rule, code(blind.where), prose(blind.words), prose(blind.hint)
+    return rule, subject(blind), prose(blind.words), prose(blind.hint)

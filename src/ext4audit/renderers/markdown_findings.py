@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from ext4audit.finding import Confidence, Remedy
+from ext4audit.finding import Confidence, Phase, Remedy, Step
 from ext4audit.renderers.markdown_text import code, code_block, prose, table
-from ext4audit.renderers.rows import Row
+from ext4audit.renderers.rows import THE_HOST, Blind, Row
 from ext4audit.renderers.words import PHASE_WORDS, disruption_words
 
 
@@ -17,7 +17,7 @@ def finding_parts(row: Row) -> Iterator[str]:
     sure = finding.confidence is Confidence.CONFIRMED
     doubt = "" if sure else f" ({finding.confidence.value})"
     severity = finding.severity.value.upper()
-    title = f"{row.rule.code} {prose(row.rule.name)}{doubt}: {code(row.where)}"
+    title = f"{row.rule.code} {prose(row.rule.name)}{doubt}: {subject(row)}"
     yield f"### {severity} {title}"
     yield prose(finding.message)
     if finding.citations:
@@ -27,19 +27,30 @@ def finding_parts(row: Row) -> Iterator[str]:
         yield from _remedy(remedy, "Remedy" if number == 0 else "Or")
 
 
+def subject(row: Row | Blind) -> str:
+    """Return what a row is about."""
+    return THE_HOST if row.filesystem is None else code(row.where)
+
+
 def _remedy(remedy: Remedy, label: str) -> Iterator[str]:
+    """Yield a remedy; what undoes it has a block of its own, because blocks are copied whole."""
     yield f"**{label}** ({disruption_words(remedy)}): {prose(remedy.summary)}"
-    if remedy.steps:
-        yield code_block(list(_commands(remedy)), "sh")
+    undo = [step for step in remedy.steps if step.phase is Phase.ROLLBACK]
+    cure = [step for step in remedy.steps if step.phase is not Phase.ROLLBACK]
+    if cure:
+        yield code_block(list(_commands(cure)), "sh")
     if remedy.trade_off is not None:
         yield f"Trade-off: {prose(remedy.trade_off)}"
+    if undo:
+        yield "To undo it:"
+        yield code_block([step.command for step in undo], "sh")
 
 
-def _commands(remedy: Remedy) -> Iterator[str]:
+def _commands(steps: Sequence[Step]) -> Iterator[str]:
     """Yield the commands in their order; a later one may need an earlier."""
-    for phase, steps in groupby(remedy.steps, key=lambda step: step.phase):
+    for phase, same in groupby(steps, key=lambda step: step.phase):
         yield f"# {PHASE_WORDS[phase]}"
-        yield from (step.command for step in steps)
+        yield from (step.command for step in same)
 
 
 def set_aside_table(aside: Sequence[Row]) -> str:
@@ -51,7 +62,7 @@ def set_aside_table(aside: Sequence[Row]) -> str:
 def _aside(row: Row) -> tuple[str, ...]:
     finding = row.finding
     rule = f"{row.rule.code} {prose(row.rule.name)}"
-    return finding.severity.value, rule, code(row.where), prose(finding.message), prose(_why(row))
+    return finding.severity.value, rule, subject(row), prose(finding.message), prose(_why(row))
 
 
 def _why(row: Row) -> str:

@@ -82,38 +82,51 @@ def where(fs: Filesystem | None) -> str:
 
 
 def host_names(hosts: Sequence[Audited]) -> tuple[str, ...]:
-    """Return a printable name for each host, all different.
+    """Return a name for each host; they differ also in what is shown of them.
 
     Many hosts are called "localhost": those of one name are told apart by their sources.
     """
     plain = [_plain(host) for host in hosts]
-    often = Counter(plain)
-    full = [
-        name if often[name] == 1 else f"{name} ({_last_part(host.label)})"
-        for name, host in zip(plain, hosts, strict=True)
-    ]
+    alike: dict[str, list[Audited]] = {}
+    for name, host in zip(plain, hosts, strict=True):
+        alike.setdefault(visible(name), []).append(host)
+    sources = {key: _sources(same) for key, same in alike.items()}
+    full = [_with(name, next(sources[visible(name)])) for name in plain]
     return tuple(_numbered(full))
 
 
+def _sources(hosts: Sequence[Audited]) -> Iterator[str]:
+    """Yield what tells hosts of one name apart: the last parts of their sources, if they do."""
+    if len(hosts) == 1:
+        return iter([""])
+    parts = [_last_part(host.label) for host in hosts]
+    return iter(parts if len(set(parts)) == len(parts) else [host.label for host in hosts])
+
+
+def _with(name: str, source: str) -> str:
+    return f"{name} ({source})" if source else name
+
+
 def _plain(host: Audited) -> str:
-    name = "" if host.report is None else visible(host.report.host.name)
+    name = "" if host.report is None else host.report.host.name
     return name or _last_part(host.label)
 
 
 def _last_part(label: str) -> str:
-    return visible(label.rstrip("/").rpartition("/")[2] or label)
+    return label.rstrip("/").rpartition("/")[2] or label
 
 
 def _numbered(names: Sequence[str]) -> Iterator[str]:
     """Yield the names, those that were there before with a number."""
-    taken, last = set(names), Counter[str]()
+    taken, last = set(map(visible, names)), Counter[str]()
     for name in names:
-        last[name] += 1
+        key = visible(name)
+        last[key] += 1
         shown = name
-        if last[name] > 1:
-            while (shown := f"{name} #{last[name]}") in taken:
-                last[name] += 1
-            taken.add(shown)
+        if last[key] > 1:
+            while visible(shown := f"{name} #{last[key]}") in taken:
+                last[key] += 1
+            taken.add(visible(shown))
         yield shown
 
 

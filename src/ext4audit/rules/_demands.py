@@ -31,6 +31,12 @@ def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[t
             yield word, profile
 
 
+def stays(kept: Mapping[str, Profile]) -> str:
+    """Return the sentence on what is left as it is, and who demands it; empty for nothing."""
+    said = (f"{word} stays: {p.product} demands it (profile {p.name})." for word, p in kept.items())
+    return "".join(f" {sentence}" for sentence in said)
+
+
 def canonical(word: str) -> str:
     """Return the option table's spelling of a word."""
     known = recognize(word)

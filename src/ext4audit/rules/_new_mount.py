@@ -23,13 +23,14 @@ NOT_SET = ""
 
 
 def change_by_new_mount(
-    fs: Filesystem, wanted: Mapping[str, str], *, between: Sequence[str] = ()
+    fs: Filesystem, wanted: Mapping[str, str], *, between: Sequence[str] = (), said: bool = False
 ) -> tuple[Step, ...]:
     """Return the commands that put options, by name, into the wanted states by a new mount.
 
     What sets them is corrected first, because the new mount reads it. `between` are commands to
-    run while it is unmounted. Where it cannot be unmounted by one command, only what sets the
-    options is corrected; empty where there is nothing to correct.
+    run while it is unmounted. `said` names the states in the mount too: what no default gives
+    would not come where no fstab entry holds it. Where it cannot be unmounted by one command,
+    only what sets the options is corrected; empty where there is nothing to correct.
     """
     steps = change_options(fs, wanted, remount=False)
     mount = single_mount(fs)
@@ -40,7 +41,8 @@ def change_by_new_mount(
     undo = tuple(step for step in steps if step.phase is Phase.ROLLBACK)
     if mount is None:
         return steps
-    there = (_unmount(mount), *between, mount_again(fs, mount, (), _names(fs, wanted)))
+    new = [typed(token) for token in wanted.values()] if said else []
+    there = (_unmount(mount), *between, mount_again(fs, mount, new, _names(fs, wanted)))
     old = [typed(token) for token in _in_force(fs, wanted)]
     back = (_unmount(mount), mount_again(fs, mount, old, _names(fs, wanted)))
     return (

@@ -2,35 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Known, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.mount import FstabEntry, Mount
+from ext4audit.facts.mount_flags import ATIME_WORDS
 from ext4audit.facts.option_table import recognize
-from ext4audit.finding import Disruption, Remedy
+from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.records import replace
+from ext4audit.rules._flags import FlagChange, by_remount, corrected, remountable
+from ext4audit.rules._new_mount import change_by_new_mount, disruption_of_new_mount, how
+from ext4audit.rules._persist import option_of
+from ext4audit.rules._remount import DELALLOC_STAYS_SINCE
 from ext4audit.rules._setters import what_else_sets_it
-from ext4audit.rules._steps import change_options, disruption
+from ext4audit.rules._shell import quote
+from ext4audit.rules._steps import change_options, disruption, forgotten
+
+GENTLE = {"relatime": ("atime", "relatime"), "noatime": ("noatime",)}
+"""What brings back the access times of a mount; strictatime where it shows neither word.
+
+Seen with util-linux 2.38 on 6.18: relatime alone leaves the noatime of the mount table in force.
+"""
 
 
-def option_remedies(fs: Filesystem, host: Host, words: Sequence[str]) -> Iterator[Remedy]:
-    """Yield the remedy that puts words in force now and for good."""
+def in_force_remedy(fs: Filesystem, host: Host, words: Sequence[str]) -> Remedy:
+    """Return what puts words in force now and for good: flags first, then options of ext4."""
     tokens = {known[0].name: known[1] for known in map(recognize, words) if known is not None}
-    beside = _beside(host, tokens)
-    steps = change_options(fs, {**tokens, **beside})
+    beside = _beside(fs, host, tokens)
+    anew = _needs_new_mount(host, tokens)
+    steps = _steps(fs, words, {**tokens, **beside}, anew=anew)
     also = ", with dioread_lock, because of PRF001 on this kernel" if beside else ""
-    elsewhere = "".join(dict.fromkeys(what_else_sets_it(fs, host, name) for name in tokens))
-    yield Remedy(
-        f"Put {', '.join(words)} in force and into fstab{also}.{elsewhere}",
-        disruption(steps) if steps else Disruption.REMOUNT,
+    by_hand = [how(fs)] if anew else []
+    by_hand += [what_else_sets_it(fs, host, name) for name in tokens]
+    return Remedy(
+        f"Put {', '.join(words)} in force and into fstab{also}."
+        f"{''.join(dict.fromkeys((*by_hand, forgotten(steps))))}",
+        disruption_of_new_mount(fs) if anew else disruption(steps) if steps else Disruption.REMOUNT,
         steps,
     )
 
 
-def _beside(host: Host, tokens: dict[str, str]) -> dict[str, str]:
+def _beside(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, str]:
     """Return what must go with nodelalloc where dioread_nolock would make writes slow."""
     if tokens.get("delalloc") != "nodelalloc":
         return {}
+    option = option_of(fs, "dioread_nolock")
     exposed = exposure("PRF001", host.kernel)
     affected = isinstance(exposed, Known) and exposed.value.affected
-    return {"dioread_nolock": "nodioread_nolock"} if affected else {}
+    off = option is not None and option.token == "nodioread_nolock"  # noqa: S105 - an option
+    return {"dioread_nolock": "nodioread_nolock"} if affected and not off else {}
+
+
+def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
+    """Whether a remount is refused, or may be."""
+    if tokens.get("delalloc") != "nodelalloc":
+        return False
+    kernel = value_or(host.kernel, None)
+    return kernel is None or kernel.since(*DELALLOC_STAYS_SINCE)
+
+
+def _steps(
+    fs: Filesystem, words: Sequence[str], tokens: Mapping[str, str], *, anew: bool
+) -> tuple[Step, ...]:
+    """Return all commands in their order, the way back in the opposite one; all or none."""
+    flags: list[Step] = []
+    for word in (word for word in words if word in ATIME_WORDS):
+        for mount in [mount for mount in fs.mounts if word not in mount.mount_options]:
+            if not remountable(mount):
+                return ()
+            change = _flag_change(mount, word)
+            flags = _joined(flags, by_remount(fs, change, (_shows(mount, word),)))
+            fs = _after(fs, change)
+    if not tokens:
+        return tuple(flags)
+    options = change_by_new_mount(fs, tokens, said=True) if anew else change_options(fs, tokens)
+    return tuple(_joined(flags, options)) if options else ()
+
+
+def _joined(first: Sequence[Step], then: Sequence[Step]) -> list[Step]:
+    """Return two series as one: forward, then checks, then back, the later first."""
+    return [
+        *_without(first, Phase.VERIFY, Phase.ROLLBACK),
+        *_without(then, Phase.VERIFY, Phase.ROLLBACK),
+        *(step for step in (*first, *then) if step.phase is Phase.VERIFY),
+        *(step for step in (*then, *first) if step.phase is Phase.ROLLBACK),
+    ]
+
+
+def _without(steps: Sequence[Step], *phases: Phase) -> Iterator[Step]:
+    return (step for step in steps if step.phase not in phases)
+
+
+def _flag_change(mount: Mount, word: str) -> FlagChange:
+    before = next((back for shown, back in GENTLE.items() if shown in mount.mount_options), None)
+    kept = tuple(each for each in mount.mount_options if each not in ATIME_WORDS)
+    return FlagChange(
+        before=mount,
+        after=replace(mount, mount_options=(*kept, word)),
+        words=(word,),
+        back=before or ("strictatime",),
+        drop=ATIME_WORDS.keys() - {word},
+        add=(word,),
+    )
+
+
+def _after(fs: Filesystem, change: FlagChange) -> Filesystem:
+    """Return the filesystem that the next commands meet: its mount and its fstab are changed."""
+    mounts = (change.after if mount == change.before else mount for mount in fs.mounts)
+    left = replace(corrected(fs, change), mounts=tuple(mounts))
+    if not (isinstance(left.fstab, Known) and isinstance(fs.fstab, Known)):
+        return left
+    as_they_were = fs.fstab.value
+    entries = (each if each in as_they_were else _written(each) for each in left.fstab.value)
+    return replace(left, fstab=Known(tuple(entries), left.fstab.origin))
+
+
+def _written(entry: FstabEntry) -> FstabEntry:
+    """Return the entry with its options as an edit writes them."""
+    words = ",".join(entry.line.options) or "defaults"
+    return replace(entry, line=replace(entry.line, raw_options=words))
+
+
+def _shows(mount: Mount, word: str) -> str:
+    return f"findmnt -no VFS-OPTIONS -M {quote(mount.mount_point)} | grep -qw {word}"

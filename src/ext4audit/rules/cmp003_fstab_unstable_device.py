@@ -140,6 +140,7 @@ def _finding(entry: FstabEntry, host: Host) -> Finding:
         confidence=Confidence.CONFIRMED if severity is Severity.HIGH else Confidence.LIKELY,
         citations=tuple(_cite(entry, host, family, count)),
         remedies=(_remedy(entry, host),),
+        fact=line.mount_point,
     )
 
 

@@ -125,6 +125,7 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
                 f"give its unit RequiresMountsFor={line.mount_point} first.",
             ),
         ),
+        fact=line.mount_point,
     )
 
 

@@ -115,7 +115,7 @@ def _finding(
             *intent.cite(),
         ),
         remedies=(*_keep(fs, host, words, intent), *_go_back(fs, host, lost, flags, intent)),
-        fact=intent.mount.mount_point,
+        fact=f"{intent.mount.mount_point} {','.join(words)}",
     )
 
 

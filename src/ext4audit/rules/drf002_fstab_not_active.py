@@ -132,6 +132,7 @@ def _of_rootflags(fs: Filesystem, intent: Intent, inactive: list[Drift]) -> Iter
             confidence=Confidence.CONFIRMED,
             citations=(*_cite(fs, inactive), *intent.cite()),
             remedies=(),
+            fact=f"rootflags {words}",
         )
     if intent.boot_dead:
         yield _dead(intent.boot_dead, CMDLINE, intent)
@@ -153,6 +154,7 @@ def _finding(
         confidence=Confidence.CONFIRMED,
         citations=(*_cite(fs, inactive), *intent.cite()),
         remedies=tuple(_remedies(fs, host, inactive, flags, intent)),
+        fact=f"{intent.mount.mount_point} {','.join(words)}",
     )
 
 
@@ -165,6 +167,7 @@ def _dead(words: tuple[str, ...], origin: str, intent: Intent) -> Finding:
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
         remedies=(fix,) if fix else (),
+        fact=f"{'rootflags' if origin == CMDLINE else intent.mount.mount_point} {','.join(words)}",
     )
 
 

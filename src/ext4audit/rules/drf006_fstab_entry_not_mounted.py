@@ -106,6 +106,7 @@ def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
             Citation("device", f"{line.spec} {where}", _origin(entry)),
         ),
         remedies=() if there or isinstance(number, Unknown) else tuple(_remedies(line.mount_point)),
+        fact=line.mount_point,
     )
 
 

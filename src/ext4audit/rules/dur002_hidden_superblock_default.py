@@ -10,6 +10,7 @@ from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import Said, rule
+from ext4audit.rules._demands import against, stays
 from ext4audit.rules._setters import PLACES, cite_mount_table, fstab_lines
 from ext4audit.rules._steps import change_options, disruption
 from ext4audit.rules._stored import StoredOption, stored_options, tune_steps
@@ -57,7 +58,7 @@ IN_FSTAB = Remedy(
         "fs/ext4/super.c: _ext4_show_options()",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> Said:
     """## What it checks
 
     Options in force that the superblock sets, by its bits (`tune2fs -o`) or by its string
@@ -88,7 +89,7 @@ def check(fs: Filesystem, _host: Host) -> Said:
     noauto_da_alloc by what they do, and cite the superblock as the cause.
     """
     if not fs.alive:
-        yield from _at_the_next_mount(fs, need(fs.superblock))
+        yield from _at_the_next_mount(fs, host, need(fs.superblock))
         return
     options = need(fs.options)
     if isinstance(fs.superblock, Unknown) and not (options.complete and options.mount_table):
@@ -97,10 +98,10 @@ def check(fs: Filesystem, _host: Host) -> Said:
     hidden = [o for o in options.hidden if o.token in DANGEROUS and o.set_by is not Setter.IMPLIED]
     string = _string(fs)
     if hidden or string:
-        yield _finding(fs, options, hidden, string)
+        yield _finding(fs, host, options, hidden, string)
 
 
-def _at_the_next_mount(fs: Filesystem, superblock: Superblock) -> Said:
+def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> Said:
     """Judge a filesystem that is not mounted by what its superblock holds."""
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
     bits = ", ".join(superblock.default_mount_options) or "none"
@@ -117,7 +118,8 @@ def _at_the_next_mount(fs: Filesystem, superblock: Superblock) -> Said:
             ),
             confidence=Confidence.CONFIRMED,
             citations=tuple(_next_citations(fs, stored, string)),
-            remedies=tuple(_next_remedies(fs, stored)),
+            remedies=tuple(_next_remedies(fs, host, stored)),
+            fact=",".join(sorted(option.token for option in stored)),
         )
 
 
@@ -146,11 +148,14 @@ def _next_citations(
         yield string
 
 
-def _next_remedies(fs: Filesystem, stored: list[StoredOption]) -> Iterator[Remedy]:
-    if stored:
-        steps = tune_steps(fs, {option.name: HARMLESS[option.name] for option in stored})
+def _next_remedies(fs: Filesystem, host: Host, stored: list[StoredOption]) -> Iterator[Remedy]:
+    wanted = {each.name: HARMLESS[each.name] for each in stored}
+    kept = dict(against(fs, host, wanted))
+    changed = [each for each in stored if each.token not in kept]
+    if changed:
+        steps = tune_steps(fs, {each.name: wanted[each.name] for each in changed})
         yield Remedy(
-            "Return the superblock to the kernel's defaults before it is mounted.",
+            f"Return the superblock to the kernel's defaults before it is mounted.{stays(kept)}",
             Disruption.ONLINE,
             steps,
             trade_off=TRADE_OFF,
@@ -168,6 +173,7 @@ def _string(fs: Filesystem) -> Citation | None:
 
 def _finding(
     fs: Filesystem,
+    host: Host,
     options: EffectiveOptions,
     hidden: list[EffectiveOption],
     string: Citation | None,
@@ -179,7 +185,8 @@ def _finding(
         severity=min(grades, key=lambda severity: severity.rank),
         confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
         citations=tuple(_citations(fs, options, hidden, string)),
-        remedies=tuple(_remedies(fs, hidden)),
+        remedies=tuple(_remedies(fs, host, hidden)),
+        fact=",".join(sorted(option.token for option in hidden)),
     )
 
 
@@ -218,13 +225,16 @@ def _cite_fstab(fs: Filesystem, name: str) -> Iterator[Citation]:
         yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
 
 
-def _remedies(fs: Filesystem, hidden: list[EffectiveOption]) -> Iterator[Remedy]:
-    if hidden:
-        steps = change_options(fs, {option.name: HARMLESS[option.name] for option in hidden})
-        data = any(option.name == "data" for option in hidden)
+def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iterator[Remedy]:
+    wanted = {each.name: HARMLESS[each.name] for each in hidden}
+    kept = dict(against(fs, host, wanted))
+    changed = [each for each in hidden if each.token not in kept]
+    if changed:
+        steps = change_options(fs, {each.name: wanted[each.name] for each in changed})
+        data = any(each.name == "data" for each in changed)
         later = " No remount can change data=: unmount and mount it, or restart." if data else ""
         yield Remedy(
-            f"Return the superblock to the kernel's defaults.{later}",
+            f"Return the superblock to the kernel's defaults.{later}{stays(kept)}",
             Disruption.UNMOUNT if data else disruption(steps),
             steps,
             trade_off=TRADE_OFF,

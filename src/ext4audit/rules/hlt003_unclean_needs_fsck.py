@@ -117,7 +117,7 @@ def _unclean(fs: Filesystem, signs: dict[str, str]) -> Finding:
         confidence=Confidence.CONFIRMED if sure else Confidence.LIKELY,
         citations=_cite(fs, signs),
         remedies=(_repair(fs),),
-        fact=fs.uuid or fs.device,
+        fact=fs.uuid or "",
     )
 
 
@@ -128,7 +128,7 @@ def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str]) -> Findin
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=_cite(fs, signs),
-        fact=fs.uuid or fs.device,
+        fact=fs.uuid or "",
     )
 
 

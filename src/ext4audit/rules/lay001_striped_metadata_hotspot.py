@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Severity
+from ext4audit.facts.profile import Profile
+from ext4audit.finding import Disruption, Finding, Remedy, Severity
+from ext4audit.records import replace
 from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules._demands import demands_features
 
 
 @rule(
@@ -19,7 +24,7 @@ from ext4audit.rule import NotApplicable, Said, rule
         "https://listman.redhat.com/archives/ext3-users/2008-June/msg00042.html",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> Said:
     """## What it checks
 
     Which member devices of a stripe (md RAID0, RAID10, RAID4, 5 and 6, striped LVM) are written
@@ -57,4 +62,18 @@ def check(fs: Filesystem, _host: Host) -> Said:
     layout, superblock = need(fs.layout, fs.superblock)
     from ext4audit.rules._hotspot import hotspot  # noqa: PLC0415 - 5 ms, for stripes only
 
-    yield from hotspot(fs, layout, superblock)
+    lacking = {f: p for f, p in demands_features(fs, host).items() if f not in superblock.features}
+    for said in hotspot(fs, layout, superblock):
+        yield _with_demands(said, lacking) if isinstance(said, Finding) and lacking else said
+
+
+def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
+    """Return the finding without a mkfs line that leaves out a feature which a profile demands."""
+    words = "; ".join(f"{p.product} demands {f} (profile {p.name})" for f, p in lacking.items())
+    advice = Remedy(
+        f"Recreate it, and not as it is: {words}. `ext4audit plan` finds the groups that fit.",
+        Disruption.RECREATE,
+        destructive=True,
+    )
+    others = (each for each in finding.remedies if each.disruption is not Disruption.RECREATE)
+    return replace(finding, remedies=(advice, *others))

@@ -83,7 +83,7 @@ def _finding(lost: tuple[str, ...], intent: Intent) -> Finding:
         confidence=Confidence.CONFIRMED,
         citations=intent.cite(),
         remedies=tuple(_remedies(lost, intent.mount)),
-        fact=intent.mount.mount_point,
+        fact=f"{intent.mount.mount_point} {','.join(lost)}",
     )
 
 

@@ -113,6 +113,7 @@ def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
         confidence=Confidence.CONFIRMED,
         citations=(Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab"),),
         remedies=tuple(_remedies(line)),
+        fact=f"{line.mount_point} {','.join(lost)}",
     )
 
 
@@ -148,6 +149,7 @@ def _old_kind(names: Sequence[str]) -> Finding:
         confidence=Confidence.POSSIBLE,
         citations=(Citation("options in force", " ".join(names), MOUNT_TABLE),),
         remedies=(SEE, IN_FEATURE),
+        fact="quota files",
     )
 
 
@@ -159,6 +161,7 @@ def _counts_only(fs: Filesystem) -> Finding:
         confidence=Confidence.LIKELY,
         citations=(Citation("features", "quota", origin_of(fs.superblock)),),
         remedies=(SEE, ENFORCE),
+        fact="quota counts",
     )
 
 

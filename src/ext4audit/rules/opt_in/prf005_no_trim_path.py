@@ -59,7 +59,7 @@ def check(fs: Filesystem, host: Host) -> Said:
 
     Where something else trims: the vendor's agent, a job of configuration management. On SSDs
     with much spare room the effect is small. In a container the host's timers are not seen, and
-    the rule does not apply.
+    no plan tells of timers and discards: there the rule does not apply.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -68,6 +68,8 @@ def check(fs: Filesystem, host: Host) -> Said:
         return
     if need(fs.read_only):
         raise NotApplicable("it is read-only: nothing is freed")
+    if host.planned:
+        raise NotApplicable("no plan tells whether its disks take discards, and what trims them")
     if host.container:
         raise NotApplicable(f"in a {host.container} container, the host's timers are not seen")
     device = need(fs.stack)

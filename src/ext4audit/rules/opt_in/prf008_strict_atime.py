@@ -78,6 +78,7 @@ def check(fs: Filesystem, _host: Host) -> Said:
         confidence=Confidence.CONFIRMED,
         citations=tuple(_cite(mount) for mount in strict),
         remedies=tuple(_remedy(fs, strict, word) for word in ("relatime", "noatime")),
+        fact=points,
     )
 
 

@@ -78,6 +78,7 @@ def _finding(fs: Filesystem, host: Host, words: list[str]) -> Finding:
         confidence=Confidence.CONFIRMED,
         citations=tuple(_citations(fs, host, removable)),
         remedies=(_remedy(fs, host, words),),
+        fact=",".join(words),
     )
 
 

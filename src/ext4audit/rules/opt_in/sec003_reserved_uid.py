@@ -61,6 +61,7 @@ def check(fs: Filesystem, _host: Host) -> Said:
         confidence=Confidence.CONFIRMED,
         citations=(*cited, *_cite_reserve(fs)),
         remedies=(_remedy(fs, others),),
+        fact=",".join(others.values()),
     )
 
 

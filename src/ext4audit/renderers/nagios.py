@@ -1,0 +1,135 @@
+"""Nagios: one line with the status and performance data, then a line for each finding.
+
+The status is the exit code of the plugin in words (`policy.exit_codes.nagios_code`): what is
+suppressed, in the baseline or below `--fail-on` does not raise it, and is counted in the
+performance data alone. Blind spots and hosts that could not be read are UNKNOWN, unless a
+finding is worse or `--allow-incomplete` was given.
+
+Everything behind a bar is performance data, and a dollar sign begins a macro of the commands
+that notify: both are spelled as escapes (Monitoring Plugins Development Guidelines, "Plugin
+Output for Nagios"; Nagios Core, "Understanding Macros"). Nagios keeps 8 KiB of the output, so
+the lines are worst first, and 50 at most. `-q` leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ext4audit.finding import Severity
+from ext4audit.policy.exit_codes import NAGIOS_UNKNOWN, nagios_code
+from ext4audit.renderers.escape import visible
+from ext4audit.renderers.page import Audited, Page
+from ext4audit.renderers.rows import (
+    ACTIVE,
+    KNOWN,
+    SUPPRESSED,
+    Blind,
+    Row,
+    blind_spots,
+    host_names,
+    rank,
+    rows,
+)
+from ext4audit.renderers.words import counted, listed
+
+STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+"""The words of the exit codes 0 to 3."""
+LARGEST_LINES = 50
+_SHOWN = 3
+_LONGEST = 60
+"""Characters of a name in the first line, which is the one that a pager shows."""
+_APART = {ord("|"): r"\x7c", ord("$"): r"\x24", ord("`"): r"\x60"}
+
+
+def render(hosts: Sequence[Audited], page: Page) -> str:
+    """Return the lines of the plugin, ended by a newline."""
+    named = list(zip(host_names(hosts), hosts, strict=True))
+    read = [(name, host.report) for name, host in named if host.report is not None]
+    found = sorted((row for each in read for row in rows(*each)), key=rank)
+    blind = [spot for each in read for spot in blind_spots(*each)]
+    unread = [(name, host.error or "") for name, host in named if host.report is None]
+    failing = [row for row in found if _fails(row, page)]
+    text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, blind, unread, named)}"
+    first = f"{_plain(text)} | {_performance(found, blind, unread, page)}"
+    rest = [] if page.verbosity < 0 else list(_details(failing, blind, unread))
+    return "".join(f"{line}\n" for line in (first, *_shortened(rest)))
+
+
+def status(hosts: Sequence[Audited], page: Page) -> int:
+    """Return the plugin's exit code: nothing that could be read is no success."""
+    reports = [host.report for host in hosts]
+    if not any(reports):
+        return NAGIOS_UNKNOWN
+    return nagios_code(reports, page.threshold, allow_incomplete=page.allow_incomplete)
+
+
+def _fails(row: Row, page: Page) -> bool:
+    at_least = page.threshold is not None and row.finding.severity.at_least(page.threshold)
+    return at_least and row.state == ACTIVE
+
+
+def _text(
+    failing: Sequence[Row],
+    blind: Sequence[Blind],
+    unread: Sequence[tuple[str, str]],
+    named: Sequence[tuple[str, Audited]],
+) -> str:
+    """Say in one line how much was found, the worst first, and what nobody could see."""
+    numbers = Counter(row.finding.severity for row in failing)
+    said = [f"{numbers[severity]} {severity.value}" for severity in Severity if numbers[severity]]
+    on = _short(named[0][0]) if len(named) == 1 else counted(len(named), "host")
+    parts = [f"{', '.join(said) or 'no findings that fail'} on {on}"]
+    if blind:
+        parts.append(f"{len(blind)} not determined")
+    if unread:
+        parts.append(f"{counted(len(unread), 'host')} not read")
+    worst = dict.fromkeys(f"{row.rule.code} {_short(row.where)}" for row in failing)
+    return "; ".join(parts) + (f": {listed(list(worst), _SHOWN)}" if worst else "")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
+
+
+def _performance(
+    found: Sequence[Row], blind: Sequence[Blind], unread: Sequence[tuple[str, str]], page: Page
+) -> str:
+    """Return `label=value;warn;crit;min` for each number; a range of 0 alerts on anything else."""
+    active = Counter(row.finding.severity for row in found if row.state == ACTIVE)
+    states = Counter(row.state for row in found)
+    numbers = [f"{s.value}={active[s]};{_ranges(s, page)};0" for s in Severity]
+    numbers += [f"{state}={states[state]};;;0" for state in (SUPPRESSED, KNOWN)]
+    numbers += [f"undetermined={len(blind)};;;0", f"unread={len(unread)};;;0"]
+    return " ".join((*numbers, f"time={page.seconds:.3f}s;;;0"))
+
+
+def _ranges(severity: Severity, page: Page) -> str:
+    if page.threshold is None or not severity.at_least(page.threshold):
+        return ";"
+    return ";0" if severity.at_least(Severity.HIGH) else "0;"
+
+
+def _details(
+    failing: Sequence[Row], blind: Sequence[Blind], unread: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    for row in failing:
+        what = f"{row.rule.code} {row.rule.name} on {row.host}, {row.where}"
+        yield f"[{row.finding.severity.value.upper()}] {what}: {row.finding.message}"
+    for name, error in unread:
+        yield f"[UNKNOWN] host {name} could not be read: {error}"
+    for spot in blind:
+        rule = f"{spot.rule.code} {spot.rule.name}" if spot.rule else "view of the host"
+        hint = f" (to know it: {spot.hint})" if spot.hint else ""
+        yield f"[UNKNOWN] {rule} on {spot.host}, {spot.where}: {spot.words}{hint}"
+
+
+def _shortened(lines: Sequence[str]) -> Iterator[str]:
+    yield from (_plain(line) for line in lines[:LARGEST_LINES])
+    if len(lines) > LARGEST_LINES:
+        yield f"and {len(lines) - LARGEST_LINES} more"
+
+
+def _plain(line: str) -> str:
+    """Return a line that is neither performance data nor a macro; `visible` keeps it one line."""
+    return visible(line).translate(_APART)

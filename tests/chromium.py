@@ -1,0 +1,170 @@
+"""A headless Chromium, driven over a pipe in the words of the DevTools protocol.
+
+The pipe (`--remote-debugging-pipe`) is on the file descriptors 3 and 4 of the browser, and each
+message is JSON with a NUL at its end; no port is opened.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
+    "--hide-scrollbars --remote-debugging-pipe --enable-logging=stderr"
+).split()
+_SECONDS = 60
+_PIECE = 1 << 16
+_START = (
+    "import os, sys\n"
+    "to, of = int(sys.argv[1]), int(sys.argv[2])\n"
+    "to, of = os.dup(to), os.dup(of)\n"
+    "os.dup2(to, 3)\n"
+    "os.dup2(of, 4)\n"
+    "os.execv(sys.argv[3], sys.argv[3:])\n"
+)
+"""Puts the ends of the pipes where the browser looks for them, and becomes the browser."""
+
+
+def executable() -> str | None:
+    """Return the browser's path, None where there is none."""
+    return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+class Tab:
+    """One page: what it was told, what it logged, and what it asked the network for."""
+
+    def __init__(self, to_browser: int, from_browser: int) -> None:
+        self._to, self._from = to_browser, from_browser
+        self._rest = b""
+        self._number = 0
+        self._session: str | None = None
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.ask("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def ask(self, method: str, **parameters: Any) -> Any:
+        """Send a command and return its result; events that come in between are kept."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, f"{method}: {answer}"
+                return answer["result"]
+
+    def open(self, path: Path, fragment: str = "") -> None:
+        """Load a file and wait until it is shown."""
+        self.events.clear()
+        self.ask("Page.navigate", url=path.as_uri() + fragment)
+        while not self.seen("Page.loadEventFired"):
+            self._next()
+
+    def seen(self, method: str) -> list[dict[str, Any]]:
+        """Return the events of one kind since the page was opened."""
+        return [parameters for name, parameters in self.events if name == method]
+
+    def value(self, expression: str) -> Any:
+        """Return what an expression of JavaScript is worth; the page's policy does not apply."""
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def press(self, key: str, code: int, *, shift: bool = False, text: str = "") -> None:
+        """Press and release one key."""
+        common = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift}
+        self.ask("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
+        self.ask("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def look(self, *, width: int = 1200, media: str = "screen", scheme: str = "light") -> None:
+        """Choose the width, the medium and the colour scheme."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.ask("Emulation.setDeviceMetricsOverride", **size)
+        wish = {"name": "prefers-color-scheme", "value": scheme}
+        self.ask("Emulation.setEmulatedMedia", media=media, features=[wish])
+
+    def picture(self) -> bytes:
+        """Return the whole page as PNG."""
+        answer = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        return base64.b64decode(answer["data"])
+
+    def paper(self) -> bytes:
+        """Return the page as it prints, as PDF."""
+        return base64.b64decode(self.ask("Page.printToPDF", printBackground=False)["data"])
+
+    def complaints(self) -> list[str]:
+        """Return what the page's console and its policy complained of."""
+        said = [str(each["entry"]["text"]) for each in self.seen("Log.entryAdded")]
+        said += [str(each) for each in self.seen("Runtime.exceptionThrown")]
+        return said + [str(each["args"]) for each in self.seen("Runtime.consoleAPICalled")]
+
+    def requests(self) -> list[str]:
+        """Return the addresses that the page asked for."""
+        return [each["request"]["url"] for each in self.seen("Network.requestWillBeSent")]
+
+    def _next(self) -> dict[str, Any]:
+        """Read one message; events are kept."""
+        while b"\0" not in self._rest:
+            piece = os.read(self._from, _PIECE)
+            assert piece, "the browser has gone"
+            self._rest += piece
+        raw, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(raw)
+        if "method" in message:
+            self.events.append((message["method"], message["params"]))
+        return message
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[Tab]:
+    """Start a browser whose profile, cache and logs are in a folder of its own, and end it."""
+    path = executable()
+    assert path is not None
+    to_read, to_write = os.pipe()
+    of_read, of_write = os.pipe()
+    places = {"HOME": str(home), "TMPDIR": str(home), "XDG_RUNTIME_DIR": str(home)}
+    arguments = [str(to_read), str(of_write), path, *FLAGS, f"--user-data-dir={home / 'profile'}"]
+    with (home / "stderr").open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _START, *arguments],
+            pass_fds=(to_read, of_write),
+            env={"PATH": os.environ["PATH"], **places},
+            stdout=stderr,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    os.close(to_read)
+    os.close(of_write)
+    try:
+        yield Tab(to_write, of_read)
+    finally:
+        os.close(to_write)
+        os.close(of_read)
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the browser and the processes that it started: they share its group."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

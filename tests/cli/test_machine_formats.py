@@ -1,0 +1,81 @@
+"""`scan -f github|markdown|prometheus|nagios|csv`: files, exit codes and the step's summary."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from actions_runner import command_in
+from ext4audit.renderers.nagios import STATUS
+from fleets import HOSTS
+from program import run
+
+NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
+HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
+FORMATS = ("github", "markdown", "prometheus", "nagios", "csv")
+
+
+@pytest.fixture
+def garbage(tmp_path: Path) -> str:
+    """Write what is no snapshot."""
+    path = tmp_path / "garbage.tar.gz"
+    path.write_bytes(b"garbage")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("sources", "more"),
+    [
+        *((each, ()) for each in ("healthy", "nobarrier", "garbage", "both", "all", "garbages")),
+        ("nobarrier", ("--fail-on", "never")),
+        ("all", ("--fail-on", "never", "-q")),
+    ],
+)
+def test_the_exit_code_of_nagios_is_its_first_word(
+    sources: str, more: tuple[str, ...], garbage: str
+) -> None:
+    """Of one host and of many, also where some or all of them could not be read."""
+    named = {
+        "healthy": [HEALTHY],
+        "nobarrier": [NOBARRIER],
+        "garbage": [garbage],
+        "both": [HEALTHY, NOBARRIER],
+        "all": [HEALTHY, NOBARRIER, garbage],
+        "garbages": [garbage, garbage],
+    }[sources]
+    done = run("scan", *more, *(f"--from={source}" for source in named), "-f", "nagios")
+    name, status, dash, _ = done.stdout.split(" ", 3)
+    assert (name, dash) == ("EXT4AUDIT", "-")
+    assert status == STATUS[done.returncode]
+
+
+def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
+    """The log has the commands, the summary has everything, after what was there."""
+    summary = tmp_path / "summary.md"
+    summary.write_text("# Before\n\n")
+    env = {"GITHUB_STEP_SUMMARY": str(summary)}
+    done = run("scan", "--from", NOBARRIER, "-f", "github", env=env)
+    commands = [command_in(line) for line in done.stdout.splitlines()]
+    assert next(command.name for command in commands if command) == "error"
+    text = summary.read_text()
+    assert text.startswith("# Before\n\n## Host lab\n")
+    assert "### CRITICAL DUR001" in text
+    run("scan", "--from", NOBARRIER, "-f", "markdown", env=env)
+    assert summary.read_text() == text
+
+
+def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
+    """Each format goes to its file, and each names the host that could not be read."""
+    pairs = [word for fmt in FORMATS for word in ("-f", fmt, "-o", str(tmp_path / fmt))]
+    done = run("scan", f"--from={NOBARRIER}", f"--from={garbage}", *pairs)
+    assert (done.returncode, done.stdout) == (1, "")
+    texts = {fmt: (tmp_path / fmt).read_bytes().decode() for fmt in FORMATS}
+    assert all("garbage.tar.gz" in text and "DUR001" in text for text in texts.values())
+    rows = csv.DictReader(StringIO(texts["csv"], newline=""), strict=True)
+    assert {row["kind"] for row in rows} >= {"finding", "unread"}
+    families = {family.name for family in text_string_to_metric_families(texts["prometheus"])}
+    assert {"ext4audit_finding", "ext4audit_host_audited", "ext4audit_build_info"} <= families

@@ -1,0 +1,86 @@
+"""What is misspelt is answered with what is near, in one wording for everything."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from ext4audit.cli.app import COMMANDS, app
+from ext4audit.cli.choice import Choice
+from program import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("scna", "no such command: scna (did you mean scan?)"),
+        ("explian DUR001", "no such command: explian (did you mean explain?)"),
+        ("frobnicate", "no such command: frobnicate"),
+        ("--versoin", "no such option: --versoin (did you mean --version?)"),
+        ("scan --selct DUR", "no such option: --selct (did you mean --select?)"),
+        ("scan --selct=DUR", "no such option: --selct (did you mean --select?)"),
+        ("scan --failon high", "no such option: --failon (did you mean --fail-on?)"),
+        (
+            "plan --nonrotational",
+            "no such option: --nonrotational (did you mean --non-rotational?)",
+        ),
+        ("scan --zzzzzz", "no such option: --zzzzzz"),
+        ("scan -x", "no such option: -x"),
+        ("scan -f jsno", "--format: there is no 'jsno' (did you mean json?)"),
+        ("scan --format=JSON", "--format: there is no 'JSON' (did you mean json?)"),
+        ("layout x -f svgg", "--format: there is no 'svgg' (did you mean svg?)"),
+        ("layout x -f xml", "--format: there is no 'xml' (there are text, json, svg)"),
+        ("scan --fail-on hihg", "--fail-on: there is no 'hihg' (did you mean high?)"),
+        ("diff a b --fail-on mdeium", "--fail-on: there is no 'mdeium' (did you mean medium?)"),
+        ("scan --color alwys", "--color: there is no 'alwys' (did you mean always?)"),
+        ("scan --color 1", "--color: there is no '1' (there are auto, always, never)"),
+        ("completion bsh", "SHELL: there is no 'bsh' (did you mean bash?)"),
+        ("scan --select DUR01", "no rule is called 'DUR01' (did you mean DUR001?)"),
+        ("scan --profile tdb", "no profile is called 'tdb' (did you mean tidb?)"),
+        ("explain barier-disabled", "(did you mean barrier-disabled?)"),
+        ("scan --output", "--output takes a value"),
+        ("scan --pedantic=1", "--pedantic takes no value"),
+        ("explain", "CODE|NAME is missing"),
+        ("layout x --members 1", "--members: 1 is not in the range 2<=x<=4096"),
+    ],
+)
+def test_what_is_near_is_named(arguments: str, said: str) -> None:
+    """Commands, long options, choices, rules and profiles; a single letter is near to all."""
+    done = run(*arguments.split())
+    assert done.returncode == 2
+    line = done.stderr.splitlines()[0]
+    assert line.startswith("ext4audit: ")
+    assert line.endswith(said)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["scan --output", "scan -x", "scan --color 1", "scan a -v -q"]
+)
+def test_the_second_line_names_the_help_of_the_command(arguments: str) -> None:
+    """Of the one that was typed."""
+    assert run(*arguments.split()).stderr.endswith("\nTry 'ext4audit scan --help' for help.\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_choice_knows_what_is_near(name: str) -> None:
+    """An option with a few words uses the type that names the nearest."""
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    choices = [each.type for each in command.params if isinstance(each.type, click.Choice)]
+    assert all(isinstance(each, Choice) for each in choices)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_two_options_of_a_command_are_mistaken_for_another(name: str) -> None:
+    """A long option that lacks a letter is answered with the option itself."""
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    longs = {opt for each in command.params for opt in each.opts if opt.startswith("--")}
+    for option in sorted(longs)[:4]:
+        misspelt = f"{option[:3]}{option[4:]}"
+        answer = run(name, misspelt).stderr
+        found = re.search(r"did you mean (\S+)\?", answer)
+        assert found is None or found[1] in longs
+        assert f"no such option: {misspelt}" in answer

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from actions_runner import Command, command_in
+from any_host import HOSTS
+from builders import host
+from ext4audit.engine import audit
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.renderers.escape import visible
+from ext4audit.renderers.github import LEVELS, SHOWN, render
+from ext4audit.renderers.page import Audited
+from ext4audit.rule import Said, rule
+from ext4audit.rules import all_rules
+from sample_pages import CLEAN, FLEET, MURKY, NIGHT, PAGE, TREATED, UNREAD, rated_report
+from sample_reports import HOSTILE_NAMES, LIVE, hostile_report, report, root
+
+NAMES = {
+    **HOSTILE_NAMES,
+    "old command": "##[error]owned",
+    "old command behind a name": "/mnt/###[[add-mask]x",
+    "stop": "::stop-commands::x",
+    "colons and commas": "/mnt/a,b=c::d:e",
+    "percent": "/mnt/100%25%0A::error::x",
+}
+
+
+def read(*hosts: Audited) -> tuple[list[Command], str]:
+    """Render and read back: the commands, and the last line, which is for the log."""
+    text = render(hosts, PAGE)
+    assert text.endswith("\n")
+    *lines, last = text.removesuffix("\n").split("\n")
+    commands = [command for line in lines if (command := command_in(line))]
+    assert len(commands) == len(lines)
+    assert {command.name for command in commands} <= {"error", "warning", "notice"}
+    assert command_in(last) is None
+    assert "##[" not in text
+    return commands, last
+
+
+def test_a_finding_annotates_the_run() -> None:
+    """It says what is wrong and how to cure it; critical and high are errors."""
+    (critical, medium), last = read(NIGHT)
+    assert critical == Command(
+        "error",
+        {
+            "file": "hosts/db1/proc/self/mountinfo",
+            "line": "1",
+            "title": r"DUR001 barrier-disabled on db1, /dev/md127 on /mnt/a\x1b[b",
+        },
+        "CRITICAL: Write barriers are off above disks with a volatile write cache: a power cut can "
+        "corrupt the filesystem.\nRemedy: Turn barriers on again.",
+    )
+    assert medium.name == "warning"
+    assert last == "ext4audit: 1 host: 1 critical, 1 medium; audit complete"
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_each_severity_has_a_level(severity: Severity) -> None:
+    """The levels of GitHub are three."""
+    (command,), _ = read(Audited("x", rated_report(severity)))
+    assert command.name == LEVELS[severity]
+    assert command.data.startswith(f"{severity.value.upper()}: ")
+
+
+def test_a_finding_about_fstab_stands_at_its_line() -> None:
+    """The file is that of a folder of hosts, as in SARIF."""
+    citation = Citation("fstab line 7", "defaults", "/etc/fstab")
+
+    @rule("DRF009", "of-fstab", severity=Severity.LOW, since="0.1")
+    def check(_fs: Filesystem, _host: Host) -> Said:
+        """Find something in a line."""
+        cited = (Citation("mount point", "/", "/proc/self/mountinfo"), citation)
+        yield Finding("The line is odd.", Severity.LOW, Confidence.CONFIRMED, cited)
+
+    judged = report(host(root(), name="../db 1"), check)
+    (command,), _ = read(Audited("x", judged))
+    assert command.properties["file"] == "hosts/..%2Fdb%201/etc/fstab"
+    assert command.properties["line"] == "7"
+
+
+def test_findings_that_do_not_count_do_not_annotate() -> None:
+    """They are in the step's summary, with the reason."""
+    commands, _ = read(TREATED)
+    assert [command.properties["title"][:6] for command in commands] == ["KRN003", "PRF002"]
+
+
+def test_a_clean_host_annotates_nothing() -> None:
+    """The log has a line."""
+    assert read(CLEAN) == ([], "ext4audit: 1 host: no findings; audit complete")
+
+
+def test_what_nobody_could_judge_is_one_warning() -> None:
+    """It stands before the findings of its level, so that they never push it out."""
+    (command,), last = read(MURKY)
+    assert (command.name, command.properties) == ("warning", {"title": "audit incomplete"})
+    assert command.data == "The audit is incomplete on m: the summary says why."
+    assert last.endswith("audit INCOMPLETE on 1")
+
+
+def test_hosts_that_could_not_be_read_are_one_error() -> None:
+    """It says why for each of them."""
+    commands, last = read(*FLEET)
+    assert commands[0] == Command(
+        "error",
+        {"title": "1 host could not be read"},
+        "bad.tar.gz (fleet/bad.tar.gz: not a snapshot)",
+    )
+    assert last == (
+        "ext4audit: 5 hosts: 1 critical, 1 medium, 1 low, 1 info; audit INCOMPLETE on 2"
+    )
+
+
+def test_ten_of_each_level_are_shown() -> None:
+    """The worst, then a notice that counts the others and is one of the ten."""
+    severities = [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL]
+    hosts = [Audited(f"x/{s.value}{n}", rated_report(s)) for s in severities for n in range(SHOWN)]
+    commands, last = read(UNREAD, *hosts)
+    assert Counter(c.name for c in commands) == {"error": 10, "warning": 10, "notice": 10}
+    words = [c.data.partition(":")[0] for c in commands if c.name == "error"]
+    assert words[1:] == ["CRITICAL"] * 9
+    assert commands[-1].data == "12 more findings are in the step's summary."
+    assert "10 critical, 10 high, 10 medium, 10 low" in last
+
+
+def test_exactly_ten_need_no_notice() -> None:
+    """Nothing is left out then."""
+    hosts = [Audited(f"x/{n}", rated_report(Severity.INFO)) for n in range(SHOWN)]
+    commands, _ = read(*hosts)
+    assert [command.data[:4] for command in commands] == ["INFO"] * SHOWN
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_name_is_never_a_command(name: str) -> None:
+    """Neither in a title, in a message nor in the log; it is read back as it is shown."""
+    commands, _ = read(Audited(name, hostile_report(name)), Audited(name, None, name))
+    shown = visible(name).replace("##[", r"##\x5b")
+    (high,) = [command for command in commands if command.data.startswith("HIGH")]
+    assert high.data == f"HIGH: The mount point {shown} is odd.\nRemedy: Unmount {shown}."
+    assert len(high.properties["title"]) <= 255 + len(r"\x5b")
+    assert set(high.properties) == {"file", "line", "title"}
+    assert set(high.properties["file"]) <= set(
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~%"
+    )
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_any_host_is_read_back(judged: Host) -> None:
+    """Every finding is annotated or counted, and a blind spot is said."""
+    found = audit(LIVE, judged, all_rules())
+    commands, last = read(Audited("x", found))
+    titles = [command.properties["title"] for command in commands]
+    assert ("audit incomplete" in titles) is not found.complete
+    assert max(Counter(command.name for command in commands).values(), default=0) <= SHOWN
+    left = len(found.findings) - len(titles) + (not found.complete)
+    assert ("more findings" in titles) is (left > 0)
+    assert last.endswith("audit complete") is found.complete

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from any_host import HOSTS
+from ext4audit.engine import audit
+from ext4audit.facts.host import Host
+from ext4audit.finding import Severity
+from ext4audit.renderers.gitlab import render
+from ext4audit.renderers.page import Audited
+from ext4audit.rules import all_rules
+from sample_pages import CLEAN, FLEET, MURKY, NIGHT, PAGE, TREATED, UNREAD, rated_report
+from sample_reports import HOSTILE_NAMES, LIVE, hostile_report
+
+KEYS = {"description", "check_name", "fingerprint", "severity", "location"}
+SEVERITIES = {
+    "critical": "blocker",
+    "high": "critical",
+    "medium": "major",
+    "low": "minor",
+    "info": "info",
+}
+
+
+def issues(*hosts: Audited) -> Any:
+    """Render, read back, and check what GitLab reads of every issue."""
+    text = render(hosts, PAGE)
+    assert text.isascii()
+    assert text.startswith("[")
+    read = json.loads(text)
+    for issue in read:
+        assert_issue(issue)
+    assert len({each["fingerprint"] for each in read}) == len(read)
+    return read
+
+
+def assert_issue(issue: Any) -> None:
+    """Assert the keys, a known severity, a printable text and a relative place."""
+    assert set(issue) == KEYS
+    assert issue["severity"] in SEVERITIES.values()
+    assert issue["description"].isprintable()
+    assert len(issue["fingerprint"]) == 32
+    assert issue["location"]["path"].startswith("hosts/")
+    assert issue["location"]["lines"]["begin"] >= 1
+
+
+def test_a_finding_is_an_issue() -> None:
+    """Its text says rule, host, subject and consequence."""
+    assert issues(NIGHT)[1] == {
+        "description": "LAY001 striped-metadata-hotspot, db1, /dev/md127 on /mnt/a\\x1b[b: "
+        "All bitmaps lie on 1 of 2 disks.",
+        "check_name": "LAY001",
+        "fingerprint": "",
+        "severity": "major",
+        "location": {"path": "hosts/db1/proc/self/mountinfo", "lines": {"begin": 1}},
+    }
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_severities_have_gitlabs_words(severity: Severity) -> None:
+    """GitLab knows five, and "critical" is not its worst."""
+    (issue,) = issues(Audited("x", rated_report(severity)))
+    assert issue["severity"] == SEVERITIES[severity.value]
+
+
+def test_an_accepted_finding_is_information() -> None:
+    """It stays, with the reason; only the severity and the text differ."""
+    accepted = next(each for each in issues(TREATED) if each["check_name"] == "DUR001")
+    assert accepted["severity"] == "info"
+    said = "[suppressed: replaced in May, says storage team, until 2026-05-31] DUR001 "
+    assert accepted["description"].startswith(said)
+
+
+def test_what_the_baseline_knows_stays_as_it_is() -> None:
+    """GitLab compares with the target branch: left out it would look fixed."""
+    known = next(each for each in issues(TREATED) if each["check_name"] == "LAY001")
+    assert known["severity"] == "major"
+
+
+def test_blind_spots_are_information() -> None:
+    """A gap, a hole and a broken rule are each told; an empty list would look clean."""
+    found = issues(MURKY)
+    assert [(each["check_name"], each["severity"]) for each in found] == [
+        ("not-determined", "info")
+    ] * 3
+    assert "run as root" in found[1]["description"]
+
+
+def test_a_host_without_a_report_is_told() -> None:
+    """It is no host on which nothing was found."""
+    (issue,) = issues(UNREAD)
+    assert issue["description"].startswith("bad.tar.gz could not be read: ")
+    assert issue["location"]["path"] == "hosts/bad.tar.gz/proc/self/mountinfo"
+
+
+def test_a_clean_host_has_no_issue() -> None:
+    """The list is empty, and a list."""
+    assert issues(CLEAN) == []
+    assert issues() == []
+
+
+def test_hosts_stand_after_each_other() -> None:
+    """All hosts are in one list, in the order of the sources."""
+    names = [each["location"]["path"].split("/")[1] for each in issues(*FLEET)]
+    assert list(dict.fromkeys(names)) == ["db1", "m", "bad.tar.gz", "db9"]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
+def test_hostile_names_are_only_text(name: str) -> None:
+    """Any name yields an issue on one printable line."""
+    assert issues(Audited(name, hostile_report(name)), Audited(name, None, name))
+
+
+@given(HOSTS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_host_is_a_list_of_issues(any_host: Host) -> None:
+    """Every finding is an issue, and an incomplete audit has one more."""
+    of = audit(LIVE, any_host, all_rules())
+    blind = [each for each in issues(Audited("x", of)) if each["check_name"] == "not-determined"]
+    assert bool(blind) != of.complete
+    assert len(issues(Audited("x", of))) == len(blind) + len(of.findings)

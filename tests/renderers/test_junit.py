@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from junitparser import JUnitXml, TestCase, TestSuite
+
+from any_host import HOSTS
+from builders import filesystem, host, mount
+from ext4audit.engine import audit
+from ext4audit.evidence import Undetermined
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Confidence, Finding, Severity
+from ext4audit.records import replace
+from ext4audit.renderers.junit import render
+from ext4audit.renderers.page import Audited, Page
+from ext4audit.report import Outcome, Report
+from ext4audit.rule import Said, rule
+from ext4audit.rules import all_rules
+from sample_pages import CLEAN, FLEET, MURKY, NIGHT, PAGE, TREATED, UNREAD, rated_report
+from sample_reports import (
+    HOSTILE_NAMES,
+    LIVE,
+    barriers,
+    hostile_report,
+    inodes,
+    md127,
+    report,
+)
+
+TestCase.__test__ = TestSuite.__test__ = False
+EVIDENCE = "evidence of the host"
+
+
+def suites(*hosts: Audited, page: Page = PAGE) -> JUnitXml:
+    """Render, read by two readers, and check what every file must be."""
+    text = render(hosts, page)
+    assert text.isascii()
+    ElementTree.fromstring(text)  # noqa: S314 - our own output
+    read = JUnitXml.fromstring(text)
+    names = [(case.classname, case.name) for case in every(read)]
+    assert len(set(names)) == len(names)
+    stated = (read.tests, read.failures, read.errors, read.skipped)
+    read.update_statistics()
+    assert stated == (read.tests, read.failures, read.errors, read.skipped)
+    return read
+
+
+def every(read: JUnitXml) -> Iterator[Any]:
+    """Yield all cases."""
+    for suite in read:
+        yield from suite
+
+
+def kinds(read: JUnitXml) -> dict[str, str]:
+    """Return what became of each case, by its name; cases of one name must agree."""
+    return {
+        case.name: type(case.result[0]).__name__ if case.result else "passed"
+        for case in every(read)
+    }
+
+
+def case_of(read: JUnitXml, code: str) -> Any:
+    """Return the one case of a rule that did not pass."""
+    (found,) = [case for case in every(read) if case.name.startswith(code) and case.result]
+    return found
+
+
+def test_a_pass_is_a_case() -> None:
+    """Without it nobody could see that a test which failed has passed since."""
+    (suite,) = suites(CLEAN)
+    assert suite.name == "web1"
+    assert [(case.classname, case.name, case.result) for case in suite] == [
+        ("ext4audit.web1.host", EVIDENCE, []),
+        ("ext4audit.web1./", "DUR001 barrier-disabled", []),
+    ]
+
+
+def test_a_finding_is_a_failure() -> None:
+    """The message is the consequence, the type the severity; the text has all the rest."""
+    case = case_of(suites(NIGHT), "DUR001")
+    assert case.classname == "ext4audit.db1./mnt/a\\x1b[b"
+    (failure,) = case.result
+    assert failure.type == "critical"
+    assert failure.message.startswith("Write barriers are off")
+    lines = failure.text.split("\n")
+    assert lines[0].startswith("CRITICAL: Write barriers are off")
+    assert "  option in force: nobarrier (/proc/fs/ext4/md127/options)" in lines
+    assert "    now: mount -o remount,barrier \"$(printf '/mnt/a\\033\\133b')\"" in lines
+    assert "  Remedy (online): Turn barriers on again." in lines
+
+
+def test_what_does_not_apply_is_no_case() -> None:
+    """A rule that judged nothing has nothing to say."""
+    names = [case.name for case in every(suites(NIGHT)) if case.name.startswith("LAY001")]
+    assert len(names) == 1
+
+
+@pytest.mark.parametrize(
+    ("severity", "threshold", "kind"),
+    [
+        (Severity.CRITICAL, Severity.CRITICAL, "Failure"),
+        (Severity.HIGH, Severity.CRITICAL, "Skipped"),
+        (Severity.MEDIUM, Severity.MEDIUM, "Failure"),
+        (Severity.LOW, Severity.MEDIUM, "Skipped"),
+        (Severity.INFO, Severity.INFO, "Failure"),
+        (Severity.LOW, None, "Failure"),
+        (Severity.INFO, None, "Skipped"),
+    ],
+)
+def test_a_failure_is_what_fails_the_audit(
+    severity: Severity, threshold: Severity | None, kind: str
+) -> None:
+    """What is milder than --fail-on is skipped with its text; without one only information is."""
+    page = replace(PAGE, threshold=threshold)
+    read = suites(Audited("x", rated_report(severity)), page=page)
+    assert kinds(read)["KRN003 fast-commit-corruption"] == kind
+    assert "This kernel can lose files." in case_of(read, "KRN003").result[0].message
+
+
+def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
+    """Neither what the policy accepts nor what the baseline knows is a failure, or a pass."""
+    read = suites(TREATED)
+    (accepted,) = case_of(read, "DUR001").result
+    (known,) = case_of(read, "LAY001").result
+    assert type(accepted).__name__ == type(known).__name__ == "Skipped"
+    reason = "(suppressed: replaced in May, says storage team, until 2026-05-31)"
+    assert accepted.message.endswith(reason)
+    assert known.message == "All bitmaps lie on 1 of 2 disks. (in the baseline)"
+
+
+def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
+    """A hole is no pass, a broken rule an error, and a gap is told of the host."""
+    read = suites(MURKY)
+    assert set(kinds(read).items()) == {
+        (EVIDENCE, "Skipped"),
+        ("CAP001 inode-exhaustion", "Skipped"),
+        ("HLT009 rule-with-a-bug", "Error"),
+    }
+    skipped = [case.result[0] for case in every(read) if case.name.startswith("CAP001")]
+    assert {each.message for each in skipped} == {"not determined: something (permission denied)"}
+    assert "run as root" in skipped[0].text
+    gap = case_of(read, EVIDENCE).result[0]
+    assert gap.message == "not determined: the mount table of PID 1: timed out: after 10 s"
+    broken = next(case.result[0] for case in every(read) if case.name.startswith("HLT009"))
+    assert broken.message == "the rule broke: KeyError: 'sd'"
+    assert broken.text.startswith("Traceback")
+
+
+def test_a_host_without_a_report_is_an_error() -> None:
+    """The suite is there, and its one case tells why."""
+    (suite,) = suites(UNREAD)
+    (case,) = suite
+    assert (case.classname, case.name) == ("ext4audit.bad.tar.gz.host", EVIDENCE)
+    assert case.result[0].message == "could not be read: fleet/bad.tar.gz: not a snapshot"
+
+
+@rule("DUR005", "two-findings", severity=Severity.HIGH, since="0.1")
+def two(fs: Filesystem, _host: Host) -> Said:
+    """Find two things, then meet a hole."""
+    yield Finding("The milder one.", Severity.MEDIUM, Confidence.LIKELY, ())
+    yield Finding("The worse one.", Severity.HIGH, Confidence.LIKELY, (), fact=fs.name)
+    raise Undetermined(())
+
+
+def test_a_case_has_all_findings_of_a_rule() -> None:
+    """The worst is the message, and the text has every one."""
+    (failure,) = case_of(suites(Audited("x", report(host(filesystem()), two))), "DUR005").result
+    assert (failure.message, failure.type) == ("The worse one. (and 1 more)", "high")
+    assert "MEDIUM: The milder one." in failure.text
+
+
+def test_a_verdict_without_a_named_hole_is_no_pass() -> None:
+    """A rule that gives up without a reason has not passed either."""
+    judged = report(host(filesystem()), barriers)
+    verdict = replace(judged.verdicts[0], outcome=Outcome.UNDETERMINED)
+    read = suites(Audited("x", replace(judged, verdicts=(verdict,))))
+    assert case_of(read, "DUR001").result[0].message == "not determined"
+
+
+def test_two_filesystems_on_one_mount_point_are_told_apart() -> None:
+    """The device is added; of the same device, a number."""
+    over = [
+        filesystem(uuid="a", device="/dev/sda"),
+        filesystem(uuid="b", device="/dev/sdb"),
+        filesystem(uuid="c", device="/dev/sdb"),
+    ]
+    cases = list(every(suites(Audited("x", report(host(*over), inodes)))))
+    assert [(case.classname, case.name) for case in cases[1:]] == [
+        ("ext4audit.db1./data (/dev/sda)", "CAP001 inode-exhaustion"),
+        ("ext4audit.db1./data (/dev/sdb)", "CAP001 inode-exhaustion"),
+        ("ext4audit.db1./data (/dev/sdb)", "CAP001 inode-exhaustion #2"),
+    ]
+
+
+def test_what_is_not_mounted_is_called_by_its_device() -> None:
+    """There is no mount point to call it by."""
+    read = suites(Audited("x", report(host(replace(md127(), mounts=())), inodes)))
+    assert [case.classname for case in every(read)][1] == "ext4audit.db1./dev/md127"
+
+
+def test_many_hosts_are_suites() -> None:
+    """Each host has one, in the order of the sources, with its counts and the time in UTC."""
+    read = suites(*FLEET)
+    assert [suite.name for suite in read] == ["db1", "web1", "m", "bad.tar.gz", "db9"]
+    assert {suite.timestamp for suite in read} == {"2026-01-02T03:04:05"}
+    assert read.time == PAGE.seconds
+    assert (read.failures, read.errors) == (2, 3)
+
+
+@pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), "]]><x>&amp;\ufffe\x00"])
+def test_hostile_names_are_well_formed(name: str) -> None:
+    """XML 1.0 has no place for most controls, even as a reference: they are spelled out."""
+    read = suites(Audited(name, hostile_report(name)), Audited(name, None, name))
+    text = render([Audited(name, hostile_report(name))], PAGE)
+    assert not any(control in text for control in map(chr, (*range(9), *range(11, 32))))
+    for case in every(read):
+        assert (case.classname + case.name).isprintable()
+
+
+def test_names_are_kept_as_they_are_shown() -> None:
+    """What XML could not hold is read back as its escape."""
+    mounted: Report = report(host(filesystem(mounts=(mount("/mnt/<a>&\"'\x1b\udcff"),))), inodes)
+    classes = [case.classname for case in every(suites(Audited("x", mounted)))]
+    assert classes[1] == "ext4audit.db1./mnt/<a>&\"'\\x1b\\xff"
+
+
+@given(HOSTS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_host_is_a_file_that_readers_take(any_host: Host) -> None:
+    """Each verdict that applies is a case, and only a pass passes."""
+    of = audit(LIVE, any_host, all_rules())
+    read = suites(Audited("x", of))
+    applying = [v for v in of.verdicts if v.outcome is not Outcome.NOT_APPLICABLE]
+    assert read.tests == len(applying) + 1
+    passed = [case for case in every(read) if not case.result and case.name != EVIDENCE]
+    assert len(passed) == sum(verdict.outcome is Outcome.PASS for verdict in applying)

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from any_host import HOSTS
+from ext4audit.engine import audit
+from ext4audit.facts.host import Host
+from ext4audit.records import replace
+from ext4audit.renderers.escape import visible
+from ext4audit.renderers.markdown import render
+from ext4audit.renderers.markdown_text import code, code_block, prose, table
+from ext4audit.renderers.page import Audited
+from ext4audit.rules import all_rules
+from github_markdown import Shown
+from sample_pages import CLEAN, FLEET, MURKY, NIGHT, NOTICE, PAGE, TREATED, UNREAD
+from sample_reports import HOSTILE_NAMES, LIVE, hostile_report
+
+OURS = {"h1", "h2", "h3", "p", "strong", "code", "pre", "span", "ul", "li"} | {
+    *("table", "thead", "tbody", "tr", "th", "td")
+}
+MARKUP = {
+    "bar": "/mnt/a|b",
+    "bar behind a backslash": "/mnt/a\\|b",
+    "backslash at the end": "/mnt/a\\",
+    "backticks": "/mnt/``` `a`",
+    "only a backtick": "`",
+    "script": "<script>alert(1)</script>",
+    "image": "<img src=x onerror=alert(1)>",
+    "comment": "<!-- a -->",
+    "comment's end": "--><b>",
+    "link": "[click](https://example.com)",
+    "picture": "![x](//example.com/x.png)",
+    "autolink": "<https://example.com>",
+    "bare link": "https://example.com/a?b=c",
+    "www": "www.example.com",
+    "WWW": "WWW.example.com",
+    "mail": "root@example.com",
+    "mention": "@octocat",
+    "team": "/mnt/(@github/security)",
+    "reference": "#1",
+    "reference in a repository": "a/b#12",
+    "old reference": "GH-1",
+    "emoji": ":smile:",
+    "formula": "$a$ $$b$$",
+    "emphasis": "*a* **b** _c_ __d__ ~~e~~",
+    "list": "- a",
+    "number": "1. a",
+    "heading": "# a",
+    "heading's end": "a ##",
+    "quote": "> a",
+    "rule": "---",
+    "underline": "===",
+    "entity": "&lt;b&gt; &#64;octocat",
+    "footnote": "[^1]",
+    "task": "[ ] a",
+    "spaces": "  a  ",
+    "fence": "~~~",
+    "fence of backticks": "````",
+    "table": "| a | b |",
+    "definition": "[a]: /b",
+}
+NAMES = {**HOSTILE_NAMES, **MARKUP}
+
+
+def one(host_: Audited) -> str:
+    """Render one host."""
+    return render((host_,), PAGE)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_name_is_shown_and_never_obeyed(name: str) -> None:
+    """GitHub's parser makes text of it: no link, no element, no mention, no cell too many."""
+    shown = Shown(render((Audited(name, hostile_report(name)), UNREAD), PAGE))
+    assert shown.tags <= OURS
+    assert f"The mount point {visible(name)} is odd." in shown.everything
+    assert f"umount -- {visible(name)}\n" in "".join(shown.blocks)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("write", [prose, code], ids=["prose", "code"])
+def test_a_cell_holds_a_name_as_it_is_shown(write: object, name: str) -> None:
+    """A cell is read back as it was; blanks at its ends are lost."""
+    assert callable(write)
+    shown = Shown(table(("a", "b"), [(write(name), "next")]))
+    assert shown.rows == [["a", "b"], [shown.rows[1][0], "next"]]
+    assert shown.rows[1][0].strip() == visible(name).strip()
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_block_holds_commands_byte_for_byte(name: str) -> None:
+    """A fence is longer than any run of backticks within."""
+    shown = Shown(code_block([name, "next"], "sh") + "\n\nafter")
+    assert "".join(shown.blocks) == f"{visible(name)}\nnext\n"
+    assert "after" in shown.texts
+
+
+def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
+    """The table comes first, then a section for each; commands that undo are apart."""
+    shown = Shown(one(NIGHT))
+    assert shown.headings[0] == "Host db1"
+    assert [heading.partition(" ")[0] for heading in shown.headings[1:]] == ["CRITICAL", "MEDIUM"]
+    assert [row[:2] for row in shown.rows[1:3]] == [
+        ["CRITICAL", "DUR001 barrier-disabled"],
+        ["MEDIUM", "LAY001 striped-metadata-hotspot"],
+    ]
+    assert "tune2fs -o ^nobarrier /dev/md127\n" in shown.blocks[0]
+    assert "tune2fs -o nobarrier" not in shown.blocks[0]
+    assert shown.blocks[1].startswith("tune2fs -o nobarrier /dev/md127\n")
+    assert "Audit complete; 3 filesystems; 1 critical, 1 medium." in shown.texts
+
+
+def test_a_clean_host_has_no_table() -> None:
+    """One line says that nothing was found, and that all was seen."""
+    assert one(CLEAN) == "## Host web1\n\nAudit complete; 1 filesystem; no findings.\n"
+
+
+def test_what_nobody_could_judge_is_no_pass() -> None:
+    """The first line says INCOMPLETE, and a table what is missing and how to know it."""
+    shown = Shown(one(MURKY))
+    assert "Audit INCOMPLETE" in shown.everything
+    assert [
+        "view of the host",
+        "the host",
+        "the mount table of PID 1 (timed out: after 10 s)",
+        "",
+    ] in (shown.rows)
+    wanted = ["CAP001", "/dev/sda on /data", "something (permission denied)", "run as root"]
+    assert wanted in shown.rows
+
+
+def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
+    """So do those that are fixed, and what the policy file has to be told of."""
+    shown = Shown(one(TREATED))
+    assert [row[1][:6] for row in shown.rows[1:3]] == ["KRN003", "PRF002"]
+    because = {row[1][:6]: row[4] for row in shown.rows if len(row) == 5}
+    assert because["DUR001"] == "suppressed: replaced in May, storage team, until 2026-05-31"
+    assert because["LAY001"] == "in the baseline"
+    assert ["CAP001", "/dev/sdz on /old", "Only 1 inode is left."] in shown.rows
+    assert f"policy: {NOTICE}." in shown.everything
+
+
+def test_many_hosts_begin_with_hosts_by_rules() -> None:
+    """A cell is the worst severity, "?" where nobody could look; unread hosts have a row."""
+    shown = Shown(render(FLEET, PAGE))
+    assert shown.headings[0] == "ext4audit: 5 hosts"
+    assert shown.rows[:6] == [
+        ["Host", "Audit", "DUR001", "KRN003", "LAY001", "PRF002"],
+        ["db1", "complete", "critical", "", "medium", ""],
+        ["web1", "complete", "", "", "", ""],
+        ["m", "INCOMPLETE", "", "", "", ""],
+        ["bad.tar.gz", "could not be read", "?", "?", "?", "?"],
+        ["db9", "complete", "", "low", "", "info"],
+    ]
+    assert "fleet/bad.tar.gz: not a snapshot" in shown.everything
+
+
+def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
+    """An empty cell says that nothing was found; this one does not."""
+    assert MURKY.report is not None
+    found = hostile_report("/x")
+    shown = Shown(render((Audited("a", found), Audited("b", hostile_report("/y"))), PAGE))
+    assert shown.rows[1][:4] == ["/x", "INCOMPLETE", "high", "low"]
+    blind = replace(found, verdicts=tuple(replace(v, findings=()) for v in found.verdicts))
+    shown = Shown(render((Audited("a", blind), Audited("b", hostile_report("/y"))), PAGE))
+    assert shown.rows[1][:3] == ["/x", "INCOMPLETE", "?"]
+
+
+def test_quiet_leaves_the_sections_out() -> None:
+    """The tables of findings and of blind spots stay."""
+    quiet = Shown(render((NIGHT,), replace(PAGE, verbosity=-1)))
+    assert quiet.headings == ["Host db1"]
+    assert not quiet.blocks
+    assert len(quiet.rows) == 3
+    assert len(Shown(render((MURKY,), replace(PAGE, verbosity=-1))).rows) == 6
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_any_host_is_read_back(judged: Host) -> None:
+    """Every row of every table has the cells of its head, and every command stands alone."""
+    found = audit(LIVE, judged, all_rules())
+    shown = Shown(one(Audited("x", found)))
+    assert shown.tags <= OURS
+    lines = "".join(shown.blocks).split("\n")
+    for finding in found.findings:
+        assert visible(finding.message).strip() in shown.everything
+        for remedy in finding.remedies:
+            assert all(visible(step.command) in lines for step in remedy.steps)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from any_host import HOSTS
+from ext4audit.engine import audit
+from ext4audit.facts.host import Host
+from ext4audit.finding import Severity
+from ext4audit.policy.exit_codes import nagios_code
+from ext4audit.records import replace
+from ext4audit.renderers.escape import visible
+from ext4audit.renderers.nagios import STATUS, render, status
+from ext4audit.renderers.page import Audited, Page
+from ext4audit.report import Report
+from ext4audit.rules import all_rules
+from sample_pages import CLEAN, FLEET, MURKY, NIGHT, PAGE, TREATED, UNREAD, rated_report
+from sample_reports import HOSTILE_NAMES, LIVE, hostile_report
+
+DATUM = re.compile(
+    r"(?P<label>'[^'=]+'|[^ '=]+)=(?P<value>-?[0-9.]+)(?P<unit>[a-zA-Z%]*)"
+    r"(?:;(?P<warn>[-0-9.:~@]*)(?:;(?P<crit>[-0-9.:~@]*)(?:;(?P<min>[0-9.]*)(?:;[0-9.]*)?)?)?)?"
+)
+"""One item of performance data (Monitoring Plugins Development Guidelines)."""
+
+
+class Output(NamedTuple):
+    """What Nagios makes of the output of a plugin."""
+
+    status: str
+    text: str
+    numbers: dict[str, float]
+    alerts: set[str]
+    lines: list[str]
+
+
+def read(*hosts: Audited, page: Page = PAGE) -> Output:
+    """Render and take apart: the first line at its bar, the others as they are."""
+    text = render(hosts, page)
+    assert text.endswith("\n")
+    first, *lines = text.removesuffix("\n").split("\n")
+    shown, bar, performance = first.partition("|")
+    assert bar
+    assert not any(set(line) & {"|", "$", "`"} for line in (*lines, shown, performance))
+    head = re.fullmatch(r"EXT4AUDIT (OK|WARNING|CRITICAL|UNKNOWN) - (.+) ", shown)
+    assert head
+    data = [DATUM.fullmatch(datum) for datum in performance.split()]
+    assert all(data)
+    numbers = {each["label"]: float(each["value"]) for each in data if each}
+    alerts = {
+        name
+        for each in data
+        if each
+        for name in ("warn", "crit")
+        if each[name] == "0" and float(each["value"]) > 0
+    }
+    return Output(head[1], head[2], numbers, alerts, lines)
+
+
+@pytest.mark.parametrize(
+    ("severity", "threshold", "expected"),
+    [
+        (Severity.CRITICAL, Severity.MEDIUM, "CRITICAL"),
+        (Severity.HIGH, Severity.MEDIUM, "CRITICAL"),
+        (Severity.MEDIUM, Severity.MEDIUM, "WARNING"),
+        (Severity.LOW, Severity.MEDIUM, "OK"),
+        (Severity.LOW, Severity.INFO, "WARNING"),
+        (Severity.HIGH, Severity.CRITICAL, "OK"),
+        (Severity.CRITICAL, None, "OK"),
+    ],
+)
+def test_the_status_follows_severity_and_threshold(
+    severity: Severity, threshold: Severity | None, expected: str
+) -> None:
+    """The ranges of the performance data alert for the same."""
+    page = replace(PAGE, threshold=threshold)
+    found = read(Audited("r", rated_report(severity)), page=page)
+    assert found.status == expected
+    assert found.alerts == {"CRITICAL": {"crit"}, "WARNING": {"warn"}, "OK": set()}[expected]
+    assert found.numbers[severity.value] == 1
+
+
+def test_the_first_line_says_how_much_and_the_worst() -> None:
+    """A pager shows no other line."""
+    found = read(NIGHT)
+    assert found.status == "CRITICAL"
+    assert found.text == (
+        r"1 critical, 1 medium on db1: DUR001 /dev/md127 on /mnt/a\x1b[b, "
+        r"LAY001 /dev/md127 on /mnt/a\x1b[b"
+    )
+    assert found.lines[1] == (
+        r"[MEDIUM] LAY001 striped-metadata-hotspot on db1, /dev/md127 on /mnt/a\x1b[b: "
+        "All bitmaps lie on 1 of 2 disks."
+    )
+
+
+def test_a_clean_host_is_one_line() -> None:
+    """All its numbers are there, also those that are 0."""
+    assert render((CLEAN,), PAGE) == (
+        "EXT4AUDIT OK - no findings that fail on web1 | critical=0;;0;0 high=0;;0;0 medium=0;0;;0 "
+        "low=0;;;0 info=0;;;0 suppressed=0;;;0 known=0;;;0 undetermined=0;;;0 unread=0;;;0 "
+        "time=1.250s;;;0\n"
+    )
+
+
+def test_what_nobody_could_judge_is_unknown() -> None:
+    """Unless it is allowed; the lines still say what is missing."""
+    found = read(MURKY)
+    assert (found.status, found.numbers["undetermined"]) == ("UNKNOWN", 5)
+    assert found.text == "no findings that fail on m; 5 not determined"
+    assert found.lines[1] == (
+        "[UNKNOWN] CAP001 inode-exhaustion on m, /dev/sda on /data: something (permission denied) "
+        "(to know it: run as root)"
+    )
+    allowed = read(MURKY, page=replace(PAGE, allow_incomplete=True))
+    assert (allowed.status, len(allowed.lines)) == ("OK", 5)
+
+
+def test_a_host_that_could_not_be_read_is_unknown() -> None:
+    """It never hides a finding, and nothing that was read is no success."""
+    found = read(CLEAN, UNREAD)
+    assert (found.status, found.numbers["unread"]) == ("UNKNOWN", 1)
+    assert "[UNKNOWN] host bad.tar.gz could not be read: fleet/bad.tar.gz: not a snapshot" in (
+        found.lines
+    )
+    assert read(*FLEET).status == "CRITICAL"
+    allowed = replace(PAGE, allow_incomplete=True)
+    assert read(CLEAN, UNREAD, page=allowed).status == "OK"
+    assert read(UNREAD, page=allowed).status == "UNKNOWN"
+
+
+def test_findings_that_do_not_count_are_numbers_only() -> None:
+    """They raise no alert, and have no line."""
+    found = read(TREATED)
+    assert found.status == "OK"
+    assert (found.numbers["suppressed"], found.numbers["known"], found.lines) == (1, 1, [])
+
+
+def test_lines_end_at_fifty() -> None:
+    """Nagios keeps 8 KiB; the last line says how many there are more."""
+    many = [Audited(f"x/{number}", rated_report(Severity.HIGH)) for number in range(60)]
+    found = read(*many)
+    assert (len(found.lines), found.lines[-1]) == (51, "and 10 more")
+    assert found.numbers["high"] == 60
+    assert len(read(*many, page=replace(PAGE, verbosity=-1)).lines) == 0
+
+
+@pytest.mark.parametrize(
+    "name", [*HOSTILE_NAMES.values(), "a | b=1", "$USER1$ $(id) `id`", "x;y"], ids=repr
+)
+def test_a_name_is_neither_performance_data_nor_a_macro(name: str) -> None:
+    """A bar, a dollar and a backtick are spelled as escapes, and a name stays on its line."""
+    found = read(Audited(name, hostile_report(name)))
+    assert set(found.numbers) == set(read(CLEAN).numbers)
+    shown = visible(name).replace("|", r"\x7c").replace("$", r"\x24").replace("`", r"\x60")
+    assert f"The mount point {shown} is odd." in found.lines[0]
+    assert len(found.text) < 700
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_the_status_of_any_host_is_its_exit_code_in_words(judged: Host) -> None:
+    """One function decides both."""
+    report: Report = audit(LIVE, judged, all_rules())
+    code = nagios_code((report,), PAGE.threshold, allow_incomplete=PAGE.allow_incomplete)
+    host = Audited("x", report)
+    assert read(host).status == STATUS[code]
+    assert status((host,), PAGE) == code

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft7Validator
+
+from any_host import HOSTS
+from builders import host
+from ext4audit.engine import audit
+from ext4audit.facts.host import Host
+from ext4audit.finding import Citation, Severity
+from ext4audit.records import replace
+from ext4audit.renderers import sarif
+from ext4audit.renderers.page import Audited
+from ext4audit.renderers.sarif_rules import descriptor, judging
+from ext4audit.report import GoneFinding
+from ext4audit.rules import all_rules
+from sample_pages import CLEAN, FLEET, GONE, MURKY, NIGHT, NOTICE, PAGE, TREATED, UNREAD, changed
+from sample_pages import rated_report as rated
+from sample_reports import HOSTILE_NAMES, LIVE, hostile_report, md127, old_kernel, report
+
+SCHEMA = json.loads((Path(__file__).parents[1] / "data" / "sarif-schema-2.1.0.json").read_text())
+SARIF = Draft7Validator(SCHEMA)
+LINK = "/mnt/[click](http://example.com/){0}"
+LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
+
+
+def run_of(*hosts: Audited) -> Any:
+    """Render, check what every log must be, and return its run."""
+    text = sarif.render(hosts, PAGE)
+    assert text.isascii()
+    log = json.loads(text)
+    text.encode()
+    json.dumps(log, ensure_ascii=False).encode()
+    assert not list(SARIF.iter_errors(log))
+    assert len(log["runs"]) == 1
+    assert_github_takes(log["runs"][0])
+    return log["runs"][0]
+
+
+def assert_github_takes(run: Any) -> None:
+    """Assert what GitHub asks for beyond the schema; it refuses a whole file for one mistake."""
+    rules = run["tool"]["driver"]["rules"]
+    assert run["tool"]["driver"]["name"]
+    assert re.fullmatch(r"ext4audit/([^/]+/)?", run["automationDetails"]["id"])
+    assert len(run["results"]) <= 25_000
+    for rule in rules:
+        assert_descriptor(rule)
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"] if "ruleIndex" in result else 1
+        assert_result(result)
+    known_by = [each["partialFingerprints"]["primaryLocationLineHash"] for each in run["results"]]
+    assert len(set(known_by)) == len(known_by)
+
+
+def assert_descriptor(rule: Any) -> None:
+    """Assert that a rule has all that GitHub shows of one."""
+    texts = (rule["shortDescription"], rule["fullDescription"], rule["help"])
+    assert rule["id"]
+    assert all(each["text"] for each in texts)
+    assert len(rule["fullDescription"]["text"]) <= 1024
+    assert len(rule["properties"]["tags"]) <= 20
+    assert rule["defaultConfiguration"]["level"] in {"error", "warning", "note"}
+    assert urlsplit(rule.get("helpUri", "https://x/")).scheme == "https"
+
+
+def assert_result(result: Any) -> None:
+    """Assert that a result has a path that is relative, and a whole region."""
+    assert result["message"]["text"]
+    place = result["locations"][0]["physicalLocation"]
+    uri = urlsplit(place["artifactLocation"]["uri"])
+    assert (uri.scheme, uri.netloc, uri.query, uri.fragment) == ("", "", "", "")
+    assert re.fullmatch(r"hosts/([A-Za-z0-9._~-]|%[0-9A-F]{2})+/[a-z/]+", uri.path)
+    region = place["region"]
+    assert set(region) == {"startLine", "startColumn", "endLine", "endColumn"}
+    assert min(region.values()) >= 1
+    assert re.fullmatch("[0-9a-f]{32}:1", result["partialFingerprints"]["primaryLocationLineHash"])
+
+
+def test_the_strict_assertion_sees_what_the_schema_lets_pass() -> None:
+    """A result without a physical location obeys the schema, and GitHub refuses the file."""
+    log = json.loads(sarif.render([NIGHT], PAGE))
+    for broken in ([], [{"logicalLocations": [{"name": "x"}]}]):
+        log["runs"][0]["results"][0]["locations"] = broken
+        assert not list(SARIF.iter_errors(log))
+        with pytest.raises((IndexError, KeyError)):
+            assert_github_takes(log["runs"][0])
+
+
+def test_a_finding_is_a_result() -> None:
+    """It says what, where, on what evidence, and how to cure it; commands are properties."""
+    (critical, _) = run_of(NIGHT)["results"]
+    assert critical == {
+        "ruleId": "DUR001",
+        "ruleIndex": 0,
+        "level": "error",
+        "message": {
+            "text": "Write barriers are off above disks with a volatile write cache: a power cut "
+            "can corrupt the filesystem.\n\n"
+            "Found on db1, /dev/md127 on /mnt/a\\x1b[b.\n\n"
+            "Evidence:\n"
+            "- option in force: nobarrier (/proc/fs/ext4/md127/options)\n"
+            "- mount point: /mnt/a\\x1b[b (/proc/self/mountinfo)\n\n"
+            "Remedy (online): Turn barriers on again.\n"
+            "Or (needs an unmount): Use drives with power-loss protection."
+        },
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "hosts/db1/proc/self/mountinfo"},
+                    "region": {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1},
+                },
+                "logicalLocations": [
+                    {
+                        "fullyQualifiedName": "db1//dev/md127//mnt/a\\x1b[b",
+                        "kind": "resource",
+                    }
+                ],
+            }
+        ],
+        "partialFingerprints": {"primaryLocationLineHash": "4ff1d5e1a5f0ab1a8b3a66c6b0f0c0f9:1"},
+        "properties": {
+            "severity": "critical",
+            "confidence": "confirmed",
+            "fact": "",
+            "remedies": [
+                "Remedy (online): Turn barriers on again.",
+                "  now: mount -o remount,barrier \"$(printf '/mnt/a\\033\\133b')\"",
+                "  for good: tune2fs -o ^nobarrier /dev/md127",
+                "  check: grep -x barrier /proc/fs/ext4/md127/options",
+                "  undo: tune2fs -o nobarrier /dev/md127",
+                "  undo: mount -o remount,nobarrier \"$(printf '/mnt/a\\033\\133b')\"",
+                "  Trade-off: Each fsync() waits for a cache flush.",
+                "Or (needs an unmount): Use drives with power-loss protection.",
+            ],
+        },
+    }
+
+
+def test_a_finding_that_cites_fstab_is_there() -> None:
+    """Where an inventory keeps the file, the alert stands on the line."""
+    cited = (Citation("fstab line 4", "defaults", "/etc/fstab"),)
+    of = changed(report(host(md127()), old_kernel), lambda _, f: replace(f, citations=cited))
+    place = run_of(Audited("x", of))["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "hosts/db1/etc/fstab"
+    assert place["region"] == {"startLine": 4, "startColumn": 1, "endLine": 4, "endColumn": 1}
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_the_level_follows_the_severity(severity: Severity) -> None:
+    """SARIF has three levels; the severity itself is a property."""
+    (result,) = run_of(Audited("x", rated(severity)))["results"]
+    assert result["level"] == LEVELS[severity.value]
+    assert result["properties"]["severity"] == severity.value
+
+
+def test_a_suppressed_finding_stays_and_is_marked() -> None:
+    """The justification is the policy's reason, with who answers for it and until when."""
+    found = {each["ruleId"]: each for each in run_of(TREATED)["results"]}
+    assert found["DUR001"]["suppressions"] == [
+        {
+            "kind": "external",
+            "status": "accepted",
+            "justification": "replaced in May, says storage team, until 2026-05-31",
+        }
+    ]
+    assert not any("suppressions" in each for code, each in found.items() if code != "DUR001")
+
+
+def test_the_states_of_a_baseline() -> None:
+    """With a baseline each result is new, unchanged or absent; without one none has a state."""
+    found = {each["ruleId"]: each for each in run_of(TREATED)["results"]}
+    states = {code: each["baselineState"] for code, each in found.items()}
+    assert states == {
+        "DUR001": "new",
+        "LAY001": "unchanged",
+        "KRN003": "new",
+        "PRF002": "new",
+        "CAP001": "absent",
+    }
+    assert all("baselineState" not in each for each in run_of(NIGHT)["results"])
+
+
+def test_a_fixed_finding_is_no_failure() -> None:
+    """SARIF 2.1.0, 3.27.9: what is no failure has a kind that says so, and level "none"."""
+    gone = run_of(TREATED)["results"][-1]
+    assert (gone["kind"], gone["level"]) == ("pass", "none")
+    assert gone["message"]["text"] == f"Fixed: {GONE.message}"
+
+
+def test_a_fixed_finding_keeps_its_fingerprint() -> None:
+    """Readers recognize it by that, where its filesystem is still called the same."""
+    before = report(host(md127("/srv")), *all_rules()[:0], old_kernel)
+    (old,) = run_of(Audited("x", before))["results"]
+    told = GoneFinding("KRN003", "the host", "", "x")
+    (gone,) = run_of(Audited("x", replace(before, verdicts=(), fixed=(told,))))["results"]
+    assert gone["partialFingerprints"] == old["partialFingerprints"]
+    on_disk = GoneFinding("DUR001", "/dev/md127 on /mnt/a\x1b[b", "", "x")
+    assert NIGHT.report is not None
+    fixed = replace(NIGHT.report, verdicts=(), fixed=(on_disk,))
+    (gone,) = run_of(Audited("x", fixed))["results"]
+    assert gone["partialFingerprints"] == run_of(NIGHT)["results"][0]["partialFingerprints"]
+
+
+def test_what_counts_stands_first_the_worst_first() -> None:
+    """GitHub shows the first 5000: hosts are mixed, and what does not count stands last."""
+    order = [each["ruleId"] for each in run_of(*FLEET)["results"]]
+    assert order == ["DUR001", "LAY001", "KRN003", "PRF002", "DUR001", "LAY001", "CAP001"]
+
+
+def test_what_a_file_cannot_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mildest are left out, and a notification says how many."""
+    monkeypatch.setattr(sarif, "MOST_RESULTS", 3)
+    run = run_of(*FLEET)
+    assert [each["ruleId"] for each in run["results"]] == ["DUR001", "LAY001", "KRN003"]
+    last = run["invocations"][0]["toolExecutionNotifications"][-1]
+    assert last["descriptor"] == {"id": "left-out"}
+    assert last["message"]["text"].startswith("4 findings")
+    assert run["invocations"][0]["executionSuccessful"] is False
+
+
+def test_blind_spots_are_notifications() -> None:
+    """A hole is told once with all the rules that it stops; a broken rule is an error."""
+    (invocation,) = run_of(MURKY)["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert invocation["endTimeUtc"] == PAGE.taken_at
+    told = [
+        (each["descriptor"]["id"], each["level"], each["message"]["text"])
+        for each in invocation["toolExecutionNotifications"]
+    ]
+    gap = "m: not determined: the mount table of PID 1 (timed out: after 10 s)"
+    hole = (
+        "m: not determined, for CAP001 on /dev/sda on /data, /dev/sdb on /data: "
+        "something (permission denied) (run as root)"
+    )
+    assert told[:2] == [("not-determined", "warning", gap), ("not-determined", "warning", hole)]
+    ((kind, level, text),) = told[2:]
+    assert (kind, level) == ("failed", "error")
+    assert "HLT009" in text
+    assert "KeyError" in text
+
+
+def test_a_host_without_a_report_is_an_error() -> None:
+    """It is no host on which nothing was found."""
+    (invocation,) = run_of(UNREAD, CLEAN)["invocations"]
+    (told,) = invocation["toolExecutionNotifications"]
+    assert (told["level"], told["descriptor"]["id"]) == ("error", "failed")
+    assert told["message"]["text"].startswith("bad.tar.gz could not be read: ")
+    assert invocation["executionSuccessful"] is False
+
+
+def test_a_complete_audit_was_successful() -> None:
+    """Findings are no failure of the tool."""
+    (invocation,) = run_of(CLEAN, NIGHT)["invocations"]
+    assert invocation["executionSuccessful"] is True
+    assert invocation["toolExecutionNotifications"] == []
+
+
+def test_notices_are_about_the_configuration() -> None:
+    """A suppression that expired has to be corrected in the policy file."""
+    (told,) = run_of(TREATED)["invocations"][0]["toolConfigurationNotifications"]
+    assert told["message"]["text"] == NOTICE
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [((CLEAN,), "ext4audit/web1/"), ((CLEAN, NIGHT), "ext4audit/"), ((), "ext4audit/")],
+)
+def test_the_category_is_the_host_or_the_fleet(hosts: tuple[Audited, ...], expected: str) -> None:
+    """GitHub keeps the alerts of each category apart."""
+    assert run_of(*hosts)["automationDetails"]["id"] == expected
+
+
+def test_the_rules_are_those_that_judged() -> None:
+    """They stand once, by code, also where they found nothing."""
+    rules = [rule["id"] for rule in run_of(*FLEET)["tool"]["driver"]["rules"]]
+    assert rules == ["CAP001", "DUR001", "HLT009", "KRN003", "LAY001", "PRF002"]
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_the_help_of_a_rule_is_its_page(rule: Any) -> None:
+    """Nothing about a rule is written twice; all that GitHub shows of it is there."""
+    told = descriptor(rule)
+    assert_descriptor(told)
+    assert rule.page in told["help"]["markdown"]
+    assert all(reference in told["help"]["markdown"] for reference in rule.references)
+    assert told["helpUri"] == rule.references[0]
+    assert told["shortDescription"]["text"] == rule.summary
+    assert "##" not in told["fullDescription"]["text"]
+    assert ("security" in told["properties"]["tags"]) == (rule.family == "SEC")
+    assert ("security-severity" in told["properties"]) == (rule.family == "SEC")
+
+
+def test_a_long_description_is_cut_between_two_words() -> None:
+    """GitHub takes 1024 characters."""
+    page = f"## What it checks\n\n{'some words ' * 200}\n\n## Why it matters\n\nIt does."
+    text = descriptor(replace(old_kernel, page=page))["fullDescription"]["text"]
+    assert 1000 < len(text) <= 1024
+    assert text.endswith((" some…", " words…"))
+
+
+def test_no_host_is_no_rule() -> None:
+    """A log of nothing is a log."""
+    assert judging([]) == ()
+    assert run_of()["results"] == []
+
+
+@pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), LINK], ids=[*HOSTILE_NAMES, "link"])
+def test_hostile_names_are_only_text(name: str) -> None:
+    """No name makes a control character, a link, a placeholder, or another path."""
+    run = run_of(Audited(name, hostile_report(name)), Audited(name, None, name))
+    texts = [each["message"]["text"] for each in run["results"]]
+    texts += [
+        each["message"]["text"] for each in run["invocations"][0]["toolExecutionNotifications"]
+    ]
+    for text in texts:
+        assert text.replace("\n", "").isprintable()
+        assert "](" not in text
+        assert not re.search(r"(?<!\{)\{(\{\{)*[0-9]", text)
+
+
+@given(HOSTS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_host_is_a_log_that_github_takes(any_host: Host) -> None:
+    """Every finding of any host is a result, and an incomplete audit has a notification."""
+    of = audit(LIVE, any_host, all_rules())
+    run = run_of(Audited("x", of))
+    assert len(run["results"]) == len(of.findings)
+    notified = run["invocations"][0]["toolExecutionNotifications"]
+    assert bool(notified) != of.complete
