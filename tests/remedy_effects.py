@@ -11,14 +11,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ext4audit.facts.mount_flags import ATIME_WORDS, SUPERBLOCK_FLAGS
+from ext4audit.facts.mount_flags import ATIME_WORDS, CLEARED, SUPERBLOCK_FLAGS
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.finding import Phase, Remedy
 
 EDIT = re.compile(r"#\\1(?P<after>.*)\\2#\Z", re.DOTALL)
 CONCERNED = re.compile(r"\b(mount|umount|sed -i|tune2fs|debugfs)\b")
 ASKS = re.compile(r"tune2fs -l |findmnt |grep |test ")
-SYNC = "sync"
 ERRORS = {"remount-ro": "errors=remount-ro", "continue": "errors=continue"}
 BITS = {word: token for spec in OPTIONS for word, token in spec.superblock_bits.items()}
 ATIME = "access times"
@@ -54,7 +53,7 @@ class State:
 def meanings(words: Iterable[str]) -> dict[str, str]:
     """Return what words ask for, by option; the last word wins."""
     said: dict[str, str] = {}
-    for word in words:
+    for word in filter(None, words):
         known = recognize(word)
         if known:
             said[known[0].name] = known[1]
@@ -62,8 +61,7 @@ def meanings(words: Iterable[str]) -> dict[str, str]:
             said[ATIME] = ATIME_WORDS[word]
         elif word in SUPERBLOCK_FLAGS:
             said[word] = word
-        elif word == "async":
-            said.pop(SYNC, None)
+        said.pop(CLEARED.get(word, ""), None)
     return said
 
 

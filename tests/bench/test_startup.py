@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -30,30 +30,32 @@ ROUNDS = 15
 pytestmark = [pytest.mark.bench, pytest.mark.kernel]
 
 
-def milliseconds(*command: str) -> float:
-    """Return the median wall time of a command that has been run once before.
+def milliseconds(*commands: Sequence[str]) -> list[float]:
+    """Return the median wall time of each command, measured in turn.
 
-    With its bytecode kept, as an installation has it: some environments forbid to write it.
+    Round by round, because a machine that becomes slow for a while must not decide a ratio. Each
+    has been run once before, with its bytecode kept, as an installation has it: some environments
+    forbid to write it.
     """
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    times = []
+    times: list[list[float]] = [[] for _ in commands]
     for _ in range(ROUNDS + 1):
-        started = time.perf_counter()
-        subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=60,
-            env=kept,
-        )
-        times.append((time.perf_counter() - started) * 1000)
-    return statistics.median(times[1:])
+        for command, taken in zip(commands, times, strict=True):
+            started = time.perf_counter()
+            subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=60,
+                env=kept,
+            )
+            taken.append((time.perf_counter() - started) * 1000)
+    return [statistics.median(taken[1:]) for taken in times]
 
 
-def bare() -> float:
-    """Return the time of an interpreter that does nothing."""
-    return milliseconds(sys.executable, "-I", "-c", "pass")
+EMPTY = (sys.executable, "-I", "-c", "pass")
+"""An interpreter that does nothing."""
 
 
 def program(*arguments: str) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ def program(*arguments: str) -> tuple[str, ...]:
 
 def test_version_costs_little_more_than_an_interpreter() -> None:
     """`--version` takes at most six times what an empty interpreter takes."""
-    empty, version = bare(), milliseconds(*program("--version"))
+    empty, version = milliseconds(EMPTY, program("--version"))
     print(f"\ninterpreter {empty:.0f} ms, --version {version:.0f} ms, {version / empty:.1f} times")
     assert version < 6 * empty
 
@@ -99,10 +101,11 @@ def test_a_json_scan_of_five_mounts_is_quick(five_mounts: list[Scratch]) -> None
     command = program("scan", "-f", "json", *(str(mount.mount_point) for mount in five_mounts))
     found = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
     assert len(found["filesystems"]) == 5
-    empty, scan = bare(), milliseconds(*command)
     commands = tools_of_a_scan(five_mounts)
     assert len(commands) >= 7
-    tools = sum(milliseconds(*argv) for argv in commands)
+    empty, scan, *each = milliseconds(EMPTY, command, *commands)
+    tools = sum(each)
     own = scan - tools
-    print(f"\nscan -f json {scan:.0f} ms, of it tools {tools:.0f} ms, own {own:.0f} ms")
+    print(f"\nscan -f json {scan:.0f} ms, tools {tools:.0f} ms, own {own:.0f} ms: ", end="")
+    print(f"{own / empty:.1f} interpreters of {empty:.0f} ms")
     assert own < 14 * empty

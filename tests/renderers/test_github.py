@@ -23,6 +23,7 @@ NAMES = {
     **HOSTILE_NAMES,
     "old command": "##[error]owned",
     "old command behind a name": "/mnt/###[[add-mask]x",
+    "old commands": "##[" * 100,
     "stop": "::stop-commands::x",
     "colons and commas": "/mnt/a,b=c::d:e",
     "percent": "/mnt/100%25%0A::error::x",
@@ -141,7 +142,7 @@ def test_a_name_is_never_a_command(name: str) -> None:
     shown = visible(name).replace("##[", r"##\x5b")
     (high,) = [command for command in commands if command.data.startswith("HIGH")]
     assert high.data == f"HIGH: The mount point {shown} is odd.\nRemedy: Unmount {shown}."
-    assert len(high.properties["title"]) <= 255 + len(r"\x5b")
+    assert len(high.properties["title"]) <= 255
     assert set(high.properties) == {"file", "line", "title"}
     assert set(high.properties["file"]) <= set(
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~%"

@@ -54,7 +54,7 @@ def test_a_finding_is_an_issue() -> None:
         "description": "LAY001 striped-metadata-hotspot, db1, /dev/md127 on /mnt/a\\x1b[b: "
         "All bitmaps lie on 1 of 2 disks.",
         "check_name": "LAY001",
-        "fingerprint": "",
+        "fingerprint": "bf623e133bb15c1c2173c387fa80a316",
         "severity": "major",
         "location": {"path": "hosts/db1/proc/self/mountinfo", "lines": {"begin": 1}},
     }

@@ -8,6 +8,7 @@ from builders import filesystem, fstab_entry, host, known, options, superblock, 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.options import Setter
+from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.dur002_hidden_superblock_default import check
@@ -220,6 +221,33 @@ def test_the_remedy_clears_everything_in_one_go() -> None:
     ]
     assert remedy.disruption is Disruption.UNMOUNT
     assert "No remount can change data=" in remedy.summary
+
+
+def below_tidb(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem whose product demands nodelalloc."""
+    profiles = (ActiveProfile(all_profiles()["tidb"]),)
+    (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
+    return finding
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_what_a_profile_demands_stays(mounted: bool) -> None:
+    """The other options go, the demanded one is told as hidden and not ordered away."""
+    words = ("nodelalloc", "nobarrier")
+    finding = below_tidb(hiding(*words) if mounted else unmounted(*words))
+    remedy = finding.remedies[0]
+    assert "nodelalloc" in finding.message
+    assert "nodelalloc stays: TiDB and TiKV demands it (profile tidb)." in remedy.summary
+    assert any("nobarrier" in step.command for step in remedy.steps)
+    assert not any("delalloc" in step.command for step in remedy.steps)
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_what_is_only_demanded_is_moved_at_most(mounted: bool) -> None:
+    """Nothing is left that could return to the kernel's default."""
+    finding = below_tidb(hiding("nodelalloc") if mounted else unmounted("nodelalloc"))
+    assert [remedy.steps for remedy in finding.remedies] == [()]
+    assert finding.remedies[0].summary.startswith("If they are wanted: write them into fstab")
 
 
 @pytest.fixture

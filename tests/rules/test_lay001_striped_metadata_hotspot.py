@@ -16,6 +16,7 @@ from ext4audit.facts.block import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.lay001_striped_metadata_hotspot import check
@@ -260,6 +261,16 @@ def test_the_mkfs_line_says_what_it_destroys() -> None:
     assert "DESTROYS all data on /dev/md127" in remedy.summary
     assert remedy.disruption is Disruption.RECREATE
     assert [step.phase for step in remedy.steps] == [Phase.PERSISTENT, Phase.VERIFY]
+
+
+def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() -> None:
+    """The printed mkfs line would make it without: a plan is advised instead."""
+    fs = striped(layout(HOT))
+    profiles = (ActiveProfile(all_profiles()["mysql-aws-twp"]),)
+    (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
+    recreate = [r for r in finding.remedies if r.disruption is Disruption.RECREATE]
+    assert [remedy.steps for remedy in recreate] == [()]
+    assert "demands bigalloc (profile mysql-aws-twp)" in recreate[0].summary
 
 
 def test_a_hostile_device_name_is_quoted_or_left_out() -> None:

@@ -8,6 +8,7 @@ import pytest
 from builders import filesystem, fstab_entry, host, kernel, known, mount, options, unknown
 from ext4audit.engine import judge
 from ext4audit.facts.options import Setter
+from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.prf001_dioread_nolock_nodelalloc import check
@@ -246,3 +247,22 @@ def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) ->
     for command in steps[Phase.ROLLBACK]:
         shell.check(command)
     assert shell.state() == before
+
+
+def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
+    """The remedy orders nothing that the vendor refuses, and says whose demand it is."""
+    fs = filesystem(options=known(options(*BOTH, release=OLD)))
+    tidb = ActiveProfile(all_profiles()["tidb"])
+    verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(tidb,)))
+    (finding,) = verdict.findings
+    (remedy,) = finding.remedies
+    assert remedy.summary.startswith("TiDB and TiKV demands nodelalloc (profile tidb): keep it")
+    assert not any(",delalloc" in step.command for step in remedy.steps)
+
+
+def test_a_profile_of_another_filesystem_changes_nothing() -> None:
+    """The profile is for its mount points."""
+    fs = filesystem(options=known(options(*BOTH, release=OLD)))
+    elsewhere = ActiveProfile(all_profiles()["tidb"], "/var/*")
+    verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(elsewhere,)))
+    assert len(verdict.findings[0].remedies) == 3

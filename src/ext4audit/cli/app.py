@@ -63,11 +63,14 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def did_you_mean(word: str, candidates: Iterable[str]) -> str:
-    """Return " (did you mean …?)" when a candidate is near, else nothing."""
+def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:
+    """Return " (did you mean …?)" when a candidate is near, else nothing.
+
+    `cutoff` is how much of both must be alike, from 0 to 1 (difflib).
+    """
     from difflib import get_close_matches  # noqa: PLC0415 - only a misspelling pays for it
 
-    near = get_close_matches(word, list(candidates), n=1, cutoff=0.5)
+    near = get_close_matches(word, list(candidates), n=1, cutoff=cutoff)
     return f" (did you mean {near[0]}?)" if near else ""
 
 

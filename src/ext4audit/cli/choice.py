@@ -6,6 +6,9 @@ import click
 
 from ext4audit.cli.app import did_you_mean
 
+_ALIKE = 0.6
+"""Fewer letters in common, and "xml" is taken for "html"; then all the words are listed."""
+
 
 class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on, at run time too
     """click's, which lists the words and names none as the nearest."""
@@ -17,5 +20,5 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
         words = [str(each) for each in self.choices]
         if value in words:
             return str(value)
-        near = did_you_mean(str(value), words) or f" (there are {', '.join(words)})"
+        near = did_you_mean(str(value).lower(), words, _ALIKE) or f" (there are {', '.join(words)})"
         raise click.BadParameter(f"there is no {str(value)!r}{near}", ctx, param)

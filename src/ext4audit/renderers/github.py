@@ -99,25 +99,25 @@ def _shown(notes: Sequence[_Note]) -> Iterator[_Note]:
 
 
 def _command(note: _Note) -> str:
-    title = f"title={_property(visible(note.title)[:LONGEST_TITLE])}"
+    title = f"title={_property(_safe(note.title)[:LONGEST_TITLE])}"
     at = note.place
     place = f"file={_property(at.path)},line={at.line}," if at else ""
-    message = "\n".join(visible(line) for line in note.lines)
+    message = "\n".join(_safe(line) for line in note.lines)
     return f"::{note.level} {place}{title}::{_data(message)}"
+
+
+def _safe(text: str) -> str:
+    """Return text that is one line, and holds no command of the old style."""
+    return visible(text).replace("##[", r"##\x5b")
 
 
 def _data(text: str) -> str:
     """Escape as the toolkit of Actions does (packages/core/src/command.ts)."""
-    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return _no_old_command(escaped)
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _no_old_command(text: str) -> str:
-    return text.replace("##[", r"##\x5b")
 
 
 def _sum(named: Sequence[tuple[str, Audited]], found: Sequence[Row]) -> str:

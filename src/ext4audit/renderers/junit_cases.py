@@ -106,7 +106,7 @@ def _failure(case: Case, failing: Sequence[Finding]) -> Case:
 
 def _holes(verdict: Verdict) -> Iterator[str]:
     """Yield why a verdict was not reached, or not wholly."""
-    for unknown in verdict.unknowns:
+    for unknown in dict.fromkeys(verdict.unknowns):
         yield visible(f"not determined: {unknown.what} ({why_words(unknown)})")
     if verdict.outcome is Outcome.UNDETERMINED and not verdict.unknowns:
         yield "not determined"
@@ -129,7 +129,7 @@ def _lines(verdict: Verdict) -> tuple[str, ...]:
         told.append(f"{finding.severity.value.upper()}: {visible(finding.message)}")
         told += [f"  {line}" for line in evidence_lines(finding)]
         told += [f"  {line}" for line in remedy_lines(finding, commands=True)]
-    told += [*_holes(verdict), *(visible(u.hint) for u in verdict.unknowns if u.hint)]
+    told += [*_holes(verdict), *dict.fromkeys(visible(u.hint) for u in verdict.unknowns if u.hint)]
     if verdict.outcome is Outcome.ERROR:
         told += [visible(line) for line in (verdict.note or "").strip().split("\n")]
     return tuple(told)

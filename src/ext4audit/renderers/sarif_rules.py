@@ -69,9 +69,8 @@ def descriptor(rule: Rule) -> dict[str, Any]:
         "defaultConfiguration": {"enabled": rule.default, "level": LEVELS[rule.severity]},
         "properties": _properties(rule),
     }
-    if rule.references:
-        told["helpUri"] = rule.references[0]
-    return told
+    pages = [reference for reference in rule.references if reference.startswith("https://")]
+    return {**told, "helpUri": pages[0]} if pages else told
 
 
 def rule_page(rule: Rule) -> str:
