@@ -237,7 +237,7 @@ def test_what_a_profile_demands_stays(mounted: bool) -> None:
     finding = below_tidb(hiding(*words) if mounted else unmounted(*words))
     remedy = finding.remedies[0]
     assert "nodelalloc" in finding.message
-    assert "nodelalloc stays: TiDB and TiKV demands it (profile tidb)." in remedy.summary
+    assert "nodelalloc stays, by demand of TiDB and TiKV (profile tidb)." in remedy.summary
     assert any("nobarrier" in step.command for step in remedy.steps)
     assert not any("delalloc" in step.command for step in remedy.steps)
 

@@ -256,7 +256,9 @@ def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
     verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(tidb,)))
     (finding,) = verdict.findings
     (remedy,) = finding.remedies
-    assert remedy.summary.startswith("TiDB and TiKV demands nodelalloc (profile tidb): keep it")
+    assert remedy.summary.startswith(
+        "Keep nodelalloc, by demand of TiDB and TiKV (profile tidb), and turn dioread_nolock off."
+    )
     assert not any(",delalloc" in step.command for step in remedy.steps)
 
 

@@ -26,7 +26,7 @@ def finding_part(rule: Rule, finding: Finding, *, shown: bool) -> Html:
     return tag(
         "details",
         NEWLINE,
-        tag("summary", tag("h4", title), tag("span", finding.message, class_="message")),
+        tag("summary", tag("h4", title), " ", tag("span", finding.message, class_="message")),
         NEWLINE,
         lines(_inside(finding)),
         class_=f"finding on-{finding.severity.value} printed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ext4audit.evidence import Unknown
 from ext4audit.finding import Citation, Severity
@@ -22,7 +22,14 @@ def severity_badge(severity: Severity) -> Html:
 
 def chips(badges: Iterable[Html]) -> Html:
     """Return badges in a row."""
-    return tag("span", *badges, class_="chips")
+    return tag("span", *_apart(badges), class_="chips")
+
+
+def _apart(badges: Iterable[Html]) -> Iterator[Html]:
+    """Yield badges with blanks between, for those who hear or copy them."""
+    for each in badges:
+        yield each
+        yield joined((" ",))
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Html:

@@ -1,10 +1,11 @@
 """SARIF 2.1.0 (OASIS, with errata 01): one run for all hosts, as GitHub's code scanning takes it.
 
 GitHub refuses a whole file for one result without a physical location, so every result has one
-(places.py); only the first counts there. It makes an alert of every result, whatever `kind`,
-`suppressions` and `baselineState` say (github/codeql-action#1230, microsoft/PSRule#955):
-accepted findings stay, marked for readers that look, and advanced-security/dismiss-alerts closes
-them there. GitHub compares runs itself: what is uploaded to it is better made without a baseline.
+(places.py); only the first counts there. It makes an alert of a result whatever `kind` and
+`suppressions` say (microsoft/PSRule#955, github/codeql-action#1230): accepted findings stay,
+marked for readers that look, and the action advanced-security/dismiss-alerts closes them there.
+GitHub compares runs itself: what is uploaded to it is better made without a baseline, whose
+fixed findings are results too.
 
 What could not be judged is a notification of the invocation: a result would be an alert, and
 nothing at all would look like a pass.

@@ -33,8 +33,12 @@ def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[t
 
 def stays(kept: Mapping[str, Profile]) -> str:
     """Return the sentence on what is left as it is, and who demands it; empty for nothing."""
-    said = (f"{word} stays: {p.product} demands it (profile {p.name})." for word, p in kept.items())
-    return "".join(f" {sentence}" for sentence in said)
+    return "".join(f" {word} stays, {by_demand(who)}." for word, who in kept.items())
+
+
+def by_demand(profile: Profile) -> str:
+    """Return the words that say whose demand it is."""
+    return f"by demand of {profile.product} (profile {profile.name})"
 
 
 def canonical(word: str) -> str:

@@ -10,7 +10,7 @@ from ext4audit.facts.profile import Profile
 from ext4audit.finding import Disruption, Finding, Remedy, Severity
 from ext4audit.records import replace
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules._demands import demands_features
+from ext4audit.rules._demands import by_demand, demands_features
 
 
 @rule(
@@ -69,9 +69,9 @@ def check(fs: Filesystem, host: Host) -> Said:
 
 def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
     """Return the finding without a mkfs line that leaves out a feature which a profile demands."""
-    words = "; ".join(f"{p.product} demands {f} (profile {p.name})" for f, p in lacking.items())
+    words = "; ".join(f"{f}, {by_demand(p)}" for f, p in lacking.items())
     advice = Remedy(
-        f"Recreate it, and not as it is: {words}. `ext4audit plan` finds the groups that fit.",
+        f"Recreate it, with {words}: `ext4audit plan` finds the groups that fit.",
         Disruption.RECREATE,
         destructive=True,
     )

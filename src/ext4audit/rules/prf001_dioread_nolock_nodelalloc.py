@@ -11,7 +11,7 @@ from ext4audit.facts.kernel_range import Exposure
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules._demands import demanded
+from ext4audit.rules._demands import by_demand, demanded
 from ext4audit.rules._kernel_bug import cite_kernel, grade, update
 from ext4audit.rules._setters import cite_option, what_else_sets_it
 from ext4audit.rules._steps import change_option, disruption
@@ -117,12 +117,10 @@ def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]
     """Yield what ends it: nothing but the lock where a profile demands nodelalloc."""
     profile = demanded(fs, host).get("nodelalloc")
     if profile is not None:
-        yield _dioread_lock(
-            fs, host, f"{profile.product} demands nodelalloc (profile {profile.name})"
-        )
+        yield _dioread_lock(fs, host, f"Keep nodelalloc, {by_demand(profile)},")
         return
     yield _delalloc(fs, host)
-    yield _dioread_lock(fs, host, "Where a product demands nodelalloc (TiDB, TiKV)")
+    yield _dioread_lock(fs, host, "Where a product demands nodelalloc (TiDB, TiKV): keep it")
     yield update(exposed)
 
 
@@ -138,11 +136,10 @@ def _delalloc(fs: Filesystem, host: Host) -> Remedy:
     )
 
 
-def _dioread_lock(fs: Filesystem, host: Host, why: str) -> Remedy:
+def _dioread_lock(fs: Filesystem, host: Host, first: str) -> Remedy:
     steps = change_option(fs, "dioread_nolock", "nodioread_nolock")
     return Remedy(
-        f"{why}: keep it and turn dioread_nolock off."
-        f"{what_else_sets_it(fs, host, 'dioread_nolock')}",
+        f"{first} and turn dioread_nolock off.{what_else_sets_it(fs, host, 'dioread_nolock')}",
         disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="Direct reads of a file wait again while it is being written.",

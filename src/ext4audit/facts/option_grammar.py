@@ -1,0 +1,122 @@
+"""Which words of a mount ext4 takes, ignores or refuses, by kernel version.
+
+The words are data, in option_grammar.toml, which is parsed when somebody asks for the first time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from ext4audit.facts.toml_table import read_table
+from ext4audit.records import dataclass
+
+TABLE = "option_grammar.toml"
+NUMBER = re.compile(r"\+?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
+"""What the kernel reads as a number: decimal, octal or hexadecimal (kstrtouint with base 0)."""
+Upstream = tuple[int, ...]
+
+
+class Fate(Enum):
+    """What a mount does with a word. NOT_KNOWN: no kernel near this version was looked at."""
+
+    TAKEN = "taken"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+    NOT_KNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The fate of a word, and why: a clause about the word."""
+
+    fate: Fate
+    why: str = ""
+
+
+TAKEN = Answer(Fate.TAKEN)
+
+
+def words_of_ext4() -> Mapping[str, Mapping[str, Any]]:
+    """Return the words that ext4 takes or once took, by what stands before "="."""
+    return read_table(TABLE)
+
+
+def fate_of(word: str, upstream: Upstream) -> Answer:
+    """Return what the ext4 of a kernel, by its upstream number, does with one word of a mount."""
+    key, equals, value = word.partition("=")
+    said = words_of_ext4().get(key)
+    if said is None:
+        return Answer(Fate.REFUSED, "no ext4 of kernel.org has it")
+    wrong = _wrong(said, value if equals else None)
+    if wrong:
+        return Answer(Fate.REFUSED, wrong)
+    if word == "stripe=0":
+        return Answer(Fate.IGNORED, "the stripe of the superblock stays in force")
+    return _by_version(said, upstream)
+
+
+def only_for(word: str, fstype: str) -> bool:
+    """Whether ext4 refuses a word on a filesystem that is mounted as ext2 or ext3."""
+    said = words_of_ext4().get(word.partition("=")[0], {})
+    return bool(said.get(f"not_{fstype}", False))
+
+
+def needs_journal(word: str) -> bool:
+    """Whether ext4 refuses a word on a filesystem without a journal."""
+    return bool(words_of_ext4().get(word.partition("=")[0], {}).get("needs_journal", False))
+
+
+def _wrong(said: Mapping[str, Any], value: str | None) -> str:
+    """Return what is wrong with the value behind a word, None for no "="; empty if nothing."""
+    kind = said.get("value", "none")
+    if isinstance(kind, list):
+        return "" if (value or "") in kind else f"it takes {', '.join(filter(None, kind))}"
+    if kind == "none":
+        return "" if value is None else "it takes no value"
+    if kind == "text":
+        return "it needs a value" if value is None else ""
+    return "" if kind == "any" else _wrong_number(said, value)
+
+
+def _wrong_number(said: Mapping[str, Any], value: str | None) -> str:
+    if value is None:
+        return "" if said["value"] == "optional-int" else "it needs a number"
+    if not NUMBER.fullmatch(value):
+        return "it takes a number"
+    number = _number(value)
+    if number > said.get("most", number):
+        return f"it takes at most {said['most']}"
+    if said.get("power_of_two") and number & (number - 1):
+        return "it takes powers of two"
+    return ""
+
+
+def _number(text: str) -> int:
+    digits = text.lstrip("+").lower()
+    return int(digits, 16) if digits.startswith("0x") else int(digits)
+
+
+def _by_version(said: Mapping[str, Any], upstream: Upstream) -> Answer:
+    at = {name: _version(bound) for name, bound in said.items() if name.endswith(("_from", "_to"))}
+    for fate, start, end in (
+        (Fate.REFUSED, "refused_from", "taken_to"),
+        (Fate.IGNORED, "ignored_from", "ignored_to"),
+    ):
+        if start in at and upstream >= at[start]:
+            return Answer(fate, f"{fate.value} since {said[start]}")
+        if start in at and end in at and upstream[:2] > at[end]:
+            return Answer(Fate.NOT_KNOWN)
+    if "taken_from" not in at or upstream >= at["taken_from"]:
+        return TAKEN
+    if "refused_to" in at and upstream[:2] <= at["refused_to"]:
+        return Answer(Fate.REFUSED, f"taken since {said['taken_from']}")
+    return Answer(Fate.NOT_KNOWN)
+
+
+@cache
+def _version(text: str) -> Upstream:
+    return tuple(map(int, text.split(".")))

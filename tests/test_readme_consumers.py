@@ -1,0 +1,104 @@
+"""What the README shows for CI and monitoring is run, and read by the consumer's own rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from junitparser import JUnitXml
+from prometheus_client.parser import text_string_to_metric_families
+
+from fixture_hosts import HOSTS
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+DATA = Path(__file__).parent / "data"
+STORIES = ("healthy-debian-12", "raid0-12-disks-default-mkfs")
+INSTALLED = "/usr/local/bin/ext4audit"
+PERFDATA = re.compile(r"'?[^'=]+'?=[0-9.]+[a-zA-Z%]*(;[0-9.]*){0,4}")
+
+
+def command(word: str) -> str:
+    """Return the one command of the README's examples that holds a word."""
+    blocks = re.findall(r"```(?:yaml|cron|ini)\n(.*?)```", README, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if "ext4audit scan" in line]
+    (found,) = [line for line in lines if word in line]
+    return found[found.index("ext4audit scan") :]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Make a directory with the snapshots of two hosts, as a repository of them has it."""
+    for story in STORIES:
+        shutil.copytree(HOSTS / story / "snapshot", tmp_path / "hosts" / story)
+    return tmp_path
+
+
+def run(line: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line by a shell, with the program on its path."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["sh", "-c", line],
+        cwd=where,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_github_job_annotates_and_uploads_a_valid_log(repository: Path) -> None:
+    """Exit 1, because the array's hotspot is a finding; the log obeys SARIF's schema."""
+    summary = repository / "summary.md"
+    done = run(command("sarif"), repository, GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == 1, done.stderr
+    assert "::warning " in done.stdout or "::error " in done.stdout
+    assert "LAY001" in summary.read_text(encoding="utf-8")
+    log = json.loads((repository / "ext4.sarif").read_text(encoding="utf-8"))
+    schema = json.loads((DATA / "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
+    jsonschema.validate(log, schema)
+    assert "LAY001" in {result["ruleId"] for result in log["runs"][0]["results"]}
+
+
+def test_the_gitlab_job_writes_what_gitlab_reads(repository: Path) -> None:
+    """JUnit of two hosts, and Code Quality with relative paths and unique fingerprints."""
+    assert run(command("junit"), repository).returncode == 1
+    cases = [case for suite in JUnitXml.fromfile(str(repository / "ext4.xml")) for case in suite]
+    assert len(cases) > 2 * 20
+    quality = json.loads((repository / "gl-code-quality-report.json").read_text(encoding="utf-8"))
+    assert len({entry["fingerprint"] for entry in quality}) == len(quality) > 0
+    assert not any(entry["location"]["path"].startswith("/") for entry in quality)
+
+
+def test_the_cron_line_feeds_the_textfile_collector(tmp_path: Path) -> None:
+    """It exits 0, and what appears in the directory has a series that says whether it is whole."""
+    line = command("prometheus").replace("/var/lib/prometheus/node-exporter", str(tmp_path))
+    done = run(line, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    text = (tmp_path / "ext4audit.prom").read_text(encoding="utf-8")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert families["ext4audit_scan_complete"].samples[0].value in {0, 1}
+    assert not any(s.timestamp for family in families.values() for s in family.samples)
+
+
+def test_the_nagios_command_answers_as_a_plugin(tmp_path: Path) -> None:
+    """The first line has the status of the exit code, and perfdata that the guidelines allow."""
+    done = run(command("nagios"), tmp_path)
+    status = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[done.returncode]
+    first = done.stdout.splitlines()[0]
+    assert first.startswith(f"EXT4AUDIT {status}"), first
+    assert all(PERFDATA.fullmatch(each) for each in first.partition("|")[2].split())
+
+
+def test_the_installed_path_is_named_where_no_path_is_searched() -> None:
+    """Cron and NRPE have a PATH of their own."""
+    for language in ("cron", "ini"):
+        (block,) = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+        assert INSTALLED in block
