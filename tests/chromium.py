@@ -27,9 +27,8 @@ FLAGS = (
 _SECONDS = 60
 _PIECE = 1 << 16
 _START = (
-    "import os, sys\n"
-    "to, of = int(sys.argv[1]), int(sys.argv[2])\n"
-    "to, of = os.dup(to), os.dup(of)\n"
+    "import fcntl, os, sys\n"
+    "to, of = (fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3])\n"
     "os.dup2(to, 3)\n"
     "os.dup2(of, 4)\n"
     "os.execv(sys.argv[3], sys.argv[3:])\n"
@@ -118,6 +117,10 @@ class Tab:
     def requests(self) -> list[str]:
         """Return the addresses that the page asked for."""
         return [each["request"]["url"] for each in self.seen("Network.requestWillBeSent")]
+
+    def answers(self) -> list[str]:
+        """Return the addresses that something came from."""
+        return [each["response"]["url"] for each in self.seen("Network.responseReceived")]
 
     def _next(self) -> dict[str, Any]:
         """Read one message; events are kept."""

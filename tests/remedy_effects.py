@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ext4audit.facts.mount_flags import ATIME_WORDS, CLEARED, SUPERBLOCK_FLAGS
+from ext4audit.facts.mount_flags import ATIME_WORDS, CLEARED, MOUNT_FLAGS
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.finding import Phase, Remedy
 
@@ -59,7 +59,7 @@ def meanings(words: Iterable[str]) -> dict[str, str]:
             said[known[0].name] = known[1]
         elif word in ATIME_WORDS:
             said[ATIME] = ATIME_WORDS[word]
-        elif word in SUPERBLOCK_FLAGS:
+        elif word in MOUNT_FLAGS:
             said[word] = word
         said.pop(CLEARED.get(word, ""), None)
     return said
@@ -100,7 +100,10 @@ def _mounted(words: Sequence[str], state: State) -> State:
     said = words[words.index("-o") + 1].split(",") if "-o" in words else []
     alone = "--options-source=disable" in words or "-t" in words
     given = meanings((*(() if alone else state.fstab), *said))
-    before = {k: v for k, v in state.live.items() if k not in SUPERBLOCK_FLAGS}
+    # A remount by mount point sets all flags anew, but for the access times.
+    before = {k: v for k, v in state.live.items() if k not in MOUNT_FLAGS}
+    if not state.fstab and not alone:
+        before = dict(state.live)
     if "remount" not in said:
         before = {**state.stored, ATIME: "relatime"}
     return replace(state, live={**before, **given})

@@ -148,6 +148,7 @@ def test_the_top_level_of_the_tree_stays_as_designed() -> None:
         "README.md",
         "fixtures",
         "pyproject.toml",
+        "share",
         "src",
         "tests",
         "uv.lock",

@@ -29,7 +29,7 @@ def command(word: str) -> str:
     blocks = re.findall(r"```(?:yaml|cron|ini)\n(.*?)```", README, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines() if "ext4audit scan" in line]
     (found,) = [line for line in lines if word in line]
-    return found[found.index("ext4audit scan") :]
+    return str(found[found.index("ext4audit scan") :])
 
 
 @pytest.fixture

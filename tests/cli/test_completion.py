@@ -30,13 +30,13 @@ SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]
 def texts(line: str) -> list[str]:
     """Return the words that fit at the end of a line."""
     words, typed = split(line)
-    return [fit.text for fit in fits(words[1:], typed) if fit.kind == "word"]
+    return [fit.text for fit in fits(words, typed) if fit.kind == "word"]
 
 
 def kinds(line: str) -> set[str]:
     """Return whether words or files fit at the end of a line."""
     words, typed = split(line)
-    return {fit.kind for fit in fits(words[1:], typed)}
+    return {fit.kind for fit in fits(words, typed)}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,9 @@ def kinds(line: str) -> set[str]:
     [
         ("ext4audit ", list(COMMANDS)),
         ("ext4audit sc", ["scan", "schema"]),
-        ("sudo-less/path/to/ext4audit SC", ["scan", "schema"]),
+        ("/path/to/ext4audit SC", ["scan", "schema"]),
+        ("sudo -u root ext4audit sca", ["scan"]),
+        ("my-alias sca", ["scan"]),
         ("ext4audit -", ["--version", "-h", "--help"]),
         ("ext4audit --v", ["--version"]),
         ("ext4audit scan --fail-on ", SEVERITIES),
@@ -104,7 +106,7 @@ def test_words_that_fit(line: str, fitting: list[str]) -> None:
 def test_files_are_left_to_the_shell(line: str, before: str) -> None:
     """It quotes them, and knows the home directory."""
     words, typed = split(line)
-    assert fits(words[1:], typed) == [FILES.behind(before)]
+    assert fits(words, typed) == [FILES.behind(before)]
 
 
 def test_every_rule_and_profile_says_what_it_is() -> None:
@@ -131,7 +133,7 @@ def test_every_value_is_completed_or_known_to_be_the_users(name: str) -> None:
 def test_no_line_is_too_strange(line: str) -> None:
     """Whatever is typed, what comes back is words that need no quotes."""
     words, typed = split(f"ext4audit {line}")
-    for fit in fits(words[1:], typed):
+    for fit in fits(words, typed):
         assert "\n" not in f"{fit.text}{fit.says}"
         assert fit.text.isascii()
 

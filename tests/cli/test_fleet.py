@@ -5,17 +5,28 @@ from __future__ import annotations
 import json
 import os
 import signal
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
+from any_host import HOSTS
 from ext4audit.cli import fleet
 from ext4audit.cli.fleet_host import Job, Place, audit_host
 from ext4audit.cli.treatment import Treatment
+from ext4audit.engine import audit
+from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
+from ext4audit.policy.baseline import KnownHost
+from ext4audit.policy.earlier import KnownFinding
 from ext4audit.renderers.fleet import HostLine
 from ext4audit.renderers.page import Page
+from ext4audit.report import Source
+from ext4audit.rules import all_rules
 from fleets import write_fleet
+
+REAL_RULES = all_rules()
 
 JOB = Job(
     rules=frozenset({"PRF001"}),
@@ -78,3 +89,31 @@ def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.Monkey
     next(lines)
     assert begun == 8
     lines.close()  # type: ignore[attr-defined]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_a_report_comes_whole_out_of_another_process(judged: Host) -> None:
+    """The formats that show all hosts together get what the workers have judged."""
+    report = audit(Source("snapshot", "x"), judged, REAL_RULES)
+    assert ForkingPickler.loads(ForkingPickler.dumps(report)) == report
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_reports_are_kept_only_for_formats_that_show_all_hosts(
+    places: list[Place], *, keep: bool
+) -> None:
+    """What is written host by host needs no memory that grows with the fleet."""
+    for line in fleet._lines(places, JOB._replace(keep=keep)):
+        assert (line.host is not None) is keep
+
+
+def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
+    """The baseline of ten thousand hosts cannot travel beside each of them."""
+    findings = tuple(
+        KnownFinding("DUR001", "u", str(number), Severity.LOW, "x", "y") for number in range(20000)
+    )
+    known = {"db1": [KnownHost("db1", frozenset(), findings)]}
+    job = JOB._replace(treatment=Treatment(baselines=known))
+    assert len(ForkingPickler.dumps((fleet._audit, places[0]))) < 1000
+    assert [line.error for line in fleet._lines(places, job)] == [None] * len(places)

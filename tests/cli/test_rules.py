@@ -9,14 +9,21 @@ from program import run
 
 
 def test_every_rule_is_listed_once() -> None:
-    """One line a rule, in the order of the codes: code, name, severity, summary."""
+    """One line a rule: code, name, severity, whether it is on by default, summary."""
     done = run("rules")
     assert done.returncode == 0
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    listed = [re.split(r" {2,}", line, maxsplit=3) for line in lines]
+    listed = [re.split(r" {2,}", line, maxsplit=4) for line in lines]
     assert listed == [
-        [rule.code, rule.name, rule.severity.value, rule.summary] for rule in all_rules()
+        [
+            rule.code,
+            rule.name,
+            rule.severity.value,
+            "on" if rule.default else "off",
+            rule.summary,
+        ]
+        for rule in all_rules()
     ]
 
 

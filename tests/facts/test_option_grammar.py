@@ -47,9 +47,7 @@ SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
         ("journal_ioprio=8", (6, 18, 0), Fate.REFUSED),
     ],
 )
-def test_the_version_and_the_value_decide(
-    word: str, upstream: tuple[int, ...], fate: Fate
-) -> None:
+def test_the_version_and_the_value_decide(word: str, upstream: tuple[int, ...], fate: Fate) -> None:
     """Between two kernels that were looked at, the answer is that it is not known."""
     assert fate_of(word, upstream).fate is fate
 

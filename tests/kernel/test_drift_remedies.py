@@ -223,3 +223,35 @@ def test_a_host_without_fstab_is_judged_whole(scratch: Make, etc: Path) -> None:
     outcomes = {one.judge(code).outcome for code in ("DRF001", "DRF002")}
     assert outcomes == {Outcome.NOT_APPLICABLE}
     assert judge(not_mounted, None, one.host()).outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    "word", ["bogus_opt=1", "noacl", "commit=x", "delalloc=1", "journal_async_commit", "nobh"]
+)
+def test_drf002_takes_out_what_the_kernel_refuses_or_ignores(
+    scratch: Make, etc: Path, word: str
+) -> None:
+    """What was refused mounts after the edit, and fstab is as it was after the rollback."""
+    one = scratch().make().mount("noatime")
+    write_fstab(etc, one, f"noatime,{word}")
+    before = etc.read_bytes()
+    cure = remedy(one.judge("DRF002"), f"Take {word} out")
+    apply(cure)
+    assert one.judge("DRF002").outcome is Outcome.PASS
+    one.unmount()
+    run("mount", one.mount_point)
+    assert one.judge("DRF002").outcome is Outcome.PASS
+    roll_back(cure)
+    assert etc.read_bytes() == before
+    assert one.judge("DRF002").outcome is Outcome.FAIL
+
+
+def test_drf002_says_refused_of_what_mount_refuses(scratch: Make, etc: Path) -> None:
+    """The entry passes `findmnt --verify`, and mount(8) fails."""
+    one = scratch().make().mount()
+    write_fstab(etc, one, "bogus_opt=1")
+    (finding,) = one.judge("DRF002").findings
+    assert "refuses" in finding.message
+    one.unmount()
+    with pytest.raises(AssertionError, match=str(one.mount_point)):
+        run("mount", one.mount_point)

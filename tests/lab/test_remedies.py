@@ -16,7 +16,6 @@ CURED = {
     "drf001_remounted_by_hand go back": ("fail medium", "pass", "remount"),
     "drf002_fstab_was_edited remount": ("fail medium", "pass", "remount"),
     "drf002_fstab_was_edited correct": ("fail medium", "pass", "online"),
-    "prf002_auto_da_alloc": ("fail low", "pass", "remount"),
     "prf002_writeback_throttling": ("fail low", "fail info", "online"),
 }
 """Scenario (and remedy, where one runs several): the verdict before, once cured, and what must

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from builders import unknown
 from ext4audit.finding import Severity
 from ext4audit.planning.correct import correct
@@ -51,3 +53,12 @@ def test_what_is_left_is_named() -> None:
     of = replace(of, host=replace(of.host, kernel=unknown("kernel of the plan")))
     found = correct(of, judge_by("PRF001", "DUR001"))
     assert (found.left, found.clean) == (("2 not determined",), False)
+
+
+@pytest.mark.parametrize("word", ["bogus_opt=1", "noacl", "commit=x", "journal_async_commit"])
+def test_a_word_that_the_kernel_refuses_is_left_out(word: str) -> None:
+    """The lines of the corrected plan mount."""
+    judge = judge_by("DRF002")
+    found = correct(disk_plan("", "noatime", word), judge)
+    assert found.plan.mount_options == ("noatime",)
+    assert found.clean

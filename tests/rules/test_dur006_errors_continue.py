@@ -35,9 +35,9 @@ def commands(fs: Filesystem, *phases: Phase) -> list[str]:
 @pytest.mark.parametrize(
     "place", ["/data", "/", "/home", "/var/lib/docker", "/var/lib/mysql-files"]
 )
-def test_what_mke2fs_makes_is_no_more_than_low(place: str) -> None:
+def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
     """Every filesystem that was made without -e has it, and no database is to be seen there."""
-    assert finding_of(filesystem(mounts=(mount(place),))).severity is Severity.LOW
+    assert finding_of(filesystem(mounts=(mount(place),))).severity is Severity.INFO
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,25 @@ def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
     kept = " ".join(commands(fs, Phase.PERSISTENT))
     assert "noatime,errors=remount-ro" in kept
     assert "tune2fs -e" not in kept
+
+
+@pytest.mark.parametrize(
+    ("fs", "kept"),
+    [
+        (filesystem(fstab=known((fstab_entry("errors=panic"),))), ""),
+        (
+            filesystem(fstab=known((fstab_entry(),)), superblock=known(superblock(errors="panic"))),
+            "",
+        ),
+    ],
+    ids=["fstab", "superblock"],
+)
+def test_a_panic_that_is_written_down_is_put_in_force(fs: Filesystem, kept: str) -> None:
+    """It stops the writing too, and somebody wanted it: DRF002 says the same."""
+    (remedy,) = finding_of(fs).remedies
+    assert remedy.summary.startswith("Stop the host at the first error (errors=panic)")
+    assert commands(fs, Phase.IMMEDIATE) == ["mount -o remount,errors=panic /data"]
+    assert "".join(commands(fs, Phase.PERSISTENT)) == kept
 
 
 def test_a_mount_by_hand_is_only_remounted() -> None:

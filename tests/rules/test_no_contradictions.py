@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 
 import pytest
@@ -19,6 +19,7 @@ from ext4audit.report import Outcome, Source
 from ext4audit.rules import all_rules
 from ext4audit.rules._condemned import condemned
 from ext4audit.rules._demands import demanded
+from ext4audit.rules._remount import typed
 from option_evidence import era, resolve
 from remedy_effects import ATIME, BITS, State, effect, meanings
 
@@ -29,7 +30,9 @@ VALUES = (
     "data=writeback data=ordered errors=continue errors=remount-ro errors=panic init_itable=0 "
     "min_batch_time=5 inode_readahead_blks=64 max_dir_size_kb=4 data_err=abort dax=always"
 ).split()
-FLAGS = "sync dirsync lazytime strictatime noatime relatime".split()
+FLAGS = (
+    "sync dirsync lazytime strictatime noatime relatime ro nosuid nodev noexec nodiratime"
+).split()
 NEVER_WRITTEN = frozenset({"abort", "emergency_ro", "shutdown", "fc_debug_force"})
 """States of a filesystem that nobody can ask for."""
 WORDS = tuple(
@@ -44,7 +47,15 @@ WORDS = tuple(
 WRITTEN = tuple(word for word in WORDS if word not in NEVER_WRITTEN)
 PLACES = ("live", "fstab", "live and fstab", "hidden", "hidden and fstab")
 RELEASES = ("4.19", "6.1", "6.18")
-PROFILES = (None, *all_profiles())
+DEMANDING = ("tidb", "clickhouse", "postgres", "lustre", "daos")
+"""One profile for each set of demanded words."""
+JUDGED = (
+    "nobarrier barrier delalloc nodelalloc noauto_da_alloc dioread_nolock nodioread_nolock discard "
+    "data=writeback data=journal data=ordered commit=300 commit=5 journal_async_commit ro nosuid "
+    "errors=continue errors=remount-ro errors=panic noatime relatime strictatime sync norecovery "
+    "resuid=1000 stripe=0 noblock_validity"
+).split()
+"""Words that rules judge, and their opposites: two of them may quarrel."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,7 @@ class Scene:
     place: str
     release: str
     other: str = ""
+    mount_point: str = "/data"
 
     @property
     def state(self) -> State:
@@ -66,8 +78,8 @@ class Scene:
         bit = next((b for b, token in BITS.items() if token == self.word), None)
         hidden = "hidden" in self.place and self.word not in FLAGS
         errors = self.word.partition("errors=")[2]
-        fstab = [self.word] if "fstab" in self.place else []
-        fstab += [self.other] if self.other else []
+        fstab = [typed(self.word)] if "fstab" in self.place else []
+        fstab += [typed(self.other)] if self.other else []
         state = State(
             kernel_says,
             {},
@@ -90,22 +102,29 @@ class Scene:
             mount_option_string=state.string,
             errors=state.errors,
         )
-        flags = [w for w in FLAGS if state.live.get(ATIME if "atime" in w else w) == w]
+        flags = [w for w in FLAGS if w in (state.live.get(w), state.live.get(ATIME))]
         of_super = [flag for flag in flags if flag in SUPERBLOCK_FLAGS]
         file = "\n".join(t for n, t in state.live.items() if n not in {ATIME, *FLAGS})
         stored = state.stored
-        shown = [t for n, t in state.live.items() if n not in {ATIME, *FLAGS} and stored.get(n) != t]
-        table = ",".join(("rw", *of_super, *shown))
+        shown = [
+            t for n, t in state.live.items() if n not in {ATIME, *FLAGS} and stored.get(n) != t
+        ]
+        table = ",".join(("ro" if "ro" in flags else "rw", *of_super, *shown))
         options = resolve(self.release, file=f"rw\n{file}", table=table, on_disk=on_disk)
         there = mount(
-            flags=("rw", *(f for f in flags if "atime" in f and f != "strictatime")),
+            self.mount_point,
+            flags=(
+                "ro" if "ro" in flags else "rw",
+                *(f for f in flags if f not in {"ro", "strictatime", *SUPERBLOCK_FLAGS}),
+            ),
             super_options=table.split(","),
         )
         return filesystem(
             mounts=(there,),
             superblock=known(on_disk, "dumpe2fs -h /dev/sda"),
+            read_only=known("ro" in flags),
             options=known(options, options.source),
-            fstab=known((fstab_entry(*state.fstab),), "/etc/fstab"),
+            fstab=known((fstab_entry(*state.fstab, mount_point=self.mount_point),), "/etc/fstab"),
         )
 
     def host(self, profile: str | None) -> Host:
@@ -117,6 +136,12 @@ class Scene:
 
 
 SINGLE = [Scene(*each) for each in product(WRITTEN, PLACES, RELEASES)]
+OF_THE_ROOT = [Scene(word, place, "6.1", "", "/") for word, place in product(WRITTEN, PLACES)]
+PAIRS = [
+    Scene(word, place, "6.1", other)
+    for word, other in permutations(JUDGED, 2)
+    for place in ("live", "hidden")
+]
 
 
 def findings(scene: Scene, judged: Host) -> list[tuple[str, Finding]]:
@@ -178,10 +203,50 @@ def known_name(word: str) -> str:
     return recognized[0].name if recognized else ATIME
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_no_remedy_orders_what_another_statement_of_the_report_warns_of(
-    profile: str | None,
-) -> None:
-    """Whatever single word is in force, written down or hidden."""
-    found = {f"{s}: {p}": None for s in SINGLE for p in problems(s, profile)}
-    assert not found, "\n".join(found)
+def told_of(scenes: Iterable[Scene], profile: str | None = None) -> str:
+    """Return all problems of some filesystems, a line each."""
+    found = {
+        f"{scene}: {problem}": None for scene in scenes for problem in problems(scene, profile)
+    }
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("place", PLACES)
+def test_no_statement_of_a_report_contradicts_another(place: str, release: str) -> None:
+    """Whatever single word is in force, written down or hidden.
+
+    No remedy puts in force or writes down what another finding orders away or what a rule warns
+    of, and no two findings order an option into different states.
+    """
+    scenes = [scene for scene in SINGLE if (scene.place, scene.release) == (place, release)]
+    assert told_of(scenes) == ""
+
+
+def test_no_statement_on_the_root_contradicts_another() -> None:
+    """The root cannot be unmounted, and DRF004 judges its data mode."""
+    assert told_of(OF_THE_ROOT) == ""
+
+
+@pytest.mark.parametrize("profile", DEMANDING)
+def test_no_statement_contradicts_a_profile(profile: str) -> None:
+    """No remedy takes away what a profile demands, or writes down something else for it."""
+    assert told_of([scene for scene in SINGLE if scene.release == "6.1"], profile) == ""
+
+
+def test_tidb_is_not_contradicted_on_a_kernel_where_nodelalloc_is_slow() -> None:
+    """PRF001 and the profile want the same pair: nodelalloc with dioread_lock."""
+    assert told_of([scene for scene in SINGLE if scene.release == "4.19"], "tidb") == ""
+
+
+@pytest.mark.parametrize("word", JUDGED)
+def test_no_statement_contradicts_another_where_fstab_says_something_else(word: str) -> None:
+    """One word is in force or hidden, and fstab asks for another."""
+    assert told_of(scene for scene in PAIRS if scene.word == word) == ""
+
+
+@pytest.mark.parametrize("word", ["nodelalloc", "dioread_nolock", "noatime", "data=journal"])
+def test_no_statement_contradicts_tidb_where_fstab_says_something_else(word: str) -> None:
+    """The same with a profile, on a kernel that PRF001 warns of."""
+    scenes = (replace(scene, release="4.19") for scene in PAIRS if scene.word == word)
+    assert told_of(scenes, "tidb") == ""

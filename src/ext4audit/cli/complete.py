@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from ext4audit.cli.app import COMMANDS, app
+from ext4audit.cli.app import COMMANDS, PROGRAM, app
 from ext4audit.cli.complete_values import Fit, starting, values
 from ext4audit.cli.output import write
 
@@ -19,12 +19,13 @@ def answer(line: str) -> int:
     name in the same word; between tabs.
     """
     words, typed = split(line)
-    write("".join(f"{fit.kind}\t{fit.text}\t{fit.says}\n" for fit in fits(words[1:], typed)), None)
+    fitting = fits(words, typed)
+    write("".join(f"{fit.kind}\t{fit.text}\t{fit.says}\n" for fit in fitting), None)
     return 0
 
 
 def split(line: str) -> tuple[list[str], str]:
-    """Return the words before the cursor, and the one that is being typed, without quotes."""
+    """Return the words behind the program's name, and the one that is typed, without quotes."""
     lexer = shlex.shlex(f"{line}\0", posix=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -33,7 +34,9 @@ def split(line: str) -> tuple[list[str], str]:
         words.extend(lexer)
     except ValueError:  # a quote is still open
         words.append(lexer.token)
-    return words[:-1], words[-1].removesuffix("\0")
+    # What stands before the name is sudo and its like (fish), and an alias is a name too.
+    names = (index for index, word in enumerate(words) if word.rpartition("/")[2] == PROGRAM)
+    return words[next(names, 0) + 1 : -1], words[-1].removesuffix("\0")
 
 
 def fits(words: Sequence[str], typed: str) -> list[Fit]:

@@ -77,7 +77,11 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     help="Where the filesystem begins on it, or in an image of a whole disk, such as 1M.",
 )
 @click.option(
-    "--color", type=Choice(["auto", "always", "never"]), default="auto", show_default=True
+    "--color",
+    type=Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
 )
 def command(
     *,
@@ -103,8 +107,8 @@ def command(
     Examples:
       ext4audit layout /srv
       ext4audit layout /dev/md127 -f svg -o hotspot.svg
-      ext4audit layout /dev/sdb --members 12 --chunk 256K
-      ext4audit layout disk.img --members 8 --chunk 64K --level raid5 --offset 1M
+      ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5
+      ext4audit layout disk.img --members 8 --chunk 64K --offset 1M
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     output = None if output == "-" else output
     if output is not None:

@@ -12,12 +12,11 @@ from ext4audit.cli.output import write
 from ext4audit.cli.plan_file import read_plan_file
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of
 from ext4audit.cli.plan_judge import PlanJudge, judge_plan
-from ext4audit.cli.print_report import page_of, write_page
+from ext4audit.cli.print_report import code_of, page_of, write_page
 from ext4audit.cli.report_options import ReportOptions, chosen, now, on_plans, report_options
 from ext4audit.cli.sinks import Sink
 from ext4audit.cli.timeout_option import timeout_option
 from ext4audit.facts.plan import PlanAdvice
-from ext4audit.policy.exit_codes import exit_code
 from ext4audit.renderers.page import Audited
 from ext4audit.report import Report
 
@@ -66,8 +65,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     \b
     Examples:
       ext4audit plan --raid0 12 --chunk 512K --size 1200G --rotational
-      ext4audit plan --size 100G --mkfs "-m 0" --mount-options noatime,nobarrier
-      ext4audit plan --raid10 8 --chunk 256K --size 8T --from db1.snapshot -f json
+      ext4audit plan --size 100G --mkfs "-m 0" --mount-options nobarrier
+      ext4audit plan --raid10 8 --chunk 256K --size 8T --from db1.snapshot
       ext4audit plan storage.toml --target-e2fsprogs 1.46.5 --allow-incomplete
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options = chosen(given, on_plans)
@@ -81,7 +80,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
             _write(sink, report, advice, options)
         else:
             write_page(sink, (Audited(label, report),), options)
-    return exit_code(report, options.threshold, allow_incomplete=options.allow_incomplete)
+    return code_of(report, options)
 
 
 def _said(given: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,11 @@ def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) ->
     host = Audited(report.source.label, report)
     for sink in asked.sinks:
         write_page(sink, (host,), asked)
+    return code_of(report, asked)
+
+
+def code_of(report: Report, asked: ReportOptions) -> int:
+    """Return the exit code of one report: a plugin's where the first format is one."""
     if asked.sinks[0].fmt == NAGIOS:
         return nagios_code((report,), asked.threshold, allow_incomplete=asked.allow_incomplete)
     return exit_code(report, asked.threshold, allow_incomplete=asked.allow_incomplete)

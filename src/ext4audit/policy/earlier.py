@@ -44,8 +44,8 @@ class Earlier:
 
     def __init__(self, findings: Sequence[KnownFinding]) -> None:
         self._findings = findings
-        # The mildest last: where two have one key, what is worse than it is new.
-        self._by_key = {each.key: each for each in sorted(findings, key=lambda f: f.severity.rank)}
+        self._all = _worst(findings)
+        self._open = _worst([each for each in findings if not each.suppressed])
 
     def has(self, key: Key, severity: Severity, *, accepted: bool) -> bool:
         """Whether it has a finding, and not a milder one.
@@ -53,10 +53,9 @@ class Earlier:
         What a suppression accepted is known only while one accepts it (`accepted`): a baseline
         must not outlive the day on which a suppression ends.
         """
-        known = self._by_key.get(key) or self._by_key.get((*key[:2], None))
-        if known is None or (known.suppressed and not accepted):
-            return False
-        return known.severity.at_least(severity)
+        known = self._all if accepted else self._open
+        found = known.get(key) or known.get((*key[:2], None))
+        return found is not None and found.at_least(severity)
 
     def without(self, still: Iterable[Key]) -> Iterator[KnownFinding]:
         """Yield the findings that a later report, which has `still`, does not have."""
@@ -65,6 +64,12 @@ class Earlier:
         for each in self._findings:
             if not (each.pair in pairs if each.fact is None else each.key in keys):
                 yield each
+
+
+def _worst(findings: Sequence[KnownFinding]) -> dict[Key, Severity]:
+    """Return the worst severity of each key: copies of one filesystem share theirs."""
+    mildest_first = sorted(findings, key=lambda each: -each.severity.rank)
+    return {each.key: each.severity for each in mildest_first}
 
 
 def superblock_key(filesystem_id: str | None) -> str:

@@ -18,9 +18,8 @@ UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class SuppressionRule:
     """One [[suppress]] of a policy file: a rule's code, a glob of subjects, and the reason.
 
-    A subject is what names a filesystem (UUID, mount point, device path, label) or, in a rule
-    about the host, the fact of one finding (the mount point of an fstab entry) or the host's
-    name. Case matters but in a UUID.
+    A subject is what names a filesystem (UUID, mount point, device path, label) or the host, or
+    the fact of one finding (the mount point of an fstab entry). Case matters but in a UUID.
     """
 
     code: str

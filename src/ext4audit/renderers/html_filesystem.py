@@ -14,6 +14,7 @@ from ext4audit.renderers.html_stack import stack_picture, stack_table
 from ext4audit.renderers.html_verdicts import findings_part, judged_parts
 from ext4audit.renderers.subjects import Subject
 from ext4audit.renderers.words import binary_size, counted, listed
+from ext4audit.report import Outcome
 
 _POINTS_IN_TITLE = 3
 
@@ -50,10 +51,10 @@ def worst_badge(subject: Subject) -> Html:
         return badge("INCOMPLETE", "open")
     if subject.notes:
         return badge("INFO", "info")
-    judged = any(
-        verdict.evidence or verdict.outcome.value == "pass" for verdict in subject.verdicts
-    )
-    return badge("OK", "fine") if judged else badge("NOT JUDGED", "info")
+    if subject.set_aside:
+        return badge("SET ASIDE", "info")
+    passed = subject.with_outcome(Outcome.PASS)
+    return badge("OK", "fine") if passed else badge("NOT JUDGED", "info")
 
 
 def _about(fs: Filesystem) -> Html:
@@ -104,11 +105,17 @@ def _is_shut_down(fs: Filesystem) -> bool:
 
 
 def _size(fs: Filesystem) -> str:
-    """Return the size and what is in use of it, as statfs(2) counts them."""
+    """Return the size and what is in use of it, as statfs(2) counts them, else the size alone."""
     if not isinstance(fs.usage, Known):
-        return ""
+        return _size_when_made(fs)
     usage = fs.usage.value
     size, free = usage.size_blocks * usage.block_bytes, usage.free_blocks * usage.block_bytes
     inodes = counted(usage.inodes - usage.free_inodes, "inode")
     share = f"{1 - free / size:.0%} of it in use, " if size else ""
     return f"{binary_size(size)}, {share}{inodes} of {usage.inodes}"
+
+
+def _size_when_made(fs: Filesystem) -> str:
+    superblock = value_or(fs.superblock, None)
+    block_bytes = superblock.block_bytes if superblock else None
+    return binary_size(superblock.size_blocks * block_bytes) if superblock and block_bytes else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ext4audit.finding import Severity
 from ext4audit.records import dataclass
 from ext4audit.renderers.html_markup import NEWLINE, Html, joined, lines, tag
-from ext4audit.renderers.html_parts import badge, chips
+from ext4audit.renderers.html_parts import apart, badge, chips
 from ext4audit.renderers.page import Audited
 from ext4audit.renderers.words import counted
 from ext4audit.report import Outcome, Report, Verdict
@@ -34,9 +34,7 @@ class Entry:
     def name(self) -> str:
         """What tells it apart: many hosts are called localhost, so the source comes with it."""
         report = self.host.report
-        if report is None or report.host.name in self.host.label:
-            return self.host.label
-        return f"{report.host.name} ({self.host.label})"
+        return self.host.label if report is None else f"{report.host.name} ({self.host.label})"
 
 
 def worst_first(hosts: Sequence[Audited]) -> tuple[Entry, ...]:
@@ -103,7 +101,7 @@ def _matrix(entries: Sequence[Entry], rules: Sequence[Rule]) -> Html:
     body = tag("tbody", NEWLINE, lines(_row(entry, rules) for entry in entries))
     name = "Hosts and rules"
     table = tag("table", head, NEWLINE, body, class_="matrix", aria_label=name)
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
+    return tag("div", table, class_="scroll tall", tabindex="0", role="region", aria_label=name)
 
 
 def _row(entry: Entry, rules: Sequence[Rule]) -> Html:
@@ -132,7 +130,7 @@ def _cell(verdicts: Sequence[Verdict]) -> Html:
         parts.append(badge("?", "open"))
     if not parts:
         parts = [joined((_quiet(verdicts, aside=bool(findings)),))]
-    return tag("td", *parts)
+    return tag("td", *apart(parts))
 
 
 def _quiet(verdicts: Sequence[Verdict], *, aside: bool) -> str:

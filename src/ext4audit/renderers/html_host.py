@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import Known, Unknown
 from ext4audit.finding import Severity
-from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, exit_code
+from ext4audit.policy.exit_codes import EXIT_FINDINGS, exit_code
 from ext4audit.renderers.html_filesystem import subject_name, subject_part, worst_badge
 from ext4audit.renderers.html_markup import NEWLINE, NOTHING, Html, lines, tag
 from ext4audit.renderers.html_parts import badge, chips, facts, fold
@@ -45,6 +45,7 @@ def finding_chips(report: Report) -> Html:
     ]
     if not made and report.complete:
         made = [badge("no findings", "fine")]
+    made += [badge(f"{number} {state}", "info") for number, state in _aside(report) if number]
     return chips([*made, *([] if report.complete else [badge("incomplete", "open")])])
 
 
@@ -58,13 +59,19 @@ def _head(report: Report, page: Page) -> Iterator[Html]:
 def _banner(report: Report, page: Page) -> Html:
     """Say what the exit code says: one function decides for every format."""
     code = exit_code(report, page.threshold, allow_incomplete=page.allow_incomplete)
-    worse = f"at {page.threshold.value} or worse" if page.threshold else "that fail the audit"
+    worse = f"findings {_threshold(page)}"
     if code == EXIT_FINDINGS:
-        return tag("p", f"Failed: there are findings {worse}.", class_="banner critical")
-    if code == EXIT_CLEAN and report.complete:
-        return tag("p", f"Passed: complete, and no findings {worse}.", class_="banner fine")
-    words = f"Incomplete: no findings {worse}, but not everything could be seen."
-    return tag("p", words, class_="banner open")
+        return tag("p", f"Failed: there are {worse}.", class_="banner critical")
+    if not report.complete:
+        words = f"Incomplete: no {worse}, but not everything could be seen."
+        return tag("p", words, class_="banner open")
+    if page.threshold is None:
+        return tag("p", "Complete. No severity fails this audit.", class_="banner info")
+    return tag("p", f"Passed: complete, and no {worse}.", class_="banner fine")
+
+
+def _threshold(page: Page) -> str:
+    return f"at {page.threshold.value} or worse" if page.threshold else "that fail the audit"
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
@@ -83,10 +90,14 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
 def _verdicts(report: Report) -> str:
     outcomes = Counter(verdict.outcome for verdict in report.verdicts)
     words = [f"{outcomes[outcome]} {said}" for outcome, said in _OUTCOMES if outcomes[outcome]]
-    known = sum(finding.known and finding.suppression is None for finding in report.findings)
-    aside = ((report.suppressed, "suppressed"), (known, "in the baseline"))
-    words += [f"{counted(number, 'finding')} {said}" for number, said in aside if number]
+    words += [f"{counted(number, 'finding')} {state}" for number, state in _aside(report) if number]
     return ", ".join(words)
+
+
+def _aside(report: Report) -> tuple[tuple[int, str], ...]:
+    """Count the findings that do not count, by why."""
+    known = sum(finding.known and finding.suppression is None for finding in report.findings)
+    return (report.suppressed, "suppressed"), (known, "in the baseline")
 
 
 def _no_filesystems(report: Report) -> str:

@@ -22,10 +22,10 @@ def severity_badge(severity: Severity) -> Html:
 
 def chips(badges: Iterable[Html]) -> Html:
     """Return badges in a row."""
-    return tag("span", *_apart(badges), class_="chips")
+    return tag("span", *apart(badges), class_="chips")
 
 
-def _apart(badges: Iterable[Html]) -> Iterator[Html]:
+def apart(badges: Iterable[Html]) -> Iterator[Html]:
     """Yield badges with blanks between, for those who hear or copy them."""
     for each in badges:
         yield each

@@ -42,7 +42,7 @@ pre{margin:.2rem 0 .5rem; padding:.5rem .75rem; background:var(--ground); overfl
 border:1px solid var(--edge); border-radius:4px; white-space:pre-wrap}
 pre.command code{user-select:all; -webkit-user-select:all}
 .badge{display:inline-block; padding:.05rem .45rem; border-radius:3px; font-size:.8125rem;
-font-weight:700; line-height:1.5; white-space:nowrap; border:1px solid transparent}
+font-weight:700; line-height:1.5; overflow-wrap:normal; border:1px solid transparent}
 .critical{background:var(--critical); color:var(--on-critical)}
 .high{background:var(--high); color:var(--on-high)}
 .medium{background:var(--medium); color:var(--on-medium)}
@@ -63,7 +63,9 @@ border-bottom:1px solid var(--edge)}
 th{font-weight:600}
 thead th{color:var(--faint); overflow-wrap:break-word}
 tbody th{min-width:7rem}
-td.number,th.number{text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap}
+tbody td{min-width:6rem}
+td.number,th.number{min-width:0; text-align:right; font-variant-numeric:tabular-nums;
+white-space:nowrap}
 summary{cursor:pointer; padding:.2rem 0}
 summary h2,summary h3,summary h4{display:inline; margin:0}
 .subject{margin:1.25rem 0; padding:1rem 1.1rem; border:1px solid var(--edge); border-radius:8px;
@@ -90,14 +92,17 @@ border:1px solid var(--edge); border-left-width:6px; border-radius:4px}
 .host>summary{padding:.6rem 0}
 .matrix{width:auto}
 .matrix th,.matrix td{padding:.2rem .4rem; border:1px solid var(--edge)}
-.matrix thead th{vertical-align:bottom; color:var(--ink)}
+.tall{max-height:85vh}
+.matrix thead th{position:sticky; top:0; z-index:2; vertical-align:bottom; color:var(--ink);
+background:var(--ground)}
 .matrix thead th.rule span{writing-mode:vertical-rl; transform:rotate(180deg); white-space:nowrap;
 font-weight:400}
-.matrix td{text-align:center; white-space:nowrap}
+.matrix td{min-width:0; text-align:center; white-space:nowrap}
 .matrix td.words{text-align:left; white-space:normal}
 .matrix tbody th,.matrix thead th:first-child{position:sticky; left:0; z-index:1;
 min-width:13rem; max-width:22rem; white-space:normal; overflow-wrap:break-word;
 background:var(--ground)}
+.matrix thead th:first-child{z-index:3}
 svg{display:block; fill:currentColor;
 font-family:system-ui,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
 svg .box{fill:var(--ground); stroke:var(--edge); stroke-width:1.5}
@@ -123,10 +128,11 @@ tr,.banner,svg,pre,summary{break-inside:avoid}
 h2,h3,h4,summary,.remedy>p{break-after:avoid}
 .badge{border-color:currentColor}
 svg{max-width:100%; height:auto}
-.scroll{overflow:visible}
+.scroll{overflow:visible; max-height:none}
 .matrix{font-size:7pt; overflow-wrap:normal}
 .matrix .badge{font-size:7pt; padding:0 .2rem}
-.matrix tbody th,.matrix thead th:first-child{min-width:0; position:static}
+.matrix tbody th,.matrix thead th{min-width:0; position:static}
+.matrix thead th:first-child{min-width:0; position:static}
 .matrix th,.matrix td{padding:.1rem .15rem}
 *{print-color-adjust:exact; -webkit-print-color-adjust:exact}
 details.printed::details-content{content-visibility:visible; block-size:auto}

@@ -32,6 +32,8 @@ def _nothing_found(subject: Subject) -> Html:
     if subject.open:
         words = f" No findings, but {counted(len(subject.open), 'rule')} could not be judged."
         return joined((badge("INCOMPLETE", "open"), words))
+    if subject.set_aside:
+        return joined((badge("SET ASIDE", "info"), " All that was found is set aside, see below."))
     return joined((badge("NO FINDINGS", "fine"), " All the rules that apply have passed."))
 
 

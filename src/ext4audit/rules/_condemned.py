@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.options import Setter
 from ext4audit.rules._demands import canonical, demanded
 
 WARNED_OF: Mapping[str, str] = MappingProxyType(
@@ -27,23 +30,45 @@ WARNED_OF: Mapping[str, str] = MappingProxyType(
 """The rule that warns of a word, also where it is off by default."""
 LONGEST_COMMIT_SECONDS = 30
 """What DUR007 lets pass."""
+NODELALLOC = "nodelalloc"
+HARMLESS_WHEN_SHOWN = frozenset({"noblock_validity", "nodioread_nolock"})
 OWNERS = ("resuid=", "resgid=")
 
 
 def condemned(words: Iterable[str], fs: Filesystem, host: Host) -> Mapping[str, str]:
     """Return the words that a rule warns of, with its code; not what a profile demands."""
     wanted = demanded(fs, host)
+    said = {**WARNED_OF, **_hidden(fs), **_on_this_kernel(fs, host)}
     return {
         word: code
         for word in map(canonical, words)
-        if word not in wanted and (code := WARNED_OF.get(word) or _by_value(word))
+        if word not in wanted and (code := said.get(word) or _by_value(word))
     }
 
 
+def _hidden(fs: Filesystem) -> Mapping[str, str]:
+    """Return what DUR002 warns of only because the superblock hides it."""
+    hidden = fs.options.value.hidden if isinstance(fs.options, Known) else ()
+    tokens = HARMLESS_WHEN_SHOWN.intersection(option.token for option in hidden)
+    return dict.fromkeys(tokens, "DUR002")
+
+
+def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
+    """Return what PRF001 warns of beside nodelalloc, which is in force or is to be."""
+    option = fs.options.value.find("delalloc") if isinstance(fs.options, Known) else None
+    # What data=journal implies goes with it.
+    by_journal = option is not None and option.set_by is Setter.IMPLIED
+    off = option is not None and option.token == NODELALLOC and not by_journal
+    if not off and NODELALLOC not in demanded(fs, host):
+        return {}
+    exposed = exposure("PRF001", host.kernel)
+    affected = isinstance(exposed, Known) and exposed.value.affected
+    return {"dioread_nolock": "PRF001"} if affected else {}
+
+
 def warning(words: Mapping[str, str]) -> str:
-    """Return the sentence that names the rules, empty where there is none."""
-    said = ", ".join(f"{code} warns of {word}" for word, code in words.items())
-    return f"{said}: follow that rule first." if said else ""
+    """Return the words that name the rules, empty where there is none."""
+    return ", ".join(f"{code} warns of {word}" for word, code in words.items())
 
 
 def _by_value(word: str) -> str | None:

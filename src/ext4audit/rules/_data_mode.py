@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.options import Setter
 from ext4audit.finding import Remedy
 from ext4audit.rule import NotApplicable
+from ext4audit.rules._condemned import condemned
+from ext4audit.rules._demands import demanded
 from ext4audit.rules._listed import is_listed
 from ext4audit.rules._new_mount import (
     NOT_SET,
@@ -17,6 +20,7 @@ from ext4audit.rules._setters import fstab_lines, in_rootflags, what_else_sets_i
 
 ORDERED = "data=ordered"
 ASYNC_COMMIT = "journal_async_commit"
+NODELALLOC = "nodelalloc"
 
 
 def data_mode(fs: Filesystem) -> str:
@@ -39,11 +43,18 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
     if _asks_for_async_commit(fs, host):
         wanted[ASYNC_COMMIT] = NOT_SET
         beside = f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
+    profile = demanded(fs, host).get(NODELALLOC)
+    option = need(fs.options).find("delalloc")
+    if profile and option and option.token == NODELALLOC and option.set_by is Setter.IMPLIED:
+        wanted["delalloc"] = NODELALLOC
+        if condemned(["dioread_nolock"], fs, host):
+            wanted["dioread_nolock"] = "nodioread_nolock"
+        beside += f" {NODELALLOC} is said then: {profile.product} demands it ({profile.name})."
     return Remedy(
         f"Return to {ORDERED}; no remount can do that.{beside}{how(fs)}"
         f"{what_else_sets_it(fs, host, 'data')}",
         disruption_of_new_mount(fs),
-        change_by_new_mount(fs, wanted),
+        change_by_new_mount(fs, wanted, said="delalloc" in wanted),
         trade_off=trade_off,
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount_flags import ATIME_WORDS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile
 
@@ -31,6 +32,13 @@ def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[t
             yield word, profile
 
 
+def overruled(fs: Filesystem, host: Host, words: Iterable[str]) -> Mapping[str, Profile]:
+    """Return the demanded words whose place others take when these words are in force."""
+    new = {_name(word): canonical(word) for word in words}
+    wanted = demanded(fs, host).items()
+    return {word: profile for word, profile in wanted if new.get(_name(word), word) != word}
+
+
 def stays(kept: Mapping[str, Profile]) -> str:
     """Return the sentence on what is left as it is, and who demands it; empty for nothing."""
     return "".join(f" {word} stays, {by_demand(who)}." for word, who in kept.items())
@@ -44,4 +52,10 @@ def by_demand(profile: Profile) -> str:
 def canonical(word: str) -> str:
     """Return the option table's spelling of a word."""
     known = recognize(word)
-    return known[1] if known else word
+    return known[1] if known else ATIME_WORDS.get(word, word)
+
+
+def _name(word: str) -> str:
+    """Return what a word decides: an option, the access times, or only itself."""
+    known = recognize(word)
+    return known[0].name if known else "atime" if word in ATIME_WORDS else word

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ext4audit.evidence import Known
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import Mount
 from ext4audit.facts.options import Setter
 from ext4audit.finding import Phase, Step
+from ext4audit.rules._demands import demanded
 from ext4audit.rules._persist import option_of
 from ext4audit.rules._remount import remount_command, usable_mount
 from ext4audit.rules._setters import fstab_lines
@@ -16,10 +17,25 @@ from ext4audit.rules._steps import change_option
 NAMES = ("errors",)
 REMOUNT_READ_ONLY = "errors=remount-ro"
 CONTINUE = "errors=continue"
+STORED = {"remount-ro": "Remount read-only", "panic": "Panic"}
+"""How tune2fs -l prints what the superblock's field says."""
 
 
-def stop_at_errors(fs: Filesystem) -> tuple[Step, ...]:
-    """Return the commands that make it read-only at an error, now and for good.
+def stop_word(fs: Filesystem, host: Host) -> str:
+    """Return how it shall stop at an error: as demanded, as fstab or the superblock says already.
+
+    A panic that somebody wrote down is deliberate, and no other rule asks for less.
+    """
+    wanted = (word for word in demanded(fs, host) if word.startswith("errors="))
+    lines = fstab_lines(fs, "errors")
+    written = (w for line in lines for w in reversed(line.options) if w.startswith("errors="))
+    field = fs.superblock.value.errors if isinstance(fs.superblock, Known) else ""
+    said = (*wanted, *written, f"errors={field}")
+    return next((w for w in said if w.removeprefix("errors=") in STORED), REMOUNT_READ_ONLY)
+
+
+def stop_at_errors(fs: Filesystem, word: str) -> tuple[Step, ...]:
+    """Return the commands that stop it at an error as `word` says, now and for good.
 
     fstab is corrected where it says something of it; else the superblock's field is set, which
     every mount then follows. Empty where no mount is here to be changed, or where the string in
@@ -28,14 +44,14 @@ def stop_at_errors(fs: Filesystem) -> tuple[Step, ...]:
     mount = usable_mount(fs)
     if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
         return ()
-    if fstab_lines(fs, "errors") or _by_mount_only(fs):
-        return change_option(fs, "errors", REMOUNT_READ_ONLY)
-    return () if in_string(fs) else _by_superblock(fs, mount)
+    if fstab_lines(fs, "errors") or _by_mount_only(fs, word):
+        return change_option(fs, "errors", word)
+    return () if in_string(fs) else _by_superblock(fs, mount, word)
 
 
-def _by_mount_only(fs: Filesystem) -> bool:
+def _by_mount_only(fs: Filesystem, word: str) -> bool:
     """Whether the superblock is in order, and a call of mount overruled it."""
-    stored = isinstance(fs.superblock, Known) and fs.superblock.value.errors == "remount-ro"
+    stored = isinstance(fs.superblock, Known) and f"errors={fs.superblock.value.errors}" == word
     return stored and not in_string(fs)
 
 
@@ -48,14 +64,15 @@ def in_string(fs: Filesystem) -> bool:
     return "errors=" in string
 
 
-def _by_superblock(fs: Filesystem, mount: Mount) -> tuple[Step, ...]:
+def _by_superblock(fs: Filesystem, mount: Mount, word: str) -> tuple[Step, ...]:
     device = quote(fs.device)
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
-    stored = f"tune2fs -l {device} | grep -qx 'Errors behavior: *Remount read-only'"
+    value = word.removeprefix("errors=")
+    stored = f"tune2fs -l {device} | grep -qx 'Errors behavior: *{STORED[value]}'"
     return (
-        Step(Phase.IMMEDIATE, remount_command(fs, mount, (REMOUNT_READ_ONLY,), NAMES)),
-        Step(Phase.PERSISTENT, f"tune2fs -e remount-ro {device}"),
-        Step(Phase.VERIFY, f"grep -qx {REMOUNT_READ_ONLY} {path}"),
+        Step(Phase.IMMEDIATE, remount_command(fs, mount, (word,), NAMES)),
+        Step(Phase.PERSISTENT, f"tune2fs -e {value} {device}"),
+        Step(Phase.VERIFY, f"grep -qx {word} {path}"),
         Step(Phase.VERIFY, stored),
         Step(Phase.ROLLBACK, f"tune2fs -e continue {device}"),
         Step(Phase.ROLLBACK, remount_command(fs, mount, (CONTINUE,), NAMES)),

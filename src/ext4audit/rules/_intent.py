@@ -36,8 +36,6 @@ HARDENING = frozenset({"nosuid", "nodev", "noexec", "ro"})
 """Per-mount flags that protect."""
 PROTECTING = HARDENING - {"ro"}
 """Those that SEC002 judges when they are lost, and DRF002 leaves to it."""
-UNSAFE = frozenset({"nobarrier", "norecovery"})
-"""Tokens that no remedy of drift puts in force or writes down: other rules warn of them."""
 CMDLINE = "/proc/cmdline rootflags="
 FOR_OTHERS = frozenset(
     "context fscontext defcontext rootcontext loop offset sizelimit uhelper helper".split()
@@ -160,11 +158,11 @@ def _tokens(words: Iterable[str]) -> dict[str, str]:
 
 
 def _dead(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(word for word in words if recognize(word) is None and not _is_for_others(word))
+    return tuple(word for word in words if recognize(word) is None and not is_for_others(word))
 
 
-def _is_for_others(word: str) -> bool:
+def is_for_others(word: str) -> bool:
     """Whether mount(8), the VFS, systemd or a security module takes the word."""
     key = word.partition("=")[0]
-    ours = key in NOT_EXT4_OPTIONS or key.startswith(("x-", "X-", "comment"))
+    ours = key in NOT_EXT4_OPTIONS or key.startswith(("x-", "X-", "comment", "verity."))
     return not word or ours or key in FOR_OTHERS

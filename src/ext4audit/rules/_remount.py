@@ -20,6 +20,7 @@ from ext4audit.facts.mount_flags import (
     flags_of,
 )
 from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import Setter
 from ext4audit.rules._shell import quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
@@ -121,7 +122,8 @@ def _atime_again(flags: Sequence[str]) -> tuple[str, ...]:
 def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:
     """Return the command that mounts as now after an unmount, with `tokens` for `names`."""
     where = quote(mount.mount_point)
-    if fstab_line(fs, mount) and _fstab_agrees(fs, mount, names):
+    line = fstab_line(fs, mount)
+    if line and _fstab_agrees(fs, mount, names) and not any(_lost(fs, line, names)):
         return f"mount -o {quote(','.join(tokens))} {where}" if tokens else f"mount {where}"
     others = (t for t in mount.super_options if _name(t) is not None and _name(t) not in names)
     words = quote(",".join((*flags_in_force(mount), *others, *tokens)))
@@ -162,6 +164,16 @@ def _changing(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterat
         option = options.find(spec.name) if options else None
         if spec.name not in names and (option is None or option.token != token):
             yield token
+
+
+def _lost(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:
+    """Yield what only the running mount has, beside `names`: a mount by fstab would forget it."""
+    options = fs.options.value.options if isinstance(fs.options, Known) else ()
+    asked = {known[1] for known in map(recognize, line.options) if known is not None}
+    for option in options:
+        by_hand = option.set_by is Setter.MOUNT and option.token != option.baseline
+        if by_hand and option.name not in names and option.token not in asked:
+            yield option.token
 
 
 def intended_flags(words: Sequence[str]) -> set[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ext4audit.facts.host import Filesystem, Memory
+from ext4audit.facts.host import Memory
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.rules._stall import Drain, stall_seconds
-from ext4audit.rules._steps import change_option, disruption, forgotten
 
 STALL_SECONDS = 2
 """What a stall may take before it is more than a note, and what a bounded backlog takes."""
@@ -26,23 +25,22 @@ IN_THE_APPLICATION = Remedy(
     trade_off="The fsync waits instead, but for this file only, and outside the directory's lock.",
 )
 
+# No commands: DUR008 would order them back in the next report, on whatever volume it is.
+WITHOUT_THE_NET = Remedy(
+    summary="Last, and only where a crash may cost what was not synced: the mount option "
+    "noauto_da_alloc. Rename and close then submit nothing, and DUR008 warns of it from then on.",
+    disruption=Disruption.REMOUNT,
+    trade_off="A file that is replaced without fsync can be empty or short after a crash: "
+    "only for scratch data, or where every writer calls fsync.",
+)
 
-def remedies(
-    fs: Filesystem, memory: Memory, backlog_bytes: int, drains: Sequence[Drain]
-) -> Iterator[Remedy]:
+
+def remedies(memory: Memory, backlog_bytes: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
     """Yield all remedies in the order in which to try them."""
     yield IN_THE_APPLICATION
     yield from _unthrottle(backlog_bytes, drains)
     yield bound(memory, drains)
-    steps = change_option(fs, "auto_da_alloc", "noauto_da_alloc")
-    yield Remedy(
-        summary="Last: mount with noauto_da_alloc, so that rename and close submit nothing."
-        f"{forgotten(steps)}",
-        disruption=disruption(steps) if steps else Disruption.REMOUNT,
-        steps=steps,
-        trade_off="A file that is replaced without fsync can be empty or short after a crash: "
-        "only for scratch data, or where every writer calls fsync.",
-    )
+    yield WITHOUT_THE_NET
 
 
 def _unthrottle(backlog_bytes: int, drains: Sequence[Drain]) -> Iterator[Remedy]:

@@ -20,7 +20,7 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import Said, rule
 from ext4audit.rules._condemned import condemned, warning
-from ext4audit.rules._demands import against
+from ext4audit.rules._demands import against, overruled
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import NOT_COMPARED, Intent, intents_of, severity_of
 from ext4audit.rules._remount import (
@@ -122,7 +122,10 @@ def _finding(
 def _keep(fs: Filesystem, host: Host, words: list[str], intent: Intent) -> Iterator[Remedy]:
     bad = condemned(words, fs, host)
     if bad:
-        yield Remedy(f"Do not write it into fstab: {warning(bad)}", Disruption.ONLINE)
+        first = f"{warning(bad)}: follow that rule first."
+        yield Remedy(f"Do not write it into fstab: {first}", Disruption.ONLINE)
+        return
+    if overruled(fs, host, words):
         return
     edit = edit_options(intent.entry.line, (), words)
     if edit is None:

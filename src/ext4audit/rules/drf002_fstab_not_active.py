@@ -8,7 +8,7 @@ from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount_flags import ATIME_WORDS, SUPERBLOCK_FLAGS
 from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.options import EffectiveOptions, Setter
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -19,41 +19,37 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.records import dataclass
+from ext4audit.records import replace
 from ext4audit.rule import Said, rule
+from ext4audit.rules._condemned import condemned, warning
+from ext4audit.rules._demands import overruled, stays
+from ext4audit.rules._drift import Drift, forced, only_running, wrong_words
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import (
     CMDLINE,
     PROTECTING,
     SHOWN_OTHERWISE,
-    UNSAFE,
     Intent,
     asked_flags,
     intents_of,
     severity_of,
 )
+from ext4audit.rules._refusals import Refusals, refusals_of
+from ext4audit.rules._refused_words import findings_of
 from ext4audit.rules._remount import (
     DELALLOC_STAYS_SINCE,
     NOT_BY_REMOUNT,
     flags_in_force,
+    intended_flags,
     typed,
 )
 from ext4audit.rules._shell import quote
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """An option by name, the token that fstab intends, and the token in force."""
-
-    name: str
-    intended: str
-    in_force: str
-
-
 @rule(
     "DRF002",
     "fstab-not-active",
-    severity=Severity.MEDIUM,
+    severity=Severity.HIGH,
     since="0.1",
     references=("fstab(5)", "mount(8)", "fs/ext4/super.c: ext4_remount()"),
 )
@@ -61,13 +57,15 @@ def check(fs: Filesystem, host: Host) -> Said:
     """## What it checks
 
     Options and per-mount flags that the fstab entry of a mounted filesystem asks for and that
-    are not in force; and words in it that this kernel's ext4 does not show at all. SEC002 judges
-    nosuid, nodev and noexec, and DRF004 the data mode of the root.
+    are not in force; and words in it that this kernel's ext4 refuses, alone or beside another,
+    or takes and ignores. SEC002 judges nosuid, nodev and noexec, and DRF004 the data mode of the
+    root.
 
     ## Why it matters
 
     fstab is what people read to know how a filesystem is mounted. When it is not what runs,
-    they are wrong now, and the next reboot changes the filesystem's behaviour.
+    they are wrong now, and the next reboot changes the filesystem's behaviour. A word that ext4
+    refuses lets the next mount fail; `findmnt --verify` does not find it.
 
     ## Remedy
 
@@ -84,22 +82,25 @@ def check(fs: Filesystem, host: Host) -> Said:
     holes: list[Unknown] = []
     for intent in intents:
         yield from intent.cite()
-        asked = _compare(_judged_here(intent), options, holes) if intent.first else []
+        refusals = refusals_of(fs, host, intent, options)
+        holes += refusals.holes
+        yield from findings_of(refusals, intent)
+        asked = _compare(_judged_here(intent, refusals), options, holes) if intent.first else []
         flags = sorted(asked_flags(intent.entry.line.options) - intent.live_flags - PROTECTING)
         if not intent.first:
             flags = [flag for flag in flags if flag not in SUPERBLOCK_FLAGS]
         if asked or flags:
             yield _finding(fs, host, asked, flags, intent)
-        if intent.dead:
-            yield _dead(intent.dead, intent.origin, intent)
         yield from _of_rootflags(fs, intent, _compare(intent.boot_tokens, options, holes))
     if holes:
         raise Undetermined(tuple(dict.fromkeys(holes)))
 
 
-def _judged_here(intent: Intent) -> Mapping[str, str]:
-    """Return what an entry asks for, without what DRF004 judges."""
+def _judged_here(intent: Intent, refusals: Refusals) -> Mapping[str, str]:
+    """Return what an entry asks for, without what DRF004 judges, and what no mount takes."""
     elsewhere = {"data"} if intent.mount.mount_point == "/" else set()
+    without = {_meaning(word) for word in refusals.words}
+    elsewhere |= {name for name, token in intent.tokens.items() if token in without}
     return {name: token for name, token in intent.tokens.items() if name not in elsewhere}
 
 
@@ -113,7 +114,8 @@ def _compare(
         if name in SHOWN_OTHERWISE or (option is not None and option.token == token):
             continue
         if option is not None:
-            inactive.append(Drift(name, token, option.token))
+            if option.set_by is not Setter.IMPLIED:  # by data=journal, which PRF007 judges
+                inactive.append(Drift(name, token, option.token, option.baseline))
         elif options.hole is not None:
             holes.append(options.hole)
         elif spec_named(name).off == "" and not spec_named(name).has_value:
@@ -135,7 +137,7 @@ def _of_rootflags(fs: Filesystem, intent: Intent, inactive: list[Drift]) -> Iter
             fact=f"rootflags {words}",
         )
     if intent.boot_dead:
-        yield _dead(intent.boot_dead, CMDLINE, intent)
+        yield _dead(intent.boot_dead, intent)
 
 
 def _cite(fs: Filesystem, inactive: Sequence[Drift]) -> Iterator[Citation]:
@@ -158,16 +160,15 @@ def _finding(
     )
 
 
-def _dead(words: tuple[str, ...], origin: str, intent: Intent) -> Finding:
-    fix = _correct(intent, words) if origin != CMDLINE else None
+def _dead(words: tuple[str, ...], intent: Intent) -> Finding:
     return Finding(
-        message=f"{origin} holds {', '.join(words)}, which is no option that ext4 "
+        message=f"{CMDLINE} holds {', '.join(words)}, which is no option that ext4 "
         "shows: the kernel ignores it, or another kernel would refuse the mount.",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
-        remedies=(fix,) if fix else (),
-        fact=f"{'rootflags' if origin == CMDLINE else intent.mount.mount_point} {','.join(words)}",
+        remedies=(),
+        fact=f"rootflags {','.join(words)}",
     )
 
 
@@ -176,12 +177,27 @@ def _remedies(
 ) -> Iterator[Remedy]:
     # All of the entry takes effect by a remount, also what only the first entry is judged for.
     entry = _compare(intent.tokens, need(fs.options), [])
-    by_mount = any(_by_mount_only(drift, host) for drift in entry)
-    if not by_mount and not UNSAFE.intersection(drift.intended for drift in entry):
+    by_mount = [drift.intended for drift in entry if _by_mount_only(drift, host)]
+    asked = [*(drift.intended for drift in entry), *flags]
+    bad = condemned(asked, fs, host)
+    kept = overruled(fs, host, asked)
+    refused = refusals_of(fs, host, intent, need(fs.options)).refused
+    if not (by_mount or bad or kept or refused or forced(intent)):
         yield from _remount(fs, inactive, flags, intent)
-    fix = _correct(intent, [drift.intended for drift in inactive] + flags)
+    fix = _correct(intent, wrong_words(fs, host, inactive, flags, intent), inactive)
     if fix is not None:
-        yield fix
+        why = f" {warning(bad)}." if bad else ""
+        yield replace(fix, summary=f"{fix.summary}{why}{stays(kept)}")
+    elif by_mount:
+        words = ", ".join(by_mount)
+        yield Remedy(
+            f"Unmount it and mount it again: no remount can put {words} in force.",
+            Disruption.UNMOUNT,
+        )
+    elif kept:
+        yield Remedy(
+            f"Let fstab ask for {', '.join(kept)} instead, as CMP007 says.", Disruption.ONLINE
+        )
 
 
 def _by_mount_only(drift: Drift, host: Host) -> bool:
@@ -203,12 +219,13 @@ def _remount(
     checks += [_shows(where, flag) for flag in flags]
     # Without a word of atime a remount keeps the one in force, and "atime" is no such word.
     atime = [flag for flag in flags if flag in ATIME_WORDS]
+    stay = sorted(only_running(intent, frozenset(intended_flags(intent.entry.line.options))))
     before = ",".join((*flags_in_force(intent.mount), *(typed(d.in_force) for d in inactive)))
     yield Remedy(
         summary="Make fstab true: remount, which reads it again.",
         disruption=Disruption.REMOUNT,
         steps=(
-            Step(Phase.IMMEDIATE, f"mount -o {','.join(('remount', *atime))} {where}"),
+            Step(Phase.IMMEDIATE, f"mount -o {','.join(('remount', *atime, *stay))} {where}"),
             *(Step(Phase.VERIFY, command) for command in checks),
             Step(Phase.ROLLBACK, f"mount --options-source=disable -o remount,{before} {where}"),
         ),
@@ -224,23 +241,28 @@ def _shows(where: str, flag: str) -> str:
     return f"{words} | grep -qx {flag}"
 
 
-def _correct(intent: Intent, stale: Sequence[str]) -> Remedy | None:
-    """Return the remedy that takes words out of the fstab entry, if that ends the drift.
+def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) -> Remedy | None:
+    """Return the remedy that makes the fstab entry say what runs, if that ends the drift.
 
-    Only what stands there can be taken out: `user` implies nosuid, nodev and noexec.
+    Only what stands there can be taken out: `user` implies nosuid, nodev and noexec. What runs
+    is written down where neither the superblock nor the kernel would bring it.
     """
     line = intent.entry.line
     literal = [w for w in line.options if w in stale or _meaning(w) in stale]
     kept = [word for word in line.options if word not in literal]
-    edit = edit_options(line, literal, ())
-    if edit is None or asked_flags(kept) - intent.live_flags - PROTECTING:
+    new = [typed(d.in_force) for d in inactive if d.intended in stale and d.by_hand]
+    edit = edit_options(line, literal, new)
+    left = asked_flags(kept) - intent.live_flags - PROTECTING
+    if edit is None or left.intersection(stale):
         return None
+    write = f", and write {', '.join(new)} there" if new else ""
     return Remedy(
-        summary=f"Make fstab say what runs: take {', '.join(literal)} out of it.",
+        summary=f"Make fstab say what runs: take {', '.join(literal)} out of it{write}.",
         disruption=Disruption.ONLINE,
         steps=(
             *(Step(Phase.PERSISTENT, command) for command in edit.apply),
             *(Step(Phase.VERIFY, f"! {c}") for c in says(line, literal)),
+            *(Step(Phase.VERIFY, c) for c in says(line, new)),
             *(Step(Phase.ROLLBACK, command) for command in edit.undo),
         ),
         trade_off="Right when what runs is what is wanted.",

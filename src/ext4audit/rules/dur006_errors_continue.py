@@ -8,7 +8,12 @@ from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules._errors_behavior import REMOUNT_READ_ONLY, in_string, stop_at_errors
+from ext4audit.rules._errors_behavior import (
+    REMOUNT_READ_ONLY,
+    in_string,
+    stop_at_errors,
+    stop_word,
+)
 from ext4audit.rules._purpose import holds_database, holds_volume
 from ext4audit.rules._remount import usable_mount, without_mount
 from ext4audit.rules._setters import cite_option, in_rootflags
@@ -39,7 +44,7 @@ def check(fs: Filesystem, host: Host) -> Said:
     """## What it checks
 
     Whether `errors=continue` is in force on a writable filesystem. It is what mke2fs writes
-    unless told otherwise, and so it is low; medium where the mount point is a database's or a
+    unless told otherwise, and so it is a note; medium where the mount point is a database's or a
     volume of an orchestrator; high when the kernel has already recorded errors. Plans are not
     judged by it.
 
@@ -52,7 +57,8 @@ def check(fs: Filesystem, host: Host) -> Said:
 
     ## Remedy
 
-    Set errors=remount-ro: in the superblock, or in fstab where fstab says otherwise. Watch
+    Set errors=remount-ro: in the superblock, or in fstab where fstab says otherwise; where
+    fstab or the superblock asks for errors=panic, put that in force. Watch
     /sys/fs/ext4/*/errors_count then: newer kernels stop writing and still show `rw`.
 
     ## When to ignore
@@ -95,14 +101,16 @@ def _grade(fs: Filesystem, recorded: tuple[Citation, ...]) -> tuple[Severity, st
         return Severity.MEDIUM, f"{MESSAGE}, below a database"
     if holds_volume(fs):
         return Severity.MEDIUM, f"{MESSAGE}, on a volume that an orchestrator gives out"
-    return Severity.LOW, MESSAGE
+    return Severity.INFO, MESSAGE
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
-    steps = stop_at_errors(fs)
+    word = stop_word(fs, host)
+    steps = stop_at_errors(fs, word)
+    what = "Make it read-only" if word == REMOUNT_READ_ONLY else "Stop the host"
     where = "" if usable_mount(fs) else f", {without_mount(fs)}"
     return Remedy(
-        f"Make it read-only at the first error ({REMOUNT_READ_ONLY}){where}."
+        f"{what} at the first error ({word}){where}."
         f"{OVERRULED if in_string(fs) else ''}{BOOT if in_rootflags(fs, host, 'errors') else ''}",
         disruption(steps) if steps else Disruption.REMOUNT,
         steps,

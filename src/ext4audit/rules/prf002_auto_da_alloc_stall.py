@@ -52,8 +52,9 @@ def check(fs: Filesystem, host: Host) -> Said:
     ## Remedy
 
     Best in the application: fsync before the rename, or rename to a new name. Then, in this
-    order: writeback throttling off, a bounded backlog, and noauto_da_alloc last, because it
-    takes away the protection of files that are replaced without fsync.
+    order: writeback throttling off, and a bounded backlog. noauto_da_alloc is named last and
+    without commands, because it takes away the protection of files that are replaced without
+    fsync: DUR008 warns of it.
 
     ## When to ignore
 
@@ -150,7 +151,7 @@ def _with_estimate(
             Citation("estimate", f"{seconds:.1f} s = (backlog - queue) / throughput", "computed"),
             Citation("assumptions", _assumptions(queues), "assumed"),
         ),
-        remedies=tuple(remedies(fs, memory.value, backlog, queues))
+        remedies=tuple(remedies(memory.value, backlog, queues))
         if worth_curing
         else (IN_THE_APPLICATION,),
     )

@@ -1,4 +1,4 @@
-"""The remedies of PRF002: for the queue, for the backlog, and the mount option."""
+"""The remedies of PRF002: for the queue and for the backlog."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from lab.scenario import JsonObject, scenario
 DIRTY_BYTES = 400 << 20
 """3.3 s of writing at the 125 MB/s that PRF002 assumes of a virtual disk, of whose requests the
 queue takes 320 MiB."""
-
-
-@scenario(every_era=True)
-def prf002_auto_da_alloc() -> JsonObject:
-    """Cure by noauto_da_alloc, where the dirty limit makes the stall worth it."""
-    with prepared("PRF002", "defaults") as patient, dirty_limit(DIRTY_BYTES):
-        cured = patient.cure("Last: mount with noauto_da_alloc", mount_after_rollback=True)
-        return {**cured, "fsck": patient.fsck()}
 
 
 @scenario(every_era=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import Mount
+from ext4audit.facts.mount_flags import ATIME_WORDS
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -19,6 +20,7 @@ from ext4audit.finding import (
 )
 from ext4audit.records import replace
 from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules._demands import demanded
 from ext4audit.rules._flags import FlagChange, by_remount, remountable, seen_here
 from ext4audit.rules._remount import fstab_line
 from ext4audit.rules._shell import quote
@@ -38,7 +40,7 @@ TABLE = "/proc/self/mountinfo"
         "https://clickhouse.com/docs/operations/tips",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> Said:
     """## What it checks
 
     Writable mounts with strictatime, which no mount table prints: it is what is left where
@@ -54,7 +56,7 @@ def check(fs: Filesystem, _host: Host) -> Said:
     ## Remedy
 
     Remount with relatime, which changes the time once a day at most, or with noatime, which
-    databases recommend and which changes it never.
+    databases recommend and which changes it never; with what fstab asks for already, if it does.
 
     ## When to ignore
 
@@ -77,9 +79,17 @@ def check(fs: Filesystem, _host: Host) -> Said:
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_cite(mount) for mount in strict),
-        remedies=tuple(_remedy(fs, strict, word) for word in ("relatime", "noatime")),
+        remedies=tuple(_remedy(fs, strict, word) for word in _words(fs, host, strict)),
         fact=points,
     )
+
+
+def _words(fs: Filesystem, host: Host, strict: Sequence[Mount]) -> Sequence[str]:
+    """Return the words that cure it: both, or what a profile demands or fstab asks for already."""
+    lines = filter(None, (fstab_line(fs, mount) for mount in strict))
+    said = [ATIME_WORDS[w] for line in lines for w in line.options if w in ATIME_WORDS]
+    asked = [word for word in (*demanded(fs, host), *said) if word in GENTLER]
+    return asked[:1] or ("relatime", "noatime")
 
 
 def _is_strict(mount: Mount) -> bool:

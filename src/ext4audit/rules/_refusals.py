@@ -1,0 +1,170 @@
+"""Words of fstab that the next mount will refuse, or take without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel import Kernel
+from ext4audit.facts.option_grammar import (
+    TAKEN,
+    Answer,
+    Fate,
+    fate_of,
+    needs_journal,
+    only_for,
+    words_of_ext4,
+)
+from ext4audit.facts.options import EffectiveOptions
+from ext4audit.records import dataclass
+from ext4audit.rules._intent import Intent, is_for_others
+
+OLDEST, NEWEST = (3, 10), (99,)
+"""Kernels at both ends: what they agree on needs no version."""
+ASYNC_NEEDS_OTHER_DATA_SINCE = (4, 4)
+NOLOCK_TAKEN_SINCE = (5, 6)
+"""data=journal drops dioread_nolock silently from here on; before, it refuses both together."""
+ONE_DRIVER_SINCE = (4, 3)
+"""ext3 had a driver with a grammar of its own until 4.2."""
+DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """The words of an entry that are refused or ignored, each with the reason; and the holes."""
+
+    refused: tuple[tuple[str, str], ...]
+    ignored: tuple[str, ...]
+    holes: tuple[Unknown, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words that will not take effect."""
+        return (*(word for word, _ in self.refused), *self.ignored)
+
+
+def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOptions) -> Refusals:
+    """Return what this kernel will not take of an fstab entry.
+
+    A word that the mount table shows was taken, whatever is known of the version: vendors add
+    words, and take others back into older kernels.
+    """
+    shown = () if host.planned else (*intent.mount.super_options, *intent.mount.mount_options)
+    words = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
+    found = {word: _answer(word, host.kernel, options) for word in words}
+    answers = {word: said for word, said in found.items() if isinstance(said, Answer)}
+    holes = [said for said in found.values() if isinstance(said, Unknown)]
+    refused = {word: said.why for word, said in answers.items() if said.fate is Fate.REFUSED}
+    together = _together(fs, host, intent, options, holes) if intent.first else ()
+    for word, why in together:
+        if word in words:
+            refused.setdefault(word, why)
+    ignored = (word for word, said in answers.items() if said.fate is Fate.IGNORED)
+    return Refusals(
+        tuple(refused.items()),
+        tuple(word for word in ignored if word not in refused),
+        tuple(dict.fromkeys(holes)),
+    )
+
+
+def _answer(word: str, kernel: Evidence[Kernel], options: EffectiveOptions) -> Answer | Unknown:
+    """Return the fate of a word, or why it is not known."""
+    if word.partition("=")[0] not in words_of_ext4() and word in _in_force(options):
+        return TAKEN
+    if isinstance(kernel, Unknown):
+        ends = {fate_of(word, OLDEST).fate, fate_of(word, NEWEST).fate}
+        return fate_of(word, NEWEST) if len(ends) == 1 else kernel
+    answer = fate_of(word, kernel.value.upstream)
+    if answer.fate is not Fate.NOT_KNOWN:
+        return answer
+    series = ".".join(map(str, kernel.value.upstream[:2]))
+    detail = f"no kernel near {series} was looked at"
+    return Unknown(f"whether Linux {series} takes {word}", Why.UNSUPPORTED, detail, "try a mount")
+
+
+def _in_force(options: EffectiveOptions) -> frozenset[str]:
+    """Return what the options file shows: a vendor's word that is there was taken."""
+    return frozenset(option.token for option in options.options)
+
+
+def _together(
+    fs: Filesystem,
+    host: Host,
+    intent: Intent,
+    options: EffectiveOptions,
+    holes: list[Unknown],
+) -> Iterator[tuple[str, str]]:
+    """Yield the words that collide with others, the type, or the lack of a journal."""
+    words = intent.entry.line.options
+    yield from _by_type(words, intent.entry.line.fstype, host.kernel, holes)
+    yield from _by_data_mode(words, host.kernel, options, holes)
+    if "jqfmt" not in {word.partition("=")[0] for word in words}:
+        for word in words:
+            if word.startswith(("usrjquota=", "grpjquota=")) and not word.endswith("="):
+                yield from _unless_quota_feature(fs, word, holes)
+    judged = [w for w in words if needs_journal(w) or _is_other_commit(w)]
+    if judged and not _has_journal(fs, options, holes):
+        yield from ((word, "there is no journal") for word in judged)
+
+
+def _is_other_commit(word: str) -> bool:
+    return word.startswith("commit=") and word not in DEFAULT_COMMIT
+
+
+def _has_journal(fs: Filesystem, options: EffectiveOptions, holes: list[Unknown]) -> bool:
+    """Whether there is a journal: the options in force have a data mode only then."""
+    if options.find("data") is not None:
+        return True
+    if isinstance(fs.superblock, Known):
+        return fs.superblock.value.has_journal
+    holes.append(fs.superblock)
+    return True
+
+
+def _unless_quota_feature(
+    fs: Filesystem, word: str, holes: list[Unknown]
+) -> Iterator[tuple[str, str]]:
+    """Yield a quota file without a format; with the feature, quota files are left aside."""
+    if isinstance(fs.superblock, Unknown):
+        holes.append(fs.superblock)
+    elif "quota" not in fs.superblock.value.features:
+        yield word, "it needs jqfmt= beside it"
+
+
+def _by_type(
+    words: Sequence[str], fstype: str, kernel: Evidence[Kernel], holes: list[Unknown]
+) -> Iterator[tuple[str, str]]:
+    concerned = [word for word in words if fstype != "ext4" and only_for(word, fstype)]
+    if concerned and _since(kernel, ONE_DRIVER_SINCE, holes):
+        yield from ((word, f"{fstype} does not have it") for word in concerned)
+
+
+def _by_data_mode(
+    words: Sequence[str],
+    kernel: Evidence[Kernel],
+    options: EffectiveOptions,
+    holes: list[Unknown],
+) -> Iterator[tuple[str, str]]:
+    """Yield the words that the data mode excludes; without one, the mode is the default."""
+    mode = next((word for word in reversed(words) if word.startswith("data=")), None)
+    default = options.find("data")
+    coming = mode or (default.baseline if default else None)
+    ordered = coming == "data=ordered" and "journal_async_commit" in words
+    if ordered and _since(kernel, ASYNC_NEEDS_OTHER_DATA_SINCE, holes):
+        yield "journal_async_commit", "data=ordered excludes it"
+    if mode != "data=journal":
+        return
+    for word in words:
+        if word in {"delalloc", "dax", "dax=always"}:
+            yield word, "data=journal excludes it"
+        elif word == "dioread_nolock" and not _since(kernel, NOLOCK_TAKEN_SINCE, holes):
+            yield from () if isinstance(kernel, Unknown) else ((word, "data=journal excludes it"),)
+
+
+def _since(kernel: Evidence[Kernel], first: tuple[int, ...], holes: list[Unknown]) -> bool:
+    """Whether the kernel is at least this one; a kernel that is not known is a hole."""
+    if isinstance(kernel, Unknown):
+        holes.append(kernel)
+        return False
+    return kernel.value.since(*first)

@@ -1,0 +1,167 @@
+"""`--baseline`: only what is new counts, and what is fixed is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.cli.baseline_file import read_baselines
+from ext4audit.cli.guard import guarded
+from fleets import HOSTS, Original, write_fleet
+
+NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
+HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
+
+
+def scan(*words: str, to: Path, fmt: str = "json") -> int:
+    """Scan into a file."""
+    return guarded(["scan", *words, "-f", fmt, "-o", str(to)])
+
+
+def read(path: Path) -> Any:
+    """Return the report in a file."""
+    return json.loads(path.read_text())
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """Write the report of the host with barriers off."""
+    assert scan("--from", NOBARRIER, to=tmp_path / "old.json") == 1
+    return tmp_path / "old.json"
+
+
+def test_nothing_of_the_baseline_counts(old: Path, tmp_path: Path) -> None:
+    """The same host ends as if it had no findings, and shows them as known."""
+    new = tmp_path / "new.json"
+    assert scan("--from", NOBARRIER, "--baseline", str(old), "--allow-incomplete", to=new) == 0
+    summary = read(new)["summary"]
+    assert summary["known"] == sum(read(old)["summary"]["findings"].values()) > 0
+    assert summary["fixed"] == 0
+
+
+def edited(old: Path, **changes: Any) -> Path:
+    """Change one finding of a report."""
+    report = read(old)
+    finding = next(f for v in report["verdicts"] for f in v["findings"] if v["rule"] == "DUR001")
+    finding.update(changes)
+    old.write_text(json.dumps(report))
+    return old
+
+
+def test_what_is_new_counts_and_what_is_gone_is_fixed(old: Path, tmp_path: Path) -> None:
+    """Here the fact that failed is another than before."""
+    edited(old, fact="another", message="It was so.")
+    new = tmp_path / "new.json"
+    assert scan("--from", NOBARRIER, "--baseline", str(old), to=new) == 1
+    (fixed,) = read(new)["fixed"]
+    assert (fixed["rule"], fixed["fact"], fixed["message"]) == ("DUR001", "another", "It was so.")
+    (found,) = (f for v in read(new)["verdicts"] for f in v["findings"] if v["rule"] == "DUR001")
+    assert not found["known"]
+
+
+def test_the_sum_in_the_text_tells_both(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line counts what is in the baseline, and what is fixed."""
+    guarded(["scan", "--from", NOBARRIER, "--baseline", str(edited(old, fact="x")), "-q"])
+    assert "in the baseline, 1 fixed" in capsys.readouterr().out
+
+
+def test_a_report_of_a_baseline_is_a_baseline(old: Path) -> None:
+    """What was known once stays known from report to report, also into the file it came from."""
+    for _ in range(2):
+        words = ("--baseline", str(old), "--allow-incomplete")
+        assert scan("--from", NOBARRIER, *words, to=old) == 0
+
+
+def test_a_single_host_may_have_been_renamed(old: Path, tmp_path: Path) -> None:
+    """One report is the baseline of the one host that is scanned."""
+    source = tmp_path / "renamed.json"
+    source.write_bytes(Original(Path(NOBARRIER)).single("another-name"))
+    words = ("--baseline", str(old), "--allow-incomplete")
+    assert scan("--from", str(source), *words, to=tmp_path / "new.json") == 0
+
+
+def test_another_host_of_a_fleet_is_not_hidden(old: Path, tmp_path: Path) -> None:
+    """Of several hosts a baseline is only the one's that it names."""
+    folder = tmp_path / "fleet"
+    folder.mkdir()
+    for name in ("one", "two"):
+        (folder / f"{name}.json").write_bytes(Original(Path(NOBARRIER)).single(name))
+    out = tmp_path / "out.ndjson"
+    assert scan("--from", str(folder), to=out, fmt="ndjson") == 1
+    (folder / "three.json").write_bytes(Original(Path(NOBARRIER)).single("three"))
+    new = tmp_path / "new.ndjson"
+    assert scan("--from", str(folder), "--baseline", str(out), to=new, fmt="ndjson") == 1
+    known = {
+        report["host"]["name"]: report["summary"]["known"]
+        for report in map(json.loads, new.read_text().splitlines())
+    }
+    assert known["three"] == 0
+    assert known["one"] == known["two"] > 0
+    assert scan("--from", str(folder), "--baseline", str(old), to=new, fmt="ndjson") == 1
+
+
+def test_hosts_of_one_name_are_told_apart_by_their_superblocks(tmp_path: Path) -> None:
+    """Many hosts are called localhost."""
+    folder = tmp_path / "fleet"
+    folder.mkdir()
+    for number, story in enumerate((NOBARRIER, HEALTHY)):
+        text = Original(Path(story)).single("localhost")
+        (folder / f"{number}.json").write_bytes(text)
+    out, new = tmp_path / "out.ndjson", tmp_path / "new.ndjson"
+    scan("--from", str(folder), to=out, fmt="ndjson")
+    words = ("--baseline", str(out), "--allow-incomplete")
+    assert scan("--from", str(folder), *words, to=new, fmt="ndjson") == 0
+    assert len(read_baselines(str(out))["localhost"]) == 2
+    for report in map(json.loads, new.read_text().splitlines()):
+        assert report["summary"]["fixed"] == 0
+
+
+def test_a_fleet_against_itself_has_nothing_new(tmp_path: Path) -> None:
+    """Twenty hosts, in as many processes as there are cores."""
+    write_fleet(tmp_path / "fleet", 20)
+    out, new = tmp_path / "out.ndjson", tmp_path / "new.ndjson"
+    scan("--from", str(tmp_path / "fleet"), to=out, fmt="ndjson")
+    words = ("--baseline", str(out), "--allow-incomplete", "--fail-on", "info")
+    assert scan("--from", str(tmp_path / "fleet"), *words, to=new, fmt="ndjson") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "it is empty"),
+        ("nonsense", "not a report"),
+        ("[]", "not a JSON object"),
+        ("3", "not a JSON object"),
+        ("{}", "its schema_version is None"),
+        ('{"schema_version": "2.0"}', "its schema_version is '2.0'"),
+        ('{"schema_version": 1}', "its schema_version is 1"),
+        ('{"schema_version": "1.1"}', "KeyError"),
+        ('{"schema_version": "1.0", "error": {}}', "no host could be read"),
+        ("\udcff", "utf-8"),
+        ("[" * 100000, "not a report"),
+        ('{"schema_version": "1.1", "host": {"name": 3}, "filesystems": [], "verdicts": []}', "3"),
+    ],
+)
+def test_what_is_no_report_ends_with_2(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A baseline that was misread would make everything new, or nothing."""
+    path = tmp_path / "baseline"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert guarded(["scan", "--from", NOBARRIER, "--baseline", str(path)]) == 2
+    said = capsys.readouterr()
+    assert f"{path}: not a report of `ext4audit scan -f json`" in said.err
+    assert words in said.err
+    assert not said.out
+
+
+@pytest.mark.parametrize("word", ["", "/nowhere", "/"])
+def test_a_file_that_cannot_be_read_ends_with_2(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty name is no file, and not the absence of a baseline."""
+    assert guarded(["scan", "--from", NOBARRIER, "--baseline", word]) == 2
+    assert "internal" not in capsys.readouterr().err

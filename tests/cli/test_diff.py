@@ -1,0 +1,209 @@
+"""`ext4audit diff`: what two reports say differently."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.cli.guard import guarded
+
+Write = Callable[..., str]
+
+
+def finding(severity: str = "high", fact: str = "", **more: Any) -> dict[str, Any]:
+    """Build a finding."""
+    return {"severity": severity, "fact": fact, "message": f"{fact or 'It'} is bad.", **more}
+
+
+def report(
+    *findings: dict[str, Any],
+    name: str = "db1",
+    rule: str = "DUR001",
+    outcome: str | None = None,
+    uuid: str = "u",
+) -> dict[str, Any]:
+    """Build the least that a report is."""
+    verdict = {
+        "rule": rule,
+        "filesystem": uuid,
+        "findings": list(findings),
+        "unknowns": [],
+        "outcome": outcome or ("fail" if findings else "pass"),
+    }
+    return {
+        "schema_version": "1.1",
+        "host": {"name": name},
+        "filesystems": [{"id": uuid, "device": "/dev/sda", "mount_points": ["/data"]}],
+        "verdicts": [verdict],
+    }
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write reports into a file, one a line; return its path."""
+
+    def put(name: str, *reports: dict[str, Any]) -> str:
+        (tmp_path / name).write_text("".join(f"{json.dumps(each)}\n" for each in reports))
+        return str(tmp_path / name)
+
+    return put
+
+
+def test_each_finding_is_a_line_and_the_sums_are_the_last(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is new stands first; what could not be checked is neither fixed nor unchanged."""
+    old = report(finding(fact="a"), finding("low", "b"), finding(fact="c"))
+    old["verdicts"] += report(finding(fact="d"), rule="LAY001")["verdicts"]
+    new = report(finding(fact="a"), finding("medium", "b"), finding("info", "e"))
+    assert guarded(["diff", write("old", old), write("new", new)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "new: MEDIUM DUR001 on /dev/sda on /data: b is bad.",
+        "new: INFO DUR001 on /dev/sda on /data: e is bad.",
+        "fixed: HIGH DUR001 on /dev/sda on /data: c is bad.",
+        "not checked again: HIGH LAY001 on /dev/sda on /data: d is bad.",
+        "unchanged: HIGH DUR001 on /dev/sda on /data: a is bad.",
+        "host db1: 2 new, 1 fixed, 1 not checked again, 1 unchanged",
+    ]
+
+
+ACCEPTED: dict[str, Any] = {"suppression": {"reason": "so", "expires": None, "owner": None}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words", "code"),
+    [
+        ([], [], (), 0),
+        ([finding()], [finding()], (), 0),
+        ([finding()], [], (), 0),
+        ([], [finding("medium")], (), 1),
+        ([], [finding("low")], (), 0),
+        ([], [finding("low")], ("--fail-on", "low"), 1),
+        ([], [finding("critical")], ("--fail-on", "never"), 0),
+        ([finding("low")], [finding("high")], (), 1),
+        ([finding("critical")], [finding("high")], (), 0),
+        ([], [finding(**ACCEPTED)], (), 0),
+        ([finding(**ACCEPTED)], [finding(**ACCEPTED)], (), 0),
+        ([finding(**ACCEPTED)], [finding()], (), 1),
+    ],
+)
+def test_only_what_is_new_and_not_accepted_fails(
+    old: list[dict[str, Any]],
+    new: list[dict[str, Any]],
+    words: tuple[str, ...],
+    code: int,
+    write: Write,
+) -> None:
+    """At or above the threshold; what a suppression accepted and no longer does is new."""
+    files = [write("old", report(*old)), write("new", report(*new))]
+    assert guarded(["diff", *files, *words]) == code
+
+
+def test_json_has_a_list_for_each_kind(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """An object for each host, with what is needed to find the finding again."""
+    files = [write("old", report()), write("new", report(finding(fact="a", **ACCEPTED)))]
+    assert guarded(["diff", *files, "-f", "json"]) == 0
+    (host,) = json.loads(capsys.readouterr().out)
+    assert host == {
+        "host": "db1",
+        "new": [
+            {
+                "rule": "DUR001",
+                "superblock": "u",
+                "fact": "a",
+                "severity": "high",
+                "subject": "/dev/sda on /data",
+                "message": "a is bad.",
+                "suppressed": True,
+            }
+        ],
+        "fixed": [],
+        "unchanged": [],
+        "unchecked": [],
+    }
+
+
+def test_a_single_host_may_have_been_renamed(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two reports of one host each are compared, whatever they are called."""
+    files = [write("old", report(finding())), write("new", report(finding(), name="db2"))]
+    assert guarded(["diff", *files]) == 0
+    assert "host db2: 0 new, 0 fixed, 0 not checked again, 1 unchanged" in capsys.readouterr().out
+
+
+def sums(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the sums of each host."""
+    guarded(["diff", *words])
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("host ")]
+
+
+def test_hosts_are_paired_by_name(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is new has everything new; one that is gone has nothing fixed."""
+    old = [report(finding(), name="a"), report(finding(), name="b")]
+    new = [report(finding(), name="c"), report(name="a")]
+    assert sums(write("old", *old), write("new", *new), capsys=capsys) == [
+        "host c: 1 new, 0 fixed, 0 not checked again, 0 unchanged",
+        "host a: 0 new, 1 fixed, 0 not checked again, 0 unchanged",
+        "host b: 0 new, 0 fixed, 1 not checked again, 0 unchanged",
+    ]
+
+
+def test_hosts_of_one_name_are_paired_by_their_superblocks(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No host called localhost hides another one."""
+    one = report(finding(), name="localhost", uuid="u1")
+    two = report(finding(fact="x"), name="localhost", uuid="u2")
+    same = "host localhost: 0 new, 0 fixed, 0 not checked again, 1 unchanged"
+    assert sums(write("old", one, two), write("new", two, one), capsys=capsys) == [same, same]
+
+
+def test_a_host_that_could_not_be_read_is_told(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its findings are not fixed."""
+    unread = {"schema_version": "1.1", "error": {"kind": "unreadable", "message": "gone"}}
+    old, new = (
+        write("old", report(finding(), name="a"), report(name="b")),
+        write("new", report(name="b"), unread),
+    )
+    assert guarded(["diff", old, new]) == 0
+    said = capsys.readouterr()
+    assert "host a: 0 new, 0 fixed, 1 not checked again, 0 unchanged" in said.out
+    assert f"{new}: 1 of its hosts could not be read" in said.err
+
+
+def test_a_hostile_name_is_shown_and_not_obeyed(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a terminal nor a log of GitHub takes it for a command."""
+    odd = report(finding(fact="\x1b[31m\n::error::x"), name="\x1b[0m\n::error::y")
+    guarded(["diff", write("old", report()), write("new", odd)])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert not any(line.startswith("::") for line in out.splitlines())
+
+
+def test_the_difference_goes_to_a_file(write: Write, tmp_path: Path) -> None:
+    """With -o, and nothing is printed."""
+    files = [write("old", report()), write("new", report(finding()))]
+    assert guarded(["diff", *files, "-o", str(tmp_path / "out")]) == 1
+    assert (tmp_path / "out").read_text().startswith("new: HIGH DUR001")
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"schema_version": "1.1"}'])
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_is_no_report_ends_with_2(
+    text: str, which: int, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was compared."""
+    files = [write("good", report()), write("good too", report())]
+    (tmp_path / "bad").write_text(text)
+    files[which] = str(tmp_path / "bad")
+    assert guarded(["diff", *files]) == 2
+    assert "`ext4audit scan -f json`" in capsys.readouterr().err

@@ -1,0 +1,163 @@
+"""The exit code of every format for every way in which an audit can end: one table."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from builders import filesystem, host, unknown
+from ext4audit.cli import fleet_host, scan_from
+from ext4audit.cli.guard import guarded
+from ext4audit.cli.sinks import FORMATS, NAGIOS
+from ext4audit.engine import audit
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Confidence, Finding, Severity
+from ext4audit.renderers.json_v1 import render_report
+from ext4audit.report import Report, Source
+from ext4audit.rule import Rule, Said, Scope
+from fleets import HOSTS
+
+SOURCE = str(HOSTS / "healthy-debian-12" / "snapshot")
+ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "so"\n'
+SEVERITIES = [severity.value for severity in Severity]
+
+
+def _say(fs: Filesystem | None, _host: Host) -> Said:
+    """Find what the label says; "hole" is not seen."""
+    assert fs is not None
+    for word in (fs.label or "").split():
+        if word in SEVERITIES:
+            yield Finding("Bad.", Severity(word), Confidence.CONFIRMED, ())
+        else:
+            need(fs.superblock)
+
+
+RULE = Rule(
+    "DUR001", "barrier-disabled", Severity.CRITICAL, "0.1", (), Scope.FILESYSTEM, "", "", _say
+)
+
+
+def report(label: str) -> Report:
+    """Audit one filesystem with this label."""
+    fs = filesystem(label=label, superblock=unknown("superblock"))
+    return audit(Source("snapshot", "db1"), host(fs), (RULE,))
+
+
+class End(NamedTuple):
+    """How an audit ends: what is found, what is asked, the exit code, and that of Nagios."""
+
+    label: str
+    options: tuple[str, ...]
+    code: int
+    nagios: int
+
+
+ENDS = {
+    "clean": End("", (), 0, 0),
+    "below the threshold": End("low", (), 0, 0),
+    "at the threshold": End("medium", (), 1, 1),
+    "above the threshold": End("high", (), 1, 2),
+    "at another threshold": End("low", ("--fail-on", "low"), 1, 1),
+    "never": End("critical", ("--fail-on", "never"), 0, 0),
+    "incomplete": End("hole", (), 3, 3),
+    "incomplete, allowed": End("hole", ("--allow-incomplete",), 0, 0),
+    "a finding and a hole": End("medium hole", (), 1, 1),
+    "a low finding and a hole": End("low hole", (), 3, 3),
+    "a finding and a hole, allowed": End("high hole", ("--allow-incomplete",), 1, 2),
+    "suppressed only": End("critical", ("--config", "POLICY"), 0, 0),
+    "suppressed, and a hole": End("critical hole", ("--config", "POLICY"), 3, 3),
+    "known only": End("critical", ("--baseline", "BASELINE"), 0, 0),
+    "worse than known": End("critical", ("--baseline", "MILDER"), 1, 2),
+    "a usage error": End("critical", ("--select", "NONE001"), 2, 2),
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Write a policy and two baselines; return their paths by the words of the table."""
+    texts = {
+        "POLICY": ACCEPTED,
+        "BASELINE": render_report(report("critical"), tool_version="0"),
+        "MILDER": render_report(report("low"), tool_version="0"),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    return {name: str(tmp_path / name) for name in texts}
+
+
+def always(label: str) -> Callable[..., Report]:
+    """Return what audits any source as this report."""
+
+    def audited(*_: object, **__: object) -> Report:
+        return report(label)
+
+    return audited
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("name", ENDS)
+def test_one_function_decides_for_every_format(
+    fmt: str,
+    name: str,
+    files: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The format never changes what the end of an audit means, but for the plugin of Nagios."""
+    end = ENDS[name]
+    monkeypatch.setattr(scan_from, "audit_captured", always(end.label))
+    options = [files.get(word, word) for word in end.options]
+    code = guarded(["scan", "--from", SOURCE, "-f", fmt, *options])
+    said = capsys.readouterr()
+    assert code == (end.nagios if fmt == NAGIOS else end.code), said.err
+    assert bool(said.out) is (name != "a usage error")
+
+
+@pytest.mark.parametrize("fmt", sorted(FORMATS.keys() - {"json"}))
+@pytest.mark.parametrize("name", ["clean", "above the threshold", "incomplete", "suppressed only"])
+def test_many_hosts_end_as_the_worst_of_them(
+    fmt: str,
+    name: str,
+    files: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two hosts that end alike end as one of them does."""
+    end = ENDS[name]
+    monkeypatch.setattr(fleet_host, "audit_captured", always(end.label))
+    options = [files.get(word, word) for word in end.options]
+    code = guarded(["scan", "--from", SOURCE, "--from", SOURCE, "-f", fmt, *options])
+    assert code == (end.nagios if fmt == NAGIOS else end.code), capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_source_that_cannot_be_read_is_no_verdict(
+    fmt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was audited: exit 2, and UNKNOWN for Nagios, to which 2 would be an alarm."""
+    garbage = tmp_path / "garbage.tar.gz"
+    garbage.write_bytes(b"garbage")
+    code = guarded(["scan", "--from", str(garbage), "-f", fmt])
+    assert code == (3 if fmt == NAGIOS else 2)
+    assert bool(capsys.readouterr().out) is (fmt not in scan_from.WITHOUT_UNREAD)
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_crash_is_no_verdict(
+    fmt: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A renderer that raises ends the program with 70, and nothing of its page is written."""
+
+    def crash(*_: object) -> str:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(scan_from, "audit_captured", always("critical"))
+    module = importlib.import_module(f"ext4audit.renderers.{FORMATS[fmt]}")
+    monkeypatch.setattr(module, "render", crash)
+    assert guarded(["scan", "--from", SOURCE, "-f", fmt]) == 70
+    assert not capsys.readouterr().out

@@ -1,0 +1,99 @@
+"""`--profile`: which product, and on which filesystems."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from ext4audit.cli.guard import guarded
+from ext4audit.cli.profile_words import active_profiles
+from fleets import HOSTS
+
+HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        ((), []),
+        (("tidb",), [("tidb", None)]),
+        (("TiDB",), [("tidb", None)]),
+        (("tidb,kafka",), [("tidb", None), ("kafka", None)]),
+        (("tidb, kafka=/srv/*", "etcd"), [("tidb", None), ("kafka", "/srv/*"), ("etcd", None)]),
+        (("etcd=*/etcd",), [("etcd", "*/etcd")]),
+        (("etcd=/a=b",), [("etcd", "/a=b")]),
+    ],
+)
+def test_words_choose_profiles(
+    words: tuple[str, ...], chosen: list[tuple[str, str | None]]
+) -> None:
+    """Comma lists, repeatable; a name alone is for every filesystem."""
+    assert [(each.profile.name, each.place) for each in active_profiles(words)] == chosen
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("tdb", "no profile is called 'tdb' (did you mean tidb?)"),
+        ("xyz", "no profile is called 'xyz' (there are tidb, "),
+        ("", "no profile is called ''"),
+        ("tidb,", "no profile is called ''"),
+        ("tidb=", "a mount point begins with /"),
+        ("tidb=data", "--profile tidb=data: a mount point begins with /"),
+    ],
+)
+def test_what_names_no_profile_is_refused(word: str, said: str) -> None:
+    """A demand that silently is not judged would read as met."""
+    with pytest.raises(click.UsageError) as raised:
+        active_profiles([word])
+    assert said in raised.value.message
+
+
+def scanned(tmp_path: Path, *words: str) -> Any:
+    """Return the report of a healthy host."""
+    out = tmp_path / "out.json"
+    guarded(["scan", "--from", HEALTHY, *words, "-f", "json", "-o", str(out)])
+    return json.loads(out.read_text())
+
+
+def outcomes(report: Any, code: str) -> set[str]:
+    """Return the outcomes of a rule."""
+    return {verdict["outcome"] for verdict in report["verdicts"] if verdict["rule"] == code}
+
+
+def test_a_profile_brings_the_rules_that_judge_it(tmp_path: Path) -> None:
+    """CMP007, and those that are off by default and concern the product; --select replaces them."""
+    assert outcomes(scanned(tmp_path), "CMP007") == set()
+    assert outcomes(scanned(tmp_path, "--profile", "neo4j"), "CMP007") == {"fail"}
+    assert outcomes(scanned(tmp_path, "--profile", "postgres"), "PRF007") == {"pass"}
+    chosen = scanned(tmp_path, "--profile", "neo4j", "--select", "DUR")
+    assert outcomes(chosen, "CMP007") == set()
+
+
+def test_a_profile_is_for_what_its_glob_names(tmp_path: Path) -> None:
+    """On a filesystem that is mounted elsewhere nothing is demanded; the report tells both."""
+    report = scanned(tmp_path, "--profile", "neo4j=/nowhere/*")
+    assert outcomes(report, "CMP007") == {"not_applicable"}
+    assert report["profiles"] == [{"name": "neo4j", "mount_points": "/nowhere/*"}]
+
+
+def test_the_policy_file_may_choose_them(tmp_path: Path) -> None:
+    """The command line replaces its choice."""
+    (tmp_path / "policy").write_text('profile = ["neo4j"]\n')
+    config = ("--config", str(tmp_path / "policy"))
+    assert scanned(tmp_path, *config)["profiles"][0]["name"] == "neo4j"
+    chosen = scanned(tmp_path, *config, "--profile", "etcd")
+    assert [each["name"] for each in chosen["profiles"]] == ["etcd"]
+
+
+def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
+    """They travel to the processes that audit."""
+    out = tmp_path / "out.ndjson"
+    sources = ("--from", HEALTHY, "--from", HEALTHY)
+    guarded(["scan", *sources, "--profile", "neo4j", "-f", "ndjson", "-o", str(out)])
+    reports = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [outcomes(report, "CMP007") for report in reports] == [{"fail"}, {"fail"}]

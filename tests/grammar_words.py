@@ -1,0 +1,44 @@
+"""Words of a mount to try on a kernel: all of the grammar, with right values and wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.facts.option_grammar import words_of_ext4
+
+TOGETHER = {
+    "journal_async_commit": "data=writeback,journal_async_commit",
+    "usrjquota=a": "usrjquota=a,jqfmt=vfsv1",
+    "grpjquota=a": "grpjquota=a,jqfmt=vfsv1",
+}
+"""Words that a mount takes only beside another."""
+ELSEWHERE = frozenset(
+    # They need a device, a feature or a configuration that is not here.
+    "journal_dev journal_path prjquota dax test_dummy_encryption fc_debug_force "
+    "fc_debug_max_replay debug_want_extra_isize inlinecrypt".split()
+)
+VALUES = {"text": ("a",), "any": ("none",), "int": ("1",), "optional-int": ("1",)}
+EXTRA = (
+    *("bogus", "bogus_opt=1", "extents", "noi_version", "stripe=0", "stripe=999999", "commit=0x1e"),
+    *("commit", "commit=x", "commit=-1", "commit=99999999", "data", "data=foo", "errors=foo"),
+    *("delalloc=1", "nodelalloc=1", "barrier=0", "barrier=2", "barrier=x", "auto_da_alloc=x"),
+    *("inode_readahead_blks=33", "inode_readahead_blks=0", "journal_ioprio=7", "journal_ioprio=8"),
+    *("mb_optimize_scan=2", "mb_optimize_scan", "jqfmt=x", "data_err=x", "dax=x", "resuid=x"),
+    *("init_itable=x", "max_dir_size_kb=x", "sb=x", "usrjquota=", "check=none", "journal=update"),
+)
+"""Values of every class, right and wrong."""
+
+
+def grammar_words() -> tuple[str, ...]:
+    """Return each word of the grammar with values that it takes, and those that are wrong."""
+    return tuple(dict.fromkeys((*_right(), *EXTRA)))
+
+
+def _right() -> Iterator[str]:
+    for key, said in words_of_ext4().items():
+        kind = said.get("value", "none")
+        values = tuple(kind) if isinstance(kind, list) else VALUES.get(kind, ())
+        if key not in ELSEWHERE and key != "journal":
+            yield from (f"{key}={value}" for value in values if value)
+            if kind in ("none", "optional-int"):
+                yield key

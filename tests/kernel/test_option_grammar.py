@@ -1,0 +1,91 @@
+"""The grammar of mount options is what this kernel does with each word."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ext4audit.facts.option_grammar import Fate, fate_of, needs_journal, only_for
+from grammar_words import TOGETHER, grammar_words
+from scratch import run
+
+pytestmark = pytest.mark.kernel
+UPSTREAM = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:3])
+
+
+@pytest.fixture
+def device(tmp_path: Path, private_mounts: None) -> Iterator[str]:  # noqa: ARG001
+    """Return a loop device; what is on it is the test's."""
+    image = tmp_path / "image"
+    run("truncate", "-s", "64M", image)
+    (tmp_path / "mnt").mkdir()
+    name = run("losetup", "--find", "--show", image).strip()
+    yield name
+    run("losetup", "--detach", name)
+
+
+def takes(device: str, place: Path, options: str, fstype: str = "ext4") -> bool:
+    """Mount and unmount; return whether the kernel took the options."""
+    argv = ("mount", "-i", "--options-source=disable", "-t", fstype, "-o", options, device, place)
+    taken = subprocess.run(argv, capture_output=True, check=False, timeout=60).returncode == 0
+    if taken:
+        run("umount", place)
+    return taken
+
+
+def test_each_word_meets_the_fate_that_the_grammar_tells(device: str, tmp_path: Path) -> None:
+    """What is taken or ignored mounts, what is refused does not; the rest is not known."""
+    run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", device)
+    wrong = []
+    for word in grammar_words():
+        fate = fate_of(word, UPSTREAM).fate
+        taken = takes(device, tmp_path / "mnt", TOGETHER.get(word, word))
+        if fate is not Fate.NOT_KNOWN and taken is (fate is Fate.REFUSED):
+            wrong.append((word, fate, taken))
+    assert not wrong, str(wrong)
+    run("e2fsck", "-fp", device)
+
+
+@pytest.mark.parametrize("fstype", ["ext2", "ext3"])
+def test_older_types_refuse_what_the_grammar_keeps_from_them(
+    device: str, tmp_path: Path, fstype: str
+) -> None:
+    """On a filesystem that was made as that type, and so is mounted without the word."""
+    run("mke2fs", "-q", "-F", "-b", "4096", "-t", fstype, device)
+    assert takes(device, tmp_path / "mnt", "rw", fstype)
+    wrong = []
+    for word in grammar_words():
+        if fate_of(word, UPSTREAM).fate is not Fate.TAKEN:
+            continue
+        taken = takes(device, tmp_path / "mnt", TOGETHER.get(word, word), fstype)
+        if taken is only_for(word, fstype):
+            wrong.append((word, taken))
+    assert not wrong, str(wrong)
+
+
+def test_without_a_journal_its_words_are_refused(device: str, tmp_path: Path) -> None:
+    """The data mode and the checksums are the journal's."""
+    run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", "-O", "^has_journal", device)
+    for word in ("data=ordered", "data=journal", "journal_checksum", "nobarrier", "commit=5"):
+        assert takes(device, tmp_path / "mnt", word) is not needs_journal(word), word
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "journal_async_commit",
+        "data=ordered,journal_async_commit",
+        "data=journal,delalloc",
+        "data=journal,dax=always",
+        "usrjquota=a",
+        "grpjquota=a",
+    ],
+)
+def test_words_that_collide_are_refused_together(device: str, tmp_path: Path, options: str) -> None:
+    """Each alone, or with another partner, would be taken."""
+    run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", device)
+    assert not takes(device, tmp_path / "mnt", options)

@@ -1,0 +1,32 @@
+"""Which words and values each kernel's mount takes: for the product's grammar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grammar_words import TOGETHER, grammar_words
+from lab.devices import disk, run
+from lab.mounting import mount_call, unmount
+from lab.scenario import JsonObject, scenario
+
+PLACE = Path("/mnt/grammar")
+
+
+@scenario(every_era=True)
+def option_grammar() -> JsonObject:
+    """Mount a filesystem with each word of the grammar, as ext4, ext3 and ext2."""
+    return {fstype: _given(fstype) for fstype in ("ext4", "ext3", "ext2")}
+
+
+def _given(fstype: str) -> JsonObject:
+    device = disk("wide")
+    PLACE.mkdir(exist_ok=True)
+    run("mke2fs", "-q", "-F", "-b", "4096", "-t", fstype, device, "160M")
+    return {word: _try(device, TOGETHER.get(word, word), fstype) for word in grammar_words()}
+
+
+def _try(device: str, options: str, fstype: str) -> int:
+    error = mount_call(device, PLACE, options, fstype=fstype)
+    if not error:
+        unmount(PLACE)
+    return error

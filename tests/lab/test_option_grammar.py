@@ -1,0 +1,22 @@
+"""The grammar of mount options, held against what each booted kernel takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import kernel
+from ext4audit.facts.option_grammar import Fate, fate_of, only_for
+from lab.conftest import Guest
+
+
+@pytest.mark.parametrize("fstype", ["ext4", "ext3", "ext2"])
+def test_each_word_meets_the_fate_that_the_grammar_tells(any_guest: Guest, fstype: str) -> None:
+    """What is taken or ignored mounts, what is refused does not; the rest is not known."""
+    upstream = kernel(any_guest.release).upstream
+    wrong = []
+    for word, error in any_guest["option_grammar"][fstype].items():
+        fate = fate_of(word, upstream).fate
+        refused = fate is Fate.REFUSED or only_for(word, fstype)
+        if fate is not Fate.NOT_KNOWN and refused is not bool(error):
+            wrong.append((word, fate, error))
+    assert not wrong, str(wrong)

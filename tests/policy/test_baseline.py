@@ -1,0 +1,253 @@
+"""Baselines: what is new since an earlier report, and what is fixed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from any_host import HOSTS
+from builders import filesystem, host, unknown
+from ext4audit.engine import audit
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Finding, Severity, Suppression
+from ext4audit.policy.baseline import against, known_findings, known_host
+from ext4audit.policy.difference import difference
+from ext4audit.policy.earlier import superblock_key
+from ext4audit.records import replace
+from ext4audit.renderers.json_v1 import render_report
+from ext4audit.report import Report, Source
+from ext4audit.rule import Said, rule
+from ext4audit.rules import all_rules
+
+LIVE = Source("live", "db1")
+RULES = all_rules()
+
+
+@rule("DUR901", "labelled", severity=Severity.CRITICAL, since="0.1")
+def labelled(fs: Filesystem, _host: Host) -> Said:
+    """Find each "severity fact" of the label; "hole" is none, and is not seen."""
+    for said in (fs.label or "").split(","):
+        severity, _, fact = said.partition(" ")
+        if severity == "hole":
+            need(fs.superblock)
+        elif severity:
+            yield Finding(
+                f"{fact} is bad.", Severity(severity), Confidence.CONFIRMED, (), fact=fact
+            )
+
+
+def report(*labels: str, suppressed: bool = False, **changes: Any) -> Report:
+    """Audit a filesystem for each label; they differ by UUID."""
+    subjects = [
+        filesystem(label=label, uuid=f"u-{n}", superblock=unknown("superblock"), **changes)
+        for n, label in enumerate(labels)
+    ]
+    made = audit(LIVE, host(*subjects), (labelled,))
+    return accepted(made) if suppressed else made
+
+
+def accepted(made: Report) -> Report:
+    """Return the report with every finding suppressed."""
+    said = Suppression("it is so")
+    verdicts = [
+        replace(v, findings=tuple(replace(f, suppression=said) for f in v.findings))
+        for v in made.verdicts
+    ]
+    return replace(made, verdicts=tuple(verdicts))
+
+
+def document(made: Report) -> dict[str, Any]:
+    """Return the report as a reader of its JSON gets it."""
+    read: dict[str, Any] = json.loads(render_report(made, tool_version="0"))
+    return read
+
+
+def compared(new: Report, old: Report) -> tuple[list[str], list[str]]:
+    """Return what counts in a report against an older one, and what is fixed."""
+    marked = against(new, known_findings(document(old)))
+    return [f.fact for f in marked.counted], [gone.fact for gone in marked.fixed or ()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fresh", "fixed"),
+    [
+        pytest.param(["high a"], ["high a"], [], [], id="the same"),
+        pytest.param([""], ["high a"], ["a"], [], id="new"),
+        pytest.param(["high a"], [""], [], ["a"], id="fixed"),
+        pytest.param(["high a"], ["high b"], ["b"], ["a"], id="another fact"),
+        pytest.param(["low a"], ["high a"], ["a"], [], id="worse"),
+        pytest.param(["high a"], ["low a"], [], [], id="milder"),
+        pytest.param(["high a", ""], ["", "high a"], ["a"], ["a"], id="another superblock"),
+        pytest.param(["high a"], ["hole"], [], [], id="not seen again"),
+        pytest.param(["high a,high b"], ["high a,hole"], [], [], id="not wholly seen again"),
+    ],
+)
+def test_what_is_new_and_what_is_fixed(
+    old: list[str], new: list[str], fresh: list[str], fixed: list[str]
+) -> None:
+    """Rule, superblock and fact make a finding the same; unknown is never fixed."""
+    assert compared(report(*new), report(*old)) == (fresh, fixed)
+
+
+def test_a_renamed_device_changes_nothing() -> None:
+    """The UUID is the name of a superblock, whatever the kernel calls its device today."""
+    old = report("high a", name="sda", device="/dev/sda")
+    new = report("high a", name="sdb", device="/dev/sdb", number=DeviceNumber(8, 16))
+    assert compared(new, old) == ([], [])
+
+
+def test_a_copy_beside_it_changes_nothing() -> None:
+    """A snapshot that is attached makes the ids of both "UUID@number"; the key is the UUID."""
+    old, new = report("high a"), report("high a", shares_uuid=True)
+    assert new.host.filesystems[0].id == "u-0@8:0"
+    assert compared(new, old) == ([], [])
+
+
+def test_one_copy_that_was_not_seen_leaves_nothing_fixed() -> None:
+    """Copies share their key: all of them must have been looked at."""
+    seen = filesystem(uuid="u", shares_uuid=True)
+    unseen = replace(seen, label="hole", superblock=unknown("it"), device_number=DeviceNumber(8, 1))
+    new = audit(LIVE, host(seen, unseen), (labelled,))
+    old = audit(LIVE, host(replace(seen, label="high a")), (labelled,))
+    assert compared(new, old) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "fresh"),
+    [(True, False, ["a"]), (True, True, []), (False, True, []), (False, False, [])],
+)
+def test_a_suppression_that_ended_is_no_part_of_the_baseline(
+    before: bool, now: bool, fresh: list[str]
+) -> None:
+    """What only a suppression accepted counts again on the day after its last."""
+    old, new = report("high a", suppressed=before), report("high a", suppressed=now)
+    assert compared(new, old)[0] == fresh
+
+
+def without_facts(made: Report) -> dict[str, Any]:
+    """Return the report as version 1.0 of the JSON wrote it."""
+    read = document(made)
+    for verdict in read["verdicts"]:
+        for finding in verdict["findings"]:
+            del finding["fact"], finding["suppression"], finding["known"]
+    return read
+
+
+@pytest.mark.parametrize(
+    ("new", "fresh", "fixed"),
+    [("high a,high b", [], []), ("critical a", ["a"], []), ("", [], [""])],
+)
+def test_a_report_without_facts_knows_the_rule_and_the_superblock(
+    new: str, fresh: list[str], fixed: list[str]
+) -> None:
+    """Reports of JSON 1.0 tell no facts: any of the rule there is known."""
+    marked = against(report(new), known_findings(without_facts(report("high a"))))
+    assert [f.fact for f in marked.counted] == fresh
+    assert [gone.fact for gone in marked.fixed or ()] == fixed
+
+
+def test_names_that_are_not_utf8_are_told_apart() -> None:
+    """The key is made of the original bytes, not of what replaced them."""
+    old, new = report("high \udcff"), report("high \udcfe")
+    assert compared(old, old) == ([], [])
+    assert compared(new, old) == (["\udcfe"], ["\udcff"])
+
+
+def test_a_gone_finding_is_told_by_what_its_subject_was_called() -> None:
+    """The device and its mount point, as the baseline has them."""
+    marked = against(report(""), known_findings(document(report("high a"))))
+    assert [(g.rule, g.subject, g.message) for g in marked.fixed or ()] == [
+        ("DUR901", "/dev/sda on /data", "a is bad.")
+    ]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_a_baseline_of_the_same_report_leaves_nothing(judged: Host) -> None:
+    """Whatever was found on any host, none of it is new to itself, and none is fixed."""
+    made = audit(LIVE, judged, RULES)
+    marked = against(made, known_host(document(made)).findings)
+    assert (marked.counted, marked.fixed) == ((), ())
+    found = difference(document(made), document(made))
+    assert (found.new, found.fixed, found.unchecked) == ((), (), ())
+    assert len(found.unchanged) == len(made.findings)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(old=HOSTS, new=HOSTS)
+def test_every_finding_is_in_one_list(old: Host, new: Host) -> None:
+    """New and unchanged are the newer report's, and nothing of the older one is lost."""
+    older, newer = audit(LIVE, old, RULES), audit(LIVE, new, RULES)
+    found = difference(document(older), document(newer))
+    assert len(found.new) + len(found.unchanged) == len(newer.findings)
+    keys = {each.key for each in known_findings(document(newer))}
+    gone = [each for each in known_findings(document(older)) if each.key not in keys]
+    assert sorted(gone, key=repr) == sorted((*found.fixed, *found.unchecked), key=repr)
+    assert {f.key for f in found.fixed}.isdisjoint(keys)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_no_verdict_has_two_findings_of_one_fact(judged: Host) -> None:
+    """A fact names one thing of one rule on one subject, or a baseline could not."""
+    for verdict in audit(LIVE, judged, RULES).verdicts:
+        facts = [finding.fact for finding in verdict.findings]
+        assert len(set(facts)) == len(facts), verdict.rule.code
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_no_fact_names_a_device(judged: Host) -> None:
+    """Devices are renamed and numbers change; mount points, UUIDs and options stay."""
+    made = audit(LIVE, judged, RULES)
+    names = {name for fs in judged.filesystems for name in _device_names(fs)}
+    for finding in made.findings:
+        assert not names & set(finding.fact.split()), finding
+
+
+def _device_names(fs: Filesystem) -> Iterable[str]:
+    """Return what the kernel calls a filesystem's device."""
+    return fs.device, fs.name, str(fs.device_number)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        {"filesystems": [], "verdicts": 3},
+        {"filesystems": [{}], "verdicts": []},
+        {"filesystems": None, "verdicts": []},
+        {"filesystems": [], "verdicts": [{"rule": 3, "filesystem": None, "findings": [{}]}]},
+        {"filesystems": [], "verdicts": [{"rule": "X", "filesystem": ["u"], "findings": [{}]}]},
+        {
+            "filesystems": [],
+            "verdicts": [
+                {"rule": "X", "filesystem": None, "findings": [{"fact": "", "severity": "bad"}]}
+            ],
+        },
+        {
+            "filesystems": [],
+            "verdicts": [
+                {"rule": "X", "filesystem": None, "findings": [{"fact_b64": "?", "fact": ""}]}
+            ],
+        },
+    ],
+)
+def test_what_is_no_report_is_refused(broken: dict[str, Any]) -> None:
+    """The reader of the file turns these into one sentence; nothing else escapes."""
+    with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
+        known_findings(broken)
+
+
+@pytest.mark.parametrize(
+    ("filesystem_id", "key"), [(None, ""), ("u", "u"), ("u@8:0", "u"), ("8:0", "8:0")]
+)
+def test_a_superblock_is_known_by_its_uuid(filesystem_id: str | None, key: str) -> None:
+    """The host has an empty one; without a UUID the number is all there is."""
+    assert superblock_key(filesystem_id) == key

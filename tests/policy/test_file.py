@@ -1,0 +1,127 @@
+"""The policy file: what it may say, and how what it may not say is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.cli.app import did_you_mean
+from ext4audit.facts.toml_table import toml_reader
+from ext4audit.finding import Suppression
+from ext4audit.policy.file import Policy, PolicyError, parse_policy
+from ext4audit.policy.suppression import SuppressionRule
+from ext4audit.rules import all_rules
+
+FULL = """
+select = ["DUR", "prf001,LAY001"]
+ignore = "errors-continue"
+pedantic = true
+fail_on = "high"
+profile = ["tidb=/data"]
+
+[[suppress]]
+rule = "DUR001"
+subject = "/data"
+reason = "the controller's cache has a battery"
+owner = "storage team"
+expires = 2027-01-31
+
+[[suppress]]
+rule = "Striped-Metadata-Hotspot"
+subject = "*"
+reason = "rebuilt next year"
+expires = "2027-12-31"
+"""
+SAID = 'rule = "DUR001"\nsubject = "*"\nreason = "so"\n'
+
+
+def parsed(text: str) -> Policy:
+    """Parse a policy file."""
+    said: dict[str, Any] = toml_reader().loads(text)
+    return parse_policy(said, all_rules(), did_you_mean)
+
+
+def test_every_key_is_read() -> None:
+    """Words may stand alone or in a list; a day may be a date or a text."""
+    assert parsed(FULL) == Policy(
+        select=("DUR", "prf001,LAY001"),
+        ignore=("errors-continue",),
+        pedantic=True,
+        fail_on="high",
+        profile=("tidb=/data",),
+        suppressions=(
+            SuppressionRule(
+                "DUR001",
+                "/data",
+                Suppression("the controller's cache has a battery", "storage team", "2027-01-31"),
+            ),
+            SuppressionRule("LAY001", "*", Suppression("rebuilt next year", None, "2027-12-31")),
+        ),
+    )
+
+
+def test_the_table_may_be_named_after_the_tool() -> None:
+    """As in a pyproject.toml, where tables of others stand beside it."""
+    text = '[project]\nname = "x"\n[tool.ext4audit]\nfail_on = "low"\n[tool.other]\nx = 1\n'
+    assert parsed(text) == Policy(fail_on="low")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "[tool.ext4audit]\n"])
+def test_an_empty_file_is_an_empty_policy(text: str) -> None:
+    """Nothing is chosen."""
+    assert parsed(text) == Policy()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('fial_on = "low"', "no key is called 'fial_on' (did you mean fail_on?)"),
+        ('[tool.ext4audit]\nselct = "DUR"', "no key is called 'selct' (did you mean select?)"),
+        ('[tool.ruff]\nselect = "DUR"', "no key is called 'tool'"),
+        ('fail_on = "low"\n[tool.ext4audit]', "'fail_on' stands outside of [tool.ext4audit]"),
+        ('igonre = "DUR"\n[tool.ext4audit]', "no key is called 'igonre' (did you mean ignore?)"),
+        (f"[tool.ext4audit]\n[[suppress]]\n{SAID}", "'suppress' stands outside of"),
+        ("tool = 3", "no key is called 'tool'"),
+        ("[tool]\next4audit = 3", "tool.ext4audit is no table"),
+        ("select = 3", "select is no list of texts"),
+        ("select = [3]", "select is no list of texts"),
+        ('select = "DUR01"', "select: no rule is called 'DUR01' (did you mean DUR001?)"),
+        ('select = "DUR,barier-disabled"', "no rule is called 'barier-disabled' (did you mean"),
+        ('ignore = ["DUR001", "PFR001"]', "no rule is called 'PFR001' (did you mean PRF001?)"),
+        ('ignore = ""', "ignore: no rule is called ''"),
+        ('pedantic = "yes"', "pedantic is neither true nor false"),
+        ('fail_on = "hihg"', "no severity is called 'hihg' (did you mean high?)"),
+        ("fail_on = 3", "no severity is called 3"),
+        ("suppress = 3", "suppress is no list of tables: write [[suppress]]"),
+        (f"[suppress]\n{SAID}", "suppress is no list of tables: write [[suppress]]"),
+        ("suppress = [3]", "suppress is no list of tables"),
+        ('[[suppress]]\nsubject = "*"\nreason = "so"', "suppress: rule is missing"),
+        ('[[suppress]]\nrule = "DUR001"\nreason = "so"', "suppress: subject is missing"),
+        ('[[suppress]]\nrule = "DUR001"\nsubject = "*"', "suppress: reason is missing"),
+        (
+            '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = " "',
+            "suppress: reason is missing",
+        ),
+        (
+            f"[[suppress]]\n{SAID}ownr = 'x'",
+            "suppress: no key is called 'ownr' (did you mean owner?",
+        ),
+        (f"[[suppress]]\n{SAID}owner = 3", "suppress: owner is no text"),
+        (f"[[suppress]]\n{SAID.replace('DUR001', 'DUR')}", "suppress: no rule is called 'DUR'"),
+        (f"[[suppress]]\n{SAID.replace('DUR001', 'DUR0O1')}", "(did you mean DUR001?)"),
+        (
+            f"[[suppress]]\n{SAID}expires = 'soon'",
+            "suppress: expires is no date such as 2027-01-31",
+        ),
+        (f"[[suppress]]\n{SAID}expires = '2027-02-29'", "expires is no date"),
+        (f"[[suppress]]\n{SAID}expires = '2027-13-01'", "expires is no date"),
+        (f"[[suppress]]\n{SAID}expires = 2027-01-31T00:00:00Z", "expires is no date"),
+        (f"[[suppress]]\n{SAID}expires = 20270131", "expires is no date"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_nearest_name(text: str, message: str) -> None:
+    """A typing error must not silently accept more, or audit less."""
+    with pytest.raises(PolicyError) as raised:
+        parsed(text)
+    assert message in str(raised.value)

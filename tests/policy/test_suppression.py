@@ -1,0 +1,184 @@
+"""Suppressions: what a policy file accepts, until when, and which of them are stale."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from any_host import HOSTS
+from builders import UUID, filesystem, host, mount, unknown
+from ext4audit.engine import audit
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Confidence, Finding, Severity, Suppression
+from ext4audit.policy.exit_codes import EXIT_FINDINGS, exit_code
+from ext4audit.policy.suppression import SuppressionRule, not_judged, stale, suppress
+from ext4audit.report import Report, Source
+from ext4audit.rule import Said, host_rule, rule
+from ext4audit.rules import all_rules
+
+LIVE = Source("live", "db1")
+TODAY = "2026-11-22"
+RULES = all_rules()
+
+
+@rule("DUR901", "always", severity=Severity.HIGH, since="0.1")
+def always(_fs: Filesystem, _host: Host) -> Said:
+    """Find something on every filesystem."""
+    yield Finding("Bad.", Severity.HIGH, Confidence.CONFIRMED, ())
+
+
+@host_rule("DRF901", "entries", severity=Severity.HIGH, since="0.1")
+def entries(_host: Host) -> Said:
+    """Find something at two mount points."""
+    for point in ("/srv", "/var/lib/a"):
+        yield Finding(f"{point} is bad.", Severity.HIGH, Confidence.CONFIRMED, (), fact=point)
+
+
+def accepting(
+    subject: str, code: str = "DUR901", expires: str | None = None, reason: str = "it is so"
+) -> SuppressionRule:
+    """Build a suppression."""
+    return SuppressionRule(code, subject, Suppression(reason, "ops", expires))
+
+
+SUBJECT = filesystem(label="Data", mounts=(mount("/srv/Data"), mount("/bind", root="/sub")))
+
+
+def report() -> Report:
+    """Audit one filesystem and its host."""
+    return audit(LIVE, host(SUBJECT, name="db1"), (always, entries))
+
+
+@pytest.mark.parametrize(
+    ("subject", "matches"),
+    [
+        (UUID, True),
+        (UUID.upper(), True),
+        (f"{UUID.upper()[:8]}*", True),
+        ("/srv/Data", True),
+        ("/srv/data", False),
+        ("/srv/*", True),
+        ("/SRV/*", False),
+        ("/bind", True),
+        ("/dev/sda", True),
+        ("/dev/sd?", True),
+        ("sda", True),
+        ("Data", True),
+        ("data", False),
+        ("8:0", True),
+        ("*", True),
+        ("/srv", False),
+        ("/dev/sda1", False),
+        ("db1", False),
+    ],
+)
+def test_what_names_a_filesystem(subject: str, matches: bool) -> None:
+    """UUID, mount points, device and label do, as globs; case matters but in a UUID."""
+    said, used = suppress(report(), [accepting(subject)], TODAY)
+    assert bool(used) is matches
+    assert said.suppressed == int(matches)
+
+
+def test_one_finding_of_several_is_named_by_its_fact() -> None:
+    """Where a rule found two things on one filesystem, one of them can be accepted."""
+
+    @rule("DUR902", "twice", severity=Severity.HIGH, since="0.1")
+    def twice(_fs: Filesystem, _host: Host) -> Said:
+        """Find two options."""
+        for word in ("nobarrier", "discard"):
+            yield Finding(word, Severity.HIGH, Confidence.CONFIRMED, (), fact=word)
+
+    made = audit(LIVE, host(SUBJECT), (twice,))
+    said, _ = suppress(made, [accepting("discard", "DUR902")], TODAY)
+    assert [finding.fact for finding in said.counted] == ["nobarrier"]
+
+
+def test_a_mount_point_with_brackets_names_itself() -> None:
+    """What a glob would read as a choice is the name where it is written out."""
+    odd = filesystem(mounts=(mount("/mnt/[a]"),))
+    said, _ = suppress(audit(LIVE, host(odd), (always,)), [accepting("/mnt/[a]")], TODAY)
+    assert said.suppressed == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "facts"),
+    [
+        ("/srv", ["/srv"]),
+        ("/var/*", ["/var/lib/a"]),
+        ("db1", ["/srv", "/var/lib/a"]),
+        ("*", ["/srv", "/var/lib/a"]),
+        ("/srv/Data", []),
+    ],
+)
+def test_what_names_a_finding_about_the_host(subject: str, facts: list[str]) -> None:
+    """Its fact, such as an entry's mount point, or the host's name for all of them."""
+    said, _ = suppress(report(), [accepting(subject, "DRF901")], TODAY)
+    assert [f.fact for f in said.findings if f.suppression] == facts
+
+
+def test_a_suppression_is_for_one_rule() -> None:
+    """The other findings of the subject still count."""
+    said, _ = suppress(report(), [accepting("*", "DRF901")], TODAY)
+    assert [finding.message for finding in said.counted] == ["Bad."]
+
+
+@pytest.mark.parametrize(
+    ("expires", "holds"),
+    [(None, True), ("2026-11-22", True), ("2026-11-23", True), ("2026-11-21", False)],
+)
+def test_it_holds_until_the_end_of_its_last_day(expires: str | None, holds: bool) -> None:
+    """The day after, the finding counts again."""
+    said, used = suppress(report(), [accepting("*", expires=expires)], TODAY)
+    assert bool(said.suppressed) is holds
+    assert bool(used) is holds
+
+
+def test_the_reason_stays_with_the_finding() -> None:
+    """Every format can show it, with its owner and last day; the first that matches is taken."""
+    first = accepting("*", expires="2027-01-01", reason="first")
+    said, used = suppress(report(), [first, accepting("/dev/sda")], TODAY)
+    (finding,) = (finding for finding in said.findings if finding.suppression)
+    assert finding.suppression == Suppression("first", "ops", "2027-01-01")
+    assert used == {first}
+
+
+@pytest.mark.parametrize(
+    ("rules", "judged", "sentences"),
+    [
+        ([accepting("*", expires="2026-11-21")], {"DUR901"}, ["expired on 2026-11-21"]),
+        ([accepting("*", expires="2026-11-21")], set(), ["expired on 2026-11-21"]),
+        ([accepting("/nowhere")], {"DUR901"}, ["matches no finding"]),
+        ([accepting("/nowhere")], set(), []),
+        ([accepting("/nowhere")], {"DRF901"}, []),
+        ([accepting("*")], {"DUR901"}, []),
+    ],
+)
+def test_what_is_stale_is_told(
+    rules: list[SuppressionRule], judged: set[str], sentences: list[str]
+) -> None:
+    """Expired ones always; one without a match only if its rule saw everything."""
+    _, used = suppress(report(), rules, TODAY)
+    said = list(stale(rules, frozenset(used), TODAY, judged=frozenset(judged)))
+    assert len(said) == len(sentences)
+    assert all(part in each for part, each in zip(sentences, said, strict=True))
+
+
+def test_a_rule_that_met_a_hole_has_not_seen_everything() -> None:
+    """What it would have found may be what a suppression is for; so for all rules with a gap."""
+    blind = audit(LIVE, host(filesystem(options=unknown("options"))), RULES)
+    assert "DUR001" in not_judged(blind)
+    assert "DRF006" not in not_judged(blind)
+    gap = audit(LIVE, host(filesystem(), gaps=(unknown("mounts"),)), RULES)
+    assert not_judged(gap) == {each.code for each in RULES}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_what_is_suppressed_never_counts(judged: Host) -> None:
+    """With everything accepted no audit has findings, and none is lost."""
+    made = audit(LIVE, judged, RULES)
+    said, _ = suppress(made, [accepting("*", each.code) for each in RULES], TODAY)
+    assert said.counted == ()
+    assert said.suppressed == len(said.findings) == len(made.findings)
+    assert exit_code(said, Severity.INFO, allow_incomplete=False) != EXIT_FINDINGS
+    assert said.complete == made.complete

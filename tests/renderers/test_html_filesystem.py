@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import pytest
+
+from builders import disk, filesystem, host, known, layout, options, raid, unknown
+from ext4audit.evidence import Known
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.options import Layer, Setter
+from ext4audit.records import replace
+from html_page import fold, read, with_class, words
+from sample_reports import barriers, hotspot, md127, murky_report, report
+
+HOLE = unknown("it")
+
+
+def test_hidden_options_are_marked_and_stand_first() -> None:
+    """What is in force and invisible in the mount table is in the summary and in the table."""
+    page = read(report(host(md127()), barriers))
+    options = fold(page, "21 mount options in force HIDDEN nobarrier")
+    assert options.get("open") is not None
+    row = words(next(options.iter("tbody"))[0])
+    assert row.startswith("nobarriersuperblock default mount options")
+    assert row.endswith("HIDDEN")
+    assert "By the kernel's default: bsddf" in words(options)
+
+
+def test_the_stack_is_a_picture_and_a_table() -> None:
+    """The filesystem stands on top, each device below what is made of it."""
+    page = read(report(host(md127("/data")), barriers))
+    picture = next(each for each in page.iter() if each.get("role") == "img")
+    assert picture.get("aria-label") == "Device stack: raid0 of 2 disks, 512 KiB chunk"
+    boxes = [words(each) for each in picture.iter() if each.tag.endswith("}svg")][1:]
+    assert [box.partition(",")[0] for box in boxes] == [
+        "/data",
+        "/dev/md127",
+        "/dev/vdb",
+        "/dev/vdc",
+    ]
+    assert "write back, rotational" in boxes[1]
+    table = fold(page, "Device stack: raid0 of 2 disks")
+    assert "/dev/vdbdisk100 GiBwrite backrotational" in words(table)
+
+
+def test_equal_disks_are_one_pile() -> None:
+    """Twelve disks in a row would be too wide to read; two with their own names are not."""
+    disks = [
+        disk(f"sd{letter}", DeviceNumber(8, 16 * n)) for n, letter in enumerate("bcdefghijklm")
+    ]
+    page = read(report(host(filesystem(stack=known(raid(disks))))))
+    assert len(with_class(page, "pile")) == 1
+    assert "12 disks, sdb, sdc, sdd and 9 more" in words(page)
+
+
+def test_what_cannot_be_seen_below_a_device_is_a_box_too() -> None:
+    """A device whose members are not known stands on a hole, not on nothing."""
+    hole = murky_report().host.gaps[0]
+    blind = disk("sda1", kind="partition", below=hole)
+    page = read(report(host(filesystem(stack=known(blind)))))
+    assert len(with_class(page, "hole")) == 1
+    assert "not known, the mount table of PID 1" in words(page)
+
+
+def test_the_load_of_each_member_is_a_bar_and_a_number() -> None:
+    """An uneven stripe is unfolded; the bars are drawn against the busiest member."""
+    chart = fold(
+        read(report(host(md127()), hotspot)), "Metadata on 2 members: the busiest has 2.00"
+    )
+    assert chart.get("open") is not None
+    rows = list(next(chart.iter("tbody")))
+    assert [words(row) for row in rows] == ["vdb20000200", "vdc0000"]
+    bars = [each.get("width") for each in with_class(chart, "bitmaps") if each.get("x")]
+    assert bars == ["100.00"]
+
+
+def test_very_many_members_are_folded() -> None:
+    """Of forty members the sixteen busiest have a bar, and a sentence tells of the others."""
+    stripe = layout([n % 3 for n in range(40)])
+    chart = fold(read(report(host(filesystem(layout=known(stripe))))), "Metadata on 40 members")
+    assert len(list(next(chart.iter("tbody")))) == 16
+    assert "and 24 more with 0 to 1 bitmaps each" in words(chart)
+
+
+def test_a_degraded_array_says_so() -> None:
+    """The table of the stack tells how many members an array misses."""
+    array = raid([disk()], level="raid1")
+    assert isinstance(array.md, Known)
+    broken = replace(array, md=known(replace(array.md.value, degraded=1)))
+    page = read(report(host(filesystem(stack=known(broken)))))
+    assert "degraded: 1 missing" in words(fold(page, "Device stack"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "writable"),
+        ({"read_only": known(value=True)}, "read-only"),
+        ({"read_only": HOLE}, "read-only or not: not known"),
+        ({"alive": False, "mounts": ()}, "not mounted"),
+        ({"mounts": ()}, "writable; another mount namespace holds it"),
+        (
+            {"options": known(options("emergency_ro"))},
+            "shut down after an error: it refuses all writes",
+        ),
+    ],
+)
+def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected: str) -> None:
+    """Whether it is in use and can be written to is told; unknown is told too."""
+    page = read(report(host(filesystem(**changes))))
+    facts = {words(each[0]): words(each[1]) for each in pairs_of(page)}
+    assert facts["State"] == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "100 GiB, 50% of it in use, 553600 inodes of 6553600"),
+        ({"usage": HOLE}, "100 GiB"),
+        ({"usage": HOLE, "superblock": HOLE}, None),
+    ],
+)
+def test_the_size_is_told_as_far_as_it_is_known(
+    changes: dict[str, Any], expected: str | None
+) -> None:
+    """What is in use is known of a mounted filesystem, the size also from a superblock."""
+    page = read(report(host(filesystem(**changes))))
+    facts = {words(each[0]): words(each[1]) for each in pairs_of(page)}
+    assert facts.get("Size") == expected
+
+
+def pairs_of(page: Element) -> list[tuple[Element, Element]]:
+    """Return the terms of all lists of facts with what they are."""
+    return list(zip(page.iter("dt"), page.iter("dd"), strict=True))
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) -> None:
+    """A source that does not show everything is named as such, with what would help."""
+    chosen = options("nobarrier", complete=complete)
+    page = read(report(host(filesystem(options=known(chosen)))))
+    told = words(fold(page, "21 mount options" if complete else "1 mount option"))
+    assert ("1 mount option known to be in force" in told) != complete
+    assert ("The source does not show every option." in told) != complete
+    assert ("NOT KNOWN the effective options" in told) != complete
+
+
+def test_a_setting_shows_each_layer_that_spoke() -> None:
+    """What the superblock and the mount said of an option stands below who set it."""
+    layers = (
+        Layer(Setter.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs"),
+        Layer(Setter.MOUNT, "barrier", "mountinfo"),
+    )
+    whole = options("barrier")
+    won = replace(whole, options=tuple(replace(o, layers=layers) for o in whole.options))
+    page = read(report(host(filesystem(options=known(won)))))
+    told = words(fold(page, "21 mount options"))
+    assert "superblock default mount options: nobarrier (dumpe2fs)" in told
+    assert "mount: barrier (mountinfo)" in told
+
+
+def test_hidden_options_stand_before_those_that_show() -> None:
+    """The order of the table is that of surprise, not of the alphabet."""
+    chosen = options("commit=30", "data=writeback", hidden=["nobarrier"])
+    page = read(report(host(filesystem(options=known(chosen)))))
+    rows = next(fold(page, "22 mount options").iter("tbody"))
+    assert [words(row[0]) for row in rows] == ["nobarrier", "commit=30", "data=writeback"]
