@@ -22,6 +22,8 @@ for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
     if module.name != "ext4audit.__main__":
         importlib.import_module(module.name)
 from ext4audit.cli.guard import guarded
+from ext4audit.facts.toml_table import toml_reader
+toml_reader()
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)

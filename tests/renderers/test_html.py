@@ -17,7 +17,7 @@ from ext4audit.records import replace
 from ext4audit.renderers.escape import visible
 from ext4audit.renderers.html_style import DARK, LIGHT
 from ext4audit.renderers.page import Audited, Page
-from ext4audit.report import GoneFinding, Report
+from ext4audit.report import GoneFinding, Report, Source
 from ext4audit.rules import all_rules
 from html_page import PAGE, attributes, fold, markup, only, parsed, read, tags, with_class, words
 from sample_reports import (
@@ -283,6 +283,19 @@ def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
 def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -> None:
     """With a gap in the view, nobody says that there is none."""
     assert expected in words(read(of))
+
+
+def test_an_image_is_not_called_a_host() -> None:
+    """A filesystem in a file has the file's name where a host has its own."""
+    page = read(audit(Source("image", "disk.img"), host(root(), name="disk.img"), [barriers]))
+    assert words(next(page.iter("dt"))) == "Image"
+
+
+def test_one_subject_needs_no_contents() -> None:
+    """Links to the subjects are there where there are several of them."""
+    alone = read(report(host(root()), barriers))
+    assert len(list(alone.iter("nav"))) == len(list(read(report(host())).iter("nav"))) == 0
+    assert len(list(read(night_report()).iter("nav"))) == 1
 
 
 def test_a_broken_rule_alone_is_a_blind_spot() -> None:

@@ -11,9 +11,13 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.kernel import Kernel
+from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Finding, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drf002_fstab_not_active import check
+from option_evidence import resolve
+
+TIDB = ActiveProfile(all_profiles()["tidb"])
 
 
 def verdict(fs: Filesystem) -> Verdict:
@@ -116,10 +120,64 @@ def test_drf002_offers_a_remount_to_nodelalloc_where_the_kernel_takes_it(
 ) -> None:
     """7.2 answers such a remount with EINVAL, 6.12 does as it is told (both booted)."""
     fs = asked("nodelalloc")
-    (finding,) = judge(check, fs, host(fs, kernel=evidence)).findings
-    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
-    assert commands
-    assert any(command == "mount -o remount /data" for command in commands) is offered
+    (finding,) = judge(check, fs, host(fs, kernel=evidence, profiles=(TIDB,))).findings
+    assert ("mount -o remount /data" in commands(finding)) is offered
+    assert ("Unmount it" in finding.remedies[0].summary) is not offered
+
+
+def test_drf002_leaves_out_what_another_rule_warns_of() -> None:
+    """PRF003 warns of nodelalloc that no profile demands, and says so where fstab is corrected."""
+    (finding,) = verdict(asked("nodelalloc")).findings
+    (remedy,) = finding.remedies
+    assert remedy.summary == (
+        "Make fstab say what runs: take nodelalloc out of it. PRF003 warns of nodelalloc."
+    )
+
+
+def test_drf002_never_takes_out_what_a_profile_demands() -> None:
+    """Here the words of fstab are right, and what runs is not."""
+    fs = asked("noatime", "commit=20", mounts=(mount(flags=("rw", "relatime")),))
+    (finding,) = judge(check, fs, host(fs, profiles=(TIDB,))).findings
+    remount, correct = finding.remedies
+    assert "mount -o remount,noatime /data" in [step.command for step in remount.steps]
+    assert "take commit=20 out of it" in correct.summary
+
+
+def test_drf002_does_not_call_for_less_than_fstab_says() -> None:
+    """DUR006 warns of what runs: fstab keeps its word, and only the remount is offered."""
+    (finding,) = verdict(asked("errors=remount-ro")).findings
+    (remedy,) = finding.remedies
+    assert remedy.steps[0].command == "mount -o remount /data"
+
+
+def test_drf002_writes_down_what_runs_by_a_remount() -> None:
+    """Without fstab's word the next mount would have a third state, the superblock's."""
+    fs = asked("commit=20", live=("commit=10",))
+    (finding,) = verdict(fs).findings
+    summary = finding.remedies[-1].summary
+    assert summary.endswith("take commit=20 out of it, and write commit=10 there.")
+    assert any("\\1commit=10\\2" in command for command in commands(finding))
+
+
+def test_drf002_remount_keeps_the_flags_that_only_the_mount_has() -> None:
+    """DRF001 says that nosuid is to be kept: the remount that reads fstab must not end it."""
+    there = mount(flags=("rw", "nosuid", "relatime"))
+    (finding,) = verdict(asked("commit=20", mounts=(there,))).findings
+    assert "mount -o remount,nosuid /data" in commands(finding)
+
+
+def test_drf002_remounts_nothing_that_the_kernel_has_stopped() -> None:
+    """Since an error it is read-only, and a remount with rw would be no cure (HLT002)."""
+    there = mount(super_options=("ro",))
+    (finding,) = verdict(asked("commit=20", mounts=(there,))).findings
+    assert not any("remount" in command for command in commands(finding))
+
+
+def test_drf002_leaves_what_a_data_mode_implies() -> None:
+    """data=journal turns delalloc off: PRF007 says so, and no remedy of fstab could."""
+    live = resolve("6.1", file="rw data=journal nodelalloc", table="rw,data=journal")
+    fs = filesystem(options=known(live), fstab=known((fstab_entry("data=journal", "delalloc"),)))
+    assert "delalloc is in force" not in str([each.message for each in verdict(fs).findings])
 
 
 def commands(finding: Finding) -> list[str]:
@@ -132,7 +190,6 @@ def commands(finding: Finding) -> list[str]:
     [
         ("atime", ("rw", "noatime"), "relatime"),
         ("relatime", ("rw", "noatime"), "relatime"),
-        ("strictatime", ("rw", "relatime"), "strictatime"),
         ("noatime", ("rw", "relatime"), "noatime"),
     ],
 )
@@ -142,6 +199,13 @@ def test_drf002_remount_names_the_word_of_atime(
     """The kernel keeps atime on a plain remount, and mount(8) passes nothing for `atime`."""
     (finding,) = verdict(asked(word, mounts=(mount(flags=flags),))).findings
     assert f"mount -o remount,{named} /data" in commands(finding)
+
+
+def test_drf002_does_not_bring_writes_at_every_read() -> None:
+    """PRF008 warns of strictatime."""
+    (finding,) = verdict(asked("strictatime")).findings
+    (remedy,) = finding.remedies
+    assert remedy.summary.endswith("take strictatime out of it. PRF008 warns of strictatime.")
 
 
 def test_drf002_edits_only_words_that_stand_in_fstab() -> None:

@@ -10,6 +10,7 @@ from ext4audit.facts.options import Setter
 from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.dur006_errors_continue import check
+from option_evidence import resolve
 
 READ_ONLY = "errors=remount-ro"
 
@@ -133,7 +134,12 @@ def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
     [
         (filesystem(fstab=known((fstab_entry("errors=panic"),))), ""),
         (
-            filesystem(fstab=known((fstab_entry(),)), superblock=known(superblock(errors="panic"))),
+            filesystem(
+                superblock=known(superblock(errors="panic")),
+                options=known(
+                    resolve(table="rw,errors=continue", on_disk=superblock(errors="panic"))
+                ),
+            ),
             "",
         ),
     ],

@@ -499,7 +499,7 @@ def test_noauto_da_alloc_turns_the_real_finding_into_a_pass(mounted: Mounted, et
     """What the last remedy names without commands prevents the wait, put in force by hand."""
     assert etc.is_dir()
     assert with_words(mounted.finding(), "noauto_da_alloc").steps == ()
-    run("mount", "-o", "remount,noauto_da_alloc", mounted.one.mount_point)
+    run("mount", "-o", "remount,noauto_da_alloc", mounted.scratch.mount_point)
     assert mounted.verdict().outcome is Outcome.PASS
 
 

@@ -16,6 +16,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
 from ext4audit.layout.advice import advise
 from ext4audit.layout.map_of import map_of
+from ext4audit.planning.demands import demanded_layouts, demanded_mounts
 from ext4audit.records import dataclass, replace
 from ext4audit.report import Outcome, Report
 
@@ -58,6 +59,9 @@ def improvements(
 
 def _cheap(plan: Plan, report: Report) -> Iterator[Change]:
     yield from _group_size(plan, report)
+    yield from (Change(*demanded) for demanded in demanded_mounts(plan, report))
+    for demanded in demanded_layouts(plan, report):
+        yield Change(*demanded, remakes=True)
     for index, word in enumerate(plan.mount_options):
         rest = (*plan.mount_options[:index], *plan.mount_options[index + 1 :])
         yield Change(f"Leave {word} out of the mount options", replace(plan, mount_options=rest))

@@ -76,7 +76,7 @@ def _threshold(page: Page) -> str:
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
     host = report.host
-    yield "Host", host.name
+    yield ("Image" if report.source.kind == "image" else "Host"), host.name
     if isinstance(host.os, Known):
         yield "System", host.os.value.pretty_name or host.os.value.id
     yield "Kernel", host.kernel.value.release if isinstance(host.kernel, Known) else "not known"
@@ -113,7 +113,7 @@ def _contents(every: Sequence[Subject], anchor: str) -> Html:
         tag("li", worst_badge(each), " ", tag("a", subject_name(each), href=f"#{anchor}-{number}"))
         for number, each in enumerate(every, start=1)
     ]
-    if len(links) == 1:
+    if len(links) <= 1:
         return NOTHING
     return tag("nav", tag("ul", NEWLINE, lines(links), class_="contents"), aria_label="Subjects")
 

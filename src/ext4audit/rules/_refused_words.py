@@ -13,21 +13,22 @@ WAITED_FOR_NOT = frozenset({"noauto", "nofail", "x-systemd.automount"})
 """Words of an entry that no boot waits for."""
 
 
-def findings_of(refusals: Refusals, intent: Intent) -> Iterator[Finding]:
+def findings_of(refusals: Refusals, intent: Intent, *, planned: bool) -> Iterator[Finding]:
     """Yield what is refused, and what is taken without effect."""
+    where = "The plan" if planned else intent.origin
     if refusals.refused:
-        yield _refused(refusals, intent)
+        yield _refused(refusals, intent, where)
     if refusals.ignored:
-        yield _ignored(refusals.ignored, intent)
+        yield _ignored(refusals.ignored, intent, where)
 
 
-def _refused(refusals: Refusals, intent: Intent) -> Finding:
+def _refused(refusals: Refusals, intent: Intent, where: str) -> Finding:
     words = [word for word, _ in refusals.refused]
     said = ", ".join(f"{word} ({why})" for word, why in refusals.refused)
     waits = not WAITED_FOR_NOT.intersection(intent.entry.line.options)
     end = "the next mount fails, and the boot with it" if waits else "the next mount fails"
     return Finding(
-        message=f"{intent.origin} holds {said}, which this kernel's ext4 refuses: {end}.",
+        message=f"{where} holds {said}, which this kernel's ext4 refuses: {end}.",
         severity=Severity.HIGH if waits else Severity.MEDIUM,
         # A vendor may have taken the word into an older kernel, or one of its own.
         confidence=Confidence.LIKELY,
@@ -37,9 +38,9 @@ def _refused(refusals: Refusals, intent: Intent) -> Finding:
     )
 
 
-def _ignored(words: Sequence[str], intent: Intent) -> Finding:
+def _ignored(words: Sequence[str], intent: Intent, where: str) -> Finding:
     return Finding(
-        message=f"{intent.origin} holds {', '.join(words)}, which this kernel's ext4 takes and "
+        message=f"{where} holds {', '.join(words)}, which this kernel's ext4 takes and "
         "ignores: it changes nothing.",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,

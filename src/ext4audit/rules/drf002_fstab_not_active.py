@@ -84,7 +84,7 @@ def check(fs: Filesystem, host: Host) -> Said:
         yield from intent.cite()
         refusals = refusals_of(fs, host, intent, options)
         holes += refusals.holes
-        yield from findings_of(refusals, intent)
+        yield from findings_of(refusals, intent, planned=host.planned)
         asked = _compare(_judged_here(intent, refusals), options, holes) if intent.first else []
         flags = sorted(asked_flags(intent.entry.line.options) - intent.live_flags - PROTECTING)
         if not intent.first:

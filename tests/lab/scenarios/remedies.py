@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Host
+from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.parsers.uname import parse_kernel
 from lab.curing import WHERE, Patient, prepared, remedies, told, write_fstab
 from lab.devices import disk, md, mounted, run
@@ -91,11 +92,13 @@ def drf002_fstab_was_edited() -> JsonObject:
 @scenario(every_era=True)
 def drf002_nodelalloc() -> JsonObject:
     """Cure an fstab edited to say nodelalloc, which not every kernel takes by remount."""
-    with prepared("DRF002", "defaults") as patient:
+    with prepared("DRF002", "defaults") as seen:
+        patient = replace(seen, see=_with_tidb)
         write_fstab(patient.device, WHERE, "defaults,nodelalloc")
         offered = [remedy.summary for remedy in remedies(patient.judge())]
-        summary = "Make fstab true" if "Make fstab true" in offered[0] else "Make fstab say"
-        return {"offered": offered, **patient.cure(summary), "fsck": patient.fsck()}
+        if "Make fstab true" not in offered[0]:
+            return {"offered": offered, "fsck": patient.fsck()}
+        return {"offered": offered, **patient.cure("Make fstab true"), "fsck": patient.fsck()}
 
 
 @scenario()
@@ -131,6 +134,11 @@ def lay001_recreate() -> JsonObject:
         "commands": commands,
         "fsck": fsck,
     }
+
+
+def _with_tidb(host: Host) -> Host:
+    """Choose the profile that demands nodelalloc, of which PRF003 warns without it."""
+    return replace(host, profiles=(ActiveProfile(all_profiles()["tidb"]),))
 
 
 def _affected(host: Host) -> Host:
