@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mkfs_words import MkfsWords
 from ext4audit.facts.mount_flags import ATIME_WORDS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.plan import Plan
@@ -33,26 +34,33 @@ def demanded_layouts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
     """Yield plans with the features, clusters and reserve that are demanded."""
     _, profiles = _judged(report)
     for profile in profiles:
-        mkfs = plan.mkfs
+        mkfs, words = plan.mkfs, []
         if profile.features:
-            mkfs = mkfs.with_value("-O", ",".join((*_features(plan), *profile.features)))
-        if profile.cluster_bytes:
-            mkfs = mkfs.with_value("-C", str(profile.cluster_bytes))
-        if profile.reserved_percent is not None:
-            mkfs = mkfs.with_value("-m", "0")
+            words.append(f"-O {','.join(profile.features)}")
+            mkfs = _with_features(mkfs, profile.features)
+        for flag, value in _values(profile):
+            words.append(f"{flag} {value}")
+            mkfs = mkfs.with_value(flag, value)
         if mkfs != plan.mkfs:
-            words = " ".join(word for word in mkfs.words if word not in plan.mkfs.words)
-            yield f"Make it with {words}, {_whose([profile])}", replace(plan, mkfs=mkfs)
+            yield f"Make it with {' '.join(words)}, {_whose([profile])}", replace(plan, mkfs=mkfs)
+
+
+def _with_features(mkfs: MkfsWords, features: Sequence[str]) -> MkfsWords:
+    """Return the words with features, said once, and not taken back any more."""
+    others = (word for word in mkfs.features if word.lstrip("^") not in features)
+    return replace(mkfs, features=(*others, *features))
+
+
+def _values(profile: Profile) -> Iterator[tuple[str, str]]:
+    if profile.cluster_bytes:
+        yield "-C", str(profile.cluster_bytes)
+    if profile.reserved_percent is not None:
+        yield "-m", "0"
 
 
 def _judged(report: Report) -> tuple[Filesystem, tuple[Profile, ...]]:
     (fs, *_) = report.host.filesystems
     return fs, report.host.profiles_of(fs)
-
-
-def _features(plan: Plan) -> list[str]:
-    said = plan.mkfs.value("-O")
-    return said.split(",") if said else []
 
 
 def _is_there(plan: Plan, fs: Filesystem, word: str) -> bool:
