@@ -208,6 +208,16 @@ def test_a_suppression_without_a_match_is_told(
     assert "policy: the suppression of DUR001 for '/elsewhere' matches no finding" in said
 
 
+@pytest.mark.parametrize("words", [("-q",), ("-f", "csv"), ("-f", "json"), ("-f", "nagios")])
+def test_where_no_text_shows_it_it_is_told_on_standard_error(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that only writes files for machines has a log, too."""
+    (tmp_path / "policy").write_text(f"{ACCEPTED}expires = 2020-01-31\n")
+    guarded(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy"), *words])
+    assert "DUR001 for '*' expired on 2020-01-31" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [("--select", "LAY001"), ("/nowhere",)])
 def test_what_was_not_judged_may_still_match(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]

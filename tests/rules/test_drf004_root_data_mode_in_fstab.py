@@ -96,27 +96,35 @@ def test_drf004_severity(
 
 def test_drf004_takes_it_out_or_stores_it() -> None:
     """The superblock is where the kernel finds a mode before any file can be read."""
-    (finding,) = verdict(root("noatime", "data=journal")).findings
+    stored = superblock(default_mount_options=("journal_data_writeback",))
+    live = known(options(hidden=["data=writeback"]))
+    fs = root("noatime", "data=ordered", superblock=known(stored), options=live)
+    (finding,) = verdict(fs).findings
     assert finding.message == (
-        "/etc/fstab line 7 gives the root data=journal, which neither /proc/cmdline rootflags= "
+        "/etc/fstab line 7 gives the root data=ordered, which neither /proc/cmdline rootflags= "
         "nor the superblock does: the next boot's remount fails, and the root stays read-only."
     )
     forget, store = finding.remedies
     assert any("s#^" in step.command and "noatime" in step.command for step in forget.steps)
     assert [(step.phase, step.command) for step in store.steps] == [
-        (Phase.PERSISTENT, "tune2fs -o journal_data /dev/sda"),
+        (Phase.PERSISTENT, "tune2fs -o journal_data_ordered /dev/sda"),
         (
             Phase.VERIFY,
-            "tune2fs -l /dev/sda | grep -qE '^Default mount options:.* journal_data( |$)'",
+            "tune2fs -l /dev/sda | grep -qE '^Default mount options:.* journal_data_ordered( |$)'",
         ),
-        (Phase.ROLLBACK, "tune2fs -o ^journal_data /dev/sda"),
+        (Phase.ROLLBACK, "tune2fs -o journal_data_writeback /dev/sda"),
     ]
 
 
-def test_drf004_stores_no_writeback() -> None:
-    """DUR003 warns of data=writeback: no remedy makes it last."""
-    (finding,) = verdict(root("data=writeback")).findings
-    assert [remedy.summary for remedy in finding.remedies] == ["Take data=writeback out of fstab."]
+@pytest.mark.parametrize(
+    ("mode", "code"), [("data=writeback", "DUR003"), ("data=journal", "PRF007")]
+)
+def test_drf004_stores_no_mode_that_another_rule_warns_of(mode: str, code: str) -> None:
+    """That rule is named, and no remedy makes the mode last."""
+    (finding,) = verdict(root(mode)).findings
+    assert [remedy.summary for remedy in finding.remedies] == [
+        f"Take {mode} out of fstab. {code} warns of {mode}."
+    ]
 
 
 def test_drf002_leaves_the_data_mode_of_the_root_to_drf004() -> None:

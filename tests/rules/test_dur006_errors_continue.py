@@ -85,6 +85,10 @@ def test_what_stops_at_an_error_passes(token: str) -> None:
     [
         (filesystem(alive=False, mounts=()), "it is not mounted"),
         (filesystem(read_only=known(value=True)), "read-only"),
+        (
+            filesystem(errors=known(ErrorCounters(errors=3)), journal_errno=known(-5)),
+            "HLT002 says what comes first",
+        ),
     ],
 )
 def test_what_is_not_written_is_not_judged(fs: Filesystem, note: str) -> None:

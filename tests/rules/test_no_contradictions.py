@@ -128,7 +128,7 @@ class Scene:
         )
 
     def host(self, profile: str | None) -> Host:
-        """The host of the filesystem, for which a profile may be chosen."""
+        """Return the host of the filesystem, for which a profile may be chosen."""
         fs = self.filesystem
         active = (ActiveProfile(all_profiles()[profile]),) if profile else ()
         release = known(kernel(era(self.release).release), "uname")

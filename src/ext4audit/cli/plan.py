@@ -12,7 +12,7 @@ from ext4audit.cli.output import write
 from ext4audit.cli.plan_file import read_plan_file
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of
 from ext4audit.cli.plan_judge import PlanJudge, judge_plan
-from ext4audit.cli.print_report import code_of, page_of, write_page
+from ext4audit.cli.print_report import code_of, page_of, tell_notices, write_page
 from ext4audit.cli.report_options import ReportOptions, chosen, now, on_plans, report_options
 from ext4audit.cli.sinks import Sink
 from ext4audit.cli.timeout_option import timeout_option
@@ -80,6 +80,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
             _write(sink, report, advice, options)
         else:
             write_page(sink, (Audited(label, report),), options)
+    tell_notices(report, options)
     return code_of(report, options)
 
 

@@ -8,9 +8,10 @@ import time
 from collections.abc import Sequence
 
 from ext4audit import __version__
+from ext4audit.cli.diagnostics import tell
 from ext4audit.cli.output import write
 from ext4audit.cli.report_options import ReportOptions, now
-from ext4audit.cli.sinks import NAGIOS, Sink
+from ext4audit.cli.sinks import DEFAULT, NAGIOS, Sink
 from ext4audit.cli.terminal import is_ascii_only, wants_color, width
 from ext4audit.policy.exit_codes import exit_code, nagios_code
 from ext4audit.renderers.page import Audited, Page
@@ -26,7 +27,15 @@ def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) ->
     host = Audited(report.source.label, report)
     for sink in asked.sinks:
         write_page(sink, (host,), asked)
+    tell_notices(report, asked)
     return code_of(report, asked)
+
+
+def tell_notices(report: Report, asked: ReportOptions) -> None:
+    """Say on standard error what the policy file has to be told of, where no text shows it."""
+    if asked.verbosity < 0 or all(sink.fmt != DEFAULT for sink in asked.sinks):
+        for notice in report.notices:
+            tell(notice)
 
 
 def code_of(report: Report, asked: ReportOptions) -> int:

@@ -49,10 +49,6 @@ def only_running(intent: Intent, words: frozenset[str]) -> frozenset[str]:
 
     An ro under a mount that is rw came from the kernel, after an error: nobody asked for it.
     """
-    return intent.live_flags - words - ATIME_WORDS.keys() - forced(intent)
-
-
-def forced(intent: Intent) -> frozenset[str]:
-    """Return `ro` where the kernel stopped the writes: no remount may seem to bring them back."""
     stopped = {"ro"}.intersection(intent.mount.super_options)
-    return frozenset(stopped.difference(intent.mount.mount_options))
+    forced = stopped.difference(intent.mount.mount_options)
+    return intent.live_flags - words - ATIME_WORDS.keys() - forced

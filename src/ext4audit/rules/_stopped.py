@@ -45,6 +45,15 @@ def stop_of(fs: Filesystem) -> Stop | None:
     return _read_only(fs) if need(fs.read_only) else _still_called_writable(fs)
 
 
+def has_stopped(fs: Filesystem) -> bool:
+    """Whether HLT002 finds more than a possibility: then its cure comes before any other."""
+    try:
+        stop = stop_of(fs)
+    except (Undetermined, NotApplicable):
+        return False
+    return stop is not None and stop.confidence is not Confidence.POSSIBLE
+
+
 def _words(fs: Filesystem) -> Iterator[Citation]:
     """Yield the words by which newer kernels say that they refuse writes."""
     for word in WORDS:

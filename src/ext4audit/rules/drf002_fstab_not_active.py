@@ -23,7 +23,7 @@ from ext4audit.records import replace
 from ext4audit.rule import Said, rule
 from ext4audit.rules._condemned import condemned, warning
 from ext4audit.rules._demands import overruled, stays
-from ext4audit.rules._drift import Drift, forced, only_running, wrong_words
+from ext4audit.rules._drift import Drift, only_running, wrong_words
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import (
     CMDLINE,
@@ -44,6 +44,7 @@ from ext4audit.rules._remount import (
     typed,
 )
 from ext4audit.rules._shell import quote
+from ext4audit.rules._stopped import has_stopped
 
 
 @rule(
@@ -182,7 +183,7 @@ def _remedies(
     bad = condemned(asked, fs, host)
     kept = overruled(fs, host, asked)
     refused = refusals_of(fs, host, intent, need(fs.options)).refused
-    if not (by_mount or bad or kept or refused or forced(intent)):
+    if not (by_mount or bad or kept or refused or has_stopped(fs)):
         yield from _remount(fs, inactive, flags, intent)
     fix = _correct(intent, wrong_words(fs, host, inactive, flags, intent), inactive)
     if fix is not None:

@@ -19,6 +19,7 @@ from ext4audit.finding import (
     Step,
 )
 from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules._condemned import condemned, warning
 from ext4audit.rules._fstab import edit_options, says
 from ext4audit.rules._intent import CMDLINE, Intent, intents_of
 from ext4audit.rules._shell import quote
@@ -51,7 +52,8 @@ def check(fs: Filesystem, host: Host) -> Said:
     ## Remedy
 
     Take `data=` out of the entry. Who needs the mode gives it to the superblock, or to
-    rootflags= on the kernel's command line.
+    rootflags= on the kernel's command line; DUR003 and PRF007 say what writeback and journal
+    cost.
 
     ## When to ignore
 
@@ -71,7 +73,7 @@ def check(fs: Filesystem, host: Host) -> Said:
     arguments = need(host.kernel_arguments)
     before = _boot_mode(intent) or _stored_mode(need(fs.superblock))
     if wanted != before:
-        yield _finding(fs, intent, wanted, _starts_writable(arguments))
+        yield _finding(fs, host, intent, wanted, writable=_starts_writable(arguments))
 
 
 def _of_the_root(fs: Filesystem, host: Host) -> Intent:
@@ -117,7 +119,9 @@ def _starts_writable(arguments: tuple[str, ...]) -> bool:
     return said[-1:] == ["rw"]
 
 
-def _finding(fs: Filesystem, intent: Intent, wanted: str, writable: bool) -> Finding:
+def _finding(
+    fs: Filesystem, host: Host, intent: Intent, wanted: str, *, writable: bool
+) -> Finding:
     stays = "nothing of the entry takes effect" if writable else "the root stays read-only"
     happened = isinstance(fs.read_only, Known) and fs.read_only.value
     return Finding(
@@ -126,19 +130,20 @@ def _finding(fs: Filesystem, intent: Intent, wanted: str, writable: bool) -> Fin
         severity=Severity.MEDIUM if writable else Severity.CRITICAL,
         confidence=Confidence.CONFIRMED if happened else Confidence.LIKELY,
         citations=tuple(_cite(fs, intent)),
-        remedies=(*_forget(intent, wanted), *_store(fs, wanted)),
+        remedies=(*_forget(fs, host, intent, wanted), *_store(fs, host, wanted)),
     )
 
 
-def _forget(intent: Intent, wanted: str) -> Iterator[Remedy]:
+def _forget(fs: Filesystem, host: Host, intent: Intent, wanted: str) -> Iterator[Remedy]:
     """Yield the edit that takes the data mode out of fstab."""
     line = intent.entry.line
     literal = [word for word in line.options if next(_data_modes([word]), None)]
     edit = edit_options(line, literal, ())
     if edit is None:
         return
+    bad = warning(condemned([wanted], fs, host))
     yield Remedy(
-        summary=f"Take {wanted} out of fstab.",
+        summary=f"Take {wanted} out of fstab.{f' {bad}.' if bad else ''}",
         disruption=Disruption.ONLINE,
         steps=(
             *(Step(Phase.PERSISTENT, command) for command in edit.apply),
@@ -149,10 +154,10 @@ def _forget(intent: Intent, wanted: str) -> Iterator[Remedy]:
     )
 
 
-def _store(fs: Filesystem, wanted: str) -> Iterator[Remedy]:
-    """Yield the command that stores the mode in the superblock; DUR003 warns of writeback."""
+def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
+    """Yield the command that stores the mode in the superblock, if no rule warns of it."""
     device = quote(fs.device)
-    if wanted == "data=writeback" or device is None or not isinstance(fs.superblock, Known):
+    if condemned([wanted], fs, host) or device is None or not isinstance(fs.superblock, Known):
         return
     superblock = fs.superblock.value
     bits = spec_named("data").superblock_bits

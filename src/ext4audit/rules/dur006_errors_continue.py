@@ -18,6 +18,7 @@ from ext4audit.rules._purpose import holds_database, holds_volume
 from ext4audit.rules._remount import usable_mount, without_mount
 from ext4audit.rules._setters import cite_option, in_rootflags
 from ext4audit.rules._steps import disruption
+from ext4audit.rules._stopped import has_stopped
 
 MESSAGE = "errors=continue: when the kernel finds broken metadata it logs it and goes on writing"
 
@@ -59,7 +60,8 @@ def check(fs: Filesystem, host: Host) -> Said:
 
     Set errors=remount-ro: in the superblock, or in fstab where fstab says otherwise; where
     fstab or the superblock asks for errors=panic, put that in force. Watch
-    /sys/fs/ext4/*/errors_count then: newer kernels stop writing and still show `rw`.
+    /sys/fs/ext4/*/errors_count then: newer kernels stop writing and still show `rw`. Of one
+    that has stopped already HLT002 speaks, and this rule after it is checked.
 
     ## When to ignore
 
@@ -73,6 +75,8 @@ def check(fs: Filesystem, host: Host) -> Said:
     if need(options.token("errors")) != "errors=continue":
         yield from cite_option(fs, "errors")
         return
+    if has_stopped(fs):
+        raise NotApplicable("it has stopped taking writes: HLT002 says what comes first")
     recorded = tuple(_recorded(fs))
     severity, message = _grade(fs, recorded)
     yield Finding(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.evidence import Known, Undetermined, need
+from ext4audit.evidence import Known, need
 from ext4audit.facts.health import ErrorCounters
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules._clock import DAY_SECONDS, seconds_since_1970
 from ext4audit.rules._errors import check_it, cite_errors, no_errors_left, spell
-from ext4audit.rules._stopped import stop_of
+from ext4audit.rules._stopped import has_stopped
 
 RECENT_SECONDS = 7 * DAY_SECONDS
 
@@ -64,7 +64,7 @@ def check(fs: Filesystem, host: Host) -> Said:
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
     errors = "error" if counters.errors == 1 else "errors"
     last = f", the last {spell(counters.last)}" if counters.last else ""
-    stopped = _has_stopped(fs)
+    stopped = has_stopped(fs)
     since = "it has stopped taking writes (HLT002)" if stopped else "writes can spread it"
     return Finding(
         message=f"{counters.errors} {errors} recorded{last}: its metadata may be damaged until "
@@ -74,15 +74,6 @@ def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
         citations=tuple(cite_errors(fs)),
         remedies=(_as_hlt002_says(),) if stopped else (check_it(fs, (no_errors_left(fs),)),),
     )
-
-
-def _has_stopped(fs: Filesystem) -> bool:
-    """Whether HLT002 finds more than a possibility, and then tells the cure of both."""
-    try:
-        stop = stop_of(fs)
-    except (Undetermined, NotApplicable):
-        return False
-    return stop is not None and stop.confidence is not Confidence.POSSIBLE
 
 
 def _as_hlt002_says() -> Remedy:

@@ -40,12 +40,6 @@ CASES = (
         cured=(Outcome.NOT_APPLICABLE,),
     ),
     RemedyCase(
-        name="stored in the superblock",
-        remedy="Store data=journal",
-        prepare=lambda stage: entry_of_the_root("data=journal", stage),
-        alter=as_root,
-    ),
-    RemedyCase(
         name="stored in the place of another mode",
         remedy="Store data=ordered",
         tune=("-o", "journal_data_writeback"),

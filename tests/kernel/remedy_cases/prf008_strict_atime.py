@@ -7,8 +7,8 @@ CASES = (
     RemedyCase("relatime, set by fstab", BY_DEFAULT, mount="strictatime", fstab="strictatime"),
     RemedyCase("relatime, set by hand", BY_DEFAULT, mount="strictatime,nosuid"),
     RemedyCase(
-        "relatime, fstab does not know of it",
-        BY_DEFAULT,
+        "noatime, fstab asks for it already",
+        NEVER,
         mount="strictatime,noexec",
         fstab="noatime,nodev",
     ),

@@ -1,0 +1,52 @@
+"""Every rule's own test module shows each outcome that the rule can have."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from ext4audit.report import Outcome
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
+
+HERE = Path(__file__).parent
+ROWS = {Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE, Outcome.UNDETERMINED}
+CANNOT: dict[str, dict[Outcome, str]] = {
+    "DUR002": {
+        Outcome.NOT_APPLICABLE: "a superblock holds options whether it is mounted or not",
+    },
+}
+"""The outcomes that a rule cannot have, and why."""
+
+
+def module_of(rule: Rule) -> Path:
+    """Return the test module of a rule."""
+    return HERE / f"test_{rule.code.lower()}_{rule.name.replace('-', '_')}.py"
+
+
+def shown(tree: ast.Module) -> set[Outcome]:
+    """Return the outcomes that a module names; a severity, which only findings have, is a FAIL."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner, name = node.value.id, node.attr
+            found |= {Outcome[name]} if owner == "Outcome" else set()
+            found |= {Outcome.FAIL} if owner == "Severity" else set()
+        elif isinstance(node, ast.Constant) and node.value in {each.value for each in Outcome}:
+            found.add(Outcome(node.value))
+    return found
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_rules_module_has_a_row_for_each_outcome(rule: Rule) -> None:
+    """Nobody has to believe that a rule passes, fails, steps aside and admits what it misses."""
+    missing = ROWS - shown(ast.parse(module_of(rule).read_text()))
+    assert {each.name for each in missing} == {each.name for each in CANNOT.get(rule.code, {})}
+
+
+def test_every_module_of_a_rule_belongs_to_one() -> None:
+    """A test module that is named after a code is named after the whole rule."""
+    there = set(HERE.glob("test_[a-z][a-z][a-z][0-9][0-9][0-9]_*.py"))
+    assert there == {module_of(rule) for rule in all_rules()}
