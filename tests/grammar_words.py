@@ -25,6 +25,8 @@ EXTRA = (
     *("inode_readahead_blks=33", "inode_readahead_blks=0", "journal_ioprio=7", "journal_ioprio=8"),
     *("mb_optimize_scan=2", "mb_optimize_scan", "jqfmt=x", "data_err=x", "dax=x", "resuid=x"),
     *("init_itable=x", "max_dir_size_kb=x", "sb=x", "usrjquota=", "check=none", "journal=update"),
+    *("stripe=4294967295", "stripe=4294967296", "stripe=08", "resuid=4294967295"),
+    *("inode_readahead_blks=040", "inode_readahead_blks=2147483648", "init_itable=99999999999"),
 )
 """Values of every class, right and wrong."""
 

@@ -18,7 +18,6 @@ from ext4audit.finding import Phase, Remedy
 EDIT = re.compile(r"#\\1(?P<after>.*)\\2#\Z", re.DOTALL)
 CONCERNED = re.compile(r"\b(mount|umount|sed -i|tune2fs|debugfs)\b")
 ASKS = re.compile(r"tune2fs -l |findmnt |grep |test ")
-ERRORS = {"remount-ro": "errors=remount-ro", "continue": "errors=continue"}
 BITS = {word: token for spec in OPTIONS for word, token in spec.superblock_bits.items()}
 ATIME = "access times"
 
@@ -38,10 +37,14 @@ class State:
     errors: str = "continue"
 
     @property
+    def bit_tokens(self) -> tuple[str, ...]:
+        """What the bits of the superblock mean."""
+        return tuple(BITS[word] for word in self.bits if word in BITS)
+
+    @property
     def stored(self) -> dict[str, str]:
         """What a mount without options has."""
-        bits = [BITS[word] for word in self.bits if word in BITS]
-        fields = [ERRORS.get(self.errors, "errors=panic"), *bits, *self.string.split(",")]
+        fields = (f"errors={self.errors}", *self.bit_tokens, *self.string.split(","))
         return {**self.kernel, **meanings(fields)}
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.cli.output import OutputFailed, write, writing
-from program import SECONDS, run, run_as_nobody
+from program import SECONDS, run, run_as_nobody, run_python
 
 FINISHED = {0, 1, 3}
 
@@ -217,3 +217,37 @@ def test_pieces_are_one_file_that_appears_at_the_end(tmp_path: Path) -> None:
         put(f"three {1 / 0}\n")
     assert path.read_text() == "one\ntwo\n"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("command", [("scan", "-q"), ("collect", "--script")])
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_by_name_goes_on_in_its_file(
+    tmp_path: Path, command: tuple[str, ...], name: str
+) -> None:
+    """`-o /dev/stdout >> log` keeps what the log holds, and what is written after it follows."""
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    with log.open("a") as stream:
+        done = run(*command, "-o", name, stdout=stream)
+        stream.write("after\n")
+    assert done.returncode in FINISHED
+    text = log.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert text.count("\n") > 2
+    assert list(tmp_path.iterdir()) == [log]
+
+
+def test_a_stream_that_is_not_open_is_refused() -> None:
+    """Before anything is audited."""
+    assert refused("/dev/fd/77") == "ext4audit: --output /dev/fd/77: not writable"
+
+
+def test_a_removed_working_directory_is_refused(tmp_path: Path) -> None:
+    """A relative path leads nowhere then; that is no crash."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    script = "import os, sys; os.rmdir('.'); sys.argv[0] = 'x';"
+    script += "from ext4audit.cli.guard import guarded; sys.exit(guarded(sys.argv[1:]))"
+    done = run_python("-c", script, "scan", "-o", "report", cwd=folder)
+    assert complaint(done) == "ext4audit: --output report: No such file or directory"

@@ -11,6 +11,7 @@ import pytest
 from ext4audit.cli.guard import guarded
 from ext4audit.cli.sinks import FORMATS, Sink, sinks_of
 from fleets import HOSTS
+from program import run
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
@@ -47,6 +48,8 @@ def test_each_format_goes_to_the_output_of_its_number(
         (("text", "json"), ("-", "-"), "two formats cannot go to the same place"),
         (("text", "json"), ("a", "a"), "two formats cannot go to the same place"),
         (("text", "json"), ("a", "./a"), "two formats cannot go to the same place"),
+        (("text", "json"), ("-", "/dev/stdout"), "two formats cannot go to the same place"),
+        (("text", "json"), ("/dev/fd/1", "-"), "two formats cannot go to the same place"),
     ],
 )
 def test_what_would_be_guessed_is_refused(
@@ -110,3 +113,16 @@ def test_many_hosts_are_no_one_object(capsys: pytest.CaptureFixture[str]) -> Non
     words = ["-f", "json", "-o", "/dev/null", "-f", "text", "-o", "-"]
     assert guarded(["scan", f"--from={NOBARRIER}", f"--from={HEALTHY}", *words]) == 2
     assert "use -f ndjson" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sources", [[NOBARRIER], [NOBARRIER, HEALTHY]])
+def test_a_consumer_that_fails_takes_no_report_from_the_others(
+    sources: list[str], tmp_path: Path
+) -> None:
+    """The full disk of one is told, and ends the program as a failure, after all were written."""
+    words = [f"--from={source}" for source in sources]
+    words += ["-f", "csv", "-o", "/dev/full", "-f", "sarif", "-o", str(tmp_path / "sarif")]
+    done = run("scan", *words)
+    assert done.returncode == 70
+    assert "cannot write to /dev/full" in done.stderr
+    assert "DUR001" in (tmp_path / "sarif").read_text()

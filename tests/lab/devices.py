@@ -32,6 +32,16 @@ def serials() -> dict[str, str]:
     return {file.relative_to("/sys/block").parts[0]: file.read_text().strip() for file in files}
 
 
+def wipe_idle_disks() -> None:
+    """Wipe what earlier scenarios left on the disks that are in nobody's use now.
+
+    An audit of the whole guest finds idle filesystems, and a fixture must not depend on which
+    scenarios ran before. A disk in use refuses (EBUSY).
+    """
+    for name in serials():
+        run("wipefs", "--all", "--quiet", f"/dev/{name}", check=False)
+
+
 @contextlib.contextmanager
 def md(level: str, members: Sequence[str], *options: str, name: str = "md127") -> Iterator[str]:
     """Make an md array, and take it apart again; a member may be "missing" (mdadm(8))."""

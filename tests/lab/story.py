@@ -24,7 +24,7 @@ from ext4audit.sources.live import LiveSource
 from ext4audit.sources.recording import RecordingSource
 from ext4audit.sources.snapshot import read_snapshot, write_snapshot
 from lab.capturing import NOT_ROOT, capture, capture_as_nobody
-from lab.devices import mounted, run, serials
+from lab.devices import mounted, run, serials, wipe_idle_disks
 from lab.scenario import JsonObject
 from lab.truth import bitmap_reads
 
@@ -52,6 +52,7 @@ def tell(
     what the tests judge.
     """
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, name))  # the same in every capture
+    wipe_idle_disks()
     lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
     run("mkfs.ext4", "-q", "-F", "-E", lazy, "-U", identity, device, size)
     entry = f"UUID={identity} {PLACE} ext4 {fstab} 0 2\n"

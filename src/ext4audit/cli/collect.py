@@ -13,6 +13,7 @@ import click
 from ext4audit import __version__
 from ext4audit.cli.diagnostics import tell
 from ext4audit.cli.output import OutputFailed, check_destination, write
+from ext4audit.cli.own_stream import own_stream
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase
@@ -145,6 +146,9 @@ def _write(content: bytes, path: str | None) -> None:
         if path is None:
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
+        elif (stream := own_stream(path)) is not None:
+            with os.fdopen(os.dup(stream), "wb") as file:
+                file.write(content)
         elif Path(path).exists() and not Path(path).is_file():
             Path(path).write_bytes(content)
         else:

@@ -10,6 +10,7 @@ import click
 from ext4audit.cli.baseline_file import read_reports
 from ext4audit.cli.choice import Choice
 from ext4audit.cli.output import check_destination, write
+from ext4audit.cli.sinks import STANDARD_OUTPUT
 from ext4audit.finding import Severity
 from ext4audit.policy.baseline import known_host
 from ext4audit.policy.difference import Difference, difference
@@ -59,6 +60,7 @@ def command(old: str, new: str, fmt: str, output: str | None, fail_on: str) -> i
       ext4audit diff monday.json friday.json
       ext4audit diff before.ndjson after.ndjson -f json | jq '.[].new'
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    output = None if output == STANDARD_OUTPUT else output
     if output is not None:
         check_destination(output)
     found = list(_differences(_paired(read_reports(old), read_reports(new))))

@@ -17,7 +17,7 @@ import click
 from ext4audit.cli.diagnostics import say, tell
 from ext4audit.cli.fleet_host import Job, Place, audit_host, ignore_interrupts, unread
 from ext4audit.cli.output import writing
-from ext4audit.cli.print_report import page_of, write_page
+from ext4audit.cli.print_report import page_of, write_pages
 from ext4audit.cli.report_options import ReportOptions
 from ext4audit.cli.sinks import NAGIOS, ONE_BY_ONE, Sink
 from ext4audit.cli.terminal import is_ascii_only
@@ -76,9 +76,8 @@ class _Lines:
 
 def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: ReportOptions) -> int:
     """Write the formats that show all hosts, say what is left to say, return the exit code."""
-    for sink in asked.sinks:
-        if sink.fmt not in ONE_BY_ONE:
-            write_page(sink, lines.hosts, asked)
+    later = [sink for sink in asked.sinks if sink.fmt not in ONE_BY_ONE]
+    write_pages(later, lines.hosts, asked)
     whole = not targets and sums.read == sums.hosts
     for notice in asked.treatment.notices(lines.used, lines.blind, asked.rules, whole=whole):
         tell(notice)

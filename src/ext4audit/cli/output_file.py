@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from ext4audit.cli.own_stream import own_stream
+
 PERMISSIONS = 0o666
 """What open(2) is asked for; the umask takes its share, as of any file."""
 
@@ -36,7 +38,11 @@ def opened(path: str) -> Iterator[TextIO]:
 
     The file appears when the block ends, and not at all when it raises.
     """
-    if _is_written_in_place(path):
+    stream = own_stream(path)
+    if stream is not None:
+        with os.fdopen(os.dup(stream), "w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+    elif _is_written_in_place(path):
         with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as file:
             yield file
     else:
@@ -45,8 +51,8 @@ def opened(path: str) -> Iterator[TextIO]:
 
 
 def _is_written_in_place(path: str) -> bool:
-    """Whether it is a device or a pipe, which cannot be renamed over."""
-    return Path(path).exists() and not Path(path).is_file()
+    """Whether it is a device, a pipe or an open stream, which cannot be renamed over."""
+    return own_stream(path) is not None or (Path(path).exists() and not Path(path).is_file())
 
 
 def _file(path: str) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ext4audit import __version__
 from ext4audit.cli.diagnostics import tell
-from ext4audit.cli.output import write
+from ext4audit.cli.output import OutputFailed, write
 from ext4audit.cli.report_options import ReportOptions, now
 from ext4audit.cli.sinks import DEFAULT, NAGIOS, Sink
 from ext4audit.cli.terminal import is_ascii_only, wants_color, width
@@ -43,6 +43,27 @@ def code_of(report: Report, asked: ReportOptions) -> int:
     if asked.sinks[0].fmt == NAGIOS:
         return nagios_code((report,), asked.threshold, allow_incomplete=asked.allow_incomplete)
     return exit_code(report, asked.threshold, allow_incomplete=asked.allow_incomplete)
+
+
+def write_pages(sinks: Sequence[Sink], hosts: Sequence[Audited], asked: ReportOptions) -> None:
+    """Write hosts in every format; a consumer that fails takes no other's report with it.
+
+    Raises OutputFailed or BrokenPipeError of the first that failed, when all were tried.
+    """
+    failures = [_failure(sink, hosts, asked) for sink in sinks]
+    for failure in filter(None, failures):
+        raise failure
+
+
+def _failure(
+    sink: Sink, hosts: Sequence[Audited], asked: ReportOptions
+) -> OutputFailed | BrokenPipeError | None:
+    """Write hosts in one format, and return what went wrong at its place."""
+    try:
+        write_page(sink, hosts, asked)
+    except (OutputFailed, BrokenPipeError) as error:
+        return error
+    return None
 
 
 def write_page(sink: Sink, hosts: Sequence[Audited], asked: ReportOptions) -> None:

@@ -67,6 +67,14 @@ def counted(times: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(times, f"{times} times")
 
 
-def _place(path: str | None) -> str | None:
-    """Return what "a" and "./a" have in common."""
-    return None if path is None else os.path.realpath(path)
+def _place(path: str | None) -> str | int:
+    """Return what "a" and "./a" have in common, and "-" and /dev/stdout."""
+    if path is None:
+        return 1
+    from ext4audit.cli.own_stream import own_stream  # noqa: PLC0415 - for --output only
+
+    try:
+        stream = own_stream(path)
+        return os.path.realpath(path) if stream is None else stream
+    except OSError:  # a removed working directory: the destination is refused for it
+        return path

@@ -15,8 +15,10 @@ from ext4audit.facts.toml_table import read_table
 from ext4audit.records import dataclass
 
 TABLE = "option_grammar.toml"
-NUMBER = re.compile(r"\+?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
+NUMBER = re.compile(r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 """What the kernel reads as a number: decimal, octal or hexadecimal (kstrtouint with base 0)."""
+LARGEST = 2**32 - 1
+"""The highest number that any option takes; kernels before 5.17 stop at half of it."""
 Upstream = tuple[int, ...]
 
 
@@ -88,8 +90,9 @@ def _wrong_number(said: Mapping[str, Any], value: str | None) -> str:
     if not NUMBER.fullmatch(value):
         return "it takes a number"
     number = _number(value)
-    if number > said.get("most", number):
-        return f"it takes at most {said['most']}"
+    most = said.get("most", LARGEST)
+    if number > most:
+        return f"it takes at most {most}"
     if said.get("power_of_two") and number & (number - 1):
         return "it takes powers of two"
     return ""
@@ -97,7 +100,9 @@ def _wrong_number(said: Mapping[str, Any], value: str | None) -> str:
 
 def _number(text: str) -> int:
     digits = text.lstrip("+").lower()
-    return int(digits, 16) if digits.startswith("0x") else int(digits)
+    if digits.startswith("0x"):
+        return int(digits, 16)
+    return int(digits, 8 if digits.startswith("0") else 10)
 
 
 def _by_version(said: Mapping[str, Any], upstream: Upstream) -> Answer:

@@ -210,6 +210,16 @@ NOT_EXT4_OPTIONS = frozenset(
 )
 """Words of fstab that mount(8), the VFS or systemd take and ext4 never sees."""
 
+OTHERS_WITH_VALUE = frozenset(
+    "defaults rw ro async sync dirsync lazytime nolazytime mand nomand user".split()
+)
+"""Those that are taken with any value; the rest goes to ext4 then, which refuses it.
+
+Seen with mount 2.38.1 on 6.18; from 2.39 on it has values of its own for the flags.
+"""
+VALUES_OF_FLAGS = frozenset({"", "recursive", "vfs", "fs"})
+"""What may follow a flag and "=", at least for newer versions of mount(8)."""
+
 
 @dataclass(frozen=True, slots=True)
 class FalseToken:

@@ -8,7 +8,12 @@ from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabEntry, Mount
 from ext4audit.facts.mount_flags import ATIME_WORDS, SUPERBLOCK_FLAGS
-from ext4audit.facts.option_table import NOT_EXT4_OPTIONS, recognize
+from ext4audit.facts.option_table import (
+    NOT_EXT4_OPTIONS,
+    OTHERS_WITH_VALUE,
+    VALUES_OF_FLAGS,
+    recognize,
+)
 from ext4audit.finding import Citation, Severity
 from ext4audit.records import dataclass
 from ext4audit.rule import NotApplicable
@@ -163,6 +168,7 @@ def _dead(words: Iterable[str]) -> tuple[str, ...]:
 
 def is_for_others(word: str) -> bool:
     """Whether mount(8), the VFS, systemd or a security module takes the word."""
-    key = word.partition("=")[0]
-    ours = key in NOT_EXT4_OPTIONS or key.startswith(("x-", "X-", "comment", "verity."))
-    return not word or ours or key in FOR_OTHERS
+    key, _, value = word.partition("=")
+    if key in NOT_EXT4_OPTIONS:
+        return key in OTHERS_WITH_VALUE or value in VALUES_OF_FLAGS
+    return not word or key.startswith(("x-", "X-", "comment", "verity.")) or key in FOR_OTHERS

@@ -16,6 +16,7 @@ from ext4audit.facts.option_grammar import (
     only_for,
     words_of_ext4,
 )
+from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.records import dataclass
 from ext4audit.rules._intent import Intent, is_for_others
@@ -27,6 +28,7 @@ NOLOCK_TAKEN_SINCE = (5, 6)
 """data=journal drops dioread_nolock silently from here on; before, it refuses both together."""
 ONE_DRIVER_SINCE = (4, 3)
 """ext3 had a driver with a grammar of its own until 4.2."""
+QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
 DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
 
 
@@ -70,8 +72,11 @@ def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOp
 
 def _answer(word: str, kernel: Evidence[Kernel], options: EffectiveOptions) -> Answer | Unknown:
     """Return the fate of a word, or why it is not known."""
-    if word.partition("=")[0] not in words_of_ext4() and word in _in_force(options):
+    key = word.partition("=")[0]
+    if key not in words_of_ext4() and word in _in_force(options):
         return TAKEN
+    if key in NOT_EXT4_OPTIONS:
+        return Answer(Fate.REFUSED, "it takes no value")
     if isinstance(kernel, Unknown):
         ends = {fate_of(word, OLDEST).fate, fate_of(word, NEWEST).fate}
         return fate_of(word, NEWEST) if len(ends) == 1 else kernel
@@ -99,10 +104,7 @@ def _together(
     words = intent.entry.line.options
     yield from _by_type(words, intent.entry.line.fstype, host.kernel, holes)
     yield from _by_data_mode(words, host.kernel, options, holes)
-    if "jqfmt" not in {word.partition("=")[0] for word in words}:
-        for word in words:
-            if word.startswith(("usrjquota=", "grpjquota=")) and not word.endswith("="):
-                yield from _unless_quota_feature(fs, word, holes)
+    yield from _by_quota(fs, words, holes)
     judged = [w for w in words if needs_journal(w) or _is_other_commit(w)]
     if judged and not _has_journal(fs, options, holes):
         yield from ((word, "there is no journal") for word in judged)
@@ -122,14 +124,30 @@ def _has_journal(fs: Filesystem, options: EffectiveOptions, holes: list[Unknown]
     return True
 
 
-def _unless_quota_feature(
-    fs: Filesystem, word: str, holes: list[Unknown]
+def _by_quota(
+    fs: Filesystem, words: Sequence[str], holes: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield a quota file without a format; with the feature, quota files are left aside."""
-    if isinstance(fs.superblock, Unknown):
+    """Yield quota files that no mount takes, and limits for projects that the features lack.
+
+    With the feature quota, the files are left aside.
+    """
+    has_format = any(word.startswith("jqfmt=") for word in words)
+    files = {w: _wrong_file(w, has_format=has_format) for w in words if w.startswith(QUOTA_FILES)}
+    wrong = [(word, "quota", why) for word, why in files.items() if why]
+    if PROJECTS in words:
+        wrong.append((PROJECTS, "project", "the filesystem lacks the feature project"))
+    if wrong and isinstance(fs.superblock, Unknown):
         holes.append(fs.superblock)
-    elif "quota" not in fs.superblock.value.features:
-        yield word, "it needs jqfmt= beside it"
+    elif isinstance(fs.superblock, Known):
+        features = fs.superblock.value.features
+        yield from ((word, why) for word, feature, why in wrong if feature not in features)
+
+
+def _wrong_file(word: str, *, has_format: bool) -> str:
+    name = word.partition("=")[2]
+    if "/" in name:
+        return "it takes the name of a file in the filesystem's root directory"
+    return "" if has_format or not name else "it needs jqfmt= beside it"
 
 
 def _by_type(

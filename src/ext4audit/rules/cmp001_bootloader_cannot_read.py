@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ext4audit.evidence import need
 from ext4audit.facts.boot import BootLoader, Loader
-from ext4audit.facts.features import GRUB_SINCE, Version, grub_version
+from ext4audit.facts.features import GRUB_SINCE, Version, grub_version, reads
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, Said, rule
@@ -34,10 +34,11 @@ def check(fs: Filesystem, host: Host) -> Said:
     """## What it checks
 
     Whether the filesystem that holds /boot, or the root where /boot is none of its own, has a
-    feature that the boot loader cannot read: metadata_csum_seed and large_dir before GRUB 2.12,
-    inline_data, casefold and ea_inode. Critical for a GRUB that is too old; low for
-    metadata_csum_seed and GRUB 2.06, which vendors patch; medium, and only possible, for another
-    boot loader or where GRUB's version is not known.
+    feature that the boot loader cannot read: metadata_csum_seed and large_dir before GRUB 2.12
+    (in Debian before 2.06-8), inline_data, casefold, ea_inode and bigalloc. Critical for a GRUB
+    that is too old; for metadata_csum_seed high with Ubuntu's 2.06, and low with a 2.06 that does
+    not tell its package, because Red Hat's and others read it; medium, and only possible, for
+    another boot loader or where GRUB's version is not known.
 
     ## Why it matters
 
@@ -81,11 +82,8 @@ def _concerns_boot(fs: Filesystem, host: Host) -> None:
 
 def _unread(loader: BootLoader, obstacles: Sequence[str]) -> tuple[str, ...]:
     """Return the features that this boot loader cannot read, or may not be able to."""
-    version = _version(loader)
-    since = {feature: GRUB_SINCE[feature] for feature in obstacles}
-    return tuple(
-        name for name, first in since.items() if not (version and first and version >= first)
-    )
+    package = (loader.version or "") if loader.loader is Loader.GRUB else ""
+    return tuple(name for name in obstacles if not reads(package, name))
 
 
 def _version(loader: BootLoader) -> Version | None:
@@ -95,7 +93,7 @@ def _version(loader: BootLoader) -> Version | None:
 
 
 def _finding(fs: Filesystem, loader: BootLoader, features: Sequence[str]) -> Finding:
-    severity, confidence = _weigh(_version(loader), features)
+    severity, confidence = _weigh(loader, features)
     verb = "cannot" if confidence is Confidence.LIKELY else "may not"
     return Finding(
         message=f"{_name(loader)} {verb} read {', '.join(features)}, which the filesystem of the "
@@ -107,16 +105,21 @@ def _finding(fs: Filesystem, loader: BootLoader, features: Sequence[str]) -> Fin
     )
 
 
-def _weigh(version: Version | None, features: Sequence[str]) -> tuple[Severity, Confidence]:
+def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confidence]:
     """Return how bad it is; what releases from 2.12 on learnt is not established.
 
-    Vendors ship a GRUB 2.06 of their own, and default filesystems have the checksum seed.
+    Fedora's and Red Hat's 2.06 tells no package and reads the checksum seed, which is a default
+    there; Ubuntu's is older than Debian's correction, and an update may have brought it.
     """
+    version = _version(loader)
     if version is None or version >= COMPLETE:
         return Severity.MEDIUM, Confidence.POSSIBLE
-    if version >= PATCHED and set(features) == {SEED}:
+    if version < PATCHED or set(features) != {SEED}:
+        return Severity.CRITICAL, Confidence.LIKELY
+    if "-" not in (loader.version or ""):
         return Severity.LOW, Confidence.POSSIBLE
-    return Severity.CRITICAL, Confidence.LIKELY
+    is_ubuntu = "ubuntu" in (loader.version or "")
+    return Severity.HIGH if is_ubuntu else Severity.CRITICAL, Confidence.LIKELY
 
 
 def _name(loader: BootLoader) -> str:

@@ -119,9 +119,7 @@ def _starts_writable(arguments: tuple[str, ...]) -> bool:
     return said[-1:] == ["rw"]
 
 
-def _finding(
-    fs: Filesystem, host: Host, intent: Intent, wanted: str, *, writable: bool
-) -> Finding:
+def _finding(fs: Filesystem, host: Host, intent: Intent, wanted: str, *, writable: bool) -> Finding:
     stays = "nothing of the entry takes effect" if writable else "the root stays read-only"
     happened = isinstance(fs.read_only, Known) and fs.read_only.value
     return Finding(
