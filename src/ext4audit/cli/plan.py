@@ -13,7 +13,9 @@ from ext4audit.cli.plan_file import read_plan_file
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of
 from ext4audit.cli.plan_judge import PlanJudge, judge_plan
 from ext4audit.cli.print_report import code_of, page_of, tell_notices, write_page
-from ext4audit.cli.report_options import ReportOptions, chosen, now, on_plans, report_options
+from ext4audit.cli.report_flags import report_options
+from ext4audit.cli.report_options import ReportOptions, chosen, now
+from ext4audit.cli.selected_rules import on_plans
 from ext4audit.cli.sinks import Sink
 from ext4audit.cli.timeout_option import timeout_option
 from ext4audit.facts.plan import PlanAdvice

@@ -9,7 +9,8 @@ import click
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.print_report import print_report
 from ext4audit.cli.progress import progress
-from ext4audit.cli.report_options import chosen, now, report_options
+from ext4audit.cli.report_flags import report_options
+from ext4audit.cli.report_options import chosen, now
 from ext4audit.engine import audit
 from ext4audit.report import Source
 from ext4audit.sources.live import LiveSource
