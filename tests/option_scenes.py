@@ -10,7 +10,7 @@ from builders import filesystem, fstab_entry, host, kernel, known, mount, superb
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import Mount
 from ext4audit.facts.mount_flags import SUPERBLOCK_FLAGS
-from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, OPTIONS
+from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, OPTIONS, recognize
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.rules._remount import typed
 from option_evidence import era, resolve
@@ -32,7 +32,8 @@ WORDS = tuple(
     for word in dict.fromkeys([*STATES, *VALUES, *FLAGS])
     if word not in NEVER_ASKED and not word.endswith("=")
 )
-PLACES = ("live", "fstab", "live and fstab", "hidden", "hidden and fstab")
+PLACES = ("live", "fstab", "live and fstab", "hidden", "hidden and fstab", "live over hidden")
+"""Where the word is; in the last, the superblock hides the opposite of what a mount asked for."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ class Scene:
     def state(self) -> State:
         """What is in force and what is written down."""
         plain = {**meanings(era(self.release).file.split()), ATIME: "relatime"}
-        hidden = "hidden" in self.place and self.word not in FLAGS
-        bit = next((bit for bit, token in BITS.items() if token == self.word), "")
-        errors = self.word.partition("errors=")[2]
+        stored = _opposite(self.word) if "over hidden" in self.place else self.word
+        hidden = "hidden" in self.place and stored not in FLAGS
+        bit = next((bit for bit, token in BITS.items() if token == stored), "")
+        errors = stored.partition("errors=")[2]
         asked = [self.word] if "fstab" in self.place else []
         asked += [self.other] if self.other else []
         written = State(
@@ -59,7 +61,7 @@ class Scene:
             {},
             fstab=tuple(map(typed, asked)) or ("defaults",),
             bits=(bit,) if bit and hidden else (),
-            string=self.word if hidden and not (bit or errors) else "",
+            string=stored if hidden and not (bit or errors) else "",
             errors=errors if errors and hidden else "continue",
         )
         given = meanings([self.word]) if "live" in self.place else {}
@@ -96,6 +98,12 @@ class Scene:
             options=known(options, options.source),
             fstab=known((fstab_entry(*state.fstab, mount_point=self.mount_point),), "/etc/fstab"),
         )
+
+
+def _opposite(word: str) -> str:
+    """Return the other state of an option, "" where there is none."""
+    known = recognize(word)
+    return (known[0].opposite(word) or "") if known else ""
 
 
 def _mount(mount_point: str, state: State) -> Mount:

@@ -176,6 +176,7 @@ def shell(
     started.close()
 
 
+@pytest.mark.shells
 @pytest.mark.parametrize(
     ("typed", "line"),
     [

@@ -247,7 +247,7 @@ def test_a_removed_working_directory_is_refused(tmp_path: Path) -> None:
     """A relative path leads nowhere then; that is no crash."""
     folder = tmp_path / "gone"
     folder.mkdir()
-    script = "import os, sys; os.rmdir('.'); sys.argv[0] = 'x';"
+    script = "import os, sys; os.rmdir(os.getcwd());"
     script += "from ext4audit.cli.guard import guarded; sys.exit(guarded(sys.argv[1:]))"
     done = run_python("-c", script, "scan", "-o", "report", cwd=folder)
     assert complaint(done) == "ext4audit: --output report: No such file or directory"

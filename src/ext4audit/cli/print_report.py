@@ -25,8 +25,7 @@ def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) ->
     """
     report = asked.treatment.one(report, asked.rules, whole=whole)
     host = Audited(report.source.label, report)
-    for sink in asked.sinks:
-        write_page(sink, (host,), asked)
+    write_pages(asked.sinks, (host,), asked)
     tell_notices(report, asked)
     return code_of(report, asked)
 

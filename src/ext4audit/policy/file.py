@@ -102,7 +102,7 @@ def _rules(
 
 
 def _nearest(word: str, rules: Sequence[Rule], near: Near) -> str:
-    names = [name for rule in rules for name in (rule.code, rule.name)]
+    names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
     return near(word.upper(), names) or near(word.lower(), names)
 
 
