@@ -207,3 +207,17 @@ def test_what_is_no_report_ends_with_2(
     files[which] = str(tmp_path / "bad")
     assert guarded(["diff", *files]) == 2
     assert "`ext4audit scan -f json`" in capsys.readouterr().err
+
+
+def test_a_dash_is_standard_output(
+    write: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in the other commands: no file of that name is made."""
+    files = [write("old", report()), write("new", report())]
+    monkeypatch.chdir(tmp_path)
+    assert guarded(["diff", *files, "-o", "-"]) == 0
+    assert capsys.readouterr().out.startswith("host db1: 0 new")
+    assert not (tmp_path / "-").exists()

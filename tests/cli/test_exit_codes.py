@@ -73,7 +73,7 @@ ENDS = {
     "suppressed, and a hole": End("critical hole", ("--config", "POLICY"), 3, 3),
     "known only": End("critical", ("--baseline", "BASELINE"), 0, 0),
     "worse than known": End("critical", ("--baseline", "MILDER"), 1, 2),
-    "a usage error": End("critical", ("--select", "NONE001"), 2, 2),
+    "a usage error": End("critical", ("--select", "NONE001"), 2, 3),
 }
 
 
@@ -115,7 +115,7 @@ def test_one_function_decides_for_every_format(
     code = guarded(["scan", "--from", SOURCE, "-f", fmt, *options])
     said = capsys.readouterr()
     assert code == (end.nagios if fmt == NAGIOS else end.code), said.err
-    assert bool(said.out) is (name != "a usage error")
+    assert bool(said.out) is (name != "a usage error" or fmt == NAGIOS)
 
 
 @pytest.mark.parametrize("fmt", sorted(FORMATS.keys() - {"json"}))
@@ -161,3 +161,35 @@ def test_a_crash_is_no_verdict(
     monkeypatch.setattr(module, "render", crash)
     assert guarded(["scan", "--from", SOURCE, "-f", fmt]) == 70
     assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-f", "nagios", "--selct", "DUR"),
+        ("--format", "nagios", "/no|such"),
+        ("--format=nagios", "--config", "/nosuch"),
+        ("-fnagios", "--baseline", "/nosuch"),
+        ("-qf", "nagios", "--profile", "tdb"),
+        ("-f", "nagios", "-o", "-", "-f", "text", "-o", "/nosuch/file"),
+    ],
+)
+def test_a_plugin_that_is_called_wrongly_is_unknown(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nagios reads 2 as CRITICAL, and shows the first line of standard output."""
+    assert guarded(["scan", *words]) == 3
+    said = capsys.readouterr()
+    assert said.out.startswith("EXT4AUDIT UNKNOWN - ")
+    assert said.out.count("\n") == 1
+    assert "|" not in said.out
+    assert said.err.startswith("ext4audit: ")
+
+
+@pytest.mark.parametrize("words", [("-f", "text", "-f", "nagios"), ("-f", "json"), ()])
+def test_others_have_the_code_of_a_usage_error(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first format decides, as it does of findings."""
+    assert guarded(["scan", *words, "--selct", "DUR"]) == 2
+    assert capsys.readouterr().out == ""

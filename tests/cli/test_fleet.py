@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from any_host import HOSTS
 from ext4audit.cli import fleet
-from ext4audit.cli.fleet_host import Job, Place, audit_host
+from ext4audit.cli.fleet_host import Job, Place, audit_host, names_of
 from ext4audit.cli.treatment import Treatment
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
@@ -117,3 +117,16 @@ def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
     job = JOB._replace(treatment=Treatment(baselines=known))
     assert len(ForkingPickler.dumps((fleet._audit, places[0]))) < 1000
     assert [line.error for line in fleet._lines(places, job)] == [None] * len(places)
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["a/db1.tar.gz", "b/db2.tar.gz"], ["db1.tar.gz", "db2.tar.gz"]),
+        (["a/snapshot", "b/snapshot/", "c/x"], ["a/snapshot", "b/snapshot/", "x"]),
+        (["-"], ["-"]),
+    ],
+)
+def test_a_name_in_a_sum_means_one_source(paths: list[str], names: list[str]) -> None:
+    """Two times "snapshot" tells nobody where to look."""
+    assert names_of([Place(path, in_fleet=False) for path in paths]) == names

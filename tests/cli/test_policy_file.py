@@ -231,13 +231,13 @@ def test_what_was_not_judged_may_still_match(
 
 def test_a_fleet_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A suppression that matches on one host is not stale on the others."""
-    text = "".join(ACCEPTED.replace("DUR001", code) for code in ("DUR001", "LAY001", "CAP001"))
+    text = "".join(ACCEPTED.replace("DUR001", code) for code in ("DUR001", "LAY001", "HLT003"))
     (tmp_path / "policy").write_text(text)
     healthy = str(HOSTS / "healthy-debian-12" / "snapshot")
     sources = [f"--from={source}" for source in (NOBARRIER, healthy, healthy)]
     guarded(["scan", *sources, "--config", str(tmp_path / "policy")])
     notices = [line for line in capsys.readouterr().err.splitlines() if "suppression" in line]
-    # DUR001 matches on the first host, and CAP001 could not see all of it.
+    # DUR001 matches on the first host, and HLT003 could not see all of it.
     assert len(notices) == 1
     assert "LAY001" in notices[0]
 

@@ -94,12 +94,22 @@ def test_the_report_of_images_obeys_the_schema(disk: Path) -> None:
 
 
 def test_a_host_that_is_not_there_has_no_verdict(image: Path) -> None:
-    """Verdicts are rules times subjects, and images alone have no host."""
+    """Only HLT003 of the rules about a host judges what no host has mounted."""
     found = report(run("scan", "-f", "json", str(image)))
-    assert "DRF006" not in [verdict["rule"] for verdict in found["verdicts"]]
-    assert {verdict["filesystem"] for verdict in found["verdicts"]} == {
+    verdicts = found["verdicts"]
+    of_host = [verdict["rule"] for verdict in verdicts if verdict["filesystem"] is None]
+    assert of_host == ["HLT003"]
+    assert {verdict["filesystem"] for verdict in verdicts if verdict["filesystem"]} == {
         found["filesystems"][0]["id"]
     }
+
+
+def test_an_image_with_errors_on_record_is_not_clean(image: Path) -> None:
+    """Its superblock says that it needs e2fsck before anybody mounts it."""
+    shell("debugfs", "-w", "-R", "ssv state 2", image)
+    found = report(run("scan", "-f", "json", str(image)), code=1)
+    (failed,) = [verdict for verdict in found["verdicts"] if verdict["outcome"] == "fail"]
+    assert failed["rule"] == "HLT003"
 
 
 def test_what_the_superblock_hides_is_found_before_it_is_mounted(disk: Path) -> None:

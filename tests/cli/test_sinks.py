@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -126,3 +127,24 @@ def test_a_consumer_that_fails_takes_no_report_from_the_others(
     assert done.returncode == 70
     assert "cannot write to /dev/full" in done.stderr
     assert "DUR001" in (tmp_path / "sarif").read_text()
+
+
+@pytest.mark.parametrize("sources", [[NOBARRIER], [NOBARRIER, HEALTHY]])
+@pytest.mark.parametrize(("place", "code"), [("/dev/full", 70), ("closed pipe", 141)])
+def test_standard_output_that_fails_takes_no_file_with_it(
+    sources: list[str], place: str, code: int, tmp_path: Path
+) -> None:
+    """`-f text -o - -f json -o FILE | head` leaves FILE whole, of one host and of many."""
+    words = [f"--from={source}" for source in sources]
+    words += ["-f", "text", "-o", "-", "-f", "ndjson", "-o", str(tmp_path / "ndjson")]
+    words += ["-f", "csv", "-o", str(tmp_path / "csv")]
+    if place == "/dev/full":
+        stream = os.open(place, os.O_WRONLY)
+    else:
+        reader, stream = os.pipe()
+        os.close(reader)
+    done = run("scan", *words, stdout=stream)
+    os.close(stream)
+    assert done.returncode == code
+    assert len((tmp_path / "ndjson").read_text().splitlines()) == len(sources)
+    assert "DUR001" in (tmp_path / "csv").read_text()

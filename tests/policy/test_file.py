@@ -78,7 +78,8 @@ def test_an_empty_file_is_an_empty_policy(text: str) -> None:
     [
         ('fial_on = "low"', "no key is called 'fial_on' (did you mean fail_on?)"),
         ('[tool.ext4audit]\nselct = "DUR"', "no key is called 'selct' (did you mean select?)"),
-        ('[tool.ruff]\nselect = "DUR"', "no key is called 'tool'"),
+        ('[tool.ruff]\nselect = "DUR"', "there is no [tool.ext4audit] in [tool]"),
+        ("[tool.ext4audti]\n[tool.ruff]", "in [tool] (did you mean ext4audit?)"),
         ('fail_on = "low"\n[tool.ext4audit]', "'fail_on' stands outside of [tool.ext4audit]"),
         ('igonre = "DUR"\n[tool.ext4audit]', "no key is called 'igonre' (did you mean ignore?)"),
         (f"[tool.ext4audit]\n[[suppress]]\n{SAID}", "'suppress' stands outside of"),
@@ -87,6 +88,7 @@ def test_an_empty_file_is_an_empty_policy(text: str) -> None:
         ("select = 3", "select is no list of texts"),
         ("select = [3]", "select is no list of texts"),
         ('select = "DUR01"', "select: no rule is called 'DUR01' (did you mean DUR001?)"),
+        ('select = "DRU"', "select: no rule is called 'DRU' (did you mean DUR?)"),
         ('select = "DUR,barier-disabled"', "no rule is called 'barier-disabled' (did you mean"),
         ('ignore = ["DUR001", "PFR001"]', "no rule is called 'PFR001' (did you mean PRF001?)"),
         ('ignore = ""', "ignore: no rule is called ''"),

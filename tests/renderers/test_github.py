@@ -112,7 +112,8 @@ def test_hosts_that_could_not_be_read_are_one_error() -> None:
         "bad.tar.gz (fleet/bad.tar.gz: not a snapshot)",
     )
     assert last == (
-        "ext4audit: 5 hosts: 1 critical, 1 medium, 1 low, 1 info; audit INCOMPLETE on 2"
+        "ext4audit: 5 hosts: 1 critical, 1 medium, 1 low, 1 info; 1 fixed since the baseline; "
+        "audit INCOMPLETE on 2"
     )
 
 

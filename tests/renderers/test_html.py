@@ -291,6 +291,12 @@ def test_an_image_is_not_called_a_host() -> None:
     assert words(next(page.iter("dt"))) == "Image"
 
 
+def test_a_plan_is_not_called_a_host() -> None:
+    """Nobody must look for a filesystem that was never made."""
+    page = read(audit(Source("plan", "/dev/md0 on /data"), host(root()), [barriers]))
+    assert "/dev/md0 on /data: judged as if it ran, nothing of it exists yet" in words(page)
+
+
 def test_one_subject_needs_no_contents() -> None:
     """Links to the subjects are there where there are several of them."""
     alone = read(report(host(root()), barriers))

@@ -11,6 +11,7 @@ from ext4audit.renderers.escape import visible
 from ext4audit.renderers.markdown import render
 from ext4audit.renderers.markdown_text import code, code_block, prose, table
 from ext4audit.renderers.page import Audited
+from ext4audit.report import Source
 from ext4audit.rules import all_rules
 from github_markdown import Shown
 from sample_pages import CLEAN, FLEET, MURKY, NIGHT, NOTICE, PAGE, TREATED, UNREAD
@@ -187,3 +188,15 @@ def test_any_host_is_read_back(judged: Host) -> None:
         assert visible(finding.message).strip() in shown.everything
         for remedy in finding.remedies:
             assert all(visible(step.command) in lines for step in remedy.steps)
+
+
+def test_a_plan_is_no_host() -> None:
+    """A reader who was not there must not look for a filesystem that nobody made."""
+    assert CLEAN.report
+    report = replace(CLEAN.report, source=Source("plan", "/dev/md0 on /data"))
+    lines = render([Audited("plan", report)], PAGE).splitlines()
+    assert lines[:3] == [
+        "## Plan /dev/md0 on /data",
+        "",
+        "Judged as if it ran: nothing of it exists yet.",
+    ]

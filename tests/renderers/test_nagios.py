@@ -139,6 +139,12 @@ def test_findings_that_do_not_count_are_numbers_only() -> None:
     assert (found.numbers["suppressed"], found.numbers["known"], found.lines) == (1, 1, [])
 
 
+def test_what_is_fixed_is_counted_where_there_is_a_baseline() -> None:
+    """Without one nothing can be gone, and 0 would say that nothing is."""
+    assert read(TREATED, CLEAN).numbers["fixed"] == 1
+    assert "fixed" not in read(CLEAN).numbers
+
+
 def test_lines_end_at_fifty() -> None:
     """Nagios keeps 8 KiB; the last line says how many there are more."""
     many = [Audited(f"x/{number}", rated_report(Severity.HIGH)) for number in range(60)]

@@ -88,6 +88,7 @@ def test_findings_that_do_not_count_have_names_of_their_own() -> None:
     }
     assert numbers(found, "ext4audit_suppressed_findings") == {"db9": 1}
     assert numbers(found, "ext4audit_known_findings") == {"db9": 1}
+    assert numbers(found, "ext4audit_fixed_findings") == {"db9": 1}
 
 
 def test_what_nobody_could_judge_is_counted() -> None:

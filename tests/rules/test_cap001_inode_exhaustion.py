@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import filesystem, host, known, mount, unknown, usage
+from builders import GIB, disk, filesystem, host, known, mount, superblock, unknown, usage
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity
@@ -104,3 +104,15 @@ def test_cap001_names_the_command_that_finds_the_files() -> None:
     assert "find '/my data' -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail" in find
     assert finding.remedies[2].destructive
     assert all(not remedy.steps for remedy in finding.remedies)
+
+
+@pytest.mark.parametrize(
+    ("device_gib", "says"), [(100, "Grow the volume"), (300, "as CAP005 says")]
+)
+def test_cap001_uses_the_room_that_its_device_has(device_gib: int, says: str) -> None:
+    """Inodes that cost one resize2fs come before a larger volume."""
+    sectors = known(device_gib * GIB // 512, "/sys")
+    own = known(superblock(size_blocks=100 * GIB // 4096))
+    fs = using(INODES, stack=known(disk(size_sectors=sectors)), superblock=own)
+    (finding,) = verdict(fs).findings
+    assert says in finding.remedies[1].summary

@@ -8,6 +8,7 @@ import pytest
 
 from builders import GIB, disk, filesystem, host, known, superblock, unknown, usage
 from ext4audit.engine import judge
+from ext4audit.facts.health import ErrorCounters
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Disruption, Severity
 from ext4audit.report import Outcome, Verdict
@@ -101,3 +102,11 @@ def test_cap005_leaves_what_32_bits_cannot_reach_to_cap003() -> None:
     (finding,) = verdict(of(20, 20_000, superblock=narrow)).findings
     assert finding.remedies[0].steps == ()
     assert "CAP003" in finding.remedies[0].summary
+
+
+def test_cap005_grows_nothing_with_recorded_errors() -> None:
+    """The kernel refuses it, and resize2fs says "Permission denied" only."""
+    errors = known(ErrorCounters(errors=1))
+    (finding,) = verdict(of(20, 100, errors=errors)).findings
+    assert finding.remedies[0].steps == ()
+    assert "HLT001" in finding.remedies[0].summary

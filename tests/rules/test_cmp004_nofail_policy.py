@@ -96,6 +96,12 @@ def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str)
     assert "RequiresMountsFor=/data" in remedy.trade_off
 
 
+def test_cmp004_spells_the_mount_point_as_a_unit_file_does() -> None:
+    """A blank ends a path there for systemd, and % begins a specifier."""
+    (finding,) = verdict(machine(entry(where="/my 50% data"))).findings
+    assert 'RequiresMountsFor="/my 50%% data" first' in (finding.remedies[0].trade_off or "")
+
+
 def test_cmp004_prints_no_command_for_a_name_that_no_shell_takes() -> None:
     """The finding stays."""
     (finding,) = verdict(machine(entry(where="/a\0"))).findings

@@ -134,27 +134,21 @@ def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fs", "kept"),
+    "fs",
     [
-        (filesystem(fstab=known((fstab_entry("errors=panic"),))), ""),
-        (
-            filesystem(
-                superblock=known(superblock(errors="panic")),
-                options=known(
-                    resolve(table="rw,errors=continue", on_disk=superblock(errors="panic"))
-                ),
-            ),
-            "",
+        filesystem(fstab=known((fstab_entry("errors=panic"),))),
+        filesystem(
+            superblock=known(superblock(errors="panic")),
+            options=known(resolve(table="rw,errors=continue", on_disk=superblock(errors="panic"))),
         ),
     ],
     ids=["fstab", "superblock"],
 )
-def test_a_panic_that_is_written_down_is_put_in_force(fs: Filesystem, kept: str) -> None:
-    """It stops the writing too, and somebody wanted it: DRF002 says the same."""
+def test_a_panic_that_is_written_down_is_advice(fs: Filesystem) -> None:
+    """It stops the writing too, and somebody wanted it; no test may run its commands."""
     (remedy,) = finding_of(fs).remedies
     assert remedy.summary.startswith("Stop the host at the first error (errors=panic)")
-    assert commands(fs, Phase.IMMEDIATE) == ["mount -o remount,errors=panic /data"]
-    assert "".join(commands(fs, Phase.PERSISTENT)) == kept
+    assert remedy.steps == ()
 
 
 def test_a_mount_by_hand_is_only_remounted() -> None:

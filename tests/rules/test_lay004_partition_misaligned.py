@@ -96,3 +96,22 @@ def test_lay004_tells_a_start_that_is_right(limits: QueueLimits, sector: str) ->
     assert remedy.destructive
     assert remedy.disruption is Disruption.RECREATE
     assert remedy.steps == ()
+
+
+UNSEEN = queue(physical_block_bytes=unknown("request queue"))
+
+
+@pytest.mark.parametrize(
+    ("start", "kind", "outcome"),
+    [
+        (2048, "image", Outcome.PASS),
+        (63, "image", Outcome.UNDETERMINED),
+        (2048, "disk", Outcome.UNDETERMINED),
+    ],
+)
+def test_lay004_passes_a_whole_mebibyte_in_an_image(
+    start: int, kind: str, outcome: Outcome
+) -> None:
+    """No physical block is larger, and an image of a disk has no queue."""
+    below = known((disk(limits=UNSEEN, kind=kind),))
+    assert verdict(known(partition(start, UNSEEN, below=below))).outcome is outcome

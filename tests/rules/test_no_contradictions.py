@@ -13,8 +13,8 @@ from ext4audit.facts.host import Host
 from ext4audit.facts.option_table import recognize
 from ext4audit.report import Outcome, Source
 from ext4audit.rules import all_rules
-from ext4audit.rules._condemned import condemned
-from ext4audit.rules._demands import demanded
+from ext4audit.rules._condemned import WARNED_OF, condemned
+from ext4audit.rules._demands import canonical, demanded
 from option_scenes import PLACES, WORDS, Scene
 from remedy_effects import ATIME, State, effect, meanings
 
@@ -151,3 +151,12 @@ def test_no_statement_contradicts_tidb_where_fstab_says_something_else(word: str
     places = ("live", "hidden")
     scenes = (Scene(word, place, "4.19", other) for other, place in product(others, places))
     assert found_in(scenes, "tidb") == ""
+
+
+@pytest.mark.parametrize(("word", "code"), WARNED_OF.items())
+def test_a_rule_fails_for_each_word_that_the_table_says_it_warns_of(word: str, code: str) -> None:
+    """The table is spelled as the options file spells, and its rules agree with it."""
+    assert canonical(word) == word
+    if word not in {"norecovery", "discard"}:  # these need an unclean journal, and a TRIM
+        report = audit(LIVE, Scene(word, "live", "6.1").host(), RULES)
+        assert code in {verdict.rule.code for verdict in report.verdicts if verdict.findings}

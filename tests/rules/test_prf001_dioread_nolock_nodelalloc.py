@@ -49,8 +49,9 @@ def verdict_of(release: str, *tokens: str, **changes: Any) -> Verdict:
         ("4.19.222", D),
         ("5.4.286", D),
         ("5.5.19", D),
-        ("4.19.91-26.6.an7.x86_64", D),
-        ("4.19.91-25.al7x.x86_64", D),
+        ("4.19.91-26.6.an7.x86_64", G),
+        ("4.19.91-25.al7x.x86_64", G),
+        ("5.3.18-150300.59.93-default", G),
         ("4.18.0-147.el8.x86_64", D),
         ("4.18.0-240.22.1.el8_3.x86_64", D),
         ("4.18.0-305.el8.x86_64", G),
@@ -255,6 +256,8 @@ def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
     tidb = ActiveProfile(all_profiles()["tidb"])
     verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(tidb,)))
     (finding,) = verdict.findings
+    assert finding.citations[-1].label == "profile tidb"
+    assert "fails without nodelalloc" in finding.citations[-1].value
     (remedy,) = finding.remedies
     assert remedy.summary.startswith(
         "Keep nodelalloc, by demand of TiDB and TiKV (profile tidb), and turn dioread_nolock off."

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 import click
 
 from ext4audit.cli.diagnostics import say, tell
-from ext4audit.cli.fleet_host import Job, Place, audit_host, ignore_interrupts, unread
+from ext4audit.cli.fleet_host import Job, Place, audit_host, ignore_interrupts, names_of, unread
 from ext4audit.cli.output import writing
 from ext4audit.cli.print_report import page_of, write_pages
 from ext4audit.cli.report_options import ReportOptions
@@ -42,11 +42,18 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     """
     streams = [sink for sink in asked.sinks if sink.fmt in ONE_BY_ONE]
     sums, lines = FleetSums(), _Lines()
+    failures: list[OSError] = []
     job = _job(targets, asked, streams)
     with ExitStack() as stack:
         puts = [stack.enter_context(writing(sink.path)) for sink in streams]
-        for line in _shown(_lines(places, job), len(places), quiet=asked.verbosity < 0):
-            sums.add(line)
+        if len(asked.sinks) > 1:
+            puts = [
+                put if sink.path else _until_it_fails(put, failures)
+                for sink, put in zip(streams, puts, strict=True)
+            ]
+        every = _shown(_lines(places, job), len(places), quiet=asked.verbosity < 0)
+        for name, line in zip(names_of(places), every, strict=True):
+            sums.add(line._replace(name=name))
             lines.add(line)
             for sink, put, text in zip(streams, puts, line.rendered, strict=True):
                 if sink.fmt == "ndjson" or asked.verbosity >= 0:
@@ -54,7 +61,24 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
         for sink, put in zip(streams, puts, strict=True):
             if sink.fmt == "text":
                 put(sums.text(ascii_only=page_of(sink, asked).ascii_only))
-    return _end(sums, lines, targets, asked)
+    code = _end(sums, lines, targets, asked)
+    with writing(None):
+        for failure in failures:
+            raise failure
+    return code
+
+
+def _until_it_fails(put: Callable[[str], None], failures: list[OSError]) -> Callable[[str], None]:
+    """Return a function that writes until that fails: files beside it are still to be filled."""
+
+    def go_on(text: str) -> None:
+        try:
+            if not failures:
+                put(text)
+        except OSError as error:
+            failures.append(error)
+
+    return go_on
 
 
 class _Lines:

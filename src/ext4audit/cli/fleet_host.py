@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ext4audit.cli.captured import audit_captured
@@ -93,6 +95,13 @@ def _unread_text(path: str, message: str, kind: str, fmt: str, page: Page) -> st
 def _last_part(path: str) -> str:
     """Return the name that tells hosts apart in a sum: many are called "localhost"."""
     return path.rstrip("/").rpartition("/")[2] or path
+
+
+def names_of(places: Sequence[Place]) -> list[str]:
+    """Return what each place is called in a sum: its whole path where others end alike."""
+    ends = [_last_part(place.path) for place in places]
+    times = Counter(ends)
+    return [end if times[end] == 1 else place.path for end, place in zip(ends, places, strict=True)]
 
 
 def _rendered(report: Report, path: str, fmt: str, page: Page) -> str:

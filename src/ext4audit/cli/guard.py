@@ -80,11 +80,13 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     if isinstance(error, NoCommand):
         say(error.message)
         return EXIT_USAGE
+    from ext4audit.cli.plugin import is_plugin, refuse_as_plugin  # noqa: PLC0415 - for a mistake
     from ext4audit.cli.refusals import reason  # noqa: PLC0415 - for a mistake only
 
-    tell(reason(error))
+    why = reason(error)
+    tell(why)
     say(f"Try '{_page(error, arguments)} --help' for help.")
-    return EXIT_USAGE
+    return refuse_as_plugin(why) if is_plugin(arguments) else EXIT_USAGE
 
 
 def _page(error: click.ClickException, arguments: Sequence[str]) -> str:

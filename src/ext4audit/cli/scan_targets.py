@@ -12,6 +12,9 @@ from ext4audit.report import Report, Source
 from ext4audit.rule import Scope
 from ext4audit.sources.live import LiveSource
 
+OF_IMAGES_TOO = frozenset({"HLT003"})
+"""The rules about a host that judge what no host has mounted: an image left unclean."""
+
 
 def scan_targets(source: LiveSource, targets: tuple[str, ...], asked: ReportOptions) -> Report:
     """Judge what the targets stand for; raises UsageError when nothing is left to judge."""
@@ -28,9 +31,9 @@ def scan_targets(source: LiveSource, targets: tuple[str, ...], asked: ReportOpti
 
 
 def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Report:
-    """Judge images alone: there is no host, so that rules about one have no subject."""
+    """Judge images alone: there is no host, so that most rules about one have no subject."""
     from ext4audit.assemble.image_host import host_of_images  # noqa: PLC0415 - for images only
 
     name = ", ".join(dict.fromkeys(image.path for image in images))
-    rules = [rule for rule in asked.rules if rule.scope is Scope.FILESYSTEM]
+    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
     return audit(Source("image", name), host_of_images(images, now(), name), rules, asked.profiles)

@@ -63,8 +63,11 @@ def parse_policy(said: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> 
 def _table(said: Mapping[str, Any], near: Near) -> Mapping[str, Any]:
     """Return the table that holds the policy; beside [tool.ext4audit] only tables may stand."""
     tools = said.get("tool")
-    if not isinstance(tools, dict) or TABLE not in tools:
+    if not isinstance(tools, dict):
         return said
+    if TABLE not in tools:
+        meant = next(filter(None, (near(name, [TABLE]) for name in tools)), "")
+        raise PolicyError(f"there is no [tool.{TABLE}] in [tool]{meant}")
     for key, value in said.items():
         if key in KEYS:
             raise PolicyError(f"{key!r} stands outside of [tool.{TABLE}]")
@@ -97,12 +100,12 @@ def _rules(
     values = _words(table, key)
     for word in (part.strip() for value in values for part in value.split(",")):
         if not word or not any(matches(rule, word) for rule in rules):
-            raise PolicyError(f"{key}: no rule is called {word!r}{_nearest(word, rules, near)}")
+            names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
+            raise PolicyError(f"{key}: no rule is called {word!r}{_nearest(word, names, near)}")
     return values
 
 
-def _nearest(word: str, rules: Sequence[Rule], near: Near) -> str:
-    names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
+def _nearest(word: str, names: Sequence[str], near: Near) -> str:
     return near(word.upper(), names) or near(word.lower(), names)
 
 
@@ -139,7 +142,8 @@ def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
     for rule in rules:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule.code
-    raise PolicyError(f"suppress: no rule is called {word!r}{_nearest(word, rules, near)}")
+    names = [name for rule in rules for name in (rule.code, rule.name)]
+    raise PolicyError(f"suppress: no rule is called {word!r}{_nearest(word, names, near)}")
 
 
 def _day(value: object) -> str | None:

@@ -126,4 +126,6 @@ def _sum(named: Sequence[tuple[str, Audited]], found: Sequence[Row]) -> str:
     open_ = sum(not (host.report and host.report.complete) for _, host in named)
     end = f"INCOMPLETE on {open_}" if open_ else "complete"
     hosts = counted(len(named), "host")
-    return f"ext4audit: {hosts}: {', '.join(said) or 'no findings'}; audit {end}"
+    gone = [host.report.fixed for _, host in named if host.report and host.report.fixed is not None]
+    fixed = f"; {sum(map(len, gone))} fixed since the baseline" if gone else ""
+    return f"ext4audit: {hosts}: {', '.join(said) or 'no findings'}{fixed}; audit {end}"

@@ -76,7 +76,10 @@ def _threshold(page: Page) -> str:
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
     host = report.host
-    yield ("Image" if report.source.kind == "image" else "Host"), host.name
+    if report.source.kind == "plan":
+        yield "Plan", f"{report.source.label}: judged as if it ran, nothing of it exists yet"
+    else:
+        yield ("Image" if report.source.kind == "image" else "Host"), host.name
     if isinstance(host.os, Known):
         yield "System", host.os.value.pretty_name or host.os.value.id
     yield "Kernel", host.kernel.value.release if isinstance(host.kernel, Known) else "not known"

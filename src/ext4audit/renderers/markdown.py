@@ -76,7 +76,11 @@ def _unread(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
 def _host(name: str, report: Report, page: Page) -> Iterator[str]:
     found = rows(name, report)
     active = [row for row in found if row.state == ACTIVE]
-    yield f"## {'Image' if report.source.kind == 'image' else 'Host'} {prose(name)}"
+    if report.source.kind == "plan":
+        yield f"## Plan {prose(report.source.label)}"
+        yield "Judged as if it ran: nothing of it exists yet."
+    else:
+        yield f"## {'Image' if report.source.kind == 'image' else 'Host'} {prose(name)}"
     yield _summary(report, active)
     if active:
         yield table(("Severity", "Rule", "Where", "Finding"), [_line(row) for row in active])

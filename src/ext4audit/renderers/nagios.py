@@ -51,9 +51,15 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     unread = [(name, host.error or "") for name, host in named if host.report is None]
     failing = [row for row in found if _fails(row, page)]
     text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, blind, unread, named)}"
-    first = f"{_plain(text)} | {_performance(found, blind, unread, page)}"
+    numbers = " ".join((_performance(found, blind, unread, page), *_fixed(hosts)))
+    first = f"{_plain(text)} | {numbers}"
     rest = [] if page.verbosity < 0 else list(_details(failing, blind, unread))
     return "".join(f"{line}\n" for line in (first, *_shortened(rest)))
+
+
+def unknown(why: str) -> str:
+    """Return the line of a plugin that could not run, ended by a newline."""
+    return f"EXT4AUDIT {STATUS[NAGIOS_UNKNOWN]} - {_plain(why)}\n"
 
 
 def status(hosts: Sequence[Audited], page: Page) -> int:
@@ -102,6 +108,13 @@ def _performance(
     numbers += [f"{state}={states[state]};;;0" for state in (SUPPRESSED, KNOWN)]
     numbers += [f"undetermined={len(blind)};;;0", f"unread={len(unread)};;;0"]
     return " ".join((*numbers, f"time={page.seconds:.3f}s;;;0"))
+
+
+def _fixed(hosts: Sequence[Audited]) -> Iterator[str]:
+    """Count what is gone since the baseline, where there was one."""
+    gone = [host.report.fixed for host in hosts if host.report and host.report.fixed is not None]
+    if gone:
+        yield f"fixed={sum(map(len, gone))};;;0"
 
 
 def _ranges(severity: Severity, page: Page) -> str:

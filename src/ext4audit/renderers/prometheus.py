@@ -59,6 +59,8 @@ def _of_findings(read: _Named) -> Iterator[str]:
             for name, each in found.items()
         ]
         yield from _metric(metric, text, numbers)
+    fixed = [({"host": name}, len(each.fixed)) for name, each in read if each.fixed is not None]
+    yield from _metric("ext4audit_fixed_findings", "Findings of the baseline that are gone.", fixed)
 
 
 def _labels(row: Row) -> _Labels:

@@ -69,6 +69,22 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
     return Known(sectors.value * 512, sectors.origin) if isinstance(sectors, Known) else sectors
 
 
+def least_idle(device: int) -> int:
+    """Return how many bytes of a device a filesystem may leave idle without a word."""
+    return max(GIB, device // 100)
+
+
+def has_room_to_grow(fs: Filesystem) -> bool:
+    """Whether the device is known to be larger than the filesystem, as CAP005 finds."""
+    device, each = device_bytes(fs), block_bytes(fs)
+    if not (isinstance(device, Known) and isinstance(each, Known)):
+        return False
+    if not isinstance(fs.superblock, Known):
+        return False
+    own = fs.superblock.value.size_blocks * each.value
+    return device.value - own > least_idle(device.value)
+
+
 def block_bytes(fs: Filesystem) -> Evidence[int]:
     """Return the size of a block; statfs(2) tells it where the superblock's reader does not."""
     found = stated(fs, "block size", lambda superblock: superblock.block_bytes)

@@ -17,8 +17,10 @@ from ext4audit.rules._steps import change_option
 NAMES = ("errors",)
 REMOUNT_READ_ONLY = "errors=remount-ro"
 CONTINUE = "errors=continue"
-STORED = {"remount-ro": "Remount read-only", "panic": "Panic"}
+PANIC = "errors=panic"
+STORED = {REMOUNT_READ_ONLY: "Remount read-only"}
 """How tune2fs -l prints what the superblock's field says."""
+STOPS = frozenset({REMOUNT_READ_ONLY, PANIC})
 
 
 def stop_word(fs: Filesystem, host: Host) -> str:
@@ -31,7 +33,7 @@ def stop_word(fs: Filesystem, host: Host) -> str:
     written = (w for line in lines for w in reversed(line.options) if w.startswith("errors="))
     field = fs.superblock.value.errors if isinstance(fs.superblock, Known) else ""
     said = (*wanted, *written, f"errors={field}")
-    return next((w for w in said if w.removeprefix("errors=") in STORED), REMOUNT_READ_ONLY)
+    return next((word for word in said if word in STOPS), REMOUNT_READ_ONLY)
 
 
 def stop_at_errors(fs: Filesystem, word: str) -> tuple[Step, ...]:
@@ -39,10 +41,11 @@ def stop_at_errors(fs: Filesystem, word: str) -> tuple[Step, ...]:
 
     fstab is corrected where it says something of it; else the superblock's field is set, which
     every mount then follows. Empty where no mount is here to be changed, or where the string in
-    the superblock overrules its field.
+    the superblock overrules its field; and for a panic, whose commands no test may run: an error
+    would stop the machine.
     """
     mount = usable_mount(fs)
-    if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
+    if word == PANIC or mount is None or None in (quote(mount.mount_point), quote(fs.device)):
         return ()
     if fstab_lines(fs, "errors") or _by_mount_only(fs, word):
         return change_option(fs, "errors", word)
@@ -68,7 +71,7 @@ def _by_superblock(fs: Filesystem, mount: Mount, word: str) -> tuple[Step, ...]:
     device = quote(fs.device)
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
     value = word.removeprefix("errors=")
-    stored = f"tune2fs -l {device} | grep -qx 'Errors behavior: *{STORED[value]}'"
+    stored = f"tune2fs -l {device} | grep -qx 'Errors behavior: *{STORED[word]}'"
     return (
         Step(Phase.IMMEDIATE, remount_command(fs, mount, (word,), NAMES)),
         Step(Phase.PERSISTENT, f"tune2fs -e {value} {device}"),

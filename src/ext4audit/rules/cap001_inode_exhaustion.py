@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.usage import Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules._capacity import origin_of, percent, size
+from ext4audit.rules._capacity import has_room_to_grow, origin_of, percent, size
 from ext4audit.rules._purpose import below
 from ext4audit.rules._shell import quote
 
@@ -142,9 +142,14 @@ def _remedies(fs: Filesystem, usage: Usage) -> Iterator[Remedy]:
         f"{find if where else ''}.",
         Disruption.ONLINE,
     )
+    first = (
+        "Grow the filesystem, whose device has room, as CAP005 says"
+        if has_room_to_grow(fs)
+        else "Grow the volume and then the filesystem (resize2fs)"
+    )
     yield Remedy(
-        "Grow the volume and then the filesystem (resize2fs): every block group that is added "
-        "brings inodes of its own, in the ratio that it was made with.",
+        f"{first}: every block group that is added brings inodes of its own, in the ratio that "
+        "it was made with.",
         Disruption.ONLINE,
     )
     yield _anew(usage, "after a backup")

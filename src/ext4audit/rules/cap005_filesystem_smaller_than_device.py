@@ -17,18 +17,16 @@ from ext4audit.finding import (
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules._capacity import (
     BLOCKS_OF_32_BITS,
-    GIB,
     block_bytes,
     cite_space,
     device_bytes,
     full_share,
+    least_idle,
     origin_of,
     size,
 )
 from ext4audit.rules._shell import quote
 
-LEAST_BYTES = GIB
-LEAST_PERCENT = 1
 FULL_SHARE = 0.8
 MANY_TIMES = 16
 """From here on the journal and the group descriptors are those of another class of size."""
@@ -70,7 +68,7 @@ def check(fs: Filesystem, _host: Host) -> Said:
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     device = need(device_bytes(fs))
-    least = max(LEAST_BYTES, device * LEAST_PERCENT // 100)
+    least = least_idle(device)
     usage = fs.usage.value if isinstance(fs.usage, Known) else None
     if usage and device - usage.size_blocks * usage.block_bytes <= least:
         yield _cite_device(fs, device)
@@ -110,6 +108,12 @@ def _finding(fs: Filesystem, device: int, own: int, remedy: Remedy) -> Finding:
 
 
 def _remedy(fs: Filesystem, device: int, own: int, least: int) -> Remedy:
+    if isinstance(fs.errors, Known) and fs.errors.value.errors > 0:
+        return Remedy(
+            "First let e2fsck check it (HLT001): the kernel grows no filesystem in which it "
+            "recorded errors.",
+            Disruption.UNMOUNT,
+        )
     features = fs.superblock.value.features if isinstance(fs.superblock, Known) else frozenset()
     limit = BLOCKS_OF_32_BITS * value_or(block_bytes(fs), 0)
     if "64bit" not in features and device > limit:

@@ -122,11 +122,17 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
                 Disruption.ONLINE,
                 _steps(entry),
                 trade_off="What starts without the volume writes into the empty directory below: "
-                f"give its unit RequiresMountsFor={line.mount_point} first.",
+                f"give its unit RequiresMountsFor={_in_a_unit(line.mount_point)} first.",
             ),
         ),
         fact=line.mount_point,
     )
+
+
+def _in_a_unit(path: str) -> str:
+    """Spell a path as a word of a unit file (systemd.syntax(7))."""
+    word = path.replace("%", "%%")
+    return f'"{word}"' if " " in word else word
 
 
 def _steps(entry: FstabEntry) -> tuple[Step, ...]:

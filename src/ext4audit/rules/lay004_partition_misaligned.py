@@ -10,6 +10,7 @@ from ext4audit.facts.block import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules._capacity import IMAGES
 from ext4audit.rules._stripe import recommended
 
 MIB = 1 << 20
@@ -75,16 +76,24 @@ def _judge(partition: BlockDevice) -> Said:
     if partition.start_sectors is None:
         what = f"start of {partition.name}"
         raise Undetermined((Unknown(what, Why.ABSENT, hint="mount /sys, or run on the host"),))
-    physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
-    stripe = recommended(partition)
     start = partition.start_sectors * SECTOR_BYTES
     cited = tuple(_cite(partition))
+    if _is_in_image(partition) and start % MIB == 0:
+        yield from cited
+        return
+    physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
+    stripe = recommended(partition)
     if _beyond_alignment(partition, physical):
         yield _finding(partition, Severity.MEDIUM, f"a physical block of {physical} bytes", cited)
     elif stripe and start % stripe.width_bytes:
         yield _finding(partition, Severity.LOW, f"a stripe of {stripe.width_bytes} bytes", cited)
     else:
         yield from cited
+
+
+def _is_in_image(partition: BlockDevice) -> bool:
+    """Whether only bytes of a file were audited: the disk of another day has its own queue."""
+    return any(device.kind in IMAGES for device in partition.walk())
 
 
 def _beyond_alignment(partition: BlockDevice, physical_bytes: int) -> bool:

@@ -39,8 +39,9 @@ def check(fs: Filesystem, host: Host) -> Said:
 
     Whether dioread_nolock and nodelalloc are in force together on a kernel that suffers from
     it: Alibaba Cloud Linux 2 from 4.19.24-9.al7 to before 4.19.91-26.al7 (confirmed by the
-    vendor), and any other kernel before 5.6.13 without commit c8980e1980cc, 4.14, 4.19 and 5.4
-    LTS included. Up to 5.5 both must be asked for; on 5.6.0 to 5.6.12 nodelalloc is enough.
+    vendor), and other kernels before 5.6.13 without commit c8980e1980cc: kernel.org's, 4.14, 4.19
+    and 5.4 LTS included, Debian's and Red Hat's up to 4.18.0-240 are likely to suffer, other
+    vendors' may. Up to 5.5 both must be asked for; on 5.6.0 to 5.6.12 nodelalloc is enough.
 
     ## Why it matters
 
@@ -108,9 +109,16 @@ def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> F
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
-        citations=(seen, *_cite(fs), where),
+        citations=(seen, *_cite(fs), where, *_vendor(fs, host)),
         remedies=tuple(_remedies(fs, host, exposed)),
     )
+
+
+def _vendor(fs: Filesystem, host: Host) -> Iterator[Citation]:
+    """Yield who demands the one of the two that stays."""
+    profile = demanded(fs, host).get("nodelalloc")
+    if profile is not None:
+        yield Citation(f"profile {profile.name}", profile.says, profile.source)
 
 
 def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]:
