@@ -229,8 +229,8 @@ def superblock(**changes: Any) -> Superblock:
         "default_mount_options": ("user_xattr", "acl"),
         "mount_option_string": "",
         "features": frozenset(
-            "has_journal ext_attr resize_inode dir_index filetype extent 64bit flex_bg sparse_super "
-            "large_file huge_file dir_nlink extra_isize metadata_csum".split()
+            "has_journal ext_attr resize_inode dir_index filetype extent 64bit flex_bg "
+            "sparse_super large_file huge_file dir_nlink extra_isize metadata_csum".split()
         ),
         "errors": "continue",
         "stride_blocks": 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_table import spec_named
+from ext4audit.facts.option_table import recognize, spec_named
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,8 @@ def test_the_default_of_an_option_by_version(
 ) -> None:
     """5.10 refuses `no_prefetch_block_bitmaps` and lists neither word: nothing to go back to."""
     assert spec_named(name).default(upstream) == token
+
+
+def test_nothing_is_no_option() -> None:
+    """Two commas of fstab have an empty word between them."""
+    assert recognize("") is None

@@ -54,6 +54,8 @@ class OptionSpec:
         """Return the canonical token that `token` spells, or None if it is another option's."""
         if token in self.aliases:
             return self.aliases[token]
+        if not token:
+            return None  # `off` is empty where an option has no second state
         if token in (self.on, self.off) or (self.has_value and token.startswith(self.on)):
             return token
         return None
