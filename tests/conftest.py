@@ -38,6 +38,19 @@ def why_no_kernel() -> str | None:
     return None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what keeps new expected outputs."""
+    parser.addoption(
+        "--accept", action="store_true", help="write expected and generated files anew"
+    )
+
+
+@pytest.fixture(scope="session")
+def accept(pytestconfig: pytest.Config) -> bool:
+    """Whether expected outputs are written anew instead of compared."""
+    return bool(pytestconfig.getoption("--accept"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests of the real kernel with the reason, unless they are required."""
     reason = why_no_kernel()

@@ -7,7 +7,7 @@ what nobody told is absent, as it is on a host.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
@@ -233,6 +233,14 @@ class HostEvidence:
         """Give or replace what statvfs says at a mount point."""
         return self.tell(StatFilesystem(mount_point), f"{number} {counts}")
 
+    def _lines_of_mountinfo(self) -> Iterator[str]:
+        """Yield the mounts in their order, all of them in the root: beside it they were hidden."""
+        root = next((m for m in self._mounts if self._mounts[m].split()[4] == "/"), 1)
+        for mount_id in sorted(self._mounts):
+            line = self._mounts[mount_id]
+            parent = 1 if mount_id == root else root
+            yield line.replace(f"{mount_id} 1 ", f"{mount_id} {parent} ", 1)
+
     def unmount(self, *mount_ids: int) -> HostEvidence:
         """Take lines out of mountinfo."""
         for mount_id in mount_ids:
@@ -334,7 +342,7 @@ class HostEvidence:
     def source(self) -> HostSource:
         """Return the source that answers for this host as it is now."""
         answers = dict(self.answers)
-        table = "".join(self._mounts[mount_id] for mount_id in sorted(self._mounts))
+        table = "".join(self._lines_of_mountinfo())
         answers.setdefault(ReadFile("/proc/self/mountinfo"), Known(table, "/proc/self/mountinfo"))
         rows = list(self._listed.values())
         pairs = "".join(" ".join(_pair(key, row[key]) for key in row) + "\n" for row in rows)

@@ -36,7 +36,7 @@ class Rule:
     `severity` is the worst that its findings can have. `page` is the check's docstring, which
     `explain` and the README are generated from. A check yields findings, and citations: what
     it looked at, shown as the evidence of a pass. `default` says that the rule judges when nobody
-    chooses, `in_plans` that it judges plans then; both follow from the folder it stands in,
+    chooses, `in_plans` that it judges plans then; both follow from the folder of its `module`,
     unless `in_plans` is stated.
     """
 
@@ -51,23 +51,24 @@ class Rule:
     run: Callable[[Filesystem | None, Host], Said]
     default: bool = True
     in_plans: bool = True
+    module: str = ""
 
     @property
     def family(self) -> str:
         """The three letters of the code."""
         return self.code[:3]
 
-    def __reduce__(self) -> tuple[Callable[[str], Rule], tuple[str]]:
-        """Travel to another process as the code: a check is a closure, which cannot."""
-        return _made, (self.code,)
+    def __reduce__(self) -> tuple[Callable[[str, str], Rule], tuple[str, str]]:
+        """Travel to another process by name: a check is a closure, which cannot."""
+        return _made, (self.module, self.code)
 
 
-_MADE: dict[str, Rule] = {}
-"""The rules that were made in this process, by code."""
+_MADE: dict[tuple[str, str], Rule] = {}
+"""The rules that were made in this process, by the module of the check and the code."""
 
 
-def _made(code: str) -> Rule:
-    return _MADE[code]
+def _made(module: str, code: str) -> Rule:
+    return _MADE[module, code]
 
 
 def rule(
@@ -88,7 +89,8 @@ def rule(
             return check(fs, host)
 
         head = code, name, severity, since, references, Scope.FILESYSTEM
-        return _keep(Rule(*head, *_documentation(check), run, *_defaults(check, in_plans)))
+        rest = *_documentation(check), run, *_defaults(check, in_plans)
+        return _keep(Rule(*head, *rest, module=check.__module__))
 
     return decorate
 
@@ -109,13 +111,14 @@ def host_rule(
             return check(host)
 
         head = code, name, severity, since, references, Scope.HOST
-        return _keep(Rule(*head, *_documentation(check), run, *_defaults(check, in_plans)))
+        rest = *_documentation(check), run, *_defaults(check, in_plans)
+        return _keep(Rule(*head, *rest, module=check.__module__))
 
     return decorate
 
 
 def _keep(rule: Rule) -> Rule:
-    _MADE[rule.code] = rule
+    _MADE[rule.module, rule.code] = rule
     return rule
 
 
