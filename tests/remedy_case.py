@@ -105,7 +105,7 @@ class RemedyCase:
     `mounted` False leaves it unmounted. `cured` are the outcomes that count as cured. `restores`
     False is for a remedy that nothing takes back, which must then print no rollback. `whole`
     judges the whole host and not this filesystem alone. `alter` changes the assembled host before
-    it is judged.
+    it is judged. `at` is the mount point, where a rule looks at one only.
     """
 
     name: str
@@ -123,6 +123,7 @@ class RemedyCase:
     restores: bool = True
     whole: bool = False
     alter: Alter | None = None
+    at: str | None = None
 
     def set_up(self, stage: Stage) -> None:
         """Make the filesystem that fails the rule."""

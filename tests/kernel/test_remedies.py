@@ -21,8 +21,8 @@ def test_the_remedy_cures_and_its_rollback_restores(
     rule: Rule, case: RemedyCase, tmp_path: Path, etc: Path
 ) -> None:
     """FAIL, then the printed commands, then PASS; after the rollback all is as it was."""
-    image, mount_point = tmp_path / "image", tmp_path / "data"
-    mount_point.mkdir()
+    image, mount_point = tmp_path / "image", Path(case.at or tmp_path / "data")
+    mount_point.mkdir(exist_ok=True)
     run("truncate", "-s", case.size, image)
     device = run("losetup", "--find", "--show", image).strip()
     stage = Stage(image, device, mount_point, etc)
