@@ -22,8 +22,13 @@ for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
     if module.name != "ext4audit.__main__":
         importlib.import_module(module.name)
 from ext4audit.cli.guard import guarded
-from ext4audit.facts.toml_table import toml_reader
-toml_reader()
+from ext4audit.facts.toml_table import read_table
+from ext4audit.rules import all_rules
+for folder in ext4audit.facts.__path__:
+    for name in os.listdir(folder):
+        if name.endswith(".toml"):
+            read_table(name)
+all_rules()
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
