@@ -17,7 +17,7 @@ SECONDS = 60
 
 AS_NOBODY = """
 import difflib, importlib, os, pkgutil, sys
-import ext4audit, psutil, pyudev, rich.console, rich.status
+import ext4audit, psutil, pyudev, rich.cells, rich.console, rich.status
 for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
     if module.name != "ext4audit.__main__":
         importlib.import_module(module.name)
@@ -29,6 +29,7 @@ for folder in ext4audit.facts.__path__:
         if name.endswith(".toml"):
             read_table(name)
 all_rules()
+rich.cells.cell_len("\\u4e00")
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
