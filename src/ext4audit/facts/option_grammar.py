@@ -18,7 +18,11 @@ TABLE = "option_grammar.toml"
 NUMBER = re.compile(r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 """What the kernel reads as a number: decimal, octal or hexadecimal (kstrtouint with base 0)."""
 LARGEST = 2**32 - 1
-"""The highest number that any option takes; kernels before 5.17 stop at half of it."""
+"""The highest number that any option takes, on kernels that read it unsigned."""
+LARGEST_SIGNED = 2**31 - 1
+READ_SIGNED_TO, READ_UNSIGNED_FROM = (5, 10), (6, 1)
+"""What was tried: 5.10 refuses a higher number, 6.1 takes it; in between is not known."""
+TOO_LARGE = f"it takes at most {LARGEST_SIGNED}"
 Upstream = tuple[int, ...]
 
 
@@ -58,7 +62,15 @@ def fate_of(word: str, upstream: Upstream) -> Answer:
         return Answer(Fate.REFUSED, wrong)
     if word == "stripe=0":
         return Answer(Fate.IGNORED, "the stripe of the superblock stays in force")
+    if upstream < READ_UNSIGNED_FROM and NUMBER.fullmatch(value) and _is_unsigned(value):
+        known = upstream[:2] <= READ_SIGNED_TO
+        return Answer(Fate.REFUSED, TOO_LARGE) if known else Answer(Fate.NOT_KNOWN)
     return _by_version(said, upstream)
+
+
+def _is_unsigned(value: str) -> bool:
+    """Whether a number needs all 32 bits."""
+    return _number(value) > LARGEST_SIGNED
 
 
 def only_for(word: str, fstype: str) -> bool:
