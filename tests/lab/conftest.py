@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
-from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,54 +75,21 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Guest:
     return _booted(QUICK_ERA, tmp_path_factory)
 
 
-class Boot(threading.Thread):
-    """Boots some kernels, one after the other; what they brought back waits under their names."""
-
-    def __init__(self, eras: Sequence[str], directory: Path) -> None:
-        # A daemon: an interrupted session must not wait for a guest that nobody asks any more.
-        super().__init__(daemon=True)
-        self.directory = directory
-        self.guests: dict[str, Future[Guest]] = {era: Future() for era in eras}
-
-    def run(self) -> None:
-        """Boot them all; an error belongs to the kernel that it happened to."""
-        for era in self.guests:
-            self._boot(era)
-
-    def _boot(self, era: str) -> None:
-        try:
-            self.guests[era].set_result(_boot(era, self.directory))
-        except BaseException as error:  # noqa: BLE001 - the test that asks for it raises it
-            self.guests[era].set_exception(error)
-
-
-BOOTS: list[Boot] = []
+BOOTED: dict[str, Guest] = {}
 
 
 def _booted(era: str, tmp_path_factory: pytest.TempPathFactory) -> Guest:
-    """Return the guest of a kernel; all kernels of the session begin to boot with the first.
-
-    The quick one, which runs everything, boots beside the others: emulated, a guest is busy with
-    one core for most of its time.
-    """
-    if not BOOTS:
-        directory = tmp_path_factory.mktemp("lab")
-        others = [each for each in ERAS if each != QUICK_ERA]
-        BOOTS.extend(Boot(eras, directory) for eras in ([QUICK_ERA], others) if eras)
-        for boot in BOOTS:
-            boot.start()
-    return next(boot.guests[era] for boot in BOOTS if era in boot.guests).result()
-
-
-def _boot(era: str, directory: Path) -> Guest:
-    """Boot a kernel, run its scenarios, and power it off."""
-    kernel = unpack(KERNELS[era])
-    machine = Machine(kernel, directory / era, DISKS)
-    names = [
-        one.name
-        for one in all_scenarios().values()
-        if (era == QUICK_ERA or one.every_era) and (not ONLY or one.name in ONLY.split(","))
-    ]
-    command = f"{sys.executable} -m lab.inside /lab-results {' '.join(names)}"
-    machine.run(f"cd {TESTS}; PYTHONPATH={TESTS} {command}", TIMEOUT_SECONDS)
-    return Guest(era, kernel.release, machine)
+    """Boot a kernel once in a session, whichever fixture asks first."""
+    if era not in BOOTED:
+        kernel = unpack(KERNELS[era])
+        directory = tmp_path_factory.mktemp(f"lab-{era}") / "machine"
+        machine = Machine(kernel, directory, DISKS)
+        names = [
+            one.name
+            for one in all_scenarios().values()
+            if (era == QUICK_ERA or one.every_era) and (not ONLY or one.name in ONLY.split(","))
+        ]
+        command = f"{sys.executable} -m lab.inside /lab-results {' '.join(names)}"
+        machine.run(f"cd {TESTS}; PYTHONPATH={TESTS} {command}", TIMEOUT_SECONDS)
+        BOOTED[era] = Guest(era, kernel.release, machine)
+    return BOOTED[era]
