@@ -60,7 +60,7 @@ def test_an_edit_of_a_changed_fstab_fails_aloud_and_keeps_the_first_backup(
     scratch: Make, etc: Path
 ) -> None:
     """The second of two edits of one line says that it did nothing; the original is kept."""
-    one = scratch().make().mount("commit=30,noauto_da_alloc")
+    one = scratch().make().mount("commit=30,max_batch_time=30000")
     original = f"{one.image} {one.mount_point} ext4 loop,noatime 0 0\n"
     etc.write_text(original)
     (finding,) = one.judge("DRF001").findings
