@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -36,8 +37,10 @@ def wipe_idle_disks() -> None:
     """Wipe what earlier scenarios left on the disks that are in nobody's use now.
 
     An audit of the whole guest finds idle filesystems, and a fixture must not depend on which
-    scenarios ran before. A disk in use refuses (EBUSY).
+    scenarios ran before. A disk in use refuses (EBUSY). Nobody keeps udev's database up to date
+    in the guest: what it once said of a disk would be read as what is there.
     """
+    shutil.rmtree("/run/udev", ignore_errors=True)
     for name in serials():
         run("wipefs", "--all", "--quiet", f"/dev/{name}", check=False)
 
