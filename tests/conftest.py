@@ -64,6 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def private_mounts() -> None:
     """Move this process into a mount namespace of its own; it dies with the process."""
-    from scratch import enter_private_namespace  # noqa: PLC0415 - needs ext4audit importable
+    from support.scratch import enter_private_namespace  # noqa: PLC0415 - needs ext4audit importable
 
     enter_private_namespace()

@@ -8,8 +8,23 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from any_host import HOSTS, RELEASES
-from builders import (
+from ext4audit.engine import audit, judge
+from ext4audit.evidence import Evidence, Known
+from ext4audit.facts.host import (
+    BootLoader,
+    ErrorCounters,
+    Filesystem,
+    Host,
+    Loader,
+    OperatingSystem,
+)
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import RecordedError
+from ext4audit.report import Outcome, Report, Source
+from ext4audit.rule import Rule, Scope
+from ext4audit.rules import all_rules
+from support.any_host import HOSTS, RELEASES
+from support.builders import (
     disk,
     filesystem,
     fstab_entry,
@@ -28,16 +43,6 @@ from builders import (
     unknown,
     usage,
 )
-from ext4audit.engine import audit, judge
-from ext4audit.evidence import Evidence, Known
-from ext4audit.facts.boot import BootLoader, Loader
-from ext4audit.facts.health import ErrorCounters
-from ext4audit.facts.host import Filesystem, Host, OperatingSystem
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.superblock import RecordedError
-from ext4audit.report import Outcome, Report, Source
-from ext4audit.rule import Rule, Scope
-from ext4audit.rules import all_rules
 
 LIVE = Source("live", "db1")
 RULES = all_rules()

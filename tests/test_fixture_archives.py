@@ -14,12 +14,11 @@ from ext4audit.evidence import need
 from ext4audit.renderers import json_v1
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
-from ext4audit.sources.archive import archive_of, open_archive
-from ext4audit.sources.archive_base import Archive
-from ext4audit.sources.foreign import recognise
-from ext4audit.sources.foreign_wanted import is_wanted
-from fixture_archives import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
-from golden import check_golden
+from ext4audit.sources.archive.recognize import is_wanted, recognise
+from ext4audit.sources.containers.archives import archive_of, open_archive
+from ext4audit.sources.containers.tree import Archive
+from support.fixture_archives import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
+from support.golden import check_golden
 
 STORIES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
 

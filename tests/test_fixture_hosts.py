@@ -8,14 +8,14 @@ import pytest
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
-from ext4audit.cli.sinks import FORMATS
+from ext4audit.cli.output import FORMATS
 from ext4audit.engine import audit
 from ext4audit.finding import Severity
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.snapshot import read_snapshot
-from fixture_hosts import HOSTS
-from golden import check_golden
+from support.fixture_hosts import HOSTS
+from support.golden import check_golden
 
 STORIES = sorted(path for path in HOSTS.iterdir() if path.is_dir())
 

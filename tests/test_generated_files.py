@@ -13,23 +13,23 @@ import click
 import pytest
 
 from ext4audit.cli.app import COMMANDS, app
-from ext4audit.cli.policy_file import NAME
+from ext4audit.cli.policy import NAME
 from ext4audit.facts.toml_table import toml_reader
 from ext4audit.policy.file import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
 from ext4audit.rules import all_rules
-from generated_files import SHARE, generated, write
-from man_pages import page_name
-from man_policy import KEYS as EXPLAINED
-from man_policy import POLICY
-from man_policy import SUPPRESS_KEYS as SUPPRESS_EXPLAINED
-from program import run, run_python
-from roff import GLYPHS, escaped, prose
+from support.generated_files import SHARE, generated, write
+from support.man_pages import page_name
+from support.man_policy import KEYS as EXPLAINED
+from support.man_policy import POLICY
+from support.man_policy import SUPPRESS_KEYS as SUPPRESS_EXPLAINED
+from support.program import run, run_python
+from support.roff import GLYPHS, escaped, prose
 
 PAGES = {name: text for name, text in generated().items() if name.startswith("man/")}
 DIGEST = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
-from generated_files import generated
+from support.generated_files import generated
 print(hashlib.sha256(repr(sorted(generated().items())).encode()).hexdigest())
 """
 

@@ -8,7 +8,6 @@ from typing import Any, overload
 
 import pytest
 
-from evidence_host import denied
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import Evidence, need
@@ -20,11 +19,12 @@ from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources.ask import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
 from ext4audit.sources.ask import Source as Asked
 from ext4audit.sources.snapshot import read_snapshot
-from fixture_hosts import HOSTS
-from healthy_hosts import HEALTHY
-from healthy_mke2fs import EVERY_MKE2FS, Mke2fs
-from program import run
-from real_mke2fs import needs_e2fsprogs
+from support.evidence_host import denied
+from support.fixture_hosts import HOSTS
+from support.healthy.hosts import HEALTHY
+from support.healthy.systems import EVERY_MKE2FS, Mke2fs
+from support.mke2fs import needs_e2fsprogs
+from support.program import run
 
 EVERY_HOST = pytest.mark.parametrize("name", HEALTHY)
 NEEDS_ROOT = frozenset({"dumpe2fs", "dmsetup"})

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from any_host import HOSTS
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.report import Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from remedy_case import FOLDER, RemedyCase, module_of
+from support.any_host import HOSTS
+from support.remedy_case import FOLDER, RemedyCase, module_of
 
 RUN_ELSEWHERE = {
     "DRF001": "tests/kernel/test_drift_remedies.py",
     "DRF002": "tests/kernel/test_drift_remedies.py",
     "DRF006": "tests/kernel/test_drift_remedies.py",
-    "DUR001": "tests/rules/test_dur001_barrier_disabled.py",
-    "DUR002": "tests/rules/test_dur002_hidden_superblock_default.py",
+    "DUR001": "tests/rules/durability/test_dur001_barrier_disabled.py",
+    "DUR002": "tests/rules/durability/test_dur002_hidden_superblock_default.py",
     "LAY001": "tests/lab/scenarios/experiments_hotspot.py",
     "PRF001": "tests/lab/scenarios/experiments_dioread.py",
     "PRF002": "tests/lab/scenarios/queue_remedies.py",
@@ -41,7 +41,7 @@ def test_a_rule_has_remedy_cases_or_the_reason_why_not(rule: Rule) -> None:
 
 def test_every_module_of_cases_belongs_to_a_rule() -> None:
     """A misnamed module would never be run."""
-    names = {path.stem for path in FOLDER.glob("*.py")}
+    names = {path.stem for path in FOLDER.rglob("*.py")}
     rules = {f"{rule.code.lower()}_{rule.name.replace('-', '_')}" for rule in all_rules()}
     assert names <= rules
 

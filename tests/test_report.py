@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from builders import filesystem, host, unknown
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Outcome, Report, Source, Verdict
 from ext4audit.rule import Rule, Scope
+from support.builders import filesystem, host, unknown
 
 LIVE = Source("live", "db1")
 RULE = Rule(

@@ -7,16 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from builders import filesystem, host
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Severity
 from ext4audit.report import Outcome
-from ext4audit.rule import Rule, Said, Scope, host_rule, rule
+from ext4audit.rule import OFF_BY_DEFAULT, Rule, Said, Scope, host_rule, rule
 from ext4audit.rules import RULE_MODULE, all_rules
+from support.builders import filesystem, host
 
 RULES = Path(__file__).parents[1] / "src" / "ext4audit" / "rules"
-FAMILIES = {"DUR", "PRF", "LAY", "CAP", "HLT", "CMP", "DRF", "KRN", "SEC"}
+FAMILIES = {
+    "DUR": "durability",
+    "PRF": "performance",
+    "LAY": "layout",
+    "CAP": "capacity",
+    "HLT": "health",
+    "CMP": "compatibility",
+    "DRF": "drift",
+    "KRN": "kernel",
+    "SEC": "security",
+}
+"""The families of codes, and the folder of each."""
 HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore"]
 
 
@@ -91,7 +102,7 @@ def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
 @pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
 def test_every_rules_module_is_named_after_it(each: Rule) -> None:
     """`<code>_<name>.py` holds the rule, so that it can be found by either."""
-    folder = RULES if each.default else RULES / "opt_in"
+    folder = RULES / FAMILIES[each.family]
     assert (folder / f"{each.code.lower()}_{each.name.replace('-', '_')}.py").is_file()
 
 
@@ -105,6 +116,12 @@ def test_codes_and_names_are_unique_and_sorted() -> None:
 
 def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
     """A rule is discovered by its file's name; a misnamed file would never judge anything."""
-    modules = {path.stem for path in RULES.rglob("*.py") if not path.stem.startswith("_")}
+    modules = {path for path in RULES.rglob("*.py") if "@rule(" in path.read_text()}
+    modules |= {path for path in RULES.rglob("*.py") if "@host_rule(" in path.read_text()}
     assert len(all_rules()) == len(modules)
-    assert all(RULE_MODULE.fullmatch(module) for module in modules)
+    assert all(RULE_MODULE.fullmatch(path.stem) for path in modules)
+
+
+def test_every_code_that_is_off_by_default_is_a_rule() -> None:
+    """A misspelt code would leave its rule on."""
+    assert {each.code for each in all_rules()} >= OFF_BY_DEFAULT

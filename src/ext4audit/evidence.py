@@ -7,10 +7,9 @@ that nothing that is unknown can be mistaken for something that is fine.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar, overload
-
-from ext4audit.records import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-
-from ext4audit.records import dataclass
 
 
 class Severity(Enum):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Host
 from ext4audit.finding import Citation, Finding
-from ext4audit.records import dataclass
 from ext4audit.rule import Rule
 
 

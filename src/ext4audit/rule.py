@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
-from ext4audit.records import dataclass
 
 Said: TypeAlias = Iterator[Finding | Citation]
 FilesystemCheck: TypeAlias = Callable[[Filesystem, Host], Said]
 HostCheck: TypeAlias = Callable[[Host], Said]
-OPT_IN = "opt_in"
-"""The folder of the rules that are off unless they are asked for."""
+OFF_BY_DEFAULT = frozenset(
+    {
+        "CAP006",
+        "CAP007",
+        "CMP002",
+        "CMP006",
+        "CMP007",
+        "DRF005",
+        "DUR007",
+        "DUR009",
+        "HLT004",
+        "HLT005",
+        "HLT006",
+        "LAY007",
+        "LAY008",
+        "PRF003",
+        "PRF005",
+        "PRF006",
+        "PRF007",
+        "PRF008",
+        "PRF010",
+        "PRF011",
+        "PRF012",
+        "SEC003",
+    }
+)
+"""The codes of the rules that judge only when they are chosen; their modules load only then."""
 
 
 class NotApplicable(Exception):  # noqa: N818 - an outcome, not a failure
@@ -36,8 +61,8 @@ class Rule:
     `severity` is the worst that its findings can have. `page` is the check's docstring, which
     `explain` and the README are generated from. A check yields findings, and citations: what
     it looked at, shown as the evidence of a pass. `default` says that the rule judges when nobody
-    chooses, `in_plans` that it judges plans then; both follow from the folder of its `module`,
-    unless `in_plans` is stated.
+    chooses, `in_plans` that it judges plans then; both follow from OFF_BY_DEFAULT, unless
+    `in_plans` is stated.
     """
 
     code: str
@@ -89,7 +114,7 @@ def rule(
             return check(fs, host)
 
         head = code, name, severity, since, references, Scope.FILESYSTEM
-        rest = *_documentation(check), run, *_defaults(check, in_plans)
+        rest = *_documentation(check), run, *_defaults(code, in_plans)
         return _keep(Rule(*head, *rest, module=check.__module__))
 
     return decorate
@@ -111,7 +136,7 @@ def host_rule(
             return check(host)
 
         head = code, name, severity, since, references, Scope.HOST
-        rest = *_documentation(check), run, *_defaults(check, in_plans)
+        rest = *_documentation(check), run, *_defaults(code, in_plans)
         return _keep(Rule(*head, *rest, module=check.__module__))
 
     return decorate
@@ -122,9 +147,9 @@ def _keep(rule: Rule) -> Rule:
     return rule
 
 
-def _defaults(check: Callable[..., Said], in_plans: bool | None) -> tuple[bool, bool]:
+def _defaults(code: str, in_plans: bool | None) -> tuple[bool, bool]:
     """Return whether the rule judges hosts, and plans, when nobody chooses."""
-    default = OPT_IN not in check.__module__.split(".")
+    default = code not in OFF_BY_DEFAULT
     return default, default if in_plans is None else in_plans
 
 

@@ -2,18 +2,26 @@ from __future__ import annotations
 
 import pytest
 
-from builders import mount
-from evidence_host import HostEvidence, absent, debian_host, failed
 from ext4audit.assemble.environment import (
+    MDADM_CONF,
+    RAID0_DEFAULT_LAYOUT,
+    TRIMMERS,
+    read_boot_loader,
     read_container,
+    read_fstrim,
+    read_md_arrays,
     read_memory,
     read_os,
+    read_raid0_default_layout,
     read_virtualization,
 )
+from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Known, Unknown, Why, need
-from ext4audit.facts.host import Memory, OperatingSystem
+from ext4audit.facts.host import BootLoader, Loader, Memory, OperatingSystem
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.sources.ask import RunCommand, VirtualMemory
+from ext4audit.sources.ask import RealPath, RunCommand, VirtualMemory
+from support.builders import mount
+from support.evidence_host import FSTRIM_LINK, HostEvidence, absent, debian_host, denied, failed
 
 VIRT = RunCommand(("systemd-detect-virt", "--vm"))
 OVERLAY = mount("/", number=DeviceNumber(0, 62), fstype="overlay")
@@ -116,3 +124,116 @@ def test_os_release_has_two_places() -> None:
     assert need(read_os(host.without("/etc/os-release").source())).id == "fedora"
     hole = read_os(host.without("/usr/lib/os-release").source())
     assert hole == absent("/etc/os-release")
+
+
+UNIT = "/usr/lib/systemd/system/fstrim.timer"
+
+
+@pytest.mark.parametrize("path", TRIMMERS)
+def test_each_place_is_enough_to_trim(path: str) -> None:
+    """A link to the timer, or a job of cron."""
+    host = debian_host().tell(RealPath(FSTRIM_LINK), absent()).tell(RealPath(path), UNIT)
+    assert need(read_fstrim(host.source()))
+
+
+def test_nothing_there_trims_nothing() -> None:
+    """Debian leaves the timer disabled."""
+    assert not need(read_fstrim(debian_host().tell(RealPath(FSTRIM_LINK), absent()).source()))
+
+
+def test_a_masked_timer_trims_nothing() -> None:
+    """The link then leads to /dev/null."""
+    assert not need(read_fstrim(debian_host().tell(RealPath(FSTRIM_LINK), "/dev/null").source()))
+
+
+def test_a_directory_that_may_not_be_seen_is_a_hole() -> None:
+    """Unless another place shows that something trims."""
+    host = debian_host().tell(RealPath(FSTRIM_LINK), denied())
+    assert isinstance(read_fstrim(host.source()), Unknown)
+    assert need(read_fstrim(host.tell(RealPath(TRIMMERS[1]), UNIT).source()))
+
+
+@pytest.mark.parametrize("path", MDADM_CONF)
+def test_the_arrays_of_mdadm_conf_are_named(path: str) -> None:
+    """At the place of Debian, or at that of the others."""
+    host = debian_host().file(path, "ARRAY /dev/md0 UUID=1:2:3:4\n")
+    assert need(read_md_arrays(host.source())) == ("/dev/md0",)
+
+
+def test_no_file_names_no_array() -> None:
+    """One that may not be read is another matter."""
+    assert need(read_md_arrays(debian_host().source())) == ()
+    assert isinstance(read_md_arrays(debian_host().file(MDADM_CONF[1], denied()).source()), Unknown)
+
+
+@pytest.mark.parametrize(("text", "layout"), [("0\n", 0), ("2\n", 2)])
+def test_the_default_layout_is_the_modules_parameter(text: str, layout: int) -> None:
+    """0 is the module's word for: nobody said."""
+    host = debian_host().file(RAID0_DEFAULT_LAYOUT, text)
+    assert need(read_raid0_default_layout(host.source())) == layout
+
+
+def test_a_module_that_is_not_loaded_has_no_default() -> None:
+    """A text that is none is a hole."""
+    assert need(read_raid0_default_layout(debian_host().source())) == 0
+    odd = debian_host().file(RAID0_DEFAULT_LAYOUT, "odd\n")
+    assert isinstance(read_raid0_default_layout(odd.source()), Unknown)
+
+
+GRUB = "/boot/grub/grub.cfg"
+GRUB2 = "/boot/grub2/grub.cfg"
+ENTRIES = "/boot/loader/entries"
+
+
+def host_with(*paths: str) -> HostEvidence:
+    """Return a host with some files of boot loaders, and no other of them."""
+    host = debian_host().tell(RealPath(GRUB), absent())
+    for path in paths:
+        host.tell(RealPath(path), path)
+    return host.tell(RunCommand(("grub2-install", "--version")), "grub2-install (GRUB) 2.12\n")
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        ((GRUB,), BootLoader(Loader.GRUB, "2.06-13+deb12u1")),
+        ((GRUB2,), BootLoader(Loader.GRUB, "2.12")),
+        # RHEL: GRUB reads the entries.
+        ((GRUB2, ENTRIES), BootLoader(Loader.GRUB, "2.12")),
+        ((ENTRIES,), BootLoader(Loader.SYSTEMD_BOOT)),
+        (("/efi/EFI/systemd",), BootLoader(Loader.SYSTEMD_BOOT)),
+        (("/boot/efi/EFI/systemd",), BootLoader(Loader.SYSTEMD_BOOT)),
+        (("/boot/extlinux/extlinux.conf",), BootLoader(Loader.EXTLINUX)),
+        ((), BootLoader(Loader.NONE_FOUND)),
+    ],
+)
+def test_files_tell_the_boot_loader(paths: tuple[str, ...], expected: BootLoader) -> None:
+    """What is in them is not read."""
+    assert need(read_boot_loader(host_with(*paths).source())) == expected
+
+
+def test_a_directory_for_root_only_is_still_there() -> None:
+    """RHEL's /boot/grub2 is closed to others; that it exists says enough."""
+    host = host_with("/boot/grub2").tell(RealPath(GRUB2), denied())
+    assert need(read_boot_loader(host.source())).loader is Loader.GRUB
+
+
+def test_grub_without_its_installer_has_no_version() -> None:
+    """An EFI system of RHEL has not installed it."""
+    host = host_with(GRUB).tell(RunCommand(("grub-install", "--version")), absent())
+    assert need(read_boot_loader(host.source())) == BootLoader(Loader.GRUB, None)
+
+
+@pytest.mark.parametrize("path", [GRUB, "/efi/EFI/systemd"])
+def test_a_place_that_may_not_be_seen_is_a_hole(path: str) -> None:
+    """To say that none was found would be a guess."""
+    found = read_boot_loader(host_with().tell(RealPath(path), denied()).source())
+    assert isinstance(found, Unknown)
+    assert found.why is Why.DENIED
+
+
+def test_a_container_has_no_boot_loader() -> None:
+    """What lies in its /boot loads nothing."""
+    host = debian_host().unmount(25).mount(25, "0:40", "/", "overlay", fstype="overlay")
+    host.file("/run/systemd/container", "lxc\n")
+    assert isinstance(assemble_host(host.source(), "2026-01-02T03:04:05Z").boot_loader, Unknown)

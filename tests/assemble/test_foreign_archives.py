@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
-from ext4audit.assemble.stack import StackReader
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome, Source
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
-from ext4audit.sources.archive_base import ArchiveError
-from ext4audit.sources.foreign import recognise
-from foreign_archives import SOS_LINKS, archive, sos_files, sosreport
+from ext4audit.sources.archive.recognize import recognise
+from ext4audit.sources.containers.tree import ArchiveError
+from support.foreign_archives import SOS_LINKS, archive, sos_files, sosreport
 
 MD = DeviceNumber(9, 127)
 MD_FILES = {

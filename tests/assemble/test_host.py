@@ -4,7 +4,13 @@ from collections.abc import Collection
 
 import pytest
 
-from evidence_host import (
+from ext4audit.assemble.host import assemble_host
+from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.options import Setter
+from ext4audit.sources.ask import FilesystemUuid, RealPath, Uname
+from support.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
     LSBLK_PAIRS,
@@ -20,12 +26,6 @@ from evidence_host import (
     options_text,
     replaced,
 )
-from ext4audit.assemble.host import assemble_host
-from ext4audit.evidence import Known, Unknown, Why, need
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import Setter
-from ext4audit.sources.ask import FilesystemUuid, RealPath, Uname
 
 SDA1, SDB, SDC = DeviceNumber(8, 1), DeviceNumber(8, 16), DeviceNumber(8, 32)
 LOOP = DeviceNumber(7, 0)

@@ -10,16 +10,18 @@ from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 
-from ext4audit.assemble.group_table import read_image_group_table
+from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.evidence import Known, need
 from ext4audit.facts.superblock import Superblock
-from ext4audit.parsers.dumpe2fs_groups import parse_group_table
-from ext4audit.parsers.dumpe2fs_header import parse_superblock
-from ext4audit.parsers.dumpe2fs_text import parse_captured_groups, parse_captured_superblock
+from ext4audit.parsers.dumpe2fs import (
+    parse_captured_groups,
+    parse_captured_superblock,
+    parse_superblock,
+)
+from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.sources.live import LiveSource
-from random_mkfs import Wish, wishes
-from real_mke2fs import needs_e2fsprogs
+from support.mke2fs import Wish, needs_e2fsprogs, wishes
 
 FILESYSTEMS = int(os.environ.get("EXT4AUDIT_RANDOM_FILESYSTEMS", "60"))
 FEW_GROUPS = 1024

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from ext4audit.layout.advice import advise
-from ext4audit.layout.map_of import map_of
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
-from program import environment
-from real_mke2fs import needs_e2fsprogs, run, sparse_image, stripe
+from support.mke2fs import needs_e2fsprogs, run, sparse_image, stripe
+from support.program import environment
 
 pytestmark = [pytest.mark.bench, needs_e2fsprogs]
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
-from ext4audit.assemble.target import Superblocks, TargetResolver
 from ext4audit.sources.ask import RunCommand
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.recording import RecordingSource
-from scratch import TAKEN_AT, Scratch
+from ext4audit.sources.snapshot import RecordingSource
+from support.scratch import TAKEN_AT, Scratch
 
 ROUNDS = 15
 

@@ -10,7 +10,7 @@ import pytest
 from ext4audit import __version__
 from ext4audit.cli.app import COMMANDS
 from ext4audit.rules import all_rules
-from program import run
+from support.program import run
 
 PAGES = [[], *([command] for command in COMMANDS)]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ext4audit.cli.baseline_file import read_baselines
-from ext4audit.cli.guard import guarded
-from fleets import HOSTS, Original, write_fleet
+from ext4audit.cli.entry import guarded
+from ext4audit.cli.policy import read_baselines
+from support.fleets import HOSTS, Original, write_fleet
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")

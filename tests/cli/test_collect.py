@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from collector import SCRIPT
-from ext4audit.sources.snapshot_text import BEGIN, END
-from program import AS_NOBODY, run, run_python
+from ext4audit.sources.snapshot import BEGIN, END
+from support.collector import SCRIPT
+from support.program import AS_NOBODY, run, run_python
 
 ON_A_TERMINAL = """
 import os, pty, sys

@@ -17,11 +17,11 @@ from ext4audit.cli.app import COMMANDS, app
 from ext4audit.cli.complete import fits, split
 from ext4audit.cli.complete_values import FILES, FILES_OF, NOTHING_OF
 from ext4audit.cli.completion import SHELLS, script
-from ext4audit.cli.guard import ASKED_BY_A_SHELL
+from ext4audit.cli.entry import ASKED_BY_A_SHELL
 from ext4audit.facts.profile import all_profiles
 from ext4audit.rules import all_rules
-from program import run, run_python
-from shell_terminal import Shell
+from support.program import run, run_python
+from support.shell_terminal import Shell
 
 CODES = [rule.code for rule in all_rules()]
 SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]

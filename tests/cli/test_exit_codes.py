@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from builders import filesystem, host, unknown
-from ext4audit.cli import fleet_host, scan_from
-from ext4audit.cli.guard import guarded
-from ext4audit.cli.sinks import FORMATS, NAGIOS
+from ext4audit.cli import fleet_host
+from ext4audit.cli import scan_evidence as scan_from
+from ext4audit.cli.entry import guarded
+from ext4audit.cli.output import FORMATS, NAGIOS
 from ext4audit.engine import audit
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
@@ -20,7 +20,8 @@ from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule, Said, Scope, _keep
-from fleets import HOSTS
+from support.builders import filesystem, host, unknown
+from support.fleets import HOSTS
 
 SOURCE = str(HOSTS / "healthy-debian-12" / "snapshot")
 ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "so"\n'

@@ -9,7 +9,7 @@ import pytest
 from ext4audit.cli.explain import page
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from program import run
+from support.program import run
 
 HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore", "References"]
 

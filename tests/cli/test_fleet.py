@@ -11,20 +11,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from any_host import HOSTS
 from ext4audit.cli import fleet
 from ext4audit.cli.fleet_host import Job, Place, audit_host, names_of
-from ext4audit.cli.treatment import Treatment
+from ext4audit.cli.policy import Treatment
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
-from ext4audit.policy.baseline import KnownHost
-from ext4audit.policy.earlier import KnownFinding
-from ext4audit.renderers.fleet import HostLine
-from ext4audit.renderers.page import Page
+from ext4audit.policy.baseline import KnownFinding, KnownHost
+from ext4audit.renderers.shared.page import Page
+from ext4audit.renderers.shared.rows import HostLine
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
-from fleets import write_fleet
+from support.any_host import HOSTS
+from support.fleets import write_fleet
 
 REAL_RULES = all_rules()
 

@@ -11,10 +11,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from disk_images import grow, with_gpt, write_at
-from program import run
-from real_mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
-from real_mke2fs import run as shell
+from support.images import grow, with_gpt, write_at
+from support.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
+from support.mke2fs import run as shell
+from support.program import run
 
 pytestmark = needs_e2fsprogs
 TWELVE = ("--members", "12", "--chunk", "512K")

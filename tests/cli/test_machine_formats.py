@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actions_runner import command_in
 from ext4audit.renderers.nagios import STATUS
-from fleets import HOSTS
-from program import run
+from support.actions_runner import command_in
+from support.fleets import HOSTS
+from support.program import run
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")

@@ -9,9 +9,9 @@ from typing import Any
 import click
 import pytest
 
-from ext4audit.cli.guard import guarded
-from ext4audit.cli.profile_words import active_profiles
-from fleets import HOSTS
+from ext4audit.cli.entry import guarded
+from ext4audit.cli.policy import active_profiles
+from support.fleets import HOSTS
 
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
 

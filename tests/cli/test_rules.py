@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ext4audit.rules import all_rules
-from program import run
+from support.program import run
 
 
 def test_every_rule_is_listed_once() -> None:

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from ext4audit.rules import all_rules, default_rules
-from program import root_fstype, run, run_as_nobody
+from support.program import root_fstype, run, run_as_nobody
 
 FINISHED = {0, 1, 3}
 CODES = [rule.code for rule in default_rules()]

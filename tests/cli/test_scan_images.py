@@ -12,10 +12,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from disk_images import LINUX, boot_record, grow, with_gpt, write_at
-from program import run, run_as_nobody
-from real_mke2fs import needs_e2fsprogs
-from scratch import run as shell
+from support.images import LINUX, boot_record, grow, with_gpt, write_at
+from support.mke2fs import needs_e2fsprogs
+from support.program import run, run_as_nobody
+from support.scratch import run as shell
 
 pytestmark = needs_e2fsprogs
 MIB = 1 << 20

@@ -6,7 +6,7 @@ import json
 
 import jsonschema
 
-from program import run
+from support.program import run
 
 
 def test_the_schema_is_valid() -> None:

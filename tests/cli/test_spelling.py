@@ -6,8 +6,8 @@ import click
 import pytest
 
 from ext4audit.cli.app import COMMANDS, app
-from ext4audit.cli.choice import Choice
-from program import run
+from ext4audit.cli.options import Choice
+from support.program import run
 
 
 @pytest.mark.parametrize(

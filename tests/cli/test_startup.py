@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from program import run_python
+from support.program import run_python
 
 HEAVY = {"rich", "psutil", "pyudev", "subprocess", "jsonschema", "ctypes", "asyncio"}
 OURS = {"ext4audit.rules", "ext4audit.assemble", "ext4audit.sources", "ext4audit.renderers.text"}
@@ -15,7 +15,7 @@ SCRIPT = """
 import json, sys
 import click
 before = set(sys.modules)
-from ext4audit.cli.guard import guarded
+from ext4audit.cli.entry import guarded
 guarded(sys.argv[1:])
 sys.stderr.write("\\n" + json.dumps(sorted(set(sys.modules) - before)))
 """

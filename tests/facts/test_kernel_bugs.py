@@ -4,13 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import known, unknown
 from ext4audit.evidence import Known, Unknown, need
-from ext4audit.facts.kernel import Kernel
+from ext4audit.facts.host import Kernel
 from ext4audit.facts.kernel_bugs import LEVELS, WORST_OF, all_ranges, exposure
-from ext4audit.facts.kernel_range import Exposure, KernelRange
-from ext4audit.facts.kernel_tree import DEBIAN, TREES, UPSTREAM, identify
-from ext4audit.parsers.uname import parse_kernel
+from ext4audit.facts.versions.kernels import (
+    DEBIAN,
+    TREES,
+    UPSTREAM,
+    Exposure,
+    KernelRange,
+    identify,
+)
+from ext4audit.parsers.system import parse_kernel
+from support.builders import known, unknown
 
 RANGES = [(code, each) for code, ranges in all_ranges().items() for each in ranges]
 WHO_MAY_CONFIRM = {UPSTREAM, DEBIAN, "alinux2"}

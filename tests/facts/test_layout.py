@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from builders import layout
 from ext4audit.facts.layout import MemberLoad, Spread
-from ext4audit.records import replace
+from support.builders import layout
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,55 @@ from __future__ import annotations
 
 import pytest
 
-from planned import disk_plan, plan
+from ext4audit.facts.plan import MkfsWords
+from support.planned import disk_plan, plan
+
+SAID = MkfsWords(
+    (("-g", "32768"), ("-m", "0")), ("^metadata_csum", "bigalloc"), ("stripe-width=8",), ("-F",)
+)
+
+
+def test_words_are_the_command_line_without_the_manner() -> None:
+    """What decides what is made; -O and -E are joined, because mke2fs takes -E once."""
+    line = "-g 32768 -m 0 -O ^metadata_csum,bigalloc -E stripe-width=8"
+    assert SAID.words() == tuple(line.split())
+    assert MkfsWords().words() == ()
+
+
+def test_a_flag_is_set_where_it_stood() -> None:
+    """Or at the end, where it was not given."""
+    assert SAID.with_value("-g", "32744").values == (("-g", "32744"), ("-m", "0"))
+    assert SAID.with_value("-G", "16").values[-1] == ("-G", "16")
+    assert SAID.without_value("-g").values == (("-m", "0"),)
+    assert SAID.value("-g") == "32768"
+    assert SAID.value("-G") is None
+
+
+def test_extended_words_of_the_user_stay() -> None:
+    """Both spellings of a name are one, so that a number is not said twice."""
+    more = SAID.with_extended("stripe_width=16", "stride=4")
+    assert more.extended == ("stripe-width=8", "stride=4")
+    assert SAID.without_extended("stripe_width").extended == ()
+    assert SAID.says("stripe_width=1")
+
+
+def test_features_of_the_user_come_last_and_win() -> None:
+    """mke2fs takes the last word on a feature."""
+    assert SAID.with_features_first("^64bit").features == ("^64bit", "^metadata_csum", "bigalloc")
+
+
+def test_each_word_can_be_left_out() -> None:
+    """One at a time, named as it was typed."""
+    left = dict(SAID.shorter())
+    assert list(left) == [
+        "-g 32768",
+        "-m 0",
+        "-O ^metadata_csum",
+        "-O bigalloc",
+        "-E stripe-width=8",
+    ]
+    assert left["-O bigalloc"].features == ("^metadata_csum",)
+    assert left["-E stripe-width=8"].words() == SAID.words()[:-2]
 
 
 @pytest.mark.parametrize(

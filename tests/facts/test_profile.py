@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.mount_flags import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_WORDS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile, all_profiles
 from ext4audit.finding import Severity
 from ext4audit.rules import all_rules
-from ext4audit.rules._condemned import WARNED_OF
+from ext4audit.rules.shared.demands import WARNED_OF
 
 PROFILES = tuple(all_profiles().values())
 CODES = {rule.code for rule in all_rules()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scratch import Scratch, run
+from support.scratch import Scratch, run
 
 
 @pytest.fixture

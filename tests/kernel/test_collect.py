@@ -14,7 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from collector import (
+from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.layout import read_group_table
+from ext4audit.assemble.superblock import dump_superblock
+from ext4audit.engine import audit
+from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.renderers import json_v1
+from ext4audit.report import Source
+from ext4audit.rules import all_rules
+from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.snapshot import MapSource
+from support.collector import (
     SCRIPT,
     TAKEN_AT,
     answers_in,
@@ -27,19 +39,7 @@ from collector import (
     manifest,
     without_ioctls,
 )
-from ext4audit.assemble.group_table import read_group_table
-from ext4audit.assemble.host import assemble_host
-from ext4audit.assemble.superblock import dump_superblock
-from ext4audit.engine import audit
-from ext4audit.evidence import Known, Unknown, Why, need
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.renderers import json_v1
-from ext4audit.report import Source
-from ext4audit.rules import all_rules
-from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
-from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import MapSource
-from scratch import Scratch, run
+from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

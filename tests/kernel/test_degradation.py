@@ -17,13 +17,13 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why, derive
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.parsers.dumpe2fs_header import parse_superblock
+from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.ask import RunCommand
 from ext4audit.sources.live import LiveSource
-from program import AS_NOBODY
-from scratch import TAKEN_AT, Scratch, run
+from support.program import AS_NOBODY
+from support.scratch import TAKEN_AT, Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

@@ -11,9 +11,9 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.finding import Phase, Remedy
 from ext4audit.report import Outcome, Verdict
-from ext4audit.rules.drf006_fstab_entry_not_mounted import check as not_mounted
+from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check as not_mounted
 from ext4audit.sources.live import LiveSource
-from scratch import TAKEN_AT, Scratch, apply, roll_back, run
+from support.scratch import TAKEN_AT, Scratch, apply, roll_back, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

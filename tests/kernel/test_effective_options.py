@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.evidence import Known, need
 from ext4audit.facts.options import EffectiveOptions, Setter
-from scratch import Scratch, run, scan
+from support.scratch import Scratch, run, scan
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from disk_images import grow, with_gpt
-from program import run as program
-from scratch import Scratch, run
+from support.images import grow, with_gpt
+from support.program import run as program
+from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

@@ -12,7 +12,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import need
 from ext4audit.sources.live import LiveSource
-from scratch import TAKEN_AT, Scratch, run, scan
+from support.scratch import TAKEN_AT, Scratch, run, scan
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from program import run
-from real_mke2fs import read_table
-from scratch import Scratch
+from support.mke2fs import read_table
+from support.program import run
+from support.scratch import Scratch
 
 pytestmark = pytest.mark.kernel
 STATED = ("--members", "4", "--chunk", "64K")

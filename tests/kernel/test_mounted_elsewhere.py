@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from ext4audit.report import Outcome
-from scratch import Scratch, judge_host, run, scan
+from support.scratch import Scratch, judge_host, run, scan
 
 pytestmark = pytest.mark.kernel
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.assemble.group_table import read_group_table, read_image_group_table
+from ext4audit.assemble.layout import read_group_table, read_image_group_table
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.evidence import Known, Unknown
-from ext4audit.facts.groups import GroupTable
-from ext4audit.parsers.dumpe2fs_groups import parse_group_table
+from ext4audit.facts.superblock import GroupTable
+from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.parsers.sysfs import parse_device_number
 from ext4audit.sources.live import LiveSource
-from scratch import Scratch, run
+from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 SIZES_MIB = range(96, 1025, 32)

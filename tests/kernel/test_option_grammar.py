@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.facts.option_grammar import Fate, fate_of, needs_journal, only_for
-from grammar_words import TOGETHER, grammar_words
-from scratch import run
+from support.grammar_words import TOGETHER, grammar_words
+from support.scratch import run
 
 pytestmark = pytest.mark.kernel
 UPSTREAM = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:3])

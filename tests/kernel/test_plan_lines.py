@@ -13,13 +13,12 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Host
 from ext4audit.facts.plan import Plan
-from ext4audit.parsers.dumpe2fs_groups import parse_group_table
-from ext4audit.planning.correct import correct
-from ext4audit.planning.lines import plan_lines
+from ext4audit.parsers.group_table import parse_group_table
+from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
-from planned import disk_plan, host_of, judge_by, plan, predict
-from scratch import run, run_shell, scan
+from support.planned import disk_plan, host_of, judge_by, plan, predict
+from support.scratch import run, run_shell, scan
 
 pytestmark = pytest.mark.kernel
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.rule import Rule
-from remedy_case import RemedyCase, Stage, all_cases
-from scratch import run
+from support.remedy_case import RemedyCase, Stage, all_cases
+from support.scratch import run
 
 CASES = all_cases()
 

@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.evidence import need
 from ext4audit.report import Outcome
-from scratch import Scratch, apply, judge_host, roll_back, scan
+from support.scratch import Scratch, apply, judge_host, roll_back, scan
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

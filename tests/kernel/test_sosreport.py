@@ -16,11 +16,10 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.options import Setter
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
-from ext4audit.sources.archive import open_archive
+from ext4audit.sources.archive.recognize import is_wanted, recognise
 from ext4audit.sources.ask import CapturedDumpe2fs
-from ext4audit.sources.foreign import recognise
-from ext4audit.sources.foreign_wanted import is_wanted
-from scratch import Scratch, run
+from ext4audit.sources.containers.archives import open_archive
+from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 PLUGINS = "filesys,block,kernel,host,memory,release,date"

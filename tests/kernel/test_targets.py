@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scratch import Scratch, run
+from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

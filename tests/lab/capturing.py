@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collector import collect
-from ext4audit.cli.guard import guarded
+from ext4audit.cli.entry import guarded
+from support.collector import collect
 
 CAPTURES = Path("/lab-results/captures")
 NOT_ROOT = "not-root-"

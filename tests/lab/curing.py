@@ -15,7 +15,7 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from lab.devices import disk, run
 from lab.scenario import JsonObject
-from scratch import apply, roll_back, scan
+from support.scratch import apply, roll_back, scan
 
 FSTAB = Path("/etc/fstab")
 WHERE = Path("/mnt/cure")

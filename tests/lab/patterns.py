@@ -12,11 +12,11 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from ext4audit.assemble.stack import StackReader
+from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.evidence import Unknown, need
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.layout.map_stack import map_stack
-from ext4audit.layout.stack_map import Place, StackMap
+from ext4audit.layout.byte_map import Place, StackMap
+from ext4audit.layout.stack import map_stack
 from ext4audit.sources.live import LiveSource
 from lab.devices import serials
 from lab.scenario import JsonObject

@@ -10,7 +10,7 @@ from lab.devices import mounted, run
 from lab.scenario import JsonObject
 from lab.story import PLACE, host_called_lab
 from lab.truth import bitmap_reads
-from scratch import apply, scan
+from support.scratch import apply, scan
 
 
 def recreate(device: str) -> JsonObject:

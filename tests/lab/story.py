@@ -16,13 +16,12 @@ from ext4audit.engine import audit, judge
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.layout.map_stack import map_stack
+from ext4audit.layout.stack import map_stack
 from ext4audit.renderers import json_v1
 from ext4audit.report import Report, Source, Verdict
 from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.recording import RecordingSource
-from ext4audit.sources.snapshot import read_snapshot, write_snapshot
+from ext4audit.sources.snapshot import RecordingSource, read_snapshot, write_snapshot
 from lab.capturing import NOT_ROOT, capture, capture_as_nobody
 from lab.devices import mounted, run, serials, wipe_idle_disks
 from lab.scenario import JsonObject

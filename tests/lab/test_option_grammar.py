@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from builders import kernel
 from ext4audit.facts.option_grammar import Fate, fate_of, only_for
 from lab.conftest import Guest
+from support.builders import kernel
 
 
 @pytest.mark.parametrize("fstype", ["ext4", "ext3", "ext2"])

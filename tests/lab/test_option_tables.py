@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from builders import kernel
-from ext4audit.assemble.option_places import OptionSources
 from ext4audit.assemble.options import resolve_options
+from ext4audit.assemble.options.places import OptionSources
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOptions, Setter
-from ext4audit.parsers.dumpe2fs_header import parse_superblock
-from ext4audit.parsers.ext4_options import parse_options_file
-from ext4audit.parsers.mountinfo import parse_mountinfo
-from ext4audit.rules._remount import NOT_BY_REMOUNT
+from ext4audit.parsers.dumpe2fs import parse_superblock
+from ext4audit.parsers.mounts import parse_mountinfo, parse_options_file
+from ext4audit.remedies.remount import NOT_BY_REMOUNT
 from lab.conftest import Guest
 from lab.scenario import JsonObject
+from support.builders import kernel
 
 REFUSED = {
     *("emergency_ro", "shutdown", "fc_debug_force", "dax", "dax=always", "prjquota"),

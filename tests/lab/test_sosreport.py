@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.cli.captured import audit_captured
+from ext4audit.cli.fleet_host import audit_captured
 from ext4audit.evidence import need
 from ext4audit.report import Report, Verdict
 from ext4audit.rules import all_rules

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ext4audit.layout.levels import layer_of
-from layout.drawing import CHUNK_BYTES, draw
+from ext4audit.evidence import Undetermined, Unknown, Why
+from ext4audit.facts.devices import MdArray, MdMember
+from ext4audit.facts.layout import StripeGeometry
+from ext4audit.layout.byte_map import Place, Split, Stripes
+from ext4audit.layout.levels import layer_of, map_of, split_md
+from support.stacks import CHUNK_BYTES, draw
 
-C = CHUNK_BYTES
-FOUR = [8 * C] * 4
+C_LEVELS = CHUNK_BYTES
+FOUR = [8 * C_LEVELS] * 4
 
 
 @pytest.mark.parametrize(
@@ -28,24 +34,256 @@ def test_a_level_has_the_layout_that_mdadm_gives_it(
     level: str, layout: int | None, rows: list[str]
 ) -> None:
     """Two near copies, left-symmetric parity, unless a number says otherwise."""
-    assert draw(layer_of(level, C, layout, FOUR), 4, 4) == rows
+    assert draw(layer_of(level, C_LEVELS, layout, FOUR), 4, 4) == rows
 
 
 def test_a_concatenation_rounds_its_members_only_if_it_has_a_chunk() -> None:
     """`mdadm --rounding` is its chunk; without it, it uses every sector."""
-    sizes = [C + 512, C]
-    rounded, whole = (layer_of("linear", chunk, None, sizes) for chunk in (C, 0))
-    assert (rounded.data(C), whole.data(C)) == (((1, 0),), ((0, C),))
+    sizes = [C_LEVELS + 512, C_LEVELS]
+    rounded, whole = (layer_of("linear", chunk, None, sizes) for chunk in (C_LEVELS, 0))
+    assert (rounded.data(C_LEVELS), whole.data(C_LEVELS)) == (((1, 0),), ((0, C_LEVELS),))
 
 
 @pytest.mark.parametrize("level", ["", "inactive", "container", "multipath", "faulty", "raid1e"])
 def test_another_level_is_refused(level: str) -> None:
     """What it does with a byte is not known."""
     with pytest.raises(ValueError, match="the level is"):
-        layer_of(level, C, None, FOUR)
+        layer_of(level, C_LEVELS, None, FOUR)
 
 
 def test_an_array_without_members_is_refused() -> None:
     """It would be a division by zero."""
     with pytest.raises(ValueError, match="no members"):
-        layer_of("raid0", C, None, [])
+        layer_of("raid0", C_LEVELS, None, [])
+
+
+C_MD_MAP = 65536
+SECTORS = C_MD_MAP // 512
+
+
+def members(*chunks: int, first_slot: int = 0) -> tuple[MdMember, ...]:
+    """Build members by their size in chunks; their data begins at sector 2048."""
+    slots = enumerate(chunks, first_slot)
+    return tuple(MdMember(slot, f"sd{slot}", 2048, size * SECTORS) for slot, size in slots)
+
+
+def array(level: str = "raid0", layout: int | None = -1, **changes: Any) -> MdArray:
+    """Build an array of three equal members with chunks of 64 KiB."""
+    values: dict[str, Any] = {
+        "chunk_bytes": C_MD_MAP,
+        "raid_disks": len(changes.get("members", (0, 0, 0))),
+        "reshape_position": None,
+        "members": members(8, 8, 8),
+        **changes,
+    }
+    return MdArray(level=level, layout=layout, **values)
+
+
+def hole(made: MdArray) -> Unknown:
+    """Return why an array's bytes cannot be followed."""
+    with pytest.raises(Undetermined) as caught:
+        split_md("md0", made)
+    (unknown,) = caught.value.unknowns
+    return unknown
+
+
+def test_legs_are_in_the_order_of_the_slots_and_begin_at_their_data() -> None:
+    """Sysfs lists members in any order."""
+    split = split_md("md0", array(members=tuple(reversed(members(8, 8, 8)))))
+    assert split.legs == (("sd0", 1 << 20), ("sd1", 1 << 20), ("sd2", 1 << 20))
+    assert split.layer.data(C_MD_MAP) == ((1, 0),)
+
+
+@pytest.mark.parametrize(
+    ("level", "layout", "stripes"),
+    [
+        ("raid0", -1, Stripes("raid0", C_MD_MAP, None)),
+        ("raid0", 2, Stripes("raid0", C_MD_MAP, None)),
+        ("raid10", 258, Stripes("raid10", C_MD_MAP, 258)),
+        ("raid4", 0, Stripes("raid4", C_MD_MAP, None)),
+        ("raid5", 2, Stripes("raid5", C_MD_MAP, 2)),
+        ("raid6", 2, Stripes("raid6", C_MD_MAP, 2)),
+        ("raid1", 0, None),
+        ("linear", 0, None),
+    ],
+)
+def test_a_level_that_stripes_says_how(level: str, layout: int, stripes: Stripes | None) -> None:
+    """The layout is told where the level has one; RAID0's is about zones only."""
+    assert split_md("md0", array(level, layout)).stripes == stripes
+
+
+def test_a_mirror_shows_everything_with_one_of_its_members() -> None:
+    """The other one has failed: what is left still holds every byte."""
+    split = split_md("md0", array("raid1", 0, raid_disks=2, members=members(8, first_slot=1)))
+    assert (split.legs, split.layer.data(7)) == ((("sd1", 1 << 20),), ((0, 7),))
+
+
+@pytest.mark.parametrize(("component_sectors", "second_copy_chunks"), [(None, 4), (4 * SECTORS, 2)])
+def test_far_copies_begin_where_the_used_part_is_halved(
+    component_sectors: int | None, second_copy_chunks: int
+) -> None:
+    """`mdadm --size` uses less than there is; without it, the smallest member counts."""
+    made = array("raid10", 513, members=members(8, 9, 8), component_sectors=component_sectors)
+    assert split_md("md0", made).layer.data(0) == ((0, 0), (1, second_copy_chunks * C_MD_MAP))
+
+
+def test_unequal_members_make_zones_by_the_layout() -> None:
+    """Sizes of 1, 3 and 3 chunks: chunk 3 is the third one's in the original order."""
+    split = split_md("md0", array(layout=1, members=members(1, 3, 3)))
+    assert split.layer.data(3 * C_MD_MAP) == ((2, C_MD_MAP),)
+    assert split.layer.period_bytes is None
+
+
+MDSTAT = "see /proc/mdstat"
+
+
+@pytest.mark.parametrize(
+    ("made", "detail", "hint"),
+    [
+        pytest.param(
+            array(reshape_position="1024"),
+            "md0 is being reshaped",
+            "scan again after the reshape",
+            id="reshape",
+        ),
+        pytest.param(
+            array(raid_disks=4),
+            "md0: 3 of 4 members are seen, in slots [0, 1, 2]",
+            MDSTAT,
+            id="missing",
+        ),
+        pytest.param(
+            array("raid1", raid_disks=2, members=()),
+            "md0: 0 of 2 members are seen, in slots []",
+            MDSTAT,
+            id="a mirror of nothing",
+        ),
+        pytest.param(
+            array("raid5", 2, members=(*members(8, 8), *members(8, first_slot=1))),
+            "md0: 3 of 3 members are seen, in slots [0, 1, 1]",
+            MDSTAT,
+            id="a member is being replaced",
+        ),
+        pytest.param(
+            array(layout=-1, members=members(1, 3, 3)),
+            "md0: its members have different sizes, and the order in zones is not set",
+            "see /sys/module/raid0/parameters/default_layout, and set it by mdadm --update",
+            id="zones in an order that is not set",
+        ),
+        pytest.param(array(chunk_bytes=0), "md0: chunks of 0 bytes", MDSTAT, id="no chunk"),
+        pytest.param(
+            array("raid5", 99), "md0: raid5 of 3, layout 99, chunks of 65536 bytes", MDSTAT, id="99"
+        ),
+        pytest.param(array("inactive"), "md0: the level is 'inactive'", MDSTAT, id="inactive"),
+        pytest.param(
+            array(raid_disks=1 << 62),
+            "md0: 3 of 4611686018427387904 members are seen, in slots [0, 1, 2]",
+            MDSTAT,
+            id="an absurd width",
+        ),
+    ],
+)
+def test_an_array_that_cannot_be_followed_says_why_and_what_helps(
+    made: MdArray, detail: str, hint: str
+) -> None:
+    """Nothing is guessed about members that are not seen."""
+    found = hole(made)
+    assert (found.why, found.detail, found.hint) == (Why.UNSUPPORTED, detail, hint)
+
+
+def test_a_layer_of_one_member_is_all_there_is() -> None:
+    """`mdadm --force` makes such a RAID0."""
+    split = split_md("md0", array(members=members(8)))
+    assert isinstance(split, Split)
+    assert split.layer.data(5 * C_MD_MAP) == ((0, 5 * C_MD_MAP),)
+
+
+C_MAP_OF = 512 << 10
+
+
+def geometry(
+    level: str = "raid0", members: int = 3, offset_bytes: int = 0, layout: int | None = None
+) -> StripeGeometry:
+    """Describe an array that is not there."""
+    names = tuple(f"disk {number}" for number in range(members))
+    return StripeGeometry("the array", level, C_MAP_OF, offset_bytes, names, layout)
+
+
+def test_a_map_is_of_the_geometry_that_it_was_made_for() -> None:
+    """Members and geometry are those that were told."""
+    described = geometry()
+    found = map_of(described)
+    assert (found.members, found.geometry) == (("disk 0", "disk 1", "disk 2"), described)
+
+
+@pytest.mark.parametrize(
+    ("described", "data", "parity", "period_bytes"),
+    [
+        (geometry(), (Place(1, 7),), (), 3 * C_MAP_OF),
+        (geometry(offset_bytes=C_MAP_OF), (Place(2, 7),), (), 3 * C_MAP_OF),
+        (
+            geometry("raid1"),
+            (Place(0, C_MAP_OF + 7), Place(1, C_MAP_OF + 7), Place(2, C_MAP_OF + 7)),
+            (),
+            65536,
+        ),
+        (geometry("raid10", 4), (Place(2, 7), Place(3, 7)), (), 2 * C_MAP_OF),
+        (geometry("raid5"), (Place(1, 7),), (Place(2, 7),), 6 * C_MAP_OF),
+        (geometry("raid5", layout=4), (Place(2, 7),), (Place(0, 7),), 2 * C_MAP_OF),
+        (geometry("raid6", 4), (Place(2, 7),), (Place(3, 7), Place(0, 7)), 8 * C_MAP_OF),
+        (geometry("raid4"), (Place(1, 7),), (Place(2, 7),), 2 * C_MAP_OF),
+        (
+            geometry("raid10", 4, layout=0x201),
+            (Place(1, 7), Place(2, 7 + (1 << 59))),
+            (),
+            4 * C_MAP_OF,
+        ),
+    ],
+)
+def test_the_second_chunk_lies_where_the_level_puts_it(
+    described: StripeGeometry,
+    data: tuple[Place, ...],
+    parity: tuple[Place, ...],
+    period_bytes: int,
+) -> None:
+    """Byte 7 of it. An offset of one chunk turns the members by one."""
+    found = map_of(described)
+    assert found.data(C_MAP_OF + 7) == data
+    assert found.parity(C_MAP_OF + 7) == parity
+    assert found.period_bytes == period_bytes
+
+
+def test_far_copies_and_concatenations_depend_on_the_size_of_the_members() -> None:
+    """With 8 chunks a member, the second copy begins at chunk 4; byte 8 C is the next member's."""
+    far = map_of(geometry("raid10", 4, layout=0x201), 8 * C_MAP_OF)
+    parts = map_of(geometry("linear"), 8 * C_MAP_OF)
+    assert far.data(C_MAP_OF) == (Place(1, 0), Place(2, 4 * C_MAP_OF))
+    assert (parts.data(8 * C_MAP_OF), parts.period_bytes) == ((Place(1, 0),), None)
+    with pytest.raises(ValueError, match="beyond"):
+        parts.data(24 * C_MAP_OF)
+
+
+def test_a_byte_beyond_members_of_a_known_size_has_no_place() -> None:
+    """Three members of two chunks hold six."""
+    found = map_of(geometry(), 2 * C_MAP_OF)
+    assert found.data(6 * C_MAP_OF - 1) == (Place(2, 2 * C_MAP_OF - 1),)
+    with pytest.raises(ValueError, match="beyond"):
+        found.data(6 * C_MAP_OF)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        geometry("linear"),
+        geometry("raid5", 1),
+        geometry("raid0", 0),
+        geometry("raid7"),
+        geometry("raid10", 2, layout=0x303),
+        geometry(offset_bytes=-1),
+        StripeGeometry("the array", "raid0", 0, 0, ("a", "b")),
+    ],
+)
+def test_what_cannot_be_an_array_is_refused(described: StripeGeometry) -> None:
+    """A concatenation of members of an unknown size is none that can be mapped."""
+    with pytest.raises(ValueError, match=r"members|level|layout|size|byte"):
+        map_of(described)

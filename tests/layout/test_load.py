@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from array import array
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import superblock, unknown
-from ext4audit.facts.groups import GroupTable
 from ext4audit.facts.layout import MemberLoad, StripeGeometry
-from ext4audit.layout.closed_form import predict_table
+from ext4audit.facts.superblock import GroupTable
+from ext4audit.layout.byte_map import Place, StackMap
+from ext4audit.layout.groups import predict_table
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
-from ext4audit.layout.map_of import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
-from ext4audit.layout.stack_map import Place, StackMap
-from ext4audit.records import replace
-from real_mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
+from support.builders import superblock, unknown
+from support.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
 
 TIB = 1 << 40
 FOUR = StripeGeometry("md0", "raid0", 65536, 0, ("a", "b", "c", "d"))

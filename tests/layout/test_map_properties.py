@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import known
 from ext4audit.evidence import Known, Unknown
-from ext4audit.facts.block import BlockDevice, DmSegment, MdArray, MdMember
+from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember
 from ext4audit.facts.layout import StripeGeometry
-from ext4audit.layout.levels import layer_of
-from ext4audit.layout.map_of import map_of
-from ext4audit.layout.map_stack import map_stack
-from ext4audit.layout.stack_map import Place, StackMap
-from layout.stacks import dm, md, part, sd
+from ext4audit.layout.byte_map import Place, StackMap
+from ext4audit.layout.levels import layer_of, map_of
+from ext4audit.layout.stack import map_stack
+from support.builders import known
+from support.stacks import dm, md, part, sd
 
 C = 4096
 SOME = settings(max_examples=80, deadline=None)

@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.host import Usage
+from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 from ext4audit.parsers.sysfs import (
     parse_device_number,
     parse_flag,
     parse_integer,
     parse_key_values,
     parse_names,
+    parse_resolved_path,
+    parse_stat_filesystem,
     parse_write_cache,
 )
 
@@ -116,9 +119,75 @@ def test_names_are_separated_by_nul(text: str, names: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("parse", PARSERS)
 @given(text=st.text())
-def test_any_text_is_parsed_or_refused(parse: Callable[[str], object], text: str) -> None:
+def test_any_text_is_parsed_or_refused_of_sysfs(parse: Callable[[str], object], text: str) -> None:
     """Nothing but ValueError leaves these parsers."""
     try:
         parse(text)
+    except ValueError as error:
+        assert str(error)  # noqa: PT017 - either outcome is right, another exception is not
+
+
+def test_the_numbers_are_those_of_statvfs_in_order() -> None:
+    """Device number, f_frsize, f_blocks, f_bfree, f_bavail, f_files, f_ffree."""
+    number, usage = parse_stat_filesystem("8:1 4096 600 500 400 300 200")
+    assert number == DeviceNumber(8, 1)
+    assert usage == Usage(4096, 600, 500, 400, 300, 200)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "8:1", "8:1 4096 1 1 1 1", "8:1 0 1 1 1 1 1", "8:1 4096 1 1 1 1 -1", "x 1 1 1 1 1 1"],
+)
+def test_another_text_is_an_error(text: str) -> None:
+    """Too few numbers, blocks of no size, less than nothing, and no device."""
+    with pytest.raises(ValueError, match="is not"):
+        parse_stat_filesystem(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "mount_id=30\ndevice_number=8:1\ntype=directory\n",
+            ResolvedPath(30, DeviceNumber(8, 1), "directory"),
+        ),
+        (
+            "mount_id=24\ndevice_number=0:6\ntype=block\nrepresents=9:127\n",
+            ResolvedPath(24, DeviceNumber(0, 6), "block", DeviceNumber(9, 127)),
+        ),
+        (
+            "type=other\nmount_id=1\ndevice_number=0:5\nrepresents=\n",
+            ResolvedPath(1, DeviceNumber(0, 5), "other"),
+        ),
+    ],
+)
+def test_a_path_leads_to_a_mount(text: str, expected: ResolvedPath) -> None:
+    """The keys come in any order, and only a block device node represents a device."""
+    assert parse_resolved_path(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "mount_id=30\n",
+        "mount_id=x\ndevice_number=8:1\ntype=file\n",
+        "mount_id=30\ndevice_number=8\ntype=file\n",
+        "mount_id=30\ndevice_number=8:1\ntype=socket\n",
+        "mount_id=30\ndevice_number=8:1\ntype=block\nrepresents=x\n",
+        "rubbish\n",
+    ],
+)
+def test_another_answer_is_refused(text: str) -> None:
+    """A missing key, an unknown type or something else than a number is no answer."""
+    with pytest.raises(ValueError, match=r"lacks|not|no type"):
+        parse_resolved_path(text)
+
+
+@given(st.text())
+def test_any_text_is_parsed_or_refused_of_resolved_path(text: str) -> None:
+    """Nothing but ValueError leaves the parser."""
+    try:
+        parse_resolved_path(text)
     except ValueError as error:
         assert str(error)  # noqa: PT017 - either outcome is right, another exception is not

@@ -1,15 +1,18 @@
-"""plan_lines: the commands to copy. tests/kernel/test_plan_lines.py runs them."""
+"""correct: the fewest changes that leave nothing to find."""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
-from builders import superblock
 from ext4audit.facts.plan import Plan
-from ext4audit.planning.lines import plan_lines
-from planned import disk_plan, plan
+from ext4audit.finding import Disruption, Finding, Severity
+from ext4audit.planning.lines import correct, plan_lines, with_plan_remedies
+from support.builders import superblock, unknown
+from support.mke2fs import needs_e2fsprogs
+from support.planned import disk_plan, judge_by, plan
 
 
 def lines(of: Plan, **fields: object) -> dict[str, str]:
@@ -68,3 +71,111 @@ def test_without_a_superblock_there_is_nothing_to_check() -> None:
     """Nor the numbers of the stripe, which count blocks."""
     keys = [line.key for line in plan_lines(plan(), None)]
     assert keys == ["mkfs", "mount", "fstab"]
+
+
+pytestmark = needs_e2fsprogs
+AL2 = "4.19.91-25.6.al7.x86_64"
+
+
+def finding(of: Plan, *codes: str) -> Finding:
+    """Return the first rule's finding on a plan, as it is reported."""
+    judge = judge_by(*codes)
+    report = with_plan_remedies(of, judge(of), judge)
+    return next(v.findings[0] for v in report.verdicts if v.rule.code == codes[0])
+
+
+def test_no_remedy_has_a_command() -> None:
+    """There is no mount to remount and no device to tune: the lines say what to do."""
+    of = plan("", "nobarrier", "nodelalloc", "dioread_nolock", release=AL2)
+    judge = judge_by()
+    report = with_plan_remedies(of, judge(of), judge)
+    remedies = [remedy for each in report.findings for remedy in each.remedies]
+    assert remedies
+    assert {remedy.steps for remedy in remedies} == {()}
+    assert {remedy.disruption for remedy in remedies} <= {Disruption.ONLINE, Disruption.REBOOT}
+    assert not any(remedy.destructive for remedy in remedies)
+
+
+def test_a_word_that_does_harm_is_to_be_left_out() -> None:
+    """What else the rule advises stays where it is no command."""
+    remedies = finding(disk_plan("", "nobarrier"), "DUR001").remedies
+    assert remedies[0].summary == "Leave nobarrier out of the mount options."
+    assert remedies[1].summary.startswith("If it was set for speed")
+    assert len(remedies) == 2
+
+
+def test_each_single_cure_is_named() -> None:
+    """A cure may bring a note: without nodelalloc a rename may wait."""
+    words = ("nodelalloc", "dioread_nolock")
+    of = disk_plan("", *words, release=AL2, size_bytes=256 << 20)
+    assert [each.summary for each in finding(of, "PRF001", "PRF002").remedies] == [
+        "Leave nodelalloc out of the mount options.",
+        "Leave dioread_nolock out of the mount options.",
+        "Update the kernel to 4.19.91-26.al7 or later, and restart.",
+    ]
+
+
+def test_a_hotspot_has_the_groups_that_fit() -> None:
+    """Growing an array that does not exist is no remedy."""
+    remedies = finding(plan(), "LAY001").remedies
+    assert [each.summary for each in remedies] == ["Make it with -g 32744 -G 16."]
+
+
+def test_no_evidence_claims_to_be_read_from_a_file() -> None:
+    """Nobody has read /proc or fstab for a plan."""
+    of = plan("", "nobarrier")
+    judge = judge_by()
+    report = with_plan_remedies(of, judge(of), judge)
+    cited = [*(c for f in report.findings for c in f.citations)]
+    cited += [c for v in report.verdicts for c in v.evidence]
+    assert cited
+    assert not [each for each in cited if each.origin.startswith("/")]
+
+
+def test_twelve_disks_are_corrected_and_then_clean() -> None:
+    """The corrected plan is judged by the same rules, and they find nothing."""
+    judge = judge_by("LAY001", "DUR001", "DUR002", "PRF001", "DRF001", "DRF002", "DRF006")
+    found = correct(plan("-m 0", "noatime", "nobarrier"), judge)
+    assert [each.summary for each in found.changes] == [
+        "Make it with -g 32744 -G 16",
+        "Leave nobarrier out of the mount options",
+    ]
+    assert found.plan.mkfs.values == (("-m", "0"), ("-g", "32744"), ("-G", "16"))
+    assert found.plan.mount_options == ("noatime",)
+    assert (found.clean, found.left) == (True, ())
+    assert judge(found.plan).findings == ()
+
+
+def test_a_plan_without_findings_stays_as_it_is() -> None:
+    """Odd numbers of disks need nothing."""
+    of = plan("", "noatime", members=11)
+    found = correct(of, judge_by("LAY001", "DUR001"))
+    assert (found.plan, found.changes, found.clean) == (of, (), True)
+
+
+def test_notes_are_left_alone() -> None:
+    """A finding that only informs is no reason to change anything."""
+    of = disk_plan(size_bytes=256 << 20)
+    judge = judge_by("PRF002")
+    assert [each.severity for each in judge(of).findings] == [Severity.INFO]
+    found = correct(of, judge)
+    assert found.plan == of
+    assert found.clean
+
+
+def test_what_is_left_is_named() -> None:
+    """What no change of the plan cures, and what is not known."""
+    of = disk_plan(size_bytes=400 << 30)
+    assert correct(of, judge_by("PRF002")).left == ("PRF002",)
+    of = replace(of, host=replace(of.host, kernel=unknown("kernel of the plan")))
+    found = correct(of, judge_by("PRF001", "DUR001"))
+    assert (found.left, found.clean) == (("2 not determined",), False)
+
+
+@pytest.mark.parametrize("word", ["bogus_opt=1", "noacl", "commit=x", "journal_async_commit"])
+def test_a_word_that_the_kernel_refuses_is_left_out(word: str) -> None:
+    """The lines of the corrected plan mount."""
+    judge = judge_by("DRF002")
+    found = correct(disk_plan("", "noatime", word), judge)
+    assert found.plan.mount_options == ("noatime",)
+    assert found.clean

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from any_host import HOSTS
-from builders import filesystem, host, unknown
 from ext4audit.engine import audit
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
-from ext4audit.policy.baseline import against, known_findings, known_host
-from ext4audit.policy.difference import difference
-from ext4audit.policy.earlier import superblock_key
-from ext4audit.records import replace
+from ext4audit.policy.baseline import (
+    against,
+    difference,
+    known_findings,
+    known_host,
+    superblock_key,
+)
 from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, Source
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
+from support.any_host import HOSTS
+from support.builders import filesystem, host, unknown
 
 LIVE = Source("live", "db1")
 RULES = all_rules()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from builders import filesystem, host, unknown
 from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
 from ext4audit.policy.exit_codes import exit_code, nagios_code
-from ext4audit.records import replace
 from ext4audit.report import Report, Source
 from ext4audit.rule import Said, rule
+from support.builders import filesystem, host, unknown
 
 HOLE: Unknown = unknown("the superblock")
 

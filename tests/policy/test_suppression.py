@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from any_host import HOSTS
-from builders import UUID, filesystem, host, mount, unknown
 from ext4audit.engine import audit
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
@@ -15,6 +13,8 @@ from ext4audit.policy.suppression import SuppressionRule, not_judged, stale, sup
 from ext4audit.report import Report, Source
 from ext4audit.rule import Said, host_rule, rule
 from ext4audit.rules import all_rules
+from support.any_host import HOSTS
+from support.builders import UUID, filesystem, host, mount, unknown
 
 LIVE = Source("live", "db1")
 TODAY = "2026-11-22"

@@ -5,19 +5,32 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from actions_runner import Command, command_in
-from any_host import HOSTS
-from builders import host
 from ext4audit.engine import audit
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.renderers.escape import visible
 from ext4audit.renderers.github import LEVELS, SHOWN, render
-from ext4audit.renderers.page import Audited
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
-from sample_pages import CLEAN, FLEET, MURKY, NIGHT, PAGE, TREATED, UNREAD, rated_report
-from sample_reports import HOSTILE_NAMES, LIVE, hostile_report, report, root
+from support.actions_runner import Command, command_in
+from support.any_host import HOSTS
+from support.builders import host
+from support.sample_reports import (
+    CLEAN,
+    FLEET,
+    HOSTILE_NAMES,
+    LIVE,
+    MURKY,
+    NIGHT,
+    PAGE,
+    TREATED,
+    UNREAD_HOST,
+    hostile_report,
+    rated_report,
+    report,
+    root,
+)
 
 NAMES = {
     **HOSTILE_NAMES,
@@ -121,7 +134,7 @@ def test_ten_of_each_level_are_shown() -> None:
     """The worst, then a notice that counts the others and is one of the ten."""
     severities = [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL]
     hosts = [Audited(f"x/{s.value}{n}", rated_report(s)) for s in severities for n in range(SHOWN)]
-    commands, last = read(UNREAD, *hosts)
+    commands, last = read(UNREAD_HOST, *hosts)
     assert Counter(c.name for c in commands) == {"error": 10, "warning": 10, "notice": 10}
     words = [c.data.partition(":")[0] for c in commands if c.name == "error"]
     assert words[1:] == ["CRITICAL"] * 9

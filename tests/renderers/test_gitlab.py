@@ -6,15 +6,26 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from any_host import HOSTS
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.renderers.gitlab import render
-from ext4audit.renderers.page import Audited
+from ext4audit.renderers.shared.page import Audited
 from ext4audit.rules import all_rules
-from sample_pages import CLEAN, FLEET, MURKY, NIGHT, PAGE, TREATED, UNREAD, rated_report
-from sample_reports import HOSTILE_NAMES, LIVE, hostile_report
+from support.any_host import HOSTS
+from support.sample_reports import (
+    CLEAN,
+    FLEET,
+    HOSTILE_NAMES,
+    LIVE,
+    MURKY,
+    NIGHT,
+    PAGE,
+    TREATED,
+    UNREAD_HOST,
+    hostile_report,
+    rated_report,
+)
 
 KEYS = {"description", "check_name", "fingerprint", "severity", "location"}
 SEVERITIES = {
@@ -92,7 +103,7 @@ def test_blind_spots_are_information() -> None:
 
 def test_a_host_without_a_report_is_told() -> None:
     """It is no host on which nothing was found."""
-    (issue,) = issues(UNREAD)
+    (issue,) = issues(UNREAD_HOST)
     assert issue["description"].startswith("bad.tar.gz could not be read: ")
     assert issue["location"]["path"] == "hosts/bad.tar.gz/proc/self/mountinfo"
 

@@ -3,24 +3,35 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
 
-from any_host import HOSTS
-from builders import host, unknown
 from ext4audit.engine import audit
 from ext4audit.finding import Severity, Suppression
-from ext4audit.records import replace
-from ext4audit.renderers.escape import visible
 from ext4audit.renderers.html_style import DARK, LIGHT
-from ext4audit.renderers.page import Audited, Page
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import GoneFinding, Report, Source
 from ext4audit.rules import all_rules
-from html_page import PAGE, attributes, fold, markup, only, parsed, read, tags, with_class, words
-from sample_reports import (
+from support.any_host import HOSTS
+from support.builders import host, unknown
+from support.html_page import (
+    PAGE,
+    attributes,
+    fold,
+    markup,
+    only,
+    parsed,
+    read,
+    tags,
+    with_class,
+    words,
+)
+from support.sample_reports import (
     HOSTILE_NAMES,
     LIVE,
     QUOTED,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from builders import host
-from chromium import Tab, executable, opened
-from ext4audit.renderers.page import Audited
+from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Report
-from html_page import markup
-from sample_reports import (
+from support.builders import host
+from support.chromium import Tab, executable, opened
+from support.html_page import markup
+from support.sample_reports import (
     barriers,
     boot,
     hostile_report,

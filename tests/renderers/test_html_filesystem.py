@@ -1,17 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
 
-from builders import disk, filesystem, host, known, layout, options, raid, unknown
 from ext4audit.evidence import Known
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Layer, Setter
-from ext4audit.records import replace
-from html_page import fold, read, with_class, words
-from sample_reports import barriers, hotspot, md127, murky_report, report
+from support.builders import disk, filesystem, host, known, layout, options, raid, unknown
+from support.html_page import fold, read, with_class, words
+from support.sample_reports import barriers, hotspot, md127, murky_report, report
 
 HOLE = unknown("it")
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from any_host import STACKS
-from builders import disk, known, queue, raid, unknown
-from ext4audit.facts.block import BlockDevice
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers.html_stack_rows import TOP, rows_of
+from support.any_host import STACKS
+from support.builders import disk, known, queue, raid, unknown
 
 
 def drawn(top: BlockDevice) -> list[list[str]]:

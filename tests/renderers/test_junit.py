@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -8,27 +9,33 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from junitparser import JUnitXml, TestCase, TestSuite
 
-from any_host import HOSTS
-from builders import UNREAD as HOLE
-from builders import filesystem, host, mount
 from ext4audit.engine import audit
 from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.records import replace
 from ext4audit.renderers.junit import render
-from ext4audit.renderers.page import Audited, Page
+from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Outcome, Report
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
-from sample_pages import CLEAN, FLEET, MURKY, NIGHT, PAGE, TREATED, UNREAD, rated_report
-from sample_reports import (
+from support.any_host import HOSTS
+from support.builders import UNREAD as HOLE
+from support.builders import filesystem, host, mount
+from support.sample_reports import (
+    CLEAN,
+    FLEET,
     HOSTILE_NAMES,
     LIVE,
+    MURKY,
+    NIGHT,
+    PAGE,
+    TREATED,
+    UNREAD_HOST,
     barriers,
     hostile_report,
     inodes,
     md127,
+    rated_report,
     report,
 )
 
@@ -159,7 +166,7 @@ def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
 
 def test_a_host_without_a_report_is_an_error() -> None:
     """The suite is there, and its one case tells why."""
-    (suite,) = suites(UNREAD)
+    (suite,) = suites(UNREAD_HOST)
     (case,) = suite
     assert (case.classname, case.name) == ("ext4audit.bad.tar.gz.host", EVIDENCE)
     assert case.result[0].message == "could not be read: fleet/bad.tar.gz: not a snapshot"

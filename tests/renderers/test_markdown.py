@@ -1,21 +1,32 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from any_host import HOSTS
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
-from ext4audit.records import replace
-from ext4audit.renderers.escape import visible
-from ext4audit.renderers.markdown import render
-from ext4audit.renderers.markdown_text import code, code_block, prose, table
-from ext4audit.renderers.page import Audited
+from ext4audit.renderers.markdown import code, code_block, prose, render, table
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
-from github_markdown import Shown
-from sample_pages import CLEAN, FLEET, MURKY, NIGHT, NOTICE, PAGE, TREATED, UNREAD
-from sample_reports import HOSTILE_NAMES, LIVE, hostile_report
+from support.any_host import HOSTS
+from support.github_markdown import Shown
+from support.sample_reports import (
+    CLEAN,
+    FLEET,
+    HOSTILE_NAMES,
+    LIVE,
+    MURKY,
+    NIGHT,
+    NOTICE,
+    PAGE,
+    TREATED,
+    UNREAD_HOST,
+    hostile_report,
+)
 
 OURS = {"h1", "h2", "h3", "p", "strong", "code", "pre", "span", "ul", "li"} | {
     *("table", "thead", "tbody", "tr", "th", "td")
@@ -72,7 +83,7 @@ def one(host_: Audited) -> str:
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_name_is_shown_and_never_obeyed(name: str) -> None:
     """GitHub's parser makes text of it: no link, no element, no mention, no cell too many."""
-    shown = Shown(render((Audited(name, hostile_report(name)), UNREAD), PAGE))
+    shown = Shown(render((Audited(name, hostile_report(name)), UNREAD_HOST), PAGE))
     assert shown.tags <= OURS
     assert f"The mount point {visible(name)} is odd." in shown.everything
     assert f"umount -- {visible(name)}\n" in "".join(shown.blocks)

@@ -1,24 +1,35 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from any_host import HOSTS
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import nagios_code
-from ext4audit.records import replace
-from ext4audit.renderers.escape import visible
 from ext4audit.renderers.nagios import STATUS, render, status
-from ext4audit.renderers.page import Audited, Page
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from sample_pages import CLEAN, FLEET, MURKY, NIGHT, PAGE, TREATED, UNREAD, rated_report
-from sample_reports import HOSTILE_NAMES, LIVE, hostile_report
+from support.any_host import HOSTS
+from support.sample_reports import (
+    CLEAN,
+    FLEET,
+    HOSTILE_NAMES,
+    LIVE,
+    MURKY,
+    NIGHT,
+    PAGE,
+    TREATED,
+    UNREAD_HOST,
+    hostile_report,
+    rated_report,
+)
 
 DATUM = re.compile(
     r"(?P<label>'[^'=]+'|[^ '=]+)=(?P<value>-?[0-9.]+)(?P<unit>[a-zA-Z%]*)"
@@ -121,15 +132,15 @@ def test_what_nobody_could_judge_is_unknown() -> None:
 
 def test_a_host_that_could_not_be_read_is_unknown() -> None:
     """It never hides a finding, and nothing that was read is no success."""
-    found = read(CLEAN, UNREAD)
+    found = read(CLEAN, UNREAD_HOST)
     assert (found.status, found.numbers["unread"]) == ("UNKNOWN", 1)
     assert "[UNKNOWN] host bad.tar.gz could not be read: fleet/bad.tar.gz: not a snapshot" in (
         found.lines
     )
     assert read(*FLEET).status == "CRITICAL"
     allowed = replace(PAGE, allow_incomplete=True)
-    assert read(CLEAN, UNREAD, page=allowed).status == "OK"
-    assert read(UNREAD, page=allowed).status == "UNKNOWN"
+    assert read(CLEAN, UNREAD_HOST, page=allowed).status == "OK"
+    assert read(UNREAD_HOST, page=allowed).status == "UNKNOWN"
 
 
 def test_findings_that_do_not_count_are_numbers_only() -> None:

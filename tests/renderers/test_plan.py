@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
 
-from builders import filesystem, host
 from ext4audit.facts.plan import PlanAdvice, PlanLine
-from ext4audit.records import replace
-from ext4audit.renderers import json_v1_plan, text_plan
+from ext4audit.renderers import json_v1
+from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
-from ext4audit.renderers.page import Page
+from ext4audit.renderers.shared.page import Page
 from ext4audit.report import Report, Source
+from support.builders import filesystem, host
 
 COMMAND = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
 ADVICE = PlanAdvice(
@@ -30,7 +31,7 @@ REPORT = Report(Source("plan", "/dev/md0 on /data"), host(filesystem()), ())
 def text(advice: PlanAdvice = ADVICE, *, verbosity: int = 0, width: int | None = None) -> str:
     """Render a plan as text without colour."""
     page = Page("0.1.0", "", verbosity=verbosity, width=width)
-    return text_plan.render(REPORT, advice, page)
+    return text_format.render_plan(REPORT, advice, page)
 
 
 def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
@@ -100,7 +101,7 @@ def test_quiet_is_the_summary_alone() -> None:
 
 def test_json_has_one_key_more_than_any_report() -> None:
     """It obeys the schema; the lines have stable keys."""
-    document = json.loads(json_v1_plan.render(REPORT, ADVICE, Page("0.1.0", "")))
+    document = json.loads(json_v1.render_plan(REPORT, ADVICE, Page("0.1.0", "")))
     jsonschema.Draft202012Validator(json.loads(schema_text())).validate(document)
     assert list(document)[-1] == "plan"
     assert document["plan"] == {

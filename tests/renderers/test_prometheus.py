@@ -2,23 +2,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from any_host import HOSTS
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
-from ext4audit.records import replace
-from ext4audit.renderers.escape import visible
-from ext4audit.renderers.page import Audited
 from ext4audit.renderers.prometheus import render
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited
 from ext4audit.rules import all_rules
-from sample_pages import CLEAN, FLEET, NIGHT, PAGE, TREATED, UNREAD
-from sample_reports import HOSTILE_NAMES, LIVE, hostile_report, murky_report, night_report
+from support.any_host import HOSTS
+from support.sample_reports import (
+    CLEAN,
+    FLEET,
+    HOSTILE_NAMES,
+    LIVE,
+    NIGHT,
+    PAGE,
+    TREATED,
+    UNREAD_HOST,
+    hostile_report,
+    murky_report,
+    night_report,
+)
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 LINE = re.compile(
@@ -105,7 +116,7 @@ def test_a_host_that_could_not_be_read_is_there() -> None:
     assert numbers(found, "ext4audit_host_audited")["bad.tar.gz"] == 0
     assert numbers(found, "ext4audit_scan_complete")["bad.tar.gz"] == 0
     assert "bad.tar.gz" not in numbers(found, "ext4audit_findings")
-    assert set(samples(UNREAD)) == {
+    assert set(samples(UNREAD_HOST)) == {
         *("ext4audit_host_audited", "ext4audit_scan_complete", "ext4audit_build_info"),
         *("ext4audit_last_run_timestamp_seconds", "ext4audit_scan_duration_seconds"),
     }

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,20 +11,35 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 
-from any_host import HOSTS
-from builders import host
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Citation, Severity
-from ext4audit.records import replace
 from ext4audit.renderers import sarif
-from ext4audit.renderers.page import Audited
-from ext4audit.renderers.sarif_rules import descriptor, judging
+from ext4audit.renderers.sarif import descriptor, judging
+from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import GoneFinding
 from ext4audit.rules import all_rules
-from sample_pages import CLEAN, FLEET, GONE, MURKY, NIGHT, NOTICE, PAGE, TREATED, UNREAD, changed
-from sample_pages import rated_report as rated
-from sample_reports import HOSTILE_NAMES, LIVE, hostile_report, md127, old_kernel, report
+from support.any_host import HOSTS
+from support.builders import host
+from support.sample_reports import (
+    CLEAN,
+    FLEET,
+    GONE,
+    HOSTILE_NAMES,
+    LIVE,
+    MURKY,
+    NIGHT,
+    NOTICE,
+    PAGE,
+    TREATED,
+    UNREAD_HOST,
+    changed,
+    hostile_report,
+    md127,
+    old_kernel,
+    report,
+)
+from support.sample_reports import rated_report as rated
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "data" / "sarif-schema-2.1.0.json").read_text())
 SARIF = Draft202012Validator(SCHEMA)
@@ -248,7 +264,7 @@ def test_blind_spots_are_notifications() -> None:
 
 def test_a_host_without_a_report_is_an_error() -> None:
     """It is no host on which nothing was found."""
-    (invocation,) = run_of(UNREAD, CLEAN)["invocations"]
+    (invocation,) = run_of(UNREAD_HOST, CLEAN)["invocations"]
     (told,) = invocation["toolExecutionNotifications"]
     assert (told["level"], told["descriptor"]["id"]) == ("error", "failed")
     assert told["message"]["text"].startswith("bad.tar.gz could not be read: ")

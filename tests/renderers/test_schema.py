@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from builders import UNREAD, filesystem, host, known, options
 from ext4audit.evidence import Why
 from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.renderers.json_v1 import render_report, schema_text
 from ext4audit.report import Outcome, Report
-from sample_reports import (
+from support.builders import UNREAD, filesystem, host, known, options
+from support.sample_reports import (
     HOSTILE_NAMES,
     hostile_report,
     inodes,

@@ -1,14 +1,16 @@
-"""Bytes outside, text inside."""
+"""From errno to a reason."""
 
 from __future__ import annotations
 
 import errno
+import os
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.sources.text import decode, encode
+from ext4audit.evidence import Why
+from ext4audit.sources.text import decode, denied_hint, encode, from_os_error
 
 
 @given(st.binary().filter(lambda raw: b"\0" not in raw))
@@ -23,3 +25,42 @@ def test_what_no_name_can_hold_is_an_error_of_the_host(text: str) -> None:
     with pytest.raises(OSError, match="name") as caught:
         encode(text)
     assert caught.value.errno == errno.EINVAL
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (errno.ENOENT, Why.ABSENT),
+        (errno.ENOTDIR, Why.ABSENT),
+        (errno.ENODEV, Why.ABSENT),
+        (errno.ENXIO, Why.ABSENT),
+        (errno.EACCES, Why.DENIED),
+        (errno.EPERM, Why.DENIED),
+        (errno.EIO, Why.FAILED),
+        (errno.ELOOP, Why.FAILED),
+        (errno.EAGAIN, Why.FAILED),
+        (errno.ETIMEDOUT, Why.TIMED_OUT),
+    ],
+)
+def test_an_errno_has_a_reason(number: int, why: Why) -> None:
+    """Each errno stands for one reason, and the detail is the kernel's word for it."""
+    lack = from_os_error(OSError(number, os.strerror(number)))
+    assert (lack.why, lack.detail) == (why, os.strerror(number))
+
+
+def test_an_error_without_a_number_is_a_failure() -> None:
+    """An OSError that Python made up keeps its message."""
+    lack = from_os_error(OSError("older than Linux 3.15"))
+    assert (lack.why, lack.detail, lack.hint) == (Why.FAILED, "older than Linux 3.15", "")
+
+
+@pytest.mark.parametrize(
+    ("is_root", "hint"),
+    [
+        (True, "even root is refused here: run on the host itself, outside containers"),
+        (False, "run as root"),
+    ],
+)
+def test_root_is_not_told_to_become_root(is_root: bool, hint: str) -> None:
+    """A recorded refusal is about the user who captured, and not the one who reads."""
+    assert denied_hint(is_root=is_root) == hint

@@ -1,26 +1,151 @@
-"""Join what is known of one superblock into a Filesystem."""
+"""Join what is known of one superblock into a Filesystem: usage, recorded errors, journal."""
 
 from __future__ import annotations
 
-from ext4audit.assemble.journal import read_journal_errno
-from ext4audit.assemble.namespaces import find_elsewhere
-from ext4audit.assemble.option_places import OptionSources
+from dataclasses import dataclass
+
+from ext4audit.assemble.devices.stack import StackReader
+from ext4audit.assemble.inventory import SYS_EXT4, find_elsewhere
 from ext4audit.assemble.options import resolve_options
-from ext4audit.assemble.reading import read
-from ext4audit.assemble.recorded_errors import read_live_errors, stored_errors
-from ext4audit.assemble.stack import StackReader
-from ext4audit.assemble.stripe_layout import read_layout
-from ext4audit.assemble.superblock import device_path, read_superblock, read_uuid
-from ext4audit.assemble.unzeroed_groups import read_unzeroed_groups
-from ext4audit.assemble.usage import read_usage
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
-from ext4audit.facts.host import Filesystem
-from ext4audit.facts.kernel import Kernel
-from ext4audit.facts.lsblk import LsblkDevice
+from ext4audit.assemble.options.places import OptionSources
+from ext4audit.assemble.reading import ask, integer, read, word
+from ext4audit.assemble.superblock import (
+    device_path,
+    most_curable,
+    own_mount_point,
+    read_superblock,
+    read_unzeroed_groups,
+    read_uuid,
+)
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.facts.devices import BlockDevice, LsblkDevice
+from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel, Usage
+from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.parsers.ext4_options import parse_options_file
-from ext4audit.records import dataclass
-from ext4audit.sources.ask import Source
+from ext4audit.facts.superblock import RecordedError, Superblock
+from ext4audit.layout.striping import may_stripe
+from ext4audit.parsers.mounts import parse_options_file
+from ext4audit.parsers.superblock import (
+    JOURNAL_SUPERBLOCK_BYTES,
+    parse_journal_errno,
+    parse_journal_superblock,
+)
+from ext4audit.parsers.sysfs import parse_stat_filesystem
+from ext4audit.sources.ask import ReadBytes, RunCommand, Source, StatFilesystem
+
+USAGE = "space in use"
+
+
+def read_usage(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> Evidence[Usage]:
+    """Return the usage by a mount point that leads to this superblock, of the whole tree if any.
+
+    At the top of a project with a quota statfs(2) tells the quota: a bind mount may be of one.
+    """
+    ordered = tuple(sorted(mounts, key=lambda mount: mount.root != "/"))
+    mount_point = own_mount_point(source, number, ordered)
+    if mount_point is None:
+        hint = "run in the mount namespace that has it mounted"
+        return Unknown(USAGE, Why.ABSENT, "no mount point leads to it", hint)
+    found = ask(source, StatFilesystem(mount_point), parse_stat_filesystem, USAGE)
+    if isinstance(found, Unknown):
+        return found
+    told, usage = found.value
+    if told != number:
+        return Unknown(USAGE, Why.FAILED, f"{mount_point} leads to the device {told}", "run again")
+    return Known(usage, found.origin)
+
+
+RECORDED_ERRORS = "recorded errors"
+
+
+def read_live_errors(
+    source: Source, name: str, superblock: Evidence[Superblock]
+) -> Evidence[ErrorCounters]:
+    """Return the counters of a filesystem that is alive; their details only where there are any."""
+    directory = f"{SYS_EXT4}/{name}"
+    count = integer(source, f"{directory}/errors_count")
+    if isinstance(count, Unknown):
+        on_disk = stored_errors(superblock)
+        return on_disk if isinstance(on_disk, Known) else count
+    warnings = value_or(integer(source, f"{directory}/warning_count"), None)
+    if count.value == 0:
+        return Known(ErrorCounters(0, warnings), count.origin)
+    stored = value_or(stored_errors(superblock), ErrorCounters(0))
+    return Known(
+        ErrorCounters(
+            errors=count.value,
+            warnings=warnings,
+            first=_recorded(source, f"{directory}/first_error", stored.first),
+            last=_recorded(source, f"{directory}/last_error", stored.last),
+            last_code=value_or(integer(source, f"{directory}/last_error_errcode"), None),
+        ),
+        count.origin,
+    )
+
+
+def stored_errors(superblock: Evidence[Superblock]) -> Evidence[ErrorCounters]:
+    """Return what the superblock itself says."""
+    if isinstance(superblock, Unknown):
+        return superblock
+    known = superblock.value
+    if known.error_count is None:
+        return Unknown(
+            RECORDED_ERRORS, Why.UNSUPPORTED, "this reading of the superblock does not tell them"
+        )
+    counters = ErrorCounters(known.error_count, None, known.first_error, known.last_error)
+    return Known(counters, superblock.origin)
+
+
+def _recorded(source: Source, prefix: str, stored: RecordedError | None) -> RecordedError | None:
+    """Return one error; before Linux 5.8 sysfs has no more of it than the time."""
+    at = value_or(integer(source, f"{prefix}_time"), 0) or None
+    function = word(source, f"{prefix}_func")
+    if function is None:
+        return stored or (RecordedError(at, "", 0, 0, 0) if at else None)
+    line, inode, block = (
+        value_or(integer(source, f"{prefix}_{each}"), 0) for each in ("line", "ino", "block")
+    )
+    return RecordedError(at, function, line, inode, block)
+
+
+JOURNAL_ERRNO = "journal errno"
+
+
+def read_journal_errno(
+    source: Source, path: str, superblock: Evidence[Superblock]
+) -> Evidence[int]:
+    """Return the error number, 0 for none or without a journal.
+
+    `superblock` was read from the device at `path`. dumpe2fs was asked already, and prints it.
+    """
+    if isinstance(superblock, Unknown):
+        return superblock
+    known = superblock.value
+    if not known.has_journal:
+        return Known(0, superblock.origin)
+    if known.journal_device or (known.journal_uuid and not known.journal_inode):
+        return Unknown(JOURNAL_ERRNO, Why.UNSUPPORTED, "the journal is on another device")
+    printed = ask(source, RunCommand(("dumpe2fs", "-h", path)), parse_journal_errno, JOURNAL_ERRNO)
+    if isinstance(printed, Known) or known.journal_first_block is None:
+        return printed
+    size_bytes = known.block_bytes or 0
+    place = ReadBytes(path, known.journal_first_block * size_bytes, JOURNAL_SUPERBLOCK_BYTES)
+    stored = derive(JOURNAL_ERRNO, parse_journal_superblock, source.fetch(place))
+    return stored if isinstance(stored, Known) else most_curable(printed, stored)
+
+
+def read_layout(
+    source: Source, path: str, superblock: Evidence[Superblock], stack: Evidence[BlockDevice]
+) -> Evidence[MetadataLayout] | None:
+    """Return the metadata counted by member device, None where no stripe lies below."""
+    if isinstance(stack, Unknown):
+        return stack
+    if not may_stripe(stack.value):
+        return None
+    from ext4audit.assemble.layout import measured_layout  # noqa: PLC0415 - 5 ms
+
+    return measured_layout(source, path, superblock, stack.value)
+
 
 NO_LAYOUT = Unknown(
     "metadata layout",

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
-from ext4audit.assemble.boot_loader import read_boot_loader
+from ext4audit.assemble.devices.fstab import list_devices, names, read_fstab
+from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.environment import (
+    read_boot_loader,
     read_container,
+    read_fstrim,
     read_kernel,
+    read_md_arrays,
     read_memory,
     read_os,
+    read_raid0_default_layout,
     read_virtualization,
 )
 from ext4audit.assemble.filesystem import FilesystemReader
-from ext4audit.assemble.fstab import names, read_fstab
-from ext4audit.assemble.identity import list_devices
-from ext4audit.assemble.idle import read_idle
-from ext4audit.assemble.inventory import take_inventory
+from ext4audit.assemble.inventory import read_idle, take_inventory
 from ext4audit.assemble.reading import ask, read
-from ext4audit.assemble.services import read_fstrim, read_md_arrays, read_raid0_default_layout
-from ext4audit.assemble.stack import StackReader
 from ext4audit.evidence import Evidence, Known, Unknown, Why, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
-from ext4audit.parsers.cmdline import parse_kernel_arguments
-from ext4audit.parsers.uname import parse_nodename
-from ext4audit.records import replace
+from ext4audit.parsers.system import parse_kernel_arguments, parse_nodename
 from ext4audit.sources.ask import Source, Uname
 
 OF_THE_HOST = Unknown(

@@ -6,7 +6,9 @@ or of an array that the user states: a RAID controller shows one disk, and an im
 
 from __future__ import annotations
 
-from ext4audit.assemble.group_table import read_group_table
+from dataclasses import dataclass, replace
+
+from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.image import (
     BadImage,
     Image,
@@ -15,21 +17,16 @@ from ext4audit.assemble.image import (
     read_image_groups,
 )
 from ext4audit.assemble.inventory import Inventory
-from ext4audit.assemble.measured_layout import map_or_guess
-from ext4audit.assemble.stack import StackReader
+from ext4audit.assemble.layout import map_or_guess, read_group_table
 from ext4audit.assemble.superblock import device_path, read_image_superblock, read_superblock
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
-from ext4audit.facts.groups import GroupTable
-from ext4audit.facts.layout import StripeGeometry
-from ext4audit.facts.layout_page import LayoutPage
+from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.counsel import counsel
+from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout.advice import counsel
+from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
-from ext4audit.layout.map_of import map_of
-from ext4audit.layout.stack_map import Place, StackMap
-from ext4audit.layout.way import ANY_PERIOD_BYTES
-from ext4audit.records import dataclass, replace
 from ext4audit.sources.ask import Source
 
 STATED = "as stated"

@@ -11,9 +11,8 @@ from pathlib import Path
 import click
 
 from ext4audit import __version__
-from ext4audit.cli.diagnostics import tell
-from ext4audit.cli.output import OutputFailed, check_destination, write
-from ext4audit.cli.own_stream import own_stream
+from ext4audit.cli.app import tell
+from ext4audit.cli.output import OutputFailed, check_destination, own_stream, write
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase
@@ -75,7 +74,7 @@ def command(
     if output is not None:
         check_destination(output)
     if script:
-        from ext4audit.sources.collect_script import collect_script  # noqa: PLC0415
+        from ext4audit.sources.snapshot.collector import collect_script  # noqa: PLC0415
 
         write(collect_script(__version__), output)
         return 0
@@ -90,11 +89,14 @@ def command(
 def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> tuple[Host, bytes]:
     """Assemble the host for the sake of what that asks, and return the answers as a tar.gz."""
     from ext4audit.assemble.host import assemble_host  # noqa: PLC0415 - not for --script
-    from ext4audit.cli.progress import progress  # noqa: PLC0415
-    from ext4audit.cli.targets import resolve_targets  # noqa: PLC0415
+    from ext4audit.cli.scan_evidence import resolve_targets  # noqa: PLC0415
+    from ext4audit.cli.terminal import progress  # noqa: PLC0415
     from ext4audit.sources.live import LiveSource  # noqa: PLC0415
-    from ext4audit.sources.recording import RecordingSource, utc_now  # noqa: PLC0415
-    from ext4audit.sources.snapshot_tar import write_snapshot_tar  # noqa: PLC0415
+    from ext4audit.sources.snapshot import (  # noqa: PLC0415
+        RecordingSource,
+        utc_now,
+        write_snapshot_tar,
+    )
 
     taken_at = utc_now()
     recorder = RecordingSource(LiveSource(timeout_seconds))
@@ -135,7 +137,7 @@ def _tell_unseen(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None
 
 
 def _wrapped(content: bytes) -> bytes:
-    from ext4audit.sources.snapshot_text import wrap  # noqa: PLC0415 - for --text only
+    from ext4audit.sources.snapshot import wrap  # noqa: PLC0415 - for --text only
 
     return wrap(content).encode("ascii")
 

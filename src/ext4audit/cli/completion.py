@@ -6,7 +6,7 @@ from importlib import resources
 
 import click
 
-from ext4audit.cli.choice import Choice
+from ext4audit.cli.options import Choice
 from ext4audit.cli.output import write
 
 SHELLS = ("bash", "zsh", "fish")

@@ -7,18 +7,14 @@ from typing import Any
 
 import click
 
-from ext4audit.cli.baseline_file import read_reports
-from ext4audit.cli.choice import Choice
-from ext4audit.cli.output import check_destination, write
-from ext4audit.cli.sinks import STANDARD_OUTPUT
+from ext4audit.cli.options import Choice
+from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, write
+from ext4audit.cli.policy import read_reports
 from ext4audit.finding import Severity
-from ext4audit.policy.baseline import known_host
-from ext4audit.policy.difference import Difference, difference
-from ext4audit.policy.earlier import name_of
+from ext4audit.policy.baseline import Difference, difference, known_host, name_of
 from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS
 from ext4audit.policy.file import NEVER
-from ext4audit.renderers.diff_json import render_json
-from ext4audit.renderers.diff_text import render_text
+from ext4audit.renderers.difference import render_json, render_text
 
 RENDERERS = {"text": render_text, "json": render_json}
 

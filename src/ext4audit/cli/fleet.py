@@ -11,20 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
+from dataclasses import replace
 
 import click
 
-from ext4audit.cli.diagnostics import say, tell
+from ext4audit.cli.app import say, tell
 from ext4audit.cli.fleet_host import Job, Place, audit_host, ignore_interrupts, names_of, unread
-from ext4audit.cli.output import writing
-from ext4audit.cli.print_report import page_of, write_pages
-from ext4audit.cli.report_options import ReportOptions
-from ext4audit.cli.sinks import NAGIOS, ONE_BY_ONE, Sink
+from ext4audit.cli.options import ReportOptions
+from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Sink, writing
+from ext4audit.cli.reports import page_of, write_pages
 from ext4audit.cli.terminal import is_ascii_only
 from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
-from ext4audit.records import replace
-from ext4audit.renderers.fleet import FleetSums, HostLine
-from ext4audit.renderers.page import Audited
+from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared.rows import FleetSums, HostLine
 from ext4audit.sources.captured import STANDARD_INPUT
 
 EXIT_INTERNAL = 70

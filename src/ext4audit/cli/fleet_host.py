@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ext4audit.cli.captured import audit_captured
-from ext4audit.cli.treatment import Treatment
+from ext4audit.assemble.devices.target import only_filesystems
+from ext4audit.assemble.host import assemble_host
+from ext4audit.cli.policy import Treatment
+from ext4audit.engine import audit
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, exit_code
 from ext4audit.renderers import ndjson
-from ext4audit.renderers.escape import visible
-from ext4audit.renderers.fleet import FoundRule, HostLine
-from ext4audit.renderers.page import Audited, Page
-from ext4audit.report import Report
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.rows import FoundRule, HostLine
+from ext4audit.report import Report, Source
+from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from ext4audit.sources.archive_base import ArchiveError
+from ext4audit.sources.captured import open_captured
+from ext4audit.sources.containers.tree import ArchiveError
+
+
+def audit_captured(
+    path: str,
+    rules: Sequence[Rule],
+    targets: Sequence[str],
+    profiles: Sequence[ActiveProfile] = (),
+    *,
+    in_fleet: bool = False,
+) -> Report:
+    """Judge one host's evidence, or what the TARGETs name of it; raises ArchiveError."""
+    captured = open_captured(path, in_fleet=in_fleet)
+    host = assemble_host(captured.source, captured.taken_at)
+    if targets:
+        host = only_filesystems(host, targets)
+    return audit(Source(captured.kind, captured.label), host, rules, profiles)
+
+
+def utf8(word: str) -> str:
+    """Return a word of the command line as names are everywhere: UTF-8 with surrogateescape."""
+    return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 class Job(NamedTuple):

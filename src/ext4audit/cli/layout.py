@@ -8,17 +8,16 @@ import sys
 import click
 
 from ext4audit import __version__
+from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
-from ext4audit.assemble.target import Superblocks, TargetResolver
-from ext4audit.cli.choice import Choice
-from ext4audit.cli.diagnostics import tell
+from ext4audit.cli.app import tell
+from ext4audit.cli.options import Choice
 from ext4audit.cli.output import check_destination, write
-from ext4audit.cli.plan_values import size_of
+from ext4audit.cli.plan_input import size_of
 from ext4audit.cli.terminal import is_ascii_only, wants_color, width
 from ext4audit.evidence import Evidence, Unknown
-from ext4audit.facts.layout import StripeGeometry
-from ext4audit.facts.layout_page import LayoutPage
+from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.sources.live import LiveSource
 
 LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")
@@ -166,14 +165,14 @@ def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
 def _rendered(page: LayoutPage, fmt: str, *, color: str, to_file: bool) -> str:
     """Render in one format; each renderer is imported only when it is asked for."""
     if fmt == "json":
-        from ext4audit.renderers import layout_json  # noqa: PLC0415
+        from ext4audit.renderers.layout import json as layout_json  # noqa: PLC0415
 
         return layout_json.render(page, tool_version=__version__)
     if fmt == "svg":
-        from ext4audit.renderers import layout_svg  # noqa: PLC0415
+        from ext4audit.renderers.layout import svg as layout_svg  # noqa: PLC0415
 
         return layout_svg.render(page)
-    from ext4audit.renderers import layout_text  # noqa: PLC0415
+    from ext4audit.renderers.layout import text as layout_text  # noqa: PLC0415
 
     return layout_text.render(
         page,

@@ -1,13 +1,36 @@
-"""Write a rendered report: to standard output, or to a file that appears whole or not at all."""
+"""Where reports go: formats and files, written completely or not at all."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import click
+
+MOST_LINKS = 40
+"""As many as the kernel follows in one path (path_resolution(7))."""
+
+
+def own_stream(path: str) -> int | None:
+    """Return the descriptor that a path names, None for what is no such path; raises OSError.
+
+    What is behind it may be a file that others write to as well: `-o /dev/stdout >> log` must go
+    on where the log ends, and not replace it.
+    """
+    own = Path(f"/proc/{os.getpid()}/fd")
+    here = Path(path)
+    for _ in range(MOST_LINKS):
+        if here.name.isdecimal() and here.parent.resolve() == own:
+            return int(here.name)
+        if not here.is_symlink():
+            return None
+        here = here.parent / here.readlink()
+    return None
 
 
 class OutputFailed(Exception):  # noqa: N818 - what happened, told to the user as it is
@@ -16,8 +39,6 @@ class OutputFailed(Exception):  # noqa: N818 - what happened, told to the user a
 
 def check_destination(path: str) -> None:
     """Refuse a destination that cannot work before the audit is made; raises UsageError."""
-    from ext4audit.cli.output_file import refusal  # noqa: PLC0415 - pathlib is 4 ms of a start
-
     try:
         reason = refusal(path)
     except OSError as error:
@@ -45,8 +66,6 @@ def writing(path: str | None) -> Iterator[Callable[[str], None]]:
         if path is None:
             yield _print
         else:
-            from ext4audit.cli.output_file import opened  # noqa: PLC0415 - for --output only
-
             with opened(path) as file:
                 yield lambda text: _put(text, file)
     except BrokenPipeError:
@@ -64,3 +83,146 @@ def _print(text: str) -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+PERMISSIONS = 0o666
+"""What open(2) is asked for; the umask takes its share, as of any file."""
+
+
+def refusal(path: str) -> str | None:
+    """Return why nothing can be written to a path, None where it can; raises OSError."""
+    if not path:
+        return "names no file"
+    if Path(path).is_dir():
+        return "is a directory"
+    if Path(path).is_block_device():
+        # A slip of the hand: the report would be written over its first sectors.
+        return "is a block device, and nothing is ever written to one"
+    if _is_written_in_place(path):
+        return None if os.access(path, os.W_OK) else "not writable"
+    folder = _file(path).parent
+    if not folder.is_dir():
+        return f"{folder}: no such directory"
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder}: not writable"
+
+
+@contextmanager
+def opened(path: str) -> Iterator[TextIO]:
+    """Open a device or a pipe, or a file beside the one that it replaces; raises OSError.
+
+    The file appears when the block ends, and not at all when it raises.
+    """
+    stream = own_stream(path)
+    if stream is not None:
+        with os.fdopen(os.dup(stream), "w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+    elif _is_written_in_place(path):
+        with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+    else:
+        with _replacing(_file(path)) as file:
+            yield file
+
+
+def _is_written_in_place(path: str) -> bool:
+    """Whether it is a device, a pipe or an open stream, which cannot be renamed over."""
+    return own_stream(path) is not None or (Path(path).exists() and not Path(path).is_file())
+
+
+def _file(path: str) -> Path:
+    """Return the file that a path means: renaming over /dev/stdout would replace the link."""
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[TextIO]:
+    """Write beside the file and rename, so that a reader never sees half of it."""
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        mode = target.stat().st_mode & 0o777 if target.exists() else PERMISSIONS & ~_umask()
+        os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp gives a name, not a Path
+        Path(temporary).replace(target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """Return the umask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+DEFAULT = "text"
+STANDARD_OUTPUT = "-"
+
+
+NAGIOS = "nagios"
+FORMATS = {
+    "text": "text",
+    "json": "json_v1",
+    "ndjson": "ndjson",
+    "sarif": "sarif",
+    "junit": "junit",
+    "gitlab": "gitlab",
+    "github": "github",
+    "prometheus": "prometheus",
+    NAGIOS: "nagios",
+    "csv": "csv",
+    "markdown": "markdown",
+    "html": "html",
+}
+"""The formats, and the module of `renderers` that has each."""
+ONE_BY_ONE = frozenset({"text", "ndjson"})
+"""Formats that are written host by host, in memory that does not grow with the fleet."""
+
+
+class Sink(NamedTuple):
+    """A format, and the file that it is written to; None is standard output."""
+
+    fmt: str
+    path: str | None
+
+    @property
+    def module(self) -> str:
+        """The module of `renderers` that has the format."""
+        return FORMATS[self.fmt]
+
+
+def sinks_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Sink, ...]:
+    """Return the sinks: each -o belongs to the -f of its number; raises UsageError.
+
+    Of several formats each needs its own, "-" for standard output: in "-f text -f json -o FILE"
+    nobody could tell which of them FILE is for.
+    """
+    named = formats or (DEFAULT,)
+    if len(outputs) != len(named) and (outputs or len(named) > 1):
+        raise click.UsageError(
+            f"--format is given {counted(len(formats))} and --output {counted(len(outputs))}: "
+            "several formats need an --output each, - for standard output"
+        )
+    paths = [None if path == STANDARD_OUTPUT else path for path in outputs] or [None]
+    if len({_place(path) for path in paths}) < len(paths):
+        raise click.UsageError("two formats cannot go to the same place")
+    return tuple(Sink(fmt, path) for fmt, path in zip(named, paths, strict=True))
+
+
+def counted(times: int) -> str:
+    """Return how often something is said."""
+    return {0: "never", 1: "once", 2: "twice"}.get(times, f"{times} times")
+
+
+def _place(path: str | None) -> str | int:
+    """Return what "a" and "./a" have in common, and "-" and /dev/stdout."""
+    if path is None:
+        return 1
+
+    try:
+        stream = own_stream(path)
+        return os.path.realpath(path) if stream is None else stream
+    except OSError:  # a removed working directory: the destination is refused for it
+        return path

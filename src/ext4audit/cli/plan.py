@@ -3,27 +3,117 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from ext4audit.cli.choice import Choice
-from ext4audit.cli.output import write
-from ext4audit.cli.plan_file import read_plan_file
-from ext4audit.cli.plan_input import CACHES, KEYS, plan_of
-from ext4audit.cli.plan_judge import PlanJudge, judge_plan
-from ext4audit.cli.print_report import code_of, page_of, tell_notices, write_page
-from ext4audit.cli.report_flags import report_options
-from ext4audit.cli.report_options import ReportOptions, chosen, now
-from ext4audit.cli.selected_rules import on_plans
-from ext4audit.cli.sinks import Sink
-from ext4audit.cli.timeout_option import timeout_option
-from ext4audit.facts.plan import PlanAdvice
-from ext4audit.renderers.page import Audited
-from ext4audit.report import Report
+from ext4audit.assemble.planned.host import planned_host
+from ext4audit.assemble.planned.simulation import Prediction
+from ext4audit.assemble.planned.superblock import predict_superblock
+from ext4audit.cli.options import Choice, ReportOptions, chosen, now, report_options, timeout_option
+from ext4audit.cli.output import Sink, write
+from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
+from ext4audit.cli.policy import on_plans
+from ext4audit.cli.reports import code_of, page_of, tell_notices, write_page
+from ext4audit.engine import audit
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.plan import Plan, PlanAdvice
+from ext4audit.facts.profile import ActiveProfile
+from ext4audit.planning.lines import Correction, correct, plan_lines, with_plan_remedies
+from ext4audit.renderers.shared.page import Audited
+from ext4audit.report import Report, Source
+from ext4audit.rule import Rule
+from ext4audit.sources.mkfs_simulation import MkfsSource
 
-PLAN_PAGES = {"text": "text_plan", "json": "json_v1_plan"}
-"""The formats that show the lines to use beside the report."""
+REFUSED = frozenset({Why.FAILED, Why.UNPARSABLE})
+
+
+class PlanJudge:
+    """Judges plans by some rules, each once; those that mke2fs makes alike are simulated once."""
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        profiles: Sequence[ActiveProfile],
+        label: str,
+        taken_at: str,
+        timeout_seconds: float,
+    ) -> None:
+        self._rules = rules
+        self._profiles = profiles
+        self._source = Source("plan", label)
+        self._taken_at = taken_at
+        self._timeout_seconds = timeout_seconds
+        self._made: dict[Plan, Prediction] = {}
+        self._judged: dict[Plan, Report] = {}
+
+    def predict(self, plan: Plan) -> Prediction:
+        """Return what mke2fs will make of a plan."""
+        alike = replace(plan, mount_options=(), mount_point="/", cleared=())
+        if alike not in self._made:
+            with MkfsSource(
+                plan.device,
+                plan.size_bytes,
+                timeout_seconds=self._timeout_seconds,
+                configuration=plan.host.configuration,
+            ) as source:
+                self._made[alike] = predict_superblock(source, plan)
+        return self._made[alike]
+
+    def judge(self, plan: Plan) -> Report:
+        """Return what the rules say of a plan."""
+        if plan not in self._judged:
+            host = planned_host(plan, self.predict(plan), self._taken_at)
+            self._judged[plan] = audit(self._source, host, self._rules, self._profiles)
+        return self._judged[plan]
+
+
+def judge_plan(plan: Plan, judge: PlanJudge) -> tuple[Report, PlanAdvice]:
+    """Return the report of a plan and the lines to use; UsageError where mke2fs refuses it."""
+    predicted = judge.predict(plan)
+    superblock = predicted.superblock
+    if isinstance(superblock, Unknown) and superblock.why in REFUSED:
+        raise click.UsageError(f"mke2fs refuses the plan: {superblock.detail}")
+    corrected = correct(plan, judge.judge)
+    report = with_plan_remedies(plan, judge.judge(plan), judge.judge)
+    return report, _advice(plan, corrected, judge)
+
+
+def _advice(plan: Plan, corrected: Correction, judge: PlanJudge) -> PlanAdvice:
+    predicted = judge.predict(plan)
+    made = judge.predict(corrected.plan).superblock
+    return PlanAdvice(
+        basis=predicted.basis,
+        assumed=(*predicted.assumed, *_assumed(plan)),
+        changes=tuple(change.summary for change in corrected.changes),
+        clean=corrected.clean,
+        left=corrected.left,
+        lines=plan_lines(corrected.plan, made.value if isinstance(made, Known) else None),
+    )
+
+
+def _assumed(plan: Plan) -> tuple[str, ...]:
+    """Say what stands for things that a plan leaves open and that are no hole."""
+    host = plan.host
+    layouts = {
+        "raid10": "md's default layout for RAID10: near=2",
+        "raid5": "md's default layout for RAID5: left-symmetric",
+        "raid6": "md's default layout for RAID6: left-symmetric",
+    }
+    said = [layouts[plan.level]] if plan.level in layouts else []
+    if isinstance(host.memory, Known) and host.memory.origin.startswith("--"):
+        said.append(
+            "all memory is available, and vm.dirty_* are the kernel's defaults (20 %, 10 %)"
+        )
+    if host.virtualization is None:
+        said.append("a physical machine (--virtualization says otherwise)")
+    return tuple(said)
+
+
+PLAN_FORMATS = {"text": "text", "json": "json_v1"}
+"""The formats that show the lines to use beside the report, and the package of each."""
 
 
 @click.command("plan")
@@ -78,7 +168,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     report, advice = judge_plan(plan, judge)
     report = options.treatment.one(report, options.rules, whole=False)
     for sink in options.sinks:
-        if sink.fmt in PLAN_PAGES:
+        if sink.fmt in PLAN_FORMATS:
             _write(sink, report, advice, options)
         else:
             write_page(sink, (Audited(label, report),), options)
@@ -97,5 +187,5 @@ def _said(given: dict[str, Any]) -> dict[str, Any]:
 
 def _write(sink: Sink, report: Report, advice: PlanAdvice, options: ReportOptions) -> None:
     """Write the report with the lines to use; each renderer is imported when it is asked for."""
-    module = importlib.import_module(f"ext4audit.renderers.{PLAN_PAGES[sink.fmt]}")
-    write(module.render(report, advice, page_of(sink, options)), sink.path)
+    module = importlib.import_module(f"ext4audit.renderers.{PLAN_FORMATS[sink.fmt]}")
+    write(module.render_plan(report, advice, page_of(sink, options)), sink.path)

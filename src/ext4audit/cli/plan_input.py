@@ -1,20 +1,205 @@
-"""From the words of a plan, by flags or by file, to the plan; raises UsageError for the rest."""
+"""The input of a plan: flags or a TOML file, their values, and the host they describe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from posixpath import normpath
 from typing import Any, TypeVar
 
 import click
 
-from ext4audit.cli.plan_host import not_said, planned_host
-from ext4audit.cli.plan_values import count_of, path_of, size_of, words_of
+from ext4audit.assemble.host import assemble_host
+from ext4audit.cli.app import did_you_mean
+from ext4audit.cli.fleet_host import utf8
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts.block import QueueLimits
-from ext4audit.facts.plan import DISK, STRIPED, Plan
-from ext4audit.parsers.mkfs_words import parse_mkfs_words
+from ext4audit.facts.devices import QueueLimits
+from ext4audit.facts.features import parse_version
+from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
+from ext4audit.facts.plan import DISK, STRIPED, Plan, PlannedHost
+from ext4audit.facts.toml_table import toml_reader
+from ext4audit.parsers.mke2fs import parse_mkfs_words
+from ext4audit.parsers.system import parse_kernel
+from ext4audit.sources.containers.tree import ArchiveError
+
+_SIZE = re.compile(r"([0-9]{1,19})\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+_CHOICES = {
+    "data": ("journal", "ordered", "writeback"),
+    "errors": ("continue", "remount-ro", "panic"),
+}
+"""Values of options that every kernel checks (fs/ext4/super.c, Linux 3.10 to 7.2). A plan with
+data=bogus once got a mount line that fails."""
+LARGEST_BYTES = 1 << 50
+"""More than mke2fs 1.47 can make in memory or on a disk of today: it gives up at 16 PiB."""
+
+
+def size_of(text: str) -> int:
+    """Return bytes of "512K", "1200G", "314376192"; units are binary. ValueError otherwise."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no size (512K, 1200G, or a number of bytes)")
+    size_bytes = int(match[1]) * _UNITS[match[2].upper()]
+    if not 0 < size_bytes <= LARGEST_BYTES:
+        raise ValueError(f"{text} is not more than 0 and at most 1 PiB")
+    return size_bytes
+
+
+def count_of(value: object) -> int:
+    """Return a number that is not negative, such as the kernel's limits; ValueError otherwise."""
+    number = int(str(value))
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number
+
+
+def path_of(text: str) -> str:
+    """Return an absolute path that can be printed in a command; ValueError otherwise.
+
+    As the kernel spells mount points: no "//", no "." and no slash at the end.
+    """
+    if not text.startswith("/") or not text.isprintable():
+        raise ValueError(f"{text!r} is no absolute path of printable characters")
+    return normpath(f"/{text.lstrip('/')}")
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Split mount options at the commas outside quotes; ValueError for what fstab cannot hold."""
+    if not text.isprintable() or " " in text:
+        raise ValueError("mount options hold no blanks and no control characters")
+    parts = re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', text)
+    for word in parts:
+        name, _, value = word.partition("=")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise ValueError(f"{word}: the kernel refuses it ({', '.join(_CHOICES[name])})")
+    return tuple(word for word in parts if word and word != "defaults")
+
+
+_LARGEST_BYTES = 1 << 20
+
+
+def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
+    """Return what the file says by key, `-` spelled `_`; raises UsageError for what is wrong."""
+    toml = toml_reader()
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(_LARGEST_BYTES).decode("utf-8")
+        said = toml.loads(text)
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
+        raise click.UsageError(f"{path}: {error}") from None
+    found = {}
+    for key, value in said.items():
+        name = key.replace("-", "_")
+        if name not in keys:
+            raise click.UsageError(f"{path}: no key is called {key!r}{did_you_mean(key, keys)}")
+        if isinstance(value, dict | list | float) or not isinstance(value, str | int):
+            raise click.UsageError(f"{path}: {key} is no text, number or boolean")
+        found[name] = value
+    return found
+
 
 T = TypeVar("T")
+
+DIRTY_RATIO_PERCENT = 20
+DIRTY_BACKGROUND_RATIO_PERCENT = 10
+"""The kernel's defaults of vm.dirty_ratio and vm.dirty_background_ratio (mm/page-writeback.c)."""
+MEMORY_ORIGIN = "--memory, vm.dirty_* at the kernel's defaults"
+
+
+def planned_host(said: Mapping[str, Any]) -> PlannedHost:
+    """Return the host of a plan; raises UsageError."""
+    base = _captured(said["from"]) if said.get("from") else None
+    return PlannedHost(
+        name=base.name if base else "planned",
+        kernel=_said(said, "kernel", _kernel, base.kernel if base else None, "6.1.0-18-amd64"),
+        os=_said(said, "os", _system, base.os if base else None, "debian:12"),
+        memory=_said(said, "memory", _memory, base.memory if base else None, "64G"),
+        virtualization=said.get("virtualization") or (base.virtualization if base else None),
+        e2fsprogs=_version(said.get("target_e2fsprogs")),
+        configuration=_configuration(said.get("mke2fs_conf")),
+    )
+
+
+def not_said(key: str, example: str) -> Unknown:
+    """Return the hole of a word that a plan does not say; the hint names the flag."""
+    flag = f"--{key.replace('_', '-')}"
+    hint = f"{flag} {example}".rstrip()
+    return Unknown(f"{key} of the plan", Why.NOT_CAPTURED, "the plan does not say", hint)
+
+
+def _said(
+    said: Mapping[str, Any],
+    key: str,
+    parse: Callable[[str], T],
+    base: Evidence[T] | None,
+    example: str,
+) -> Evidence[T]:
+    """Return what a word says, what the base host has, or the hole that names the flag."""
+    if said.get(key) is None:
+        return not_said(key, example) if base is None else base
+    try:
+        value = parse(str(said[key]))
+    except ValueError as error:
+        raise click.UsageError(f"--{key}: {error}") from None
+    return Known(value, MEMORY_ORIGIN if key == "memory" else f"--{key}")
+
+
+def _kernel(text: str) -> Kernel:
+    if not text.isprintable() or " " in text:
+        raise ValueError(f"{text!r} is no release (uname -r)")
+    return parse_kernel(f"{text}\n\n\n\n")
+
+
+def _system(text: str) -> OperatingSystem:
+    name, _, version = text.partition(":")
+    return OperatingSystem(name, version, f"{name} {version}".strip())
+
+
+def _memory(text: str) -> Memory:
+    total_bytes = size_of(text)
+    return Memory(
+        total_bytes=total_bytes,
+        available_bytes=total_bytes,
+        dirty_bytes=0,
+        dirty_ratio_percent=DIRTY_RATIO_PERCENT,
+        dirty_background_bytes=0,
+        dirty_background_ratio_percent=DIRTY_BACKGROUND_RATIO_PERCENT,
+    )
+
+
+def _version(text: str | None) -> str | None:
+    if text is not None:
+        try:
+            parse_version(str(text))
+        except ValueError as error:
+            raise click.UsageError(f"--target-e2fsprogs {text}: {error}") from None
+    return None if text is None else str(text)
+
+
+def _configuration(path: str | None) -> str | None:
+    if path is None:
+        return None
+    if not Path(path).is_file():
+        raise click.UsageError(f"--mke2fs-conf {path}: no such file")
+    if b"ext4" not in Path(path).read_bytes():
+        # mke2fs only warns, and makes an "ext4" without a journal.
+        raise click.UsageError(f"--mke2fs-conf {path}: does not define ext4")
+    return str(Path(path).resolve())
+
+
+def _captured(path: object) -> Host:
+    """Return a captured host without its filesystems."""
+    from ext4audit.sources.captured import open_captured  # noqa: PLC0415 - for --from only
+
+    try:
+        captured = open_captured(utf8(str(path)))
+    except ArchiveError as error:
+        raise click.UsageError(f"--from {error}") from None
+    return assemble_host(captured.source, captured.taken_at, only=frozenset())
+
 
 LEAST_MEMBERS = {"raid0": 2, "raid1": 2, "raid10": 2, "raid5": 3, "raid6": 4}
 MOST_MEMBERS = 1920

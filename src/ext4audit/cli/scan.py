@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli.print_report import print_report
-from ext4audit.cli.progress import progress
-from ext4audit.cli.report_flags import report_options
-from ext4audit.cli.report_options import chosen, now
+from ext4audit.cli.options import chosen, now, report_options
+from ext4audit.cli.reports import print_report
+from ext4audit.cli.terminal import progress
 from ext4audit.engine import audit
 from ext4audit.report import Source
 from ext4audit.sources.live import LiveSource
@@ -77,12 +76,12 @@ def command(
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = chosen(given)
     if sources:
-        from ext4audit.cli.scan_from import scan_from  # noqa: PLC0415 - for --from only
+        from ext4audit.cli.scan_evidence import scan_from  # noqa: PLC0415 - for --from only
 
         return scan_from(sources, targets, asked)
     source = LiveSource(timeout_seconds=timeout_seconds)
     if targets:
-        from ext4audit.cli.scan_targets import scan_targets  # noqa: PLC0415 - for targets only
+        from ext4audit.cli.scan_evidence import scan_targets  # noqa: PLC0415 - for targets only
 
         return print_report(scan_targets(source, targets, asked), asked, whole=False)
     with progress(quiet=asked.verbosity < 0) as show:

@@ -1,8 +1,11 @@
-"""What a stream can show: colour, width, Unicode."""
+"""What a stream can show, and the progress line on standard error."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 
@@ -38,3 +41,19 @@ def is_ascii_only(stream: TextIO) -> bool:
     except (UnicodeEncodeError, LookupError):
         return True
     return False
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows what is being read; it does nothing without a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _doing: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - a pipe must not pay for it
+    from rich.text import Text  # noqa: PLC0415
+
+    from ext4audit.renderers.shared.escape import visible  # noqa: PLC0415
+
+    spinner = "line" if is_ascii_only(sys.stderr) else "dots"
+    with Console(stderr=True).status(Text("looking for ext4"), spinner=spinner) as status:
+        yield lambda doing: status.update(Text(f"reading {visible(doing)}"))

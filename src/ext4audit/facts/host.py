@@ -2,19 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts.block import BlockDevice
-from ext4audit.facts.boot import BootLoader
-from ext4audit.facts.health import ErrorCounters
-from ext4audit.facts.kernel import Kernel
+from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.lsblk import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.facts.profile import ActiveProfile, Profile
-from ext4audit.facts.superblock import Superblock
-from ext4audit.facts.usage import Usage
-from ext4audit.records import dataclass
+from ext4audit.facts.superblock import RecordedError, Superblock
+
+
+class Loader(Enum):
+    """What loads the kernel, as far as the files that it leaves in /boot tell."""
+
+    GRUB = "GRUB"
+    SYSTEMD_BOOT = "systemd-boot"
+    EXTLINUX = "extlinux"
+    NONE_FOUND = "none found"
+
+
+@dataclass(frozen=True, slots=True)
+class BootLoader:
+    """A boot loader and its version: ("GRUB", "2.06-13+deb12u1").
+
+    `version` is what the installed package or program says of itself, None where nothing says
+    it. What was once written to the disk can be older: grub-install(8) writes it.
+    """
+
+    loader: Loader
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCounters:
+    """/sys/fs/ext4/<device>/{errors_count,first_error_*,last_error_*}, readable without root.
+
+    The counter survives reboots until e2fsck clears it (ABI testing/sysfs-fs-ext4). `warnings`
+    counts since the mount, None before Linux 5.9, which has no such file. `last_code` is the
+    number of the last error's kind (fs/ext4/ext4.h: EXT4_ERR_*; 0 where none is recorded),
+    None before Linux 5.8.
+    """
+
+    errors: int
+    warnings: int | None = None
+    first: RecordedError | None = None
+    last: RecordedError | None = None
+    last_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Space and inodes of a mounted filesystem (statvfs(3)), counted in blocks and inodes.
+
+    `size_blocks` leaves out ext4's own metadata (unless mounted with minixdf). `available_blocks`
+    are what an unprivileged user may still write: the free ones without the reserved ones.
+    """
+
+    block_bytes: int
+    size_blocks: int
+    free_blocks: int
+    available_blocks: int
+    inodes: int
+    free_inodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel release: "4.19.91-24.8.al7.x86_64" has upstream (4, 19, 91).
+
+    `version` is `uname -v`: Debian writes its package version there, not in the release.
+    `signature` is Ubuntu's /proc/version_signature, None on other kernels.
+    """
+
+    release: str
+    version: str
+    upstream: tuple[int, int, int]
+    signature: str | None = None
+
+    def since(self, *numbers: int) -> bool:
+        """Whether the upstream number is at or after `numbers`, whatever was backported."""
+        return self.upstream >= numbers
 
 
 def _unread(what: str) -> Unknown:

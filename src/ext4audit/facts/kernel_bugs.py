@@ -6,15 +6,23 @@ The ranges are data, in kernel_bugs.toml, which is parsed when a rule asks for t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts.kernel import Kernel
-from ext4audit.facts.kernel_range import ANY, BOUNDS, Exposure, KernelRange
-from ext4audit.facts.kernel_tree import DEBIAN, UPSTREAM, KernelTree, identify
+from ext4audit.facts.host import Kernel
 from ext4audit.facts.toml_table import read_table
-from ext4audit.records import replace
+from ext4audit.facts.versions.kernels import (
+    ANY,
+    BOUNDS,
+    DEBIAN,
+    UPSTREAM,
+    Exposure,
+    KernelRange,
+    KernelTree,
+    identify,
+)
 
 TABLE = "kernel_bugs.toml"
 WORST_OF = {"confirmed": "high", "likely": "medium", "possible": "low"}

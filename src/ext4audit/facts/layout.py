@@ -1,11 +1,57 @@
-"""Where block-group metadata lies on the member devices of a stripe."""
+"""Where block-group metadata lies on the member devices of a stripe, and the advice about it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ext4audit.evidence import Unknown
-from ext4audit.records import dataclass
+from ext4audit.facts.superblock import Superblock
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Options for mke2fs that make the bitmaps even on a stripe, and Jain's index with them.
+
+    `blocks_per_group_option` is the value for -g, which counts clusters with bigalloc.
+    `flex_bg_groups` is the one for -G. `is_default` where mke2fs makes them so without -g.
+    """
+
+    blocks_per_group_option: int
+    flex_bg_groups: int
+    evenness: float
+    is_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A number of members that makes the present bitmaps even, and Jain's index with it."""
+
+    members: int
+    evenness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counsel:
+    """The whole advice for a filesystem that exists, as sentences to print.
+
+    `sentence` says how many members serve it. `curable` is what -g cures and `incurable` what
+    it does not. `in_place` and `recreate` are the two remedies, None where there is none.
+    `no_help` lists what is often tried and changes nothing, `mitigations` what makes the hot
+    writes fewer and leaves the layout as it is.
+    """
+
+    sentence: str
+    is_even: bool
+    curable: str
+    incurable: str
+    advice: Advice | None
+    growth: Growth | None
+    recreate: str | None
+    in_place: str | None
+    no_help: tuple[str, ...]
+    mitigations: tuple[str, ...]
+
 
 Basis: TypeAlias = Literal["descriptors", "computed", "simulated"]
 """How the places of the metadata are known: read off the group descriptors, computed from the
@@ -169,3 +215,20 @@ class MetadataLayout:
     def evenness(self) -> float:
         """Jain's index of the bitmaps, N_eff over N: 1.0 is even, 1/N is all on one member."""
         return self.bitmaps.evenness
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPage:
+    """The layout of a filesystem on its members, and the advice for it.
+
+    `target` is the device or the image. `stack` says what the members are taken from (a sysfs
+    path, or what was stated), `origin` where the places of the metadata were read. `counsel` is
+    None where nothing stripes.
+    """
+
+    target: str
+    superblock: Superblock
+    layout: MetadataLayout
+    counsel: Counsel | None
+    stack: str
+    origin: str

@@ -1,11 +1,13 @@
-"""Mounts in force, and mounts that /etc/fstab intends."""
+"""Mounts in force, mounts that /etc/fstab intends, the flags of mount(8), and resolved paths."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from posixpath import normpath
+from types import MappingProxyType
 
 from ext4audit.evidence import Evidence
-from ext4audit.records import dataclass
 
 EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
 """The file system types that the ext4 driver serves and the kernel registers."""
@@ -78,3 +80,75 @@ class FstabEntry:
         """Whether a mount is on the mount point of this entry; fstab may spell it "//m/./a"."""
         written = self.real_mount_point or self.line.mount_point
         return normpath(f"/{written.lstrip('/')}") == mount.mount_point
+
+
+SUPERBLOCK_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})
+"""Flags that mountinfo lists beside ext4's options; a remount clears those that it omits."""
+
+MOUNT_FLAGS = SUPERBLOCK_FLAGS | {"ro", "nosuid", "nodev", "noexec", "nodiratime", "nosymfollow"}
+
+ATIME_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "noatime": "noatime",
+        "relatime": "relatime",
+        "atime": "relatime",
+        "strictatime": "strictatime",
+        "norelatime": "strictatime",
+    }
+)
+"""What each word for access times asks for; relatime without any (Linux 2.6.30)."""
+
+IMPLIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "user": ("nosuid", "nodev", "noexec"),
+        "users": ("nosuid", "nodev", "noexec"),
+        "owner": ("nosuid", "nodev"),
+        "group": ("nosuid", "nodev"),
+    }
+)
+"""What words of fstab imply unless a later word says otherwise (mount(8))."""
+
+CLEARED: Mapping[str, str] = MappingProxyType(
+    {
+        "rw": "ro",
+        "suid": "nosuid",
+        "dev": "nodev",
+        "exec": "noexec",
+        "diratime": "nodiratime",
+        "symfollow": "nosymfollow",
+        "async": "sync",
+        "nolazytime": "lazytime",
+        "nomand": "mand",
+    }
+)
+"""The flag that each word takes back."""
+
+
+def flags_of(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the flags that words of fstab ask for, the one for access times last.
+
+    The last word wins (mount(8)).
+    """
+    flags: dict[str, None] = {}
+    atime = "relatime"
+    for word in words:
+        flags |= dict.fromkeys(
+            flag for flag in (*IMPLIED.get(word, ()), word) if flag in MOUNT_FLAGS
+        )
+        flags.pop(CLEARED.get(word, ""), None)
+        atime = ATIME_WORDS.get(word, atime)
+    return (*flags, atime)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPath:
+    """A path, resolved: the mount it lies on, its filesystem's number, and what it is.
+
+    `type` is "file", "directory", "block" or "other". `represents` is the device that a block
+    device node stands for, None for anything else.
+    """
+
+    mount_id: int
+    device_number: DeviceNumber
+    type: str
+    represents: DeviceNumber | None = None

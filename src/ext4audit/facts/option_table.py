@@ -9,12 +9,10 @@ is not known, and nothing is concluded from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ext4audit.records import dataclass
-
 Version = tuple[int, ...]
-NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +28,9 @@ class OptionSpec:
     name: str
     on: str
     off: str = ""
-    aliases: Mapping[str, str] = NONE
+    aliases: Mapping[str, str] = field(default_factory=dict)
     defaults: tuple[tuple[Version, str | None], ...] = ()
-    superblock_bits: Mapping[str, str] = NONE
+    superblock_bits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_value(self) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.records import dataclass
 
 
 class Setter(Enum):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
 from ext4audit.facts.toml_table import read_table
-from ext4audit.records import dataclass
 
 TABLE = "profiles.toml"
 

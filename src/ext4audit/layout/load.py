@@ -9,12 +9,11 @@ from math import gcd, lcm
 from operator import floordiv, mod
 
 from ext4audit.evidence import Unknown
-from ext4audit.facts.groups import GroupTable
 from ext4audit.facts.layout import Basis, MemberLoad, MetadataLayout
-from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.descriptors import descriptor_blocks, descriptors_per_block
-from ext4audit.layout.map_of import map_of
-from ext4audit.layout.stack_map import StackMap
+from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout.byte_map import StackMap
+from ext4audit.layout.groups import descriptor_blocks, descriptors_per_block
+from ext4audit.layout.levels import map_of
 
 PART_BYTES = 64 << 10
 """Parts of a volume begin at multiples of this: LVM's extents and the zones of an array do."""

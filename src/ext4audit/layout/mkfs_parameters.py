@@ -6,10 +6,15 @@ The rules are those of mke2fs(8) and mke2fs.conf(5) with the settings that upstr
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.descriptors import descriptor_bytes, descriptors_per_block, has_superblock
-from ext4audit.layout.reserved import descriptor_table_blocks
-from ext4audit.records import dataclass, replace
+from ext4audit.layout.groups import (
+    descriptor_bytes,
+    descriptor_table_blocks,
+    descriptors_per_block,
+    has_superblock,
+)
 
 KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
 BITS_PER_BYTE = 8

@@ -1,10 +1,11 @@
-"""The small texts of sysfs, and of the asks that answer in the same manner."""
+"""The short texts of sysfs, and of the asks that answer in the same form."""
 
 from __future__ import annotations
 
 import re
 
-from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.host import Usage
+from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _FLAGS = {"0": False, "1": True}
@@ -69,3 +70,35 @@ def parse_write_cache(text: str) -> str:
 def parse_names(text: str) -> tuple[str, ...]:
     """Parse the names of a directory, separated by NUL; an empty text is an empty directory."""
     return tuple(name for name in text.split("\0") if name)
+
+
+_COUNTS = 6
+
+
+def parse_stat_filesystem(text: str) -> tuple[DeviceNumber, Usage]:
+    """Return the filesystem's device number and its usage; ValueError for another text."""
+    number, *counts = text.split() or [""]
+    values = [parse_integer(count) for count in counts]
+    if len(values) != _COUNTS or values[0] == 0 or min(values) < 0:
+        raise ValueError(f"{text[:80]!r} is not the answer of statvfs")
+    return parse_device_number(number), Usage(*values)
+
+
+_TYPES = frozenset({"file", "directory", "block", "other"})
+
+
+def parse_resolved_path(text: str) -> ResolvedPath:
+    """Parse what a path leads to; ValueError where a key is missing or holds something else."""
+    values = parse_key_values(text)
+    missing = {"mount_id", "device_number", "type"} - values.keys()
+    if missing:
+        raise ValueError(f"the answer lacks {', '.join(sorted(missing))}")
+    if values["type"] not in _TYPES:
+        raise ValueError(f"{values['type'][:40]!r} is no type of a path")
+    represents = values.get("represents")
+    return ResolvedPath(
+        mount_id=parse_integer(values["mount_id"]),
+        device_number=parse_device_number(values["device_number"]),
+        type=values["type"],
+        represents=parse_device_number(represents) if represents else None,
+    )

@@ -1,14 +1,104 @@
-"""Baselines: what an earlier report has, what is new since, and what is fixed."""
+"""Baselines: what an earlier report has, what is new since, what is fixed."""
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ext4audit.finding import Finding, Severity
-from ext4audit.policy.earlier import Earlier, Key, KnownFinding, name_of, superblock_key, word_of
-from ext4audit.records import dataclass, replace
 from ext4audit.report import GoneFinding, Outcome, Report, Verdict
+
+Key: TypeAlias = tuple[str, str, str | None]
+"""Rule, superblock (UUID where it has one; "" for the host), and the fact that failed.
+
+Reports of JSON 1.0 tell no facts: None there is any fact of the rule on the superblock.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFinding:
+    """A finding of an earlier report; `subject` is what its filesystem was called there."""
+
+    rule: str
+    superblock: str
+    fact: str | None
+    severity: Severity
+    subject: str
+    message: str
+    suppressed: bool = False
+
+    @property
+    def key(self) -> Key:
+        """What stays the same when devices are renamed and numbers change."""
+        return self.rule, self.superblock, self.fact
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The rule and the superblock: of what verdict it is."""
+        return self.rule, self.superblock
+
+
+class Earlier:
+    """The findings of an earlier report, ready to be looked up."""
+
+    def __init__(self, findings: Sequence[KnownFinding]) -> None:
+        self._findings = findings
+        self._all = _worst(findings)
+        self._open = _worst([each for each in findings if not each.suppressed])
+
+    def has(self, key: Key, severity: Severity, *, accepted: bool) -> bool:
+        """Whether it has a finding, and not a milder one.
+
+        What a suppression accepted is known only while one accepts it (`accepted`): a baseline
+        must not outlive the day on which a suppression ends.
+        """
+        known = self._all if accepted else self._open
+        found = known.get(key) or known.get((*key[:2], None))
+        return found is not None and found.at_least(severity)
+
+    def without(self, still: Iterable[Key]) -> Iterator[KnownFinding]:
+        """Yield the findings that a later report, which has `still`, does not have."""
+        keys = frozenset(still)
+        pairs = frozenset(key[:2] for key in keys)
+        for each in self._findings:
+            if not (each.pair in pairs if each.fact is None else each.key in keys):
+                yield each
+
+
+def _worst(findings: Sequence[KnownFinding]) -> dict[Key, Severity]:
+    """Return the worst severity of each key: copies of one filesystem share theirs."""
+    mildest_first = sorted(findings, key=lambda each: -each.severity.rank)
+    return {each.key: each.severity for each in mildest_first}
+
+
+def superblock_key(filesystem_id: str | None) -> str:
+    """Return what a superblock is known by: its UUID, without the device that tells clones apart.
+
+    A snapshot that is attached for an hour would otherwise make every finding of its origin new.
+    Without a UUID nothing but the device number is left.
+    """
+    return "" if filesystem_id is None else word_of(filesystem_id).partition("@")[0]
+
+
+def word_of(value: object) -> str:
+    """Return a text of a report; raises TypeError for anything else."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
+
+
+def name_of(members: Mapping[str, Any], key: str) -> str:
+    """Return a text of an object, of its original bytes where they are not UTF-8.
+
+    Raises KeyError, TypeError or ValueError.
+    """
+    original = members.get(f"{key}_b64")
+    if original is None:
+        return word_of(members[key])
+    return a2b_base64(word_of(original)).decode("utf-8", "surrogateescape")
+
 
 Pair: TypeAlias = tuple[str, str]
 """A rule and a superblock."""
@@ -73,7 +163,7 @@ def against(report: Report, baseline: Sequence[KnownFinding]) -> Report:
 
     verdicts = [replace(v, findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
     still = (key_of(v, f) for v in report.verdicts for f in v.findings)
-    gone = tuple(_gone(earlier.without(still), _checked(report)))
+    gone = tuple(_gone(earlier.without(still), _judged_in_report(report)))
     return replace(report, verdicts=tuple(verdicts), fixed=gone)
 
 
@@ -92,7 +182,7 @@ def checked(said: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
     return frozenset(pair for pair, _, _ in every) - open_
 
 
-def _checked(report: Report) -> frozenset[Pair]:
+def _judged_in_report(report: Report) -> frozenset[Pair]:
     return checked(
         ((v.rule.code, superblock_key(v.filesystem_id)), v.outcome, bool(v.unknowns))
         for v in report.verdicts
@@ -109,3 +199,51 @@ def _subject(filesystem: Mapping[str, Any]) -> str:
     points: Sequence[object] = filesystem["mount_points"]
     device = name_of(filesystem, "device")
     return f"{device} on {word_of(points[0])}" if points else device
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The findings of two reports; what has become worse is new.
+
+    `unchecked` are findings of the older one that the newer one could not look for again: the
+    rule was not selected, or its evidence is missing.
+    """
+
+    new: tuple[KnownFinding, ...]
+    fixed: tuple[KnownFinding, ...]
+    unchanged: tuple[KnownFinding, ...]
+    unchecked: tuple[KnownFinding, ...]
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
+    """Compare two reports in JSON, version 1.
+
+    Raises KeyError, TypeError, ValueError or AttributeError for a document that is none.
+    """
+    before, after = known_findings(old), known_findings(new)
+    earlier = Earlier(before)
+    same = [each for each in after if _is_known(each, earlier)]
+    gone = list(earlier.without(each.key for each in after))
+    seen = _judged_in_document(new)
+    return Difference(
+        new=tuple(each for each in after if not _is_known(each, earlier)),
+        fixed=tuple(each for each in gone if each.pair in seen),
+        unchanged=tuple(same),
+        unchecked=tuple(each for each in gone if each.pair not in seen),
+    )
+
+
+def _is_known(finding: KnownFinding, earlier: Earlier) -> bool:
+    return earlier.has(finding.key, finding.severity, accepted=finding.suppressed)
+
+
+def _judged_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
+    """Return the rules and superblocks that a report has judged with all that they needed."""
+    return checked(
+        (
+            (word_of(verdict["rule"]), superblock_key(subject_of(verdict))),
+            Outcome(verdict["outcome"]),
+            bool(verdict["unknowns"]),
+        )
+        for verdict in document["verdicts"]
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ext4audit.finding import Severity, Suppression
 from ext4audit.policy.selection import matches
 from ext4audit.policy.suppression import SuppressionRule
-from ext4audit.records import dataclass
 from ext4audit.rule import Rule
 
 KEYS = ("select", "ignore", "pedantic", "fail_on", "profile", "suppress")

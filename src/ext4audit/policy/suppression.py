@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Suppression
-from ext4audit.records import dataclass, replace
 from ext4audit.report import Outcome, Report, Verdict
 
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

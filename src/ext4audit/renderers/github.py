@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from ext4audit.finding import Severity
-from ext4audit.records import dataclass
-from ext4audit.renderers.escape import visible
-from ext4audit.renderers.page import Audited, Page
-from ext4audit.renderers.places import Place, place_of
-from ext4audit.renderers.rows import ACTIVE, Row, host_names, rank, rows
-from ext4audit.renderers.words import counted, listed
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.places import Place, place_of
+from ext4audit.renderers.shared.rows import ACTIVE, Row, host_names, rank, rows
+from ext4audit.renderers.shared.words import counted, listed
 from ext4audit.report import Report
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"

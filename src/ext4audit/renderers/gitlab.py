@@ -14,12 +14,17 @@ from types import MappingProxyType
 from typing import Any
 
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.blind_groups import BlindGroup, blind_groups
-from ext4audit.renderers.escape import visible
-from ext4audit.renderers.page import Audited, Page
-from ext4audit.renderers.places import Place, digest, fingerprints, place_of, place_of_subject
-from ext4audit.renderers.plain_finding import suppression_words
-from ext4audit.renderers.rows import host_names, rows, where
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.places import (
+    Place,
+    digest,
+    fingerprints,
+    place_of,
+    place_of_subject,
+)
+from ext4audit.renderers.shared.rows import host_names, rows, where
+from ext4audit.renderers.shared.subjects import BlindGroup, blind_groups, suppression_words
 from ext4audit.report import Report
 
 BLIND = "not-determined"

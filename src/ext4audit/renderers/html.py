@@ -16,8 +16,8 @@ from ext4audit.renderers.html_host import finding_chips, host_part
 from ext4audit.renderers.html_markup import NEWLINE, NOTHING, Html, joined, lines, tag, void
 from ext4audit.renderers.html_parts import badge
 from ext4audit.renderers.html_style import STYLE
-from ext4audit.renderers.page import Audited, Page
-from ext4audit.renderers.words import counted
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.words import counted
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:

@@ -12,8 +12,8 @@ from ext4audit.renderers.html_options import options_part
 from ext4audit.renderers.html_parts import badge, facts, hole_words, severity_badge
 from ext4audit.renderers.html_stack import stack_picture, stack_table
 from ext4audit.renderers.html_verdicts import findings_part, judged_parts
-from ext4audit.renderers.subjects import Subject
-from ext4audit.renderers.words import binary_size, counted, listed
+from ext4audit.renderers.shared.subjects import Subject
+from ext4audit.renderers.shared.words import binary_size, counted, listed
 from ext4audit.report import Outcome
 
 _POINTS_IN_TITLE = 3

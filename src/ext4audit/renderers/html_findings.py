@@ -8,7 +8,7 @@ from itertools import groupby
 from ext4audit.finding import Finding, Remedy, Suppression
 from ext4audit.renderers.html_markup import NEWLINE, NOTHING, Html, joined, lines, tag
 from ext4audit.renderers.html_parts import badge, evidence_table, severity_badge
-from ext4audit.renderers.words import PHASE_WORDS, disruption_words
+from ext4audit.renderers.shared.words import PHASE_WORDS, disruption_words
 from ext4audit.rule import Rule
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ext4audit.finding import Severity
-from ext4audit.records import dataclass
 from ext4audit.renderers.html_markup import NEWLINE, Html, joined, lines, tag
 from ext4audit.renderers.html_parts import apart, badge, chips
-from ext4audit.renderers.page import Audited
-from ext4audit.renderers.words import counted
+from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared.words import counted
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 

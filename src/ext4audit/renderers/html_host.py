@@ -12,9 +12,9 @@ from ext4audit.renderers.html_filesystem import subject_name, subject_part, wors
 from ext4audit.renderers.html_markup import NEWLINE, NOTHING, Html, lines, tag
 from ext4audit.renderers.html_parts import badge, chips, facts, fold
 from ext4audit.renderers.html_verdicts import holes_table
-from ext4audit.renderers.page import Page
-from ext4audit.renderers.subjects import Subject, subjects
-from ext4audit.renderers.words import counted
+from ext4audit.renderers.shared.page import Page
+from ext4audit.renderers.shared.subjects import Subject, subjects
+from ext4audit.renderers.shared.words import counted
 from ext4audit.report import Outcome, Report
 
 _OUTCOMES = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from html import escape as _escape
 
-from ext4audit.renderers.escape import visible
+from ext4audit.renderers.shared.escape import visible
 
 _TEXTS_KEPT = 1 << 16
 """Texts whose safe form is remembered: in a fleet the same few thousand come again and again."""

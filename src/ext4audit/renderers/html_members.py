@@ -9,9 +9,8 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout
 from ext4audit.renderers.html_markup import NEWLINE, NOTHING, Html, lines, tag
 from ext4audit.renderers.html_parts import fold, hole_words
-from ext4audit.renderers.layout_rows import rows_of
-from ext4audit.renderers.layout_words import groups_words, spread_words
-from ext4audit.renderers.words import counted
+from ext4audit.renderers.layout.text import groups_words, rows_of, spread_words
+from ext4audit.renderers.shared.words import counted
 
 _SERIES = (("bitmaps", "bitmaps"), ("inode tables", "tables"), ("descriptors", "descriptors"))
 """What the parts of a bar are, and their looks."""

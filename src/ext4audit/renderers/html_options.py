@@ -9,8 +9,8 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
 from ext4audit.renderers.html_markup import Html, joined, lines, tag
 from ext4audit.renderers.html_parts import badge, facts, fold, hole_words, table
-from ext4audit.renderers.json_v1_options import options_object
-from ext4audit.renderers.words import counted
+from ext4audit.renderers.json_v1.objects import options_object
+from ext4audit.renderers.shared.words import counted
 
 _HEADS = ("In force", "Set by", "Read from", "Without options", "In the mount table")
 

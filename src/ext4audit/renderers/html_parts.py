@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ext4audit.evidence import Unknown
 from ext4audit.finding import Citation, Severity
 from ext4audit.renderers.html_markup import NEWLINE, NOTHING, Html, joined, lines, tag
-from ext4audit.renderers.words import why_words
+from ext4audit.renderers.shared.words import why_words
 
 
 def badge(words: str, look: str) -> Html:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from ext4audit.records import dataclass
-from ext4audit.renderers.escape import visible
 from ext4audit.renderers.html_markup import NEWLINE, Html, lines, tag
+from ext4audit.renderers.shared.escape import visible
 
 _WIDTH = 208
 _HEIGHT = 66

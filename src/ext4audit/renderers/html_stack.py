@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit.evidence import Known, Unknown, value_or
-from ext4audit.facts.block import SECTOR_BYTES, BlockDevice
+from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.renderers.chunk import chunk_bytes
 from ext4audit.renderers.html_markup import Html, joined, lines, tag
 from ext4audit.renderers.html_parts import fold, hole_words, table
 from ext4audit.renderers.html_picture import Box, draw
 from ext4audit.renderers.html_stack_rows import Pile, rows_of
-from ext4audit.renderers.stack_words import stack_words
-from ext4audit.renderers.words import binary_size, counted, listed
+from ext4audit.renderers.shared.words import binary_size, chunk_bytes, counted, listed, stack_words
 
 _NAMES_IN_BOX = 3
 _HEADS = ("Device", "Kind", "Size", "Write cache", "Rotational", "More")

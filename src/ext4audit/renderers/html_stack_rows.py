@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ext4audit.evidence import Unknown, value_or
-from ext4audit.facts.block import BlockDevice
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.records import dataclass
 
 _MOST_APART = 4
 """More equal devices side by side than this are drawn as one."""

@@ -9,8 +9,8 @@ from ext4audit.finding import Severity
 from ext4audit.renderers.html_findings import finding_part
 from ext4audit.renderers.html_markup import NOTHING, Html, joined, lines, tag
 from ext4audit.renderers.html_parts import badge, fold, table
-from ext4audit.renderers.subjects import Subject
-from ext4audit.renderers.words import counted, listed, why_words
+from ext4audit.renderers.shared.subjects import Subject
+from ext4audit.renderers.shared.words import counted, listed, why_words
 from ext4audit.report import Outcome, Verdict
 
 

@@ -1,5 +1,10 @@
 """Markdown as GitHub shows it: a step's summary, the text of an issue or a pull request.
 
+Two passes must be got past. The parser (GitHub Flavored Markdown, spec 0.29) takes backslashes
+and entities for plain characters. After it, GitHub looks through the text itself for @mentions,
+#references and :emoji:, which an escape does not stop (github/cmark-gfm#181): an empty comment
+does, because it splits the text, and so does a code span.
+
 Many hosts begin with a table of hosts and rules, in which "?" is what was not determined. Each
 host then has its findings in a table, worst first, each with its evidence and remedies below,
 and what could not be determined. Findings that are suppressed or in the baseline do not alert:
@@ -9,16 +14,165 @@ out.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
-from ext4audit.finding import Severity
-from ext4audit.renderers.markdown_findings import finding_parts, set_aside_table, subject
-from ext4audit.renderers.markdown_text import code, prose, table
-from ext4audit.renderers.page import Audited, Page
-from ext4audit.renderers.rows import ACTIVE, Blind, Row, blind_spots, host_names, rows
-from ext4audit.renderers.words import counted
+from ext4audit.finding import Confidence, Phase, Remedy, Severity, Step
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.rows import (
+    ACTIVE,
+    THE_HOST,
+    Blind,
+    Row,
+    blind_spots,
+    host_names,
+    rows,
+)
+from ext4audit.renderers.shared.words import PHASE_WORDS, counted, disruption_words
 from ext4audit.report import GoneFinding, Report
+
+_APART = "<!-- -->"
+_SPECIAL = {
+    "\\": "&#92;",
+    "|": "&#124;",
+    "`": "&#96;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "&": "&amp;",
+    "$": "<span>$</span>",
+    "@": f"@{_APART}",
+    "#": f"#{_APART}",
+    **{char: f"\\{char}" for char in "*[]~"},
+}
+"""Entities where a backslash would meet the table's own escapes; `$` as GitHub's page on
+mathematical expressions has it."""
+_MARKUP = re.compile(
+    r"""(?P<special>[\\|`<>&$@#*\[\]~])
+      | (?P<emphasis>(?<![^\W_])_ | _(?![^\W_]))
+      | (?P<colon>:(?=\S))
+      | (?P<www>www(?=\.))
+      | (?P<issue>GH-(?=\d))
+      | (?P<block>\A(?:[-+=] | \d+(?=[.)])))""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_LEAST_FENCE = 3
+
+
+def prose(text: str) -> str:
+    """Return text that stands in a paragraph, a heading or a cell."""
+    return _MARKUP.sub(_plain, visible(text).strip())
+
+
+def _plain(match: re.Match[str]) -> str:
+    found = match.group()
+    match match.lastgroup:
+        case "special":
+            return _SPECIAL[found]
+        case "emphasis":
+            return f"\\{found}"
+        case "block":
+            return f"&#{ord(found[0])};{found[1:]}"
+        case _:
+            return f"{found}{_APART}"
+
+
+def code(text: str) -> str:
+    """Return a name as a code span; nothing for no name.
+
+    A bar would end the cell of a table, and its escape is not one behind a backslash: such a
+    name is shown as text.
+    """
+    shown = visible(text)
+    if "|" in shown or not shown.strip():
+        return prose(shown)
+    fence = "`" * (_longest_run(shown) + 1)
+    pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def code_block(lines: Sequence[str], language: str) -> str:
+    """Return lines as a fenced block; its fence is longer than any run of backticks within."""
+    shown = [visible(line) for line in lines]
+    longest = max(map(_longest_run, shown), default=0)
+    fence = "`" * max(_LEAST_FENCE, longest + 1)
+    return "\n".join((f"{fence}{language}", *shown, fence))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of cells that are Markdown already."""
+    lines = (head, ["---"] * len(head), *rows)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def finding_parts(row: Row) -> Iterator[str]:
+    """Yield the section of a finding: the consequence, the evidence, and each way to cure it."""
+    finding = row.finding
+    sure = finding.confidence is Confidence.CONFIRMED
+    doubt = "" if sure else f" ({finding.confidence.value})"
+    severity = finding.severity.value.upper()
+    title = f"{row.rule.code} {prose(row.rule.name)}{doubt}: {subject(row)}"
+    yield f"### {severity} {title}"
+    yield prose(finding.message)
+    if finding.citations:
+        cited = [(prose(c.label), code(c.value), code(c.origin)) for c in finding.citations]
+        yield table(("Evidence", "Value", "Read from"), cited)
+    for number, remedy in enumerate(finding.remedies):
+        yield from _remedy(remedy, "Remedy" if number == 0 else "Or")
+
+
+def subject(row: Row | Blind) -> str:
+    """Return what a row is about."""
+    return THE_HOST if row.filesystem is None else code(row.where)
+
+
+def _remedy(remedy: Remedy, label: str) -> Iterator[str]:
+    """Yield a remedy; what undoes it has a block of its own, because blocks are copied whole."""
+    yield f"**{label}** ({disruption_words(remedy)}): {prose(remedy.summary)}"
+    undo = [step for step in remedy.steps if step.phase is Phase.ROLLBACK]
+    cure = [step for step in remedy.steps if step.phase is not Phase.ROLLBACK]
+    if cure:
+        yield code_block(list(_commands(cure)), "sh")
+    if remedy.trade_off is not None:
+        yield f"Trade-off: {prose(remedy.trade_off)}"
+    if undo:
+        yield "To undo it:"
+        yield code_block([step.command for step in undo], "sh")
+
+
+def _commands(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the commands in their order; a later one may need an earlier."""
+    for phase, same in groupby(steps, key=lambda step: step.phase):
+        yield f"# {PHASE_WORDS[phase]}"
+        yield from (step.command for step in same)
+
+
+def set_aside_table(aside: Sequence[Row]) -> str:
+    """Return the findings that do not count, each with the reason."""
+    head = ("Severity", "Rule", "Where", "Finding", "Why it does not count")
+    return table(head, [_aside(row) for row in aside])
+
+
+def _aside(row: Row) -> tuple[str, ...]:
+    finding = row.finding
+    rule = f"{row.rule.code} {prose(row.rule.name)}"
+    return finding.severity.value, rule, subject(row), prose(finding.message), prose(_why(row))
+
+
+def _why(row: Row) -> str:
+    said = row.finding.suppression
+    if said is None:
+        return "in the baseline"
+    owner = f", {said.owner}" if said.owner else ""
+    until = f", until {said.expires}" if said.expires else ""
+    return f"suppressed: {said.reason}{owner}{until}"
+
 
 UNREAD = "could not be read"
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import NAGIOS_UNKNOWN, nagios_code
-from ext4audit.renderers.escape import visible
-from ext4audit.renderers.page import Audited, Page
-from ext4audit.renderers.rows import (
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.rows import (
     ACTIVE,
     KNOWN,
     SUPPRESSED,
@@ -31,7 +31,7 @@ from ext4audit.renderers.rows import (
     rank,
     rows,
 )
-from ext4audit.renderers.words import counted, listed
+from ext4audit.renderers.shared.words import counted, listed
 
 STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """The words of the exit codes 0 to 3."""

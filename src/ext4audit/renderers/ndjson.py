@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pkgutil import get_data
 
 from ext4audit.renderers.json_v1 import SCHEMA_VERSION, SURROGATE_ESCAPE, report_object
-from ext4audit.renderers.original_bytes import with_original_bytes
-from ext4audit.renderers.page import Audited, Page
+from ext4audit.renderers.shared.escape import with_original_bytes
+from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Report
 
 
@@ -43,7 +43,7 @@ def render_unread(label: str, message: str, *, kind: str, tool_version: str) -> 
 
 def unread_schema_text() -> str:
     """Return the JSON Schema (2020-12) that the line of an unread source obeys."""
-    data = get_data("ext4audit.renderers", "schema-unread-1.0.json")
+    data = get_data("ext4audit.renderers.json_v1", "schema-unread-1.0.json")
     if data is None:
         raise FileNotFoundError("schema-unread-1.0.json")
     return data.decode("utf-8")

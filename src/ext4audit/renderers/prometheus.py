@@ -19,9 +19,17 @@ from time import strptime
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.escape import visible
-from ext4audit.renderers.page import Audited, Page
-from ext4audit.renderers.rows import ACTIVE, KNOWN, SUPPRESSED, Row, blind_spots, host_names, rows
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.rows import (
+    ACTIVE,
+    KNOWN,
+    SUPPRESSED,
+    Row,
+    blind_spots,
+    host_names,
+    rows,
+)
 from ext4audit.report import Report
 
 _Labels: TypeAlias = Mapping[str, str]

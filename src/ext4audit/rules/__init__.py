@@ -1,41 +1,49 @@
-"""The catalogue of rules: one module a rule, found by its name and never registered by hand.
+"""The catalogue of rules: one module a rule in the folder of its family, found by its name.
 
-Rules in this folder are on by default. Those in `opt_in` are not imported unless they are wanted:
-`--select`, `--pedantic` and a profile ask for them.
+Rules that are off by default (`ext4audit.rule.OFF_BY_DEFAULT`) are not imported unless they are
+wanted: `--select`, `--pedantic` and a profile choose them.
 """
 
 from __future__ import annotations
 
 import pkgutil
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 
-from ext4audit.rule import Rule
-from ext4audit.rules import opt_in
+from ext4audit.rule import OFF_BY_DEFAULT, Rule
 
-RULE_MODULE = re.compile(r"[a-z]+\d+_[a-z0-9_]+")
-"""`dur001_barrier_disabled`: code and name. Modules that start with "_" are helpers."""
+RULE_MODULE = re.compile(r"([a-z]{3}\d{3})_[a-z0-9_]+")
+"""`dur001_barrier_disabled`: code and name. Other modules are what a family shares."""
 
 
 @cache
 def default_rules() -> tuple[Rule, ...]:
     """Return the rules that judge when nobody chooses, sorted by code."""
-    return _sorted(_in(__name__, list(__path__)))
+    return _rules(default=True)
 
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return every rule of the catalogue, sorted by code."""
-    return _sorted([*default_rules(), *_in(opt_in.__name__, list(opt_in.__path__))])
+    return tuple(sorted((*default_rules(), *_rules(default=False)), key=lambda rule: rule.code))
 
 
-def _in(package: str, path: list[str]) -> list[Rule]:
-    """Return the rules that the modules of a folder define."""
-    names = [info.name for info in pkgutil.iter_modules(path)]
-    modules = [import_module(f"{package}.{n}") for n in names if RULE_MODULE.fullmatch(n)]
-    return [value for m in modules for value in vars(m).values() if isinstance(value, Rule)]
+def _rules(*, default: bool) -> tuple[Rule, ...]:
+    """Import the rules that are on, or off, by default."""
+    modules = [
+        import_module(name) for code, name in _modules() if (code not in OFF_BY_DEFAULT) is default
+    ]
+    found = [value for m in modules for value in vars(m).values() if isinstance(value, Rule)]
+    return tuple(sorted(found, key=lambda rule: rule.code))
 
 
-def _sorted(rules: list[Rule]) -> tuple[Rule, ...]:
-    return tuple(sorted(rules, key=lambda rule: rule.code))
+def _modules() -> Iterator[tuple[str, str]]:
+    """Yield the code and the dotted name of every rule's module."""
+    for family in pkgutil.iter_modules(__path__):
+        folders = [f"{folder}/{family.name}" for folder in __path__]
+        for module in pkgutil.iter_modules(folders):
+            named = RULE_MODULE.fullmatch(module.name)
+            if named:
+                yield named[1].upper(), f"{__name__}.{family.name}.{module.name}"

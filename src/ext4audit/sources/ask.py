@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, overload
 
 from ext4audit.evidence import Evidence
-from ext4audit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

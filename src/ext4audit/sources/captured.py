@@ -10,25 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ext4audit.sources.archive import archive_in
-from ext4audit.sources.archive_base import FOREIGN_LIMITS, ArchiveError
-from ext4audit.sources.archive_directory import DirectoryArchive
-from ext4audit.sources.archive_stream import Stream
-from ext4audit.sources.archive_tar import BLOCK_BYTES, is_tar
-from ext4audit.sources.archive_tree import MemoryArchive
-from ext4audit.sources.ask import Source
-from ext4audit.sources.foreign import (
+from ext4audit.sources.archive.recognize import (
     INSIGHTS_COMMANDS,
     SOS_COMMANDS,
     SUPPORTCONFIG_MARK,
+    is_wanted,
     recognise,
 )
-from ext4audit.sources.foreign_wanted import is_wanted
-from ext4audit.sources.snapshot import MapSource, read_snapshot
-from ext4audit.sources.snapshot_decode import decode
-from ext4audit.sources.snapshot_format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
-from ext4audit.sources.snapshot_tar import holds_snapshot, is_part, read_snapshot_tar
-from ext4audit.sources.snapshot_text import is_wrapped, unwrap
+from ext4audit.sources.ask import Source
+from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
+from ext4audit.sources.containers.tar import BLOCK_BYTES, Stream, is_tar
+from ext4audit.sources.containers.tree import FOREIGN_LIMITS, ArchiveError, MemoryArchive
+from ext4audit.sources.snapshot import (
+    MapSource,
+    holds_snapshot,
+    is_part,
+    is_wrapped,
+    read_snapshot,
+    read_snapshot_tar,
+    unwrap,
+)
+from ext4audit.sources.snapshot.decoding import decode
+from ext4audit.sources.snapshot.format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
 from ext4audit.sources.text import decode as decode_text
 from ext4audit.sources.text import encode
 

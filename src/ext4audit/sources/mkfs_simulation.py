@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import system
+from ext4audit.sources import live as system
 from ext4audit.sources.ask import (
     Answer,
     Ask,
@@ -29,9 +29,8 @@ from ext4audit.sources.ask import (
     VirtualMemory,
     describe,
 )
-from ext4audit.sources.commands import SYSTEM_PATH
-from ext4audit.sources.text import decode, encode
-from ext4audit.sources.unanswered import Unanswered, from_os_error
+from ext4audit.sources.live.commands import SYSTEM_PATH
+from ext4audit.sources.text import Unanswered, decode, encode, from_os_error
 
 MOST_BYTES = 300 << 20
 """What the file may take of memory: descriptor copies of 20 TiB with the defaults."""

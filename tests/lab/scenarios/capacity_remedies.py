@@ -5,7 +5,7 @@ from __future__ import annotations
 from lab.curing import WHERE, Patient, fstab_entry, remedies, told
 from lab.devices import disk, run
 from lab.scenario import JsonObject, scenario
-from scratch import apply
+from support.scratch import apply
 
 
 @scenario(every_era=True)

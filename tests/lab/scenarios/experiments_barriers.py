@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.devices import disk, flushes, mounted
 from lab.scenario import JsonObject, scenario
-from scratch import judge_host, scan
+from support.scratch import judge_host, scan
 
 FSYNCS = 100
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.devices import disk, mounted, run
 from lab.scenario import JsonObject, scenario
-from scratch import judge_host, scan
+from support.scratch import judge_host, scan
 
 MIB = 1 << 20
 FILE_MIB = 32

@@ -13,8 +13,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.sources.ask import ReadFile
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.recording import RecordingSource
-from ext4audit.sources.snapshot import write_snapshot
+from ext4audit.sources.snapshot import RecordingSource, write_snapshot
 from lab.devices import disk, mounted, run
 from lab.scenario import JsonObject, scenario
 from lab.story import SNAPSHOTS, TAKEN_AT, host_called_lab

@@ -14,7 +14,7 @@ from pathlib import Path
 from ext4audit.evidence import Known
 from lab.devices import disk, md, mounted, run, writes
 from lab.scenario import JsonObject, scenario
-from scratch import judge_host, scan
+from support.scratch import judge_host, scan
 
 DIRECTORIES = 600
 FILES_PER_DIRECTORY = 40

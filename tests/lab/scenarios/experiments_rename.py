@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ext4audit.evidence import need
-from ext4audit.rules._stall import read_drains, stall_seconds
+from ext4audit.rules.performance.stall import read_drains, stall_seconds
 from lab.devices import disk, mounted
 from lab.scenario import JsonObject, scenario
-from scratch import judge_host, scan
+from support.scratch import judge_host, scan
 
 MIB = 1 << 20
 BLOCK_BYTES = 4096

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from ext4audit.assemble.group_table import read_group_table
+from ext4audit.assemble.layout import read_group_table
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.evidence import Evidence, Known, need
-from ext4audit.facts.groups import GroupTable
-from ext4audit.parsers.dumpe2fs_groups import parse_group_table
+from ext4audit.facts.superblock import GroupTable
+from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.parsers.sysfs import parse_device_number
 from ext4audit.sources.live import LiveSource
 from lab.devices import disk, mounted, run

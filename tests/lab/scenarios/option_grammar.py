@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grammar_words import TOGETHER, grammar_words
 from lab.devices import disk, run
 from lab.mounting import mount_call, unmount
 from lab.scenario import JsonObject, scenario
+from support.grammar_words import TOGETHER, grammar_words
 
 PLACE = Path("/mnt/grammar")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lab.devices import disk, md, run
 from lab.scenario import JsonObject, scenario
-from scratch import judge_host, run_shell, scan
+from support.scratch import judge_host, run_shell, scan
 
 PLACE = "/mnt/planned"
 

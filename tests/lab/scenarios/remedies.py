@@ -7,7 +7,7 @@ from dataclasses import replace
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Host
 from ext4audit.facts.profile import ActiveProfile, all_profiles
-from ext4audit.parsers.uname import parse_kernel
+from ext4audit.parsers.system import parse_kernel
 from lab.curing import WHERE, Patient, prepared, remedies, told, write_fstab
 from lab.devices import disk, md, mounted, run
 from lab.scenario import JsonObject, scenario

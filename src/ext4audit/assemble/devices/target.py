@@ -1,0 +1,172 @@
+"""Which superblock a path or a word stands for: through bind mounts, overlays and loop files.
+
+The mount id of an O_PATH descriptor is exact where st_dev is not: a file on an overlay shows a
+device number that no mount table lists (seen on 6.18), and `findmnt -T` names both of two
+filesystems that are stacked on one directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ext4audit.assemble.devices.fstab import list_devices
+from ext4audit.assemble.inventory import Inventory
+from ext4audit.assemble.reading import ask, read
+from ext4audit.assemble.superblock import dump_superblock
+from ext4audit.evidence import Known, Unknown, Why, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount, ResolvedPath
+from ext4audit.parsers.sysfs import parse_resolved_path
+from ext4audit.sources.ask import RealPath, ResolvePath, Source
+
+MAX_OVERLAY_DEPTH = 8
+"""Overlays on overlays; the kernel itself allows two (FILESYSTEM_MAX_STACK_DEPTH)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superblocks:
+    """The superblocks that a path stands for; `note` says what is not obvious about it."""
+
+    device_numbers: tuple[DeviceNumber, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotExt4:
+    """The path exists and is not on ext4; the sentence says what it is on."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """The path does not exist, or may not be looked at."""
+
+    reason: str
+
+
+Target: TypeAlias = Superblocks | NotExt4 | Unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResolver:
+    """Resolves paths against one inventory of live superblocks."""
+
+    source: Source
+    inventory: Inventory
+
+    def resolve(self, path: str, depth: int = 0) -> Target:
+        """Say which superblocks `path` stands for, or why none."""
+        found = ask(self.source, ResolvePath(path), parse_resolved_path, f"path {path}")
+        if isinstance(found, Unknown):
+            missing = found.why is Why.ABSENT
+            return Unreachable(
+                "does not exist" if missing else f"cannot be reached: {found.detail}"
+            )
+        if found.value.represents is not None:
+            return self._block_device(path, found.value.represents)
+        image = self._loop_over(path, found.value)
+        return image or self._on_mount(found.value, depth)
+
+    def _block_device(self, path: str, number: DeviceNumber) -> Target:
+        if number in self.inventory.names:
+            return Superblocks((number,))
+        superblock = dump_superblock(self.source, path, number)
+        if isinstance(superblock, Known):
+            return Superblocks((number,), "not mounted: audited from its superblock")
+        devices = value_or(list_devices(self.source), ())
+        fstype = next((each.fstype for each in devices if each.device_number == number), None)
+        if fstype in EXT_FSTYPES:
+            return Superblocks((number,), "not mounted, and its superblock cannot be read")
+        if fstype is not None:
+            return NotExt4(f"not ext4: {fstype}")
+        if superblock.why is Why.FAILED:
+            return NotExt4(f"not ext4: no ext4 superblock on it ({superblock.detail})")
+        # A dumpe2fs that is missing, refused or hung tells nothing of what is on the device.
+        hint = f"; {superblock.hint}" if superblock.hint else ""
+        return Unreachable(f"cannot be read: {superblock.detail}{hint}")
+
+    def _loop_over(self, path: str, found: ResolvedPath) -> Superblocks | None:
+        """Return the superblock inside an image file that a live loop device is made of."""
+        if found.type != "file":
+            return None
+        real = value_or(self.source.fetch(RealPath(path)), path).removesuffix("\n")
+        for number, name in self.inventory.names.items():
+            backing = read(self.source, f"/sys/block/{name}/loop/backing_file", str)
+            if value_or(backing, "").removesuffix("\n") == real:
+                note = f"the image behind /dev/{name}; its directory stands for the one it lies on"
+                return Superblocks((number,), note)
+        return None
+
+    def _on_mount(self, found: ResolvedPath, depth: int) -> Target:
+        mounts = value_or(self.inventory.mounts, ())
+        mount = next((each for each in mounts if each.mount_id == found.mount_id), None)
+        if mount is None:
+            return Unreachable("is on a mount that the mount table does not list")
+        if mount.fstype in EXT_FSTYPES:
+            return Superblocks((mount.device_number,))
+        if mount.fstype == "overlay" and depth < MAX_OVERLAY_DEPTH:
+            return self._overlay(mount, depth)
+        return NotExt4(f"not ext4: {mount.fstype} (mounted on {mount.mount_point})")
+
+    def _overlay(self, mount: Mount, depth: int) -> Target:
+        """Follow an overlay to its upper directory: that is where writes go."""
+        words = (option.partition("=") for option in mount.super_options)
+        upper = next((value for key, _, value in words if key == "upperdir"), None)
+        if upper is None:
+            return NotExt4(
+                f"not ext4: an overlay without an upper directory on {mount.mount_point}"
+            )
+        if not upper.startswith("/"):
+            # It is relative to the directory in which somebody ran mount(8), not to ours.
+            return Unreachable(f"is on an overlay whose upper directory {upper} cannot be found")
+        below = self.resolve(upper, depth + 1)
+        if isinstance(below, Superblocks):
+            return Superblocks(below.device_numbers, f"an overlay; writes go to {upper}")
+        if isinstance(below, Unreachable):
+            return Unreachable(f"is on an overlay whose upper directory {upper} {below.reason}")
+        return NotExt4(f"an overlay whose upper directory {upper} is {below.reason}")
+
+
+def only_filesystems(host: Host, words: Sequence[str]) -> Host:
+    """Return the host with the filesystems that any of the words names, and no others.
+
+    What is not known of the host as a whole is then no gap: it was not asked.
+    """
+    named = {id(fs) for word in words for fs in named_filesystems(host, word)}
+    chosen = tuple(fs for fs in host.filesystems if id(fs) in named)
+    return replace(host, filesystems=chosen, gaps=())
+
+
+def named_filesystems(host: Host, word: str) -> tuple[Filesystem, ...]:
+    """Return the filesystems that a word names.
+
+    A word is a device ("/dev/sda1", "sda1", "8:1"), a UUID (also "UUID=…"), a label
+    ("LABEL=…"), or a path, which stands for the filesystem that it lies on: the last one
+    mounted on its longest mount point. Links of the host are not known, and not followed.
+    """
+    direct = tuple(fs for fs in host.filesystems if word in _names(fs))
+    if direct or not word.startswith("/"):
+        return direct
+    mount = _mount_of(value_or(host.mounts, ()), word)
+    if mount is None:
+        return ()
+    return tuple(fs for fs in host.filesystems if fs.device_number == mount.device_number)
+
+
+def _names(fs: Filesystem) -> set[str]:
+    names = {fs.device, fs.name, str(fs.device_number), f"/dev/{fs.name}"}
+    if fs.uuid is not None:
+        names |= {fs.uuid, f"UUID={fs.uuid}"}
+    if fs.label:
+        names.add(f"LABEL={fs.label}")
+    return names
+
+
+def _mount_of(mounts: Sequence[Mount], path: str) -> Mount | None:
+    """Return the mount with the longest mount point above a path, the last of several."""
+    inside = f"{path.rstrip('/')}/"
+    above = [m for m in mounts if inside.startswith(f"{m.mount_point.rstrip('/')}/")]
+    return max(reversed(above), key=lambda mount: len(mount.mount_point), default=None)

@@ -1,0 +1,284 @@
+"""Find the ext2, ext3 and ext4 filesystems in an image file or in its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ext4audit.assemble.layout import read_image_group_table
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.facts.devices import Partition
+from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout.groups import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, descriptor_bytes
+from ext4audit.parsers.disk_image import (
+    EXTENDED,
+    HEADER_BYTES,
+    PROTECTIVE,
+    RECORD_BYTES,
+    BootEntry,
+    GptHeader,
+    is_e2image,
+    parse_boot_record,
+    parse_e2image_header,
+    parse_gpt_entries,
+    parse_gpt_header,
+    parse_mbr,
+)
+from ext4audit.parsers.group_table import parse_group_descriptors
+from ext4audit.parsers.superblock import parse_image_superblock, parse_raw_superblock
+from ext4audit.sources.ask import ReadBytes, Source
+
+MOST_PARTITIONS = 255
+"""DISK_MAX_PARTS without the disk itself (include/linux/genhd.h): Linux shows no more."""
+SECTOR_BYTES = 512
+BLOCK_BYTES = (512, 4096)
+"""The logical blocks of disks: a GPT counts in them, and nothing in it says which."""
+FIRST_LOGICAL = 5
+
+
+def read_partitions(source: Source, path: str) -> Evidence[tuple[Partition, ...]]:
+    """Return the partitions of an image; Unknown where its beginning is no partition table.
+
+    With a protective entry the GPT counts and the other entries of a hybrid MBR do not, as in
+    Linux. An MBR counts in sectors of 512 bytes: those of disks with larger blocks are not
+    found.
+    """
+    what = f"partition table of {path}"
+    entries = derive(what, parse_mbr, source.fetch(ReadBytes(path, 0, RECORD_BYTES)))
+    if isinstance(entries, Unknown):
+        return entries
+    if any(entry.type == PROTECTIVE for entry in entries.value):
+        return _read_gpt(source, path, what)
+    found = (*_primary(entries.value), *_logical(source, path, entries.value))
+    return Known(found[:MOST_PARTITIONS], f"MBR of {path}")
+
+
+def _read_gpt(source: Source, path: str, what: str) -> Evidence[tuple[Partition, ...]]:
+    """Try the sizes of a logical block; the hole of the usual one is the one to tell."""
+    holes = []
+    for block_bytes in BLOCK_BYTES:
+        answer = source.fetch(ReadBytes(path, block_bytes, RECORD_BYTES))
+        header = derive(what, parse_gpt_header, answer)
+        if isinstance(header, Known):
+            return _read_entries(source, path, header.value, block_bytes)
+        holes.append(header)
+    return holes[0]
+
+
+def _read_entries(
+    source: Source, path: str, header: GptHeader, block_bytes: int
+) -> Evidence[tuple[Partition, ...]]:
+    """Read as many entries as Linux shows, however many the header claims."""
+    length = min(header.entries, MOST_PARTITIONS) * header.entry_bytes
+    place = ReadBytes(path, header.entries_at_blocks * block_bytes, length)
+
+    def partitions(data: bytes) -> tuple[Partition, ...]:
+        return tuple(
+            Partition(number, first * block_bytes, (last - first + 1) * block_bytes)
+            for number, first, last in parse_gpt_entries(data, header.entry_bytes)
+        )
+
+    origin = f"GPT of {path}"
+    return derive(f"partitions of {path}", partitions, source.fetch(place), origin=origin)
+
+
+def _primary(entries: tuple[BootEntry, ...]) -> Iterator[Partition]:
+    for number, entry in enumerate(entries, 1):
+        if entry.start_sectors and entry.size_sectors and entry.type not in EXTENDED:
+            yield _partition(number, 0, entry)
+
+
+def _logical(source: Source, path: str, entries: tuple[BootEntry, ...]) -> Iterator[Partition]:
+    """Yield what the chains of records in extended partitions lead to."""
+    number = FIRST_LOGICAL
+    seen: set[int] = set()
+    for entry in entries:
+        if entry.type not in EXTENDED or not entry.size_sectors:
+            continue
+        for at_sectors, record in _chain(source, path, entry.start_sectors, seen):
+            for inner in record[:2]:
+                if inner.size_sectors and inner.type not in EXTENDED:
+                    yield _partition(number, at_sectors, inner)
+                    number += 1
+
+
+def _chain(
+    source: Source, path: str, first_sectors: int, seen: set[int]
+) -> Iterator[tuple[int, tuple[BootEntry, ...]]]:
+    """Yield each record and where it lies; a chain that returns to a record ends there.
+
+    So does one that is longer than any that Linux follows, or that leaves the image.
+    """
+    at_sectors = first_sectors
+    while at_sectors not in seen and len(seen) < MOST_PARTITIONS:
+        seen.add(at_sectors)
+        place = ReadBytes(path, at_sectors * SECTOR_BYTES, RECORD_BYTES)
+        record = derive(f"boot record of {path}", parse_boot_record, source.fetch(place))
+        if isinstance(record, Unknown):
+            return
+        yield at_sectors, record.value
+        links = [e for e in record.value[:2] if e.type in EXTENDED and e.size_sectors]
+        if not links:
+            return
+        at_sectors = first_sectors + links[0].start_sectors
+
+
+def _partition(number: int, base_sectors: int, entry: BootEntry) -> Partition:
+    start = (base_sectors + entry.start_sectors) * SECTOR_BYTES
+    return Partition(number, start, entry.size_sectors * SECTOR_BYTES)
+
+
+FIRST_BYTES = 512
+QCOW = b"QFI\xfb"
+"""How QCOW2 files begin: those of `e2image -Q`, and disks of virtual machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFilesystem:
+    """A filesystem in an image file, and where it begins there.
+
+    `partition` is None where it is no partition. `descriptors_at_bytes` is set for a file of
+    e2image only, which holds metadata in an order of its own: nothing else in it is where the
+    filesystem has it.
+    """
+
+    path: str
+    start_bytes: int
+    superblock: Known[Superblock]
+    partition: Partition | None = None
+    descriptors_at_bytes: int | None = None
+
+    @property
+    def device(self) -> str:
+        """The image as dumpe2fs, tune2fs and debugfs 1.47 take it ("disk.img?offset=1048576").
+
+        A name that begins with a dash would be an option to them.
+        """
+        path = f"./{self.path}" if self.path.startswith("-") else self.path
+        return f"{path}?offset={self.start_bytes}" if self.start_bytes else path
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image file; `note` says what else is to be known of it."""
+
+    path: str
+    filesystems: tuple[ImageFilesystem, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BadImage:
+    """A file that is an image and cannot be audited; the sentence says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFile:
+    """Any other file; `note` says what it looked like, empty where it looked like nothing."""
+
+    note: str = ""
+
+
+def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
+    """Say whether a regular file is an image, and of which filesystems.
+
+    It is one if a superblock in it is whole and plausible: at its beginning, in a partition, or
+    in the copy that e2image made.
+    """
+    first = source.fetch(ReadBytes(path, 0, FIRST_BYTES))
+    if isinstance(first, Unknown):
+        denied = first.why is Why.DENIED
+        return PlainFile(f"not looked whether it is an image: {first.detail}" if denied else "")
+    if first.value.startswith(QCOW):
+        advice = "qemu-img convert -O raw, or e2image -r for what e2image -Q made"
+        return BadImage(f"a QCOW2 image, which is not read: make it a raw one ({advice})")
+    if is_e2image(first.value):
+        return _of_e2image(source, path)
+    whole = _superblock_at(source, path, SUPERBLOCK_OFFSET_BYTES)
+    if isinstance(whole, Known):
+        fs = ImageFilesystem(path, 0, whole)
+        return Image(path, (fs,), _cut_short(source, fs))
+    return whole or _of_disk(source, path)
+
+
+def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTable]:
+    """Return where the metadata of each block group lies, in blocks of the filesystem."""
+    if fs.descriptors_at_bytes is None:
+        return read_image_group_table(source, fs.path, fs.superblock, fs.start_bytes)
+    superblock, what = fs.superblock.value, f"block groups of {fs.path}"
+    groups = superblock.groups or 0
+    size = descriptor_bytes(superblock)
+
+    def fitted(data: bytes) -> GroupTable:
+        table = parse_group_descriptors(data, size)
+        return table.checked(groups, superblock.first_block or 0, superblock.size_blocks)
+
+    return derive(
+        what, fitted, source.fetch(ReadBytes(fs.path, fs.descriptors_at_bytes, groups * size))
+    )
+
+
+def _of_e2image(source: Source, path: str) -> Image | BadImage:
+    answer = source.fetch(ReadBytes(path, 0, HEADER_BYTES))
+    header = derive(f"header of {path}", parse_e2image_header, answer)
+    if isinstance(header, Unknown):
+        return BadImage(_reason(header))
+    found = _superblock_at(source, path, header.value.superblock_at_bytes)
+    if found is None:
+        return BadImage("an e2image file that holds no superblock")
+    if isinstance(found, BadImage):
+        return found
+    descriptors_at = header.value.descriptors_at_bytes
+    return Image(path, (ImageFilesystem(path, 0, found, descriptors_at_bytes=descriptors_at),))
+
+
+def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
+    """Look into each partition; one that is damaged is told beside those that are not."""
+    partitions = value_or(read_partitions(source, path), ())
+    found, bad = [], []
+    for partition in partitions:
+        superblock = _superblock_at(source, path, partition.start_bytes + SUPERBLOCK_OFFSET_BYTES)
+        if isinstance(superblock, BadImage):
+            bad.append(f"partition {partition.number}: {superblock.reason}")
+        elif superblock is not None:
+            found.append(ImageFilesystem(path, partition.start_bytes, superblock, partition))
+    if found:
+        cut = (_cut_short(source, fs) for fs in found)
+        return Image(path, tuple(found), "; ".join(filter(None, (*cut, *bad))))
+    if bad:
+        return BadImage("; ".join(bad))
+    count = len(partitions)
+    return PlainFile(f"no ext2, ext3 or ext4 in its partitions ({count})" if count else "")
+
+
+def _superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:
+    """Return the superblock at a byte; None where nothing there is meant to be one.
+
+    That the magic number, the block size and the descriptor size are right is no accident in
+    any file: what is wrong behind them is damage.
+    """
+    answer = source.fetch(ReadBytes(path, offset, SUPERBLOCK_BYTES))
+    what = f"superblock of {path}"
+    if isinstance(derive(what, parse_raw_superblock, answer), Unknown):
+        return None
+    origin = f"superblock at byte {offset} of {path}"
+    found = derive(what, parse_image_superblock, answer, origin=origin)
+    return found if isinstance(found, Known) else BadImage(_reason(found))
+
+
+def _cut_short(source: Source, fs: ImageFilesystem) -> str:
+    """Say that the image ends before the filesystem does: a copy that was interrupted."""
+    superblock = fs.superblock.value
+    size_bytes = superblock.size_blocks * (superblock.block_bytes or 0)
+    last = ReadBytes(fs.path, fs.start_bytes + size_bytes - 1, 1)
+    if isinstance(source.fetch(last), Known):
+        return ""
+    where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
+    return f"{where} is cut short: its filesystem has {size_bytes} bytes"
+
+
+def _reason(hole: Unknown) -> str:
+    """Return what the parser said, without Python's name for it."""
+    return hole.detail.removeprefix("ValueError: ")

@@ -1,0 +1,169 @@
+"""Filesystems of image files as subjects of an audit, and which image a TARGET is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ext4audit.assemble.devices.stack import StackReader
+from ext4audit.assemble.devices.target import Superblocks
+from ext4audit.assemble.filesystem import (
+    NO_JOURNAL_ERRNO,
+    NO_LAZY_INITIALIZATION,
+    NO_USAGE,
+    NOT_MOUNTED,
+    stored_errors,
+)
+from ext4audit.assemble.host import told_apart
+from ext4audit.assemble.image import BadImage, Image, ImageFilesystem, PlainFile, find_image
+from ext4audit.assemble.inventory import Inventory
+from ext4audit.assemble.reading import ask
+from ext4audit.evidence import Known, Unknown, Why, value_or
+from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.parsers.sysfs import parse_resolved_path
+from ext4audit.sources.ask import RealPath, ResolvePath, Source
+
+
+def image_of_target(
+    source: Source, inventory: Inventory, path: str
+) -> Superblocks | Image | BadImage | PlainFile:
+    """Say what a path is as an image; anything but a regular file is a plain file here.
+
+    What is mounted from an image is judged as it lives: its bytes in the file may be older, and
+    tune2fs must not write to them.
+    """
+    found = ask(source, ResolvePath(path), parse_resolved_path, f"path {path}")
+    if isinstance(found, Unknown) or found.value.type != "file":
+        return PlainFile()
+    image = find_image(source, path)
+    if isinstance(image, PlainFile):
+        return image
+    live = _live_over(source, inventory, path)
+    if not live:
+        return image
+    names = ", ".join(f"/dev/{inventory.names[number]}" for number in live)
+    return Superblocks(
+        live, f"the image behind {names}; its directory stands for the one it lies on"
+    )
+
+
+def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
+    """Return the live superblocks that lie on the file: by a loop, also below others."""
+    real = value_or(source.fetch(RealPath(path)), path).removesuffix("\n")
+    reader = StackReader(source, value_or(inventory.mounts, ()))
+    found = []
+    for number in sorted(inventory.names):
+        stack = reader.read(number)
+        if isinstance(stack, Known) and any(
+            device.loop and device.loop.backing_file == real for device in stack.value.walk()
+        ):
+            found.append(number)
+    return tuple(found)
+
+
+HINT = "scan it on the host that mounts it, or plan for that host"
+NO_HOST = "images, which have no other devices"
+NUMBERS_OF_A_FILESYSTEM = 2
+"""Its own, and that of the file below. The major number 0 is of no block device."""
+
+
+def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) -> Host:
+    """Return the unknown host of images: all that the audit has are their bytes."""
+    return Host(
+        name=name,
+        taken_at=taken_at,
+        kernel=_not_captured("kernel release"),
+        os=_not_captured("operating system"),
+        virtualization=None,
+        container=None,
+        kernel_arguments=_not_captured("kernel command line"),
+        memory=_not_captured("memory"),
+        mounts=_not_captured("mount table"),
+        fstab=_not_captured("/etc/fstab"),
+        filesystems=tuple(told_apart(_filesystems(images))),
+        devices=Known((), NO_HOST),
+        idle=Known((), NO_HOST),
+        boot_loader=_not_captured("boot loader"),
+        md_arrays=_not_captured("mdadm.conf"),
+        fstrim=_not_captured("fstrim.timer"),
+        raid0_default_layout=_not_captured("raid0.default_layout"),
+    )
+
+
+def with_images(host: Host, images: Sequence[ImageFilesystem]) -> Host:
+    """Return a host that is audited together with images; they are none of its filesystems."""
+    everything = [*host.filesystems, *_filesystems(images)]
+    return replace(host, filesystems=tuple(told_apart(everything)))
+
+
+def _filesystems(images: Iterable[ImageFilesystem]) -> list[Filesystem]:
+    return [
+        _filesystem(image, index * NUMBERS_OF_A_FILESYSTEM + 1)
+        for index, image in enumerate(images)
+    ]
+
+
+def _filesystem(image: ImageFilesystem, minor: int) -> Filesystem:
+    stack = _stack(image, minor)
+    superblock = image.superblock.value
+    return Filesystem(
+        device_number=stack.device_number,
+        name=stack.name,
+        device=image.device,
+        fstype=NOT_MOUNTED,
+        alive=False,
+        mounts=(),
+        read_only=NOT_MOUNTED,
+        superblock=image.superblock,
+        uuid=superblock.uuid,
+        label=superblock.label,
+        options=NOT_MOUNTED,
+        fstab=_not_captured("/etc/fstab"),
+        stack=Known(stack, image.path),
+        layout=None,
+        usage=NO_USAGE,
+        errors=stored_errors(image.superblock),
+        journal_errno=NO_JOURNAL_ERRNO,
+        unzeroed_groups=NO_LAZY_INITIALIZATION,
+    )
+
+
+def _stack(image: ImageFilesystem, minor: int) -> BlockDevice:
+    """Return the file as a device, and the partition above it; it lies on nothing that is known."""
+    file = _file(image, minor)
+    if image.partition is None:
+        return file
+    return replace(
+        file,
+        name=f"{file.name} partition {image.partition.number}",
+        path=image.device,
+        device_number=DeviceNumber(0, minor + 1),
+        kind="partition",
+        size_sectors=Known(image.partition.size_bytes // SECTOR_BYTES, image.path),
+        start_sectors=image.partition.start_bytes // SECTOR_BYTES,
+        below=Known((file,), image.path),
+    )
+
+
+def _file(image: ImageFilesystem, minor: int) -> BlockDevice:
+    return BlockDevice(
+        name=image.path.rpartition("/")[2],
+        path=image.path,
+        device_number=DeviceNumber(0, minor),
+        kind="image" if image.descriptors_at_bytes is None else "e2image",
+        size_sectors=_not_captured("size"),
+        read_only=_not_captured("read-only flag"),
+        queue=_queue(),
+        below=Known((), image.path),
+    )
+
+
+def _queue() -> QueueLimits:
+    hole = _not_captured("request queue")
+    return QueueLimits(hole, hole, hole, hole, hole, hole, hole, hole, hole, hole, hole)
+
+
+def _not_captured(what: str) -> Unknown:
+    return Unknown(what, Why.NOT_CAPTURED, "an image file does not tell it", HINT)

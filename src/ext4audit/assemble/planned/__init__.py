@@ -1,0 +1,1 @@
+"""Filesystems that do not exist yet."""

@@ -1,0 +1,122 @@
+"""Let the real mke2fs make a planned filesystem in memory, and read what it made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ext4audit.assemble.reading import ask
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.facts.layout import Basis
+from ext4audit.facts.plan import MkfsWords, Plan
+from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout.groups import (
+    SUPERBLOCK_BYTES,
+    SUPERBLOCK_OFFSET_BYTES,
+    descriptor_bytes,
+    descriptor_extents,
+)
+from ext4audit.parsers.group_table import parse_group_descriptors
+from ext4audit.parsers.mke2fs import DryRun
+from ext4audit.parsers.superblock import parse_raw_superblock
+from ext4audit.sources.ask import ReadBytes, RunCommand, Source, VirtualMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What mke2fs will make, and how that is known; `doubts` make it only likely.
+
+    `assumed` are sentences for people. A superblock that is Unknown(FAILED) was refused by
+    mke2fs, in its own words.
+    """
+
+    superblock: Evidence[Superblock]
+    table: Evidence[GroupTable]
+    basis: Basis
+    doubts: tuple[Unknown, ...]
+    assumed: tuple[str, ...]
+
+
+ORIGIN = "made by mke2fs in memory"
+MOST_BYTES = 300 << 20
+"""What a simulation may take of memory, and a quarter of what is available."""
+DESCRIPTOR_BYTES = 64
+BESIDE_BYTES = 16 << 20
+"""The journal's ends, the root directory, and the first bitmaps of a simulation."""
+QUICKLY = ("lazy_itable_init=1", "nodiscard")
+"""For the simulation only: neither moves anything."""
+
+
+def run_mke2fs(
+    source: Source, plan: Plan, words: MkfsWords, *flags: str, size_bytes: int | None = None
+) -> Evidence[str]:
+    """Run mke2fs on the planned device, or on the first bytes of it."""
+    size = () if size_bytes is None else (f"{size_bytes >> 10}k",)
+    said = words.without_value("-t").with_extended(*QUICKLY).words()
+    argv = ("mke2fs", *flags, "-F", "-t", plan.fstype, *said, plan.device, *size)
+    return source.fetch(RunCommand(argv))
+
+
+def simulated(source: Source, plan: Plan, words: MkfsWords, dry: DryRun) -> Prediction | None:
+    """Return what mke2fs makes, None where this machine cannot spare the memory."""
+    if _predicted_bytes(dry) > _spare_bytes(source):
+        return None
+    done = run_mke2fs(source, plan, words, "-q")
+    if isinstance(done, Unknown) and done.why in {Why.UNSUPPORTED, Why.TIMED_OUT}:
+        return None
+    superblock = made_superblock(source, plan.device, done, ORIGIN)
+    table = _table(source, plan.device, superblock)
+    return Prediction(superblock, table, "simulated", (), ())
+
+
+def _predicted_bytes(dry: DryRun) -> int:
+    """Return what the simulation will take: a copy of all descriptors in each sparse_super group.
+
+    Groups 1 and the powers of 3, 5 and 7 hold one (ext4(5), sparse_super). What takes more
+    (-O ^sparse_super) is stopped by the source.
+    """
+    copies = 2 + sum(_powers(base, dry.groups) for base in (3, 5, 7))
+    return dry.groups * DESCRIPTOR_BYTES * copies + BESIDE_BYTES
+
+
+def _powers(base: int, below: int) -> int:
+    count, power = 0, base
+    while power < below:
+        count, power = count + 1, power * base
+    return count
+
+
+def _spare_bytes(source: Source) -> int:
+    def quarter(text: str) -> int:
+        return min(int(text.split("\n")[1]) // 4, MOST_BYTES)
+
+    return value_or(ask(source, VirtualMemory(), quarter, "memory"), 0)
+
+
+def made_superblock(
+    source: Source, device: str, done: Evidence[str], origin: str
+) -> Evidence[Superblock]:
+    """Read the superblock that was made; a refusal stays that refusal."""
+    if isinstance(done, Unknown):
+        return done
+    raw = source.fetch(ReadBytes(device, SUPERBLOCK_OFFSET_BYTES, SUPERBLOCK_BYTES))
+    return derive("planned superblock", parse_raw_superblock, raw, origin=origin)
+
+
+def _table(source: Source, device: str, superblock: Evidence[Superblock]) -> Evidence[GroupTable]:
+    """Read the descriptors that were made."""
+    if isinstance(superblock, Unknown):
+        return superblock
+    parts = [
+        source.fetch(ReadBytes(device, offset, length))
+        for offset, length in descriptor_extents(superblock.value)
+    ]
+    holes = [part for part in parts if isinstance(part, Unknown)]
+    if holes:
+        return holes[0]
+    raw = b"".join(part.value for part in parts if isinstance(part, Known))
+    return derive(
+        "planned block groups",
+        lambda known: parse_group_descriptors(raw, descriptor_bytes(known)),
+        superblock,
+        origin=ORIGIN,
+    )

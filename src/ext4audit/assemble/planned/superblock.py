@@ -1,0 +1,266 @@
+"""The superblock and group table that mke2fs will make: simulated, or computed.
+
+The real mke2fs on a sparse file in memory is exact, and costs what the copies of the group
+descriptors take: 15 MB for each TiB with the defaults. Beyond what this machine can spare, mke2fs
+still chooses the parameters (`-n`, at the real size) and the features (at a small size), and
+the places of the metadata come from the closed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ext4audit.assemble.planned.simulation import Prediction, made_superblock, run_mke2fs, simulated
+from ext4audit.assemble.reading import ask
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.facts.features import (
+    OLDEST,
+    E2fsprogsVersion,
+    features_to_add,
+    features_to_say,
+    parse_banner,
+    parse_version,
+)
+from ext4audit.facts.plan import MkfsWords, Plan
+from ext4audit.facts.superblock import Superblock
+from ext4audit.layout.groups import is_exact, predict_table
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from ext4audit.parsers.mke2fs import DryRun, parse_dry_run
+from ext4audit.sources.ask import RunCommand, Source
+
+SMALL_BYTES = 1 << 30
+"""The size at which features are looked up where the real size cannot be simulated."""
+CLOSED_FORM = "closed form of mke2fs's placement"
+NO_MKE2FS = "install e2fsprogs on the machine that judges the plan"
+MOVING = frozenset({"resize", "packed_meta_blocks"})
+"""Words of -E that change what lies before the bitmaps, or where they are."""
+SMALLER = "judge the plan on a machine with more memory, or with a smaller -G"
+
+
+def computed(source: Source, plan: Plan, words: MkfsWords, dry: DryRun) -> Prediction:
+    """Compute the places from parameters of the real size and features of a small one."""
+    usage = words
+    if words.value("-T") is None and len(dry.usage_types):
+        usage = words.with_value("-T", ",".join(dry.usage_types))
+    size_bytes = min(SMALL_BYTES, plan.size_bytes)
+    done = run_mke2fs(source, plan, usage, "-q", size_bytes=size_bytes)
+    small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
+    origin = f"mke2fs -n, features of {size_bytes >> 20} MiB, {CLOSED_FORM}"
+    superblock = derive(
+        "planned superblock",
+        lambda known: _grown(known, plan, words, dry),
+        small,
+        origin=origin,
+    )
+    return _placed(superblock, origin, (*_unseen(words), *_disagreement(superblock, dry)))
+
+
+def _grown(small: Superblock, plan: Plan, words: MkfsWords, dry: DryRun) -> Superblock:
+    """Return the superblock of the real size: what mke2fs chose, with the features of a small."""
+    clusters = small.cluster_blocks or 1
+    options = MkfsOptions(
+        features=small.features,
+        block_bytes=dry.block_bytes,
+        group_option=dry.blocks_per_group // clusters,
+        flex_bg_groups=small.flex_bg_groups or 1,
+        inode_count=dry.inodes,
+        inode_bytes=small.inode_bytes or 256,
+        cluster_bytes=clusters * dry.block_bytes,
+        backup_superblocks=_backups(words),
+        stride_blocks=small.stride_blocks,
+        stripe_width_blocks=small.stripe_width_blocks,
+    )
+    made = parameters(plan.size_bytes, options)
+    return replace(
+        small,
+        features=made.features,
+        size_blocks=made.size_blocks,
+        block_bytes=made.block_bytes,
+        first_block=made.first_block,
+        blocks_per_group=made.blocks_per_group,
+        inodes_per_group=made.inodes_per_group,
+        inode_count=dry.inodes,
+        cluster_blocks=made.cluster_blocks,
+        journal_bytes=made.journal_bytes,
+        descriptor_bytes=made.descriptor_bytes,
+        reserved_gdt_blocks=made.reserved_gdt_blocks,
+        first_meta_bg=made.first_meta_bg,
+        backup_bgs=made.backup_bgs,
+        reserved_blocks=None,
+        free_blocks=None,
+        free_inodes=None,
+        kbytes_written=None,
+    )
+
+
+def _backups(words: MkfsWords) -> int:
+    said = [word.partition("=")[2] for word in words.extended if word.startswith("num_backup_sb=")]
+    return int(said[-1]) if said else 2
+
+
+def _placed(
+    superblock: Evidence[Superblock], origin: str, doubts: tuple[Unknown, ...]
+) -> Prediction:
+    """Place the metadata by the closed form."""
+    table = derive("planned block groups", predict_table, superblock, origin=origin)
+    if isinstance(superblock, Known) and not is_exact(superblock.value):
+        detail = "inode tables reach backups of the superblock: the closed form is near, not exact"
+        doubts = (*doubts, Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER))
+    return Prediction(superblock, table, "computed", doubts, ())
+
+
+def _unseen(words: MkfsWords) -> tuple[Unknown, ...]:
+    """Return a doubt where an option moves metadata and the closed form does not know it."""
+    said = [word for word in words.extended if word.partition("=")[0] in MOVING]
+    if not said:
+        return ()
+    detail = f"-E {','.join(said)} moves metadata as the closed form does not know"
+    return (Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER),)
+
+
+def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknown, ...]:
+    """Return a doubt where our parameters are not those of mke2fs."""
+    if isinstance(superblock, Unknown):
+        return ()
+    ours = superblock.value
+    pairs = {
+        "block groups": (ours.groups, dry.groups),
+        "blocks per group": (ours.blocks_per_group, dry.blocks_per_group),
+        "inodes per group": (ours.inodes_per_group, dry.inodes_per_group),
+    }
+    wrong = [f"{name} {one}, mke2fs says {two}" for name, (one, two) in pairs.items() if one != two]
+    if not wrong:
+        return ()
+    return (Unknown("planned block groups", Why.UNSUPPORTED, "; ".join(wrong), SMALLER),)
+
+
+def without_mke2fs(plan: Plan, hole: Unknown) -> Prediction:
+    """Compute all from the rules of upstream mke2fs 1.47; a doubt says so."""
+    superblock = derive(
+        "planned superblock",
+        lambda: parameters(plan.size_bytes, _upstream(plan)),
+        origin=f"rules of mke2fs 1.47, {CLOSED_FORM}",
+    )
+    doubt = Unknown("planned block groups", hole.why, hole.detail, hole.hint or NO_MKE2FS)
+    return _placed(superblock, CLOSED_FORM, (doubt,))
+
+
+def _upstream(plan: Plan) -> MkfsOptions:
+    """Return the options as upstream's mke2fs.conf completes them."""
+    words = plan.mkfs
+    features = set(DEFAULT_FEATURES)
+    for word in words.features:
+        if word == "none":
+            features.clear()
+        elif word.startswith("^"):
+            features.discard(word[1:])
+        else:
+            features.add(word.removeprefix("+"))
+    options = MkfsOptions(
+        features=frozenset(features),
+        block_bytes=_number(words, "-b"),
+        group_option=_number(words, "-g"),
+        flex_bg_groups=_number(words, "-G") or 16,
+        bytes_per_inode=_number(words, "-i"),
+        inode_count=_number(words, "-N"),
+        inode_bytes=_number(words, "-I") or 256,
+        cluster_bytes=_number(words, "-C"),
+        backup_superblocks=_backups(words),
+    )
+    block_bytes = parameters(plan.size_bytes, options).block_bytes or 4096
+    chunk_blocks = plan.chunk_bytes // block_bytes if plan.geometry else 0
+    return replace(
+        options,
+        stride_blocks=chunk_blocks,
+        stripe_width_blocks=chunk_blocks * plan.data_members,
+    )
+
+
+def _number(words: MkfsWords, flag: str) -> int | None:
+    value = words.value(flag)
+    return None if value is None else int(value)
+
+
+def predict_superblock(source: Source, plan: Plan) -> Prediction:
+    """Predict the filesystem of a plan; `source` runs mke2fs and reads what it made."""
+    local = ask(source, RunCommand(("mke2fs", "-V")), parse_banner, "version of mke2fs")
+    if isinstance(local, Unknown):
+        return _finished(plan, without_mke2fs(plan, local), local)
+    words = _adjusted(plan, local.value)
+    dry = run_mke2fs(source, plan, words, "-n", "-v")
+    found = derive("parameters of mke2fs", parse_dry_run, dry)
+    if isinstance(found, Unknown):
+        hole = Prediction(found, found, "simulated", (), ())
+        return _finished(plan, hole, local)
+    words = words.with_extended(*plan.stripe_words(found.value.block_bytes))
+    made = simulated(source, plan, words, found.value)
+    if made is None:
+        made = computed(source, plan, words, found.value)
+    return _finished(plan, made, local)
+
+
+def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsWords:
+    """Return the user's options behind what the target's version sets otherwise than ours."""
+    target = _target(plan)
+    if target is None or target == local:
+        return plan.mkfs
+    return plan.mkfs.with_features_first(*features_to_say(local, target))
+
+
+def _target(plan: Plan) -> E2fsprogsVersion | None:
+    """Return the planned version, None where a configuration file speaks for it."""
+    host = plan.host
+    if host.e2fsprogs is None or host.configuration is not None:
+        return None
+    return parse_version(host.e2fsprogs)
+
+
+def _finished(plan: Plan, made: Prediction, local: Evidence[E2fsprogsVersion]) -> Prediction:
+    """Take out what nobody knows yet, and say what was assumed."""
+    target = _target(plan)
+    superblock = derive(
+        "planned superblock", lambda known: _as_planned(known, plan, local, target), made.superblock
+    )
+    doubts = made.doubts
+    if target is not None and target < OLDEST:
+        detail = f"what e2fsprogs {plan.host.e2fsprogs} makes is not known in detail"
+        doubts = (*doubts, Unknown("planned superblock", Why.UNSUPPORTED, detail))
+    return replace(
+        made,
+        superblock=superblock,
+        doubts=doubts,
+        assumed=tuple(_assumed(plan, made.basis, local)),
+    )
+
+
+def _as_planned(
+    superblock: Superblock,
+    plan: Plan,
+    local: Evidence[E2fsprogsVersion],
+    target: E2fsprogsVersion | None,
+) -> Superblock:
+    """Return the superblock without a UUID that was drawn for the simulation only."""
+    added = features_to_add(local.value, target) if isinstance(local, Known) and target else set()
+    said = plan.mkfs.value("-U")
+    return replace(
+        superblock,
+        uuid=superblock.uuid if said not in {None, "random", "time", "clear"} else None,
+        features=superblock.features | added,
+    )
+
+
+def _assumed(plan: Plan, basis: str, local: Evidence[E2fsprogsVersion]) -> list[str]:
+    if isinstance(local, Unknown):
+        return [f"computed by the rules of upstream mke2fs 1.47: {local.detail}"]
+    version = ".".join(map(str, local.value))
+    file = plan.host.configuration or "/etc/mke2fs.conf of this machine"
+    how = {
+        "simulated": f"simulated in memory by mke2fs {version} with {file}",
+        "computed": f"parameters by mke2fs {version} with {file}, places of the metadata by the "
+        "closed form: a simulation would take too much memory",
+    }
+    said = [how[basis]]
+    target = _target(plan)
+    if target is not None and target != local.value:
+        said.append(f"features as upstream e2fsprogs {plan.host.e2fsprogs} sets them by default")
+    return said

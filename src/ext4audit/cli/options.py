@@ -1,0 +1,200 @@
+"""Options that several commands share: formats, rules, thresholds, timeouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from time import monotonic
+from typing import Any
+
+import click
+
+from ext4audit.cli.app import did_you_mean
+from ext4audit.cli.output import FORMATS, Sink, check_destination, sinks_of
+from ext4audit.cli.policy import (
+    Treatment,
+    active_profiles,
+    on_hosts,
+    read_policy,
+    selected,
+    treatment_of,
+)
+from ext4audit.facts.profile import ActiveProfile
+from ext4audit.finding import Severity
+from ext4audit.policy.file import NEVER
+from ext4audit.rule import Rule
+
+_ALIKE = 0.6
+"""Fewer letters in common, and "xml" is taken for "html"; then all the words are listed."""
+
+
+class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on, at run time too
+    """click's, which lists the words and names none as the nearest."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the word; raises BadParameter."""
+        words = [str(each) for each in self.choices]
+        if value in words:
+            return str(value)
+        near = did_you_mean(str(value).lower(), words, _ALIKE) or f" (there are {', '.join(words)})"
+        raise click.BadParameter(f"there is no {str(value)!r}{near}", ctx, param)
+
+
+_LONGEST_SECONDS = 86400
+
+
+def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
+    """Return the option --timeout, as `timeout_seconds`."""
+    return click.option(
+        "--timeout",
+        "timeout_seconds",
+        type=float,
+        callback=_bounded,
+        default=default_seconds,
+        show_default=True,
+        metavar="SECONDS",
+        help="For each external command; at most a day.",
+    )
+
+
+def _bounded(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
+    """Refuse what no clock can wait for: FloatRange lets "nan" pass, and "inf" never ends."""
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise click.BadParameter(f"{seconds:g} is not more than 0 and at most 86400 seconds.")
+    return seconds
+
+
+DEFAULT_FAIL_ON = "medium"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What was asked of a report; `threshold` None means that no finding fails.
+
+    `started` is a reading of the monotonic clock, in seconds.
+    """
+
+    sinks: tuple[Sink, ...]
+    rules: tuple[Rule, ...]
+    profiles: tuple[ActiveProfile, ...]
+    treatment: Treatment
+    threshold: Severity | None
+    allow_incomplete: bool
+    verbosity: int
+    color: str
+    started: float
+
+
+def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> ReportOptions:
+    """Return what the options choose; raises UsageError for what cannot be.
+
+    `usual` says which rules judge where the options choose none.
+    """
+    if given["verbose"] and given["quiet"]:
+        raise click.UsageError("--verbose and --quiet exclude each other")
+    policy = read_policy(given["config"])
+    profiles = active_profiles(given["profiles"] or policy.profile)
+    fail_on = given["fail_on"] or policy.fail_on or DEFAULT_FAIL_ON
+    sinks = sinks_of(given["formats"], given["outputs"])
+    for sink in sinks:
+        if sink.path is not None:
+            check_destination(sink.path)
+    return ReportOptions(
+        sinks=sinks,
+        rules=selected(given, policy, profiles, usual),
+        profiles=profiles,
+        treatment=treatment_of(policy, given["baseline"], now()),
+        threshold=None if fail_on == NEVER else Severity(fail_on),
+        allow_incomplete=given["allow_incomplete"],
+        verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
+        color=given["color"],
+        started=monotonic(),
+    )
+
+
+def now() -> str:
+    """Return the time in RFC 3339, UTC."""
+    return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Command = Callable[..., int]
+
+_OPTIONS = (
+    click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FILE",
+        help="Write to FILE, which appears whole; repeatable, one for each -f in turn.",
+    ),
+    click.option(
+        "--config",
+        metavar="FILE",
+        help="The policy file; else the nearest ext4audit.toml, else /etc/ext4audit.toml.",
+    ),
+    click.option(
+        "--baseline",
+        metavar="REPORT",
+        help="A report in JSON: only what is new since then counts, and what is fixed is told.",
+    ),
+    click.option(
+        "--select",
+        "wanted",
+        multiple=True,
+        metavar="RULES",
+        help="Only these rules: codes, prefixes (DUR) or names; comma lists, repeatable.",
+    ),
+    click.option(
+        "--ignore", "ignored", multiple=True, metavar="RULES", help="All but these rules."
+    ),
+    click.option("--pedantic", is_flag=True, help="Also the rules that are off by default."),
+    click.option(
+        "--profile",
+        "profiles",
+        multiple=True,
+        metavar="NAME[=MOUNT]",
+        help="What a product's vendor demands (tidb, postgres, ...), of all filesystems or those "
+        "mounted on a glob; repeatable.",
+    ),
+    click.option(
+        "--fail-on",
+        type=Choice([*(severity.value for severity in Severity), "never"]),
+        help="Exit 1 on a finding of this severity or worse.  [default: medium]",
+    ),
+    click.option("--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 on blind spots."),
+    click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Also the evidence of passes, and why rules do not apply.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Only the summary line."),
+    click.option(
+        "--color",
+        type=Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
+    ),
+)
+
+
+def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) -> Command:
+    """Add the options to a command, which gets them all; see `chosen`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    choose = click.option(
+        "-f",
+        "--format",
+        "formats",
+        type=Choice(formats),
+        multiple=True,
+        metavar="FORMAT",
+        help=f"How the report is printed: {', '.join(formats)}; repeatable, each with its own -o.  "
+        "[default: text]",
+    )
+    return choose(command)

@@ -1,0 +1,303 @@
+"""Policy on the command line: profiles, policy file, selected rules, baselines, post-processing."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from ext4audit.cli.app import did_you_mean, tell
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.policy.baseline import KnownFinding, KnownHost, against, known_host, superblock_key
+from ext4audit.policy.file import Policy, parse_policy
+from ext4audit.policy.selection import NothingSelected, UnknownRule, select
+from ext4audit.policy.suppression import SuppressionRule, not_judged, stale, suppress
+from ext4audit.report import Report
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules, default_rules
+
+
+def active_profiles(words: Sequence[str]) -> tuple[ActiveProfile, ...]:
+    """Return the profiles that "tidb", "tidb,kafka=/srv/*" name; raises UsageError."""
+    return tuple(_active(words)) if words else ()
+
+
+def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
+    known = all_profiles()
+    for word in (part.strip() for value in words for part in value.split(",")):
+        name, equals, place = word.partition("=")
+        if name.lower() not in known:
+            near = did_you_mean(name.lower(), known) or f" (there are {', '.join(known)})"
+            raise click.UsageError(f"no profile is called {name!r}{near}")
+        if equals and not place.startswith(("/", "*")):
+            raise click.UsageError(f"--profile {word}: a mount point begins with /")
+        yield ActiveProfile(known[name.lower()], place or None)
+
+
+NAME = "ext4audit.toml"
+OF_THE_HOST = "/etc/ext4audit.toml"
+LARGEST_POLICY_BYTES = 1 << 20
+
+
+def read_policy(config: str | None) -> Policy:
+    """Return the policy that is in force, an empty one without a file; raises UsageError.
+
+    The nearest file counts alone: nothing of another is mixed in.
+    """
+    path = config if config is not None else _nearest()
+    if path is None:
+        return Policy()
+    from ext4audit.facts.toml_table import toml_reader  # noqa: PLC0415 - for a file only
+
+    try:
+        policy = parse_policy(toml_reader().loads(_policy_text(path)), all_rules(), did_you_mean)
+        active_profiles(policy.profile)
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except click.UsageError as error:
+        raise click.UsageError(f"{path}: {error.message}") from None
+    except (ValueError, RecursionError) as error:  # of the policy, of TOML, of UTF-8
+        raise click.UsageError(f"{path}: {error}") from None
+    return policy
+
+
+def _policy_text(path: str) -> str:
+    """Return a file's text; raises OSError or ValueError."""
+    with Path(path).open("rb") as file:
+        raw = file.read(LARGEST_POLICY_BYTES + 1)
+    if len(raw) > LARGEST_POLICY_BYTES:
+        raise ValueError("it is longer than 1 MiB")
+    return raw.decode("utf-8")
+
+
+def _nearest() -> str | None:
+    """Return the first file on the way up from the working directory, else the host's."""
+    for folder in _upwards():
+        path = f"{folder.rstrip('/')}/{NAME}"
+        if os.path.isfile(path):  # noqa: PTH113 - pathlib costs a scan its start
+            _refuse_a_strangers(path)
+            return path
+    return OF_THE_HOST if os.path.isfile(OF_THE_HOST) else None  # noqa: PTH113 - the same
+
+
+def _upwards() -> Iterator[str]:
+    """Yield the working directory and those above it; none where it was removed."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 - pathlib costs a scan its start
+    except FileNotFoundError:
+        return
+    while here != "/":
+        yield here
+        here = os.path.dirname(here)  # noqa: PTH120 - the same
+    yield here
+
+
+def _refuse_a_strangers(path: str) -> None:
+    """Refuse a file that anybody could have put there: it could suppress what root must see.
+
+    In /tmp every user may make a file of this name above the directory in which root works.
+    """
+    folder = os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120 - the same
+    owners = {os.stat(path).st_uid, os.lstat(path).st_uid}  # noqa: PTH116 - the same
+    if folder.st_mode & stat.S_IWOTH and owners - {0, os.geteuid()}:
+        raise click.UsageError(
+            f"{path} belongs to another user in a directory that anybody may write to; "
+            "use --config to name a file"
+        )
+
+
+DEMANDS = "CMP007"
+"""The rule that judges what profiles demand."""
+
+
+def on_hosts(rule: Rule) -> bool:
+    """Whether a rule judges hosts when nobody chooses."""
+    return rule.default
+
+
+def on_plans(rule: Rule) -> bool:
+    """Whether a rule judges plans when nobody chooses."""
+    return rule.in_plans
+
+
+def selected(
+    given: dict[str, Any],
+    policy: Policy,
+    profiles: Sequence[ActiveProfile],
+    usual: Callable[[Rule], bool],
+) -> tuple[Rule, ...]:
+    """Return the rules that the options choose; raises UsageError.
+
+    --select replaces what the policy file selects and ignores, --ignore adds to what it ignores.
+    A profile adds the rules that judge its demands to those that judge when nobody chooses.
+    """
+    own = bool(given["wanted"])
+    wanted = _words(given["wanted"] or policy.select)
+    ignored = _words((*given["ignored"], *(() if own else policy.ignore)))
+    pedantic: bool = given["pedantic"] or policy.pedantic
+    if not (wanted or ignored or pedantic or profiles) and usual is on_hosts:
+        return default_rules()
+    added = {code for active in profiles for code in (DEMANDS, *active.profile.enable)}
+    rules = all_rules()
+    try:
+        return select(
+            rules,
+            wanted,
+            ignored,
+            usual=lambda rule: pedantic or usual(rule) or rule.code in added,
+        )
+    except UnknownRule as unknown:
+        names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
+        near = did_you_mean(unknown.word.upper(), names) or did_you_mean(unknown.word, names)
+        raise click.UsageError(f"no rule is called {unknown.word!r}{near}") from None
+    except NothingSelected:
+        raise click.UsageError("--select and --ignore leave no rule to judge by") from None
+
+
+def _words(values: Sequence[str]) -> list[str]:
+    return [word.strip() for value in values for word in value.split(",")]
+
+
+MAJOR = "1."
+LARGEST_BASELINE_BYTES = 1 << 30
+
+
+def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
+    """Return what is known of each host of a report, by its name; raises UsageError."""
+    hosts: dict[str, list[KnownHost]] = {}
+    for document in read_reports(path):
+        try:
+            host = known_host(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise no_report(path, f"{type(error).__name__}: {error}") from None
+        hosts.setdefault(host.name, []).append(host)
+    return hosts
+
+
+def read_reports(path: str) -> list[Mapping[str, Any]]:
+    """Return the reports in a file of JSON or NDJSON; raises UsageError.
+
+    Hosts that could not be read then have none; how many there are is told on standard error.
+    """
+    try:
+        documents = _documents(_baseline_text(path))
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise no_report(path, str(error)) from None
+    reports = [each for each in documents if "error" not in each]
+    for each in reports:
+        version = each.get("schema_version")
+        if not (isinstance(version, str) and version.startswith(MAJOR)):
+            raise no_report(path, f"its schema_version is {version!r}")
+    if not reports:
+        raise no_report(path, "no host could be read" if documents else "it is empty")
+    if len(reports) < len(documents):
+        tell(f"{path}: {len(documents) - len(reports)} of its hosts could not be read")
+    return reports
+
+
+def _baseline_text(path: str) -> str:
+    """Return a file's text; raises OSError or ValueError."""
+    with Path(path).open("rb") as file:
+        raw = file.read(LARGEST_BASELINE_BYTES + 1)
+    if len(raw) > LARGEST_BASELINE_BYTES:
+        raise ValueError("it is longer than 1 GiB")
+    return raw.decode("utf-8-sig")
+
+
+def _documents(text: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a text: one, or one a line; raises ValueError."""
+    try:
+        documents = [json.loads(text)] if text.strip() else []
+    except ValueError:
+        documents = [json.loads(line) for line in text.split("\n") if line.strip()]
+    if not all(isinstance(each, dict) for each in documents):
+        raise ValueError("not a JSON object")
+    return documents
+
+
+def no_report(path: str, why: str) -> click.UsageError:
+    """Return the refusal of a file that is no report."""
+    return click.UsageError(f"{path}: not a report of `ext4audit scan -f json`: {why}")
+
+
+DAY_LETTERS = len("2026-01-31")
+Baselines = Mapping[str, Sequence[KnownHost]]
+"""The hosts of a baseline by their names; several may have one name."""
+
+
+class Treated(NamedTuple):
+    """A report as it is rendered, and the suppressions that matched in it.
+
+    `blind` are the codes of the rules that may have found more there, had they seen everything.
+    """
+
+    report: Report
+    used: frozenset[SuppressionRule] = frozenset()
+    blind: frozenset[str] = frozenset()
+
+
+class Treatment(NamedTuple):
+    """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601)."""
+
+    suppressions: tuple[SuppressionRule, ...] = ()
+    today: str = ""
+    baselines: Baselines | None = None
+
+    def apply(self, report: Report, *, alone: bool = False) -> Treated:
+        """Treat one host's report; `alone` says that no other host is audited beside it."""
+        used, blind = frozenset[SuppressionRule](), frozenset[str]()
+        if self.suppressions:
+            report, used = suppress(report, self.suppressions, self.today)
+            blind = not_judged(report)
+        if self.baselines is not None:
+            report = against(report, _of_host(self.baselines, report, alone=alone))
+        return Treated(report, used, blind)
+
+    def one(self, report: Report, rules: Sequence[Rule], *, whole: bool) -> Report:
+        """Return the report of a single host, with what the policy file must be told of.
+
+        `whole` says that all its filesystems were judged: a suppression may match another one.
+        """
+        treated = self.apply(report, alone=True)
+        notices = self.notices(treated.used, treated.blind, rules, whole=whole)
+        return replace(treated.report, notices=notices)
+
+    def notices(
+        self,
+        used: frozenset[object],
+        blind: frozenset[str],
+        rules: Sequence[Rule],
+        *,
+        whole: bool,
+    ) -> tuple[str, ...]:
+        """Return a sentence for each suppression that is stale."""
+        judged = frozenset(rule.code for rule in rules) - blind if whole else frozenset[str]()
+        return tuple(stale(self.suppressions, used, self.today, judged=judged))
+
+
+def treatment_of(policy: Policy, baseline: str | None, now: str) -> Treatment:
+    """Return what the policy and --baseline ask for; raises UsageError for a bad baseline."""
+    if baseline is None:
+        return Treatment(policy.suppressions, now[:DAY_LETTERS])
+
+    return Treatment(policy.suppressions, now[:DAY_LETTERS], read_baselines(baseline))
+
+
+def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
+    """Return what the baseline knows of a host; a single one may have been renamed since.
+
+    Of several that share a name ("localhost") it is the one with the most superblocks in common.
+    """
+    every = [host for hosts in baselines.values() for host in hosts] if alone else []
+    named = every if len(every) == 1 else baselines.get(report.host.name, ())
+    here = {superblock_key(fs.id) for fs in report.host.filesystems}
+    best = max(named, key=lambda host: len(host.superblocks & here), default=None)
+    return best.findings if best else ()

@@ -1,0 +1,132 @@
+"""Print reports in the chosen formats, also as a step summary of GitHub Actions."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ext4audit import __version__
+from ext4audit.cli.app import tell
+from ext4audit.cli.options import ReportOptions, now
+from ext4audit.cli.output import DEFAULT, NAGIOS, OutputFailed, Sink, write
+from ext4audit.cli.terminal import is_ascii_only, wants_color, width
+from ext4audit.policy.exit_codes import exit_code, nagios_code
+from ext4audit.renderers import markdown
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.report import Report
+
+VARIABLE = "GITHUB_STEP_SUMMARY"
+LARGEST_BYTES = 1 << 20
+"""GitHub refuses a step's summary beyond 1 MiB (docs: workflow commands, job summaries)."""
+MORE = b"\n**Cut here: the whole report does not fit into a step's summary.**\n"
+LONGEST_END = 1024
+"""Room for that sentence and for a fence."""
+
+
+def append_summary(hosts: Sequence[Audited], page: Page) -> None:
+    """Append the findings to the step's summary, where there is one; raises OutputFailed."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return
+    try:
+        with Path(path).open("ab") as file:
+            room = LARGEST_BYTES - file.tell()
+            file.write(_cut(markdown.render(hosts, page), room))
+    except OSError as error:
+        raise OutputFailed(f"cannot write to {path}: {error.strerror or error}") from error
+
+
+def _cut(text: str, room_bytes: int) -> bytes:
+    """Return the lines that there is room for, and say so where they are not all."""
+    whole = text.encode("utf-8", "backslashreplace")
+    if len(whole) <= room_bytes:
+        return whole
+    kept = whole[: max(room_bytes - LONGEST_END, 0)].rpartition(b"\n")[0]
+    return b"\n".join((kept, _open_fence(kept), MORE)) if kept else b""
+
+
+def _open_fence(text: bytes) -> bytes:
+    """Return the line that closes a code block in which a text ends, empty outside of one."""
+    fence = b""
+    for line in text.split(b"\n"):
+        marks = line[: len(line) - len(line.lstrip(b"`"))]
+        if fence and line == fence:
+            fence = b""
+        elif not fence and len(marks) >= len(b"```"):
+            fence = marks
+    return fence
+
+
+def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) -> int:
+    """Write one host's report, and return the exit code that it deserves.
+
+    `whole` says that all its filesystems were judged.
+    """
+    report = asked.treatment.one(report, asked.rules, whole=whole)
+    host = Audited(report.source.label, report)
+    write_pages(asked.sinks, (host,), asked)
+    tell_notices(report, asked)
+    return code_of(report, asked)
+
+
+def tell_notices(report: Report, asked: ReportOptions) -> None:
+    """Say on standard error what the policy file has to be told of, where no text shows it."""
+    if asked.verbosity < 0 or all(sink.fmt != DEFAULT for sink in asked.sinks):
+        for notice in report.notices:
+            tell(notice)
+
+
+def code_of(report: Report, asked: ReportOptions) -> int:
+    """Return the exit code of one report: a plugin's where the first format is one."""
+    if asked.sinks[0].fmt == NAGIOS:
+        return nagios_code((report,), asked.threshold, allow_incomplete=asked.allow_incomplete)
+    return exit_code(report, asked.threshold, allow_incomplete=asked.allow_incomplete)
+
+
+def write_pages(sinks: Sequence[Sink], hosts: Sequence[Audited], asked: ReportOptions) -> None:
+    """Write hosts in every format; a consumer that fails takes no other's report with it.
+
+    Raises OutputFailed or BrokenPipeError of the first that failed, when all were tried.
+    """
+    failures = [_failure(sink, hosts, asked) for sink in sinks]
+    for failure in filter(None, failures):
+        raise failure
+
+
+def _failure(
+    sink: Sink, hosts: Sequence[Audited], asked: ReportOptions
+) -> OutputFailed | BrokenPipeError | None:
+    """Write hosts in one format, and return what went wrong at its place."""
+    try:
+        write_page(sink, hosts, asked)
+    except (OutputFailed, BrokenPipeError) as error:
+        return error
+    return None
+
+
+def write_page(sink: Sink, hosts: Sequence[Audited], asked: ReportOptions) -> None:
+    """Write hosts in one format to its place; each renderer is imported when it is asked for."""
+    module = importlib.import_module(f"ext4audit.renderers.{sink.module}")
+    write(module.render(hosts, page_of(sink, asked)), sink.path)
+    if sink.fmt == "github":
+        append_summary(hosts, page_of(sink, asked))
+
+
+def page_of(sink: Sink, asked: ReportOptions) -> Page:
+    """Return how a page looks at its place: a file has no colour, no width, and all of Unicode."""
+    to_file = sink.path is not None
+    return Page(
+        tool_version=__version__,
+        taken_at=now(),
+        threshold=asked.threshold,
+        allow_incomplete=asked.allow_incomplete,
+        seconds=time.monotonic() - asked.started,
+        verbosity=asked.verbosity,
+        color=asked.color == "always" or (not to_file and wants_color(asked.color, sys.stdout)),
+        width=None if to_file else width(sys.stdout),
+        ascii_only=not to_file and is_ascii_only(sys.stdout),
+    )

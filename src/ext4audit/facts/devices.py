@@ -1,0 +1,176 @@
+"""Block devices: how they are stacked, as lsblk lists them, and the partitions of a disk image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ext4audit.evidence import Evidence, value_or
+from ext4audit.facts.mount import DeviceNumber
+
+SECTOR_BYTES = 512
+"""A sector of sysfs (`size`, `start`) is 512 bytes on every device (ABI sysfs-block)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """`/sys/block/<disk>/queue/*`, in the kernel's words; each may be unknown.
+
+    `write_cache` is "write back" or "write through". `wbt_latency_usec` 0 means that writeback
+    throttling is off; the file is absent on kernels without it. A partition has its disk's.
+    """
+
+    write_cache: Evidence[str]
+    fua: Evidence[bool]
+    rotational: Evidence[bool]
+    discard_max_bytes: Evidence[int]
+    minimum_io_bytes: Evidence[int]
+    optimal_io_bytes: Evidence[int]
+    logical_block_bytes: Evidence[int]
+    physical_block_bytes: Evidence[int]
+    nr_requests: Evidence[int]
+    max_sectors_kb: Evidence[int]
+    wbt_latency_usec: Evidence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class MdMember:
+    """A member device of an md array: its slot, name, and where the array's data lies on it."""
+
+    slot: int
+    name: str
+    data_offset_sectors: int
+    size_sectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class MdArray:
+    """`/sys/block/mdX/md/*`: level ("raid0"), chunk, width, layout (-1: not set), members.
+
+    `reshape_position` is None when no reshape runs. `component_sectors` is how much the array
+    uses of each member, None where that was not asked for (`md/component_size`, in KiB).
+    `degraded` counts missing members, None where the level has no redundancy; `sync_action` is
+    "idle", "resync", "recover", "check", …, None where the level never synchronizes.
+    """
+
+    level: str
+    chunk_bytes: int
+    raid_disks: int
+    layout: int | None
+    reshape_position: str | None
+    members: tuple[MdMember, ...]
+    component_sectors: int | None = None
+    degraded: int | None = None
+    sync_action: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DmSegment:
+    """One line of `dmsetup table`: start and length in sectors, target type, its arguments."""
+
+    start_sectors: int
+    length_sectors: int
+    target: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DmDevice:
+    """A device-mapper device: its name and uuid ("LVM-…", "CRYPT-…"), and its table (root only)."""
+
+    name: str
+    uuid: str
+    table: Evidence[tuple[DmSegment, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDevice:
+    """A loop device: its backing file, and the device of the filesystem that holds the file."""
+
+    backing_file: str
+    offset_bytes: int
+    backing_device_number: Evidence[DeviceNumber]
+    backing_fstype: Evidence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDevice:
+    """One node of the device stack; `below` are the devices that it is made of.
+
+    `kind` is "disk", "partition", "loop", an md level ("raid0"), or "dm" with its first
+    target ("dm-linear", "dm-crypt", "dm" where the table cannot be read); "image" and "e2image"
+    are files whose bytes were audited. `path` is what a person types: /dev/mapper/<name> for
+    dm. `udev` is optional enrichment, empty without udev. `alignment_offset_bytes` is how far
+    the start is from the device's own alignment: 0 is aligned, -1 the kernel's word for not
+    known (ABI sysfs-block), None where the file is absent.
+    """
+
+    name: str
+    path: str
+    device_number: DeviceNumber
+    kind: str
+    size_sectors: Evidence[int]
+    read_only: Evidence[bool]
+    queue: QueueLimits
+    below: Evidence[tuple[BlockDevice, ...]]
+    start_sectors: int | None = None
+    md: Evidence[MdArray] | None = None
+    dm: DmDevice | None = None
+    loop: LoopDevice | None = None
+    model: str | None = None
+    udev: tuple[tuple[str, str], ...] = ()
+    alignment_offset_bytes: int | None = None
+
+    def walk(self) -> Iterator[BlockDevice]:
+        """Yield this device and all below it, top first, each once."""
+        seen: set[DeviceNumber] = set()
+        pending = [self]
+        while pending:
+            device = pending.pop(0)
+            if device.device_number in seen:
+                continue
+            seen.add(device.device_number)
+            yield device
+            pending.extend(device.known_below)
+
+    def leaves(self) -> tuple[BlockDevice, ...]:
+        """Return the devices at the bottom: what cannot be looked below."""
+        return tuple(device for device in self.walk() if not device.known_below)
+
+    @property
+    def known_below(self) -> tuple[BlockDevice, ...]:
+        """The devices below as far as they could be seen."""
+        return value_or(self.below, ())
+
+
+@dataclass(frozen=True, slots=True)
+class LsblkDevice:
+    """One device of `lsblk`; a column that lsblk leaves empty is None.
+
+    `name` is what a person reads ("vg0-data"), `kernel_name` the name in /sys ("dm-1").
+    `fstype`, `uuid` and `label` are what libblkid or udev found on the device, whether or not
+    it is mounted; `transport` is "sata", "nvme" and the like.
+    """
+
+    name: str
+    kernel_name: str
+    device_number: DeviceNumber
+    fstype: str | None = None
+    uuid: str | None = None
+    label: str | None = None
+    partuuid: str | None = None
+    partlabel: str | None = None
+    model: str | None = None
+    transport: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition: its number as Linux counts (logical ones from 5 on), and where it lies.
+
+    `size_bytes` is what the table says, whether or not the image is that long.
+    """
+
+    number: int
+    start_bytes: int
+    size_bytes: int

@@ -1,0 +1,1 @@
+"""Versions of kernels and packages, ordered as their distributors order them."""

@@ -1,0 +1,140 @@
+"""Disk images as bytes: partition tables (MBR and GPT) and e2image files.
+
+MBR: block/partitions/msdos.c and include/linux/msdos_partition.h (Linux 6.12). GPT: UEFI
+Specification 2.10, section 5.3, and block/partitions/efi.c, which is stricter.
+
+The fields are those of `struct ext2_image_hdr` (e2fsprogs 1.47, lib/ext2fs/e2image.h), which
+are little-endian since e2fsprogs 1.43.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+RECORD_BYTES = 512
+"""Of a boot record, and of what is read of a GPT header."""
+PROTECTIVE = 0xEE
+"""The type of the entry by which an MBR says that the disk has a GPT; a hybrid one has more."""
+EXTENDED = frozenset({0x05, 0x0F, 0x85})
+"""The types of an entry that holds logical partitions."""
+_SIGNATURE = b"\x55\xaa"
+_ENTRIES_AT, _ENTRY_BYTES, _ENTRIES = 446, 16, 4
+_STATUSES = {0x00, 0x80}
+_GPT_SIGNATURE = b"EFI PART"
+_GPT_HEADER_BYTES = 92
+_GPT_ENTRY_BYTES = frozenset(128 << shift for shift in range(6))
+
+
+@dataclass(frozen=True, slots=True)
+class BootEntry:
+    """An entry of a boot record; sectors count from where the kind of record says."""
+
+    type: int
+    start_sectors: int
+    size_sectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class GptHeader:
+    """Where the entries of a GPT begin, how many it claims to have, and the size of each."""
+
+    entries_at_blocks: int
+    entries: int
+    entry_bytes: int
+
+
+def parse_boot_record(data: bytes) -> tuple[BootEntry, ...]:
+    """Return the four entries of a boot record; ValueError for data that are none.
+
+    The start of a logical partition is relative to its record, that of the next record to the
+    extended partition.
+    """
+    if len(data) != RECORD_BYTES or data[-2:] != _SIGNATURE:
+        raise ValueError("no boot record: it does not end with 55 AA")
+    return tuple(_boot_entry(data, index) for index in range(_ENTRIES))
+
+
+def parse_mbr(data: bytes) -> tuple[BootEntry, ...]:
+    """Return the four entries of an MBR; ValueError also for the boot sector of a filesystem.
+
+    Such a sector ends with the same signature, and has code where the entries would be.
+    """
+    entries = parse_boot_record(data)
+    statuses = {data[_ENTRIES_AT + index * _ENTRY_BYTES] for index in range(_ENTRIES)}
+    if not statuses <= _STATUSES or not any(entry.size_sectors for entry in entries):
+        raise ValueError("a boot sector without a partition table")
+    return entries
+
+
+def parse_gpt_header(data: bytes) -> GptHeader:
+    """Parse the beginning of a GPT header; ValueError for a damaged one.
+
+    The checksum is verified, that of the entries is not: what a partition holds is looked at
+    anyway.
+    """
+    if len(data) != RECORD_BYTES or not data.startswith(_GPT_SIGNATURE):
+        raise ValueError("no GPT header: it does not begin with EFI PART")
+    size = _number(data, 12, 4)
+    if not _GPT_HEADER_BYTES <= size <= len(data):
+        raise ValueError(f"a GPT header of {size} bytes")
+    if zlib.crc32(data[:16] + bytes(4) + data[20:size]) != _number(data, 16, 4):
+        raise ValueError("the checksum of the GPT header is wrong")
+    header = GptHeader(_number(data, 72, 8), _number(data, 80, 4), _number(data, 84, 4))
+    if header.entry_bytes not in _GPT_ENTRY_BYTES:
+        raise ValueError(f"GPT entries of {header.entry_bytes} bytes")
+    return header
+
+
+def parse_gpt_entries(data: bytes, entry_bytes: int) -> tuple[tuple[int, int, int], ...]:
+    """Return number, first and last block of each entry that is in use and not upside down."""
+    found = []
+    for index in range(len(data) // entry_bytes):
+        entry = data[index * entry_bytes : (index + 1) * entry_bytes]
+        first, last = _number(entry, 32, 8), _number(entry, 40, 8)
+        if any(entry[:16]) and 0 < first <= last:
+            found.append((index + 1, first, last))
+    return tuple(found)
+
+
+def _boot_entry(data: bytes, index: int) -> BootEntry:
+    at = _ENTRIES_AT + index * _ENTRY_BYTES
+    return BootEntry(data[at + 4], _number(data, at + 8, 4), _number(data, at + 12, 4))
+
+
+def _number(data: bytes, offset: int, size: int) -> int:
+    return int.from_bytes(data[offset : offset + size], "little")
+
+
+HEADER_BYTES = 304
+_MAGIC = bytes.fromhex("10b72b7f")
+_DESCRIPTION = b"Ext2 Image 1."
+_LARGEST_BLOCK_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class E2imageHeader:
+    """Where the copy of the superblock lies in the file, and that of the group descriptors.
+
+    The superblock takes a whole block. The descriptors of all groups follow it without a gap,
+    also those that meta_bg scatters on the filesystem.
+    """
+
+    superblock_at_bytes: int
+    descriptors_at_bytes: int
+
+
+def is_e2image(data: bytes) -> bool:
+    """Whether a file that begins with `data` says that e2image wrote it."""
+    return data.startswith(_MAGIC) and data[4:].startswith(_DESCRIPTION)
+
+
+def parse_e2image_header(data: bytes) -> E2imageHeader:
+    """Parse the first 304 bytes; ValueError for a header that leads nowhere."""
+    if len(data) != HEADER_BYTES or not is_e2image(data):
+        raise ValueError("no header of e2image")
+    block_bytes = int.from_bytes(data[0xCC:0xD0], "little")
+    superblock_at = int.from_bytes(data[0x11C:0x120], "little")
+    if not 1 << 10 <= block_bytes <= _LARGEST_BLOCK_BYTES or superblock_at < HEADER_BYTES:
+        raise ValueError("an e2image file without a superblock")
+    return E2imageHeader(superblock_at, superblock_at + block_bytes)

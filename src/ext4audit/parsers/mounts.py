@@ -1,0 +1,150 @@
+"""Mount tables: mountinfo, fstab and /proc/fs/ext4/*/options, with their escapes."""
+
+from __future__ import annotations
+
+import re
+
+from ext4audit.facts.mount import FstabLine, Mount
+from ext4audit.parsers.sysfs import parse_device_number, parse_integer
+
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+_OPTION = re.compile(r'[^,="]*="[^"]*"(?=,|$)|[^,]*')
+
+
+def decode_octal(text: str) -> str:
+    r"""Undo the escapes that the kernel and fstab(5) write for blanks in names ("\040").
+
+    The escapes stand for bytes, not characters: "\303\244" is one character of UTF-8, so the
+    text becomes bytes for a moment. Bytes that are not UTF-8 come back as they came in, as
+    surrogates. What is not three octal digits stays as it is (util-linux does the same).
+    ValueError: a surrogate that no byte stands for. Source: mangle_path() in fs/seq_file.c,
+    fstab(5).
+    """
+    if "\\" not in text:
+        return text
+    raw = text.encode("utf-8", "surrogateescape")
+    decoded = _OCTAL.sub(lambda match: bytes([int(match[1], 8) & 0xFF]), raw)
+    return decoded.decode("utf-8", "surrogateescape")
+
+
+def split_options(text: str) -> tuple[str, ...]:
+    """Split an option list at its commas, but not inside the quotes of an SELinux context.
+
+    `context="system_u:object_r:container_file_t:s0:c498,c574"` is one option, printed so by
+    security/selinux/hooks.c on every container host with MCS labels.
+    """
+    found: list[str] = []
+    position = 0
+    while position <= len(text):
+        match = _OPTION.match(text, position)
+        end = match.end() if match else position
+        found.append(text[position:end])
+        position = end + 1
+    return tuple(option for option in found if option)
+
+
+_FIXED_FIELDS = 6
+_FIELDS_AFTER_SEPARATOR = 3
+
+
+def parse_mountinfo(text: str) -> tuple[Mount, ...]:
+    r"""Parse a mount table; ValueError for a line that is no mount, and for an empty table.
+
+    An empty table would read as "nothing is mounted, all is well", so it is refused.
+    Lines end at "\n" alone: a mount point may hold \x0b, \x85 or U+2028, which the kernel does
+    not escape and at which str.splitlines() would break the line.
+    """
+    lines = [line for line in text.split("\n") if line]
+    if not lines:
+        raise ValueError("the mount table is empty")
+    return tuple(_mount(line) for line in lines)
+
+
+def _mount(line: str) -> Mount:
+    """Parse one line: six fields, optional fields of any number, "-", three fields.
+
+    Fields are cut at every single space: a mount may have an empty source (`mount -t tmpfs ""`).
+    """
+    fields = line.split(" ")
+    try:
+        separator = fields.index("-", _FIXED_FIELDS)
+    except ValueError:
+        raise ValueError(f"no mount in {line[:80]!r}") from None
+    after = fields[separator + 1 :]
+    if len(after) != _FIELDS_AFTER_SEPARATOR:
+        raise ValueError(f"no mount in {line[:80]!r}")
+    return Mount(
+        mount_id=parse_integer(fields[0]),
+        parent_id=parse_integer(fields[1]),
+        device_number=parse_device_number(fields[2]),
+        root=decode_octal(fields[3]),
+        mount_point=decode_octal(fields[4]),
+        mount_options=_options(fields[5]),
+        fstype=decode_octal(after[0]),
+        source=decode_octal(after[1]),
+        super_options=_options(after[2]),
+    )
+
+
+def _options(text: str) -> tuple[str, ...]:
+    r"""Split first, decode then: a comma inside a value is escaped ("lowerdir=/a\054b")."""
+    return tuple(decode_octal(option) for option in split_options(text))
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
+_BLANKS = re.compile(r"[ \t]+")
+_REQUIRED_FIELDS = 3
+_DEFAULTS = ["defaults", "0", "0"]
+
+
+def parse_fstab(text: str) -> tuple[FstabLine, ...]:
+    """Parse an fstab; lines that mount(8) reports as "parse error … ignored" are ignored too.
+
+    Those have fewer than three fields, or something other than a number in the fifth or sixth.
+    More than six fields are allowed, a "#" is a comment only at the start of a line, and a
+    carriage return at the end of a line is dropped (all as libmount 2.38.1 does, by test).
+    """
+    numbered = enumerate(text.split("\n"), start=1)
+    parsed = (_line(number, line) for number, line in numbered)
+    return tuple(line for line in parsed if line is not None)
+
+
+def _line(number: int, line: str) -> FstabLine | None:
+    """Parse one line; None for a comment, a blank line and a line that mount(8) ignores."""
+    stripped = line.removesuffix("\r").strip(" \t")
+    if not stripped or stripped.startswith("#"):
+        return None
+    fields = _BLANKS.split(stripped)
+    if len(fields) < _REQUIRED_FIELDS:
+        return None
+    given = fields[_REQUIRED_FIELDS:][: len(_DEFAULTS)]
+    raw_options, frequency, fsck_pass = given + _DEFAULTS[len(given) :]
+    if not (_NUMBER.fullmatch(frequency) and _NUMBER.fullmatch(fsck_pass)):
+        return None
+    return FstabLine(
+        line_number=number,
+        spec=decode_octal(fields[0]),
+        mount_point=decode_octal(fields[1]),
+        fstype=decode_octal(fields[2]),
+        options=split_options(decode_octal(raw_options)),
+        raw_options=raw_options,
+        dump_frequency=int(frequency),
+        fsck_pass=int(fsck_pass),
+    )
+
+
+def parse_options_file(text: str) -> tuple[str, ...]:
+    """Parse the options file: one option a line, "rw" or "ro" first.
+
+    The quota words hang on the last line, glued with commas, in every kernel from 3.4 to 7.2
+    (ext4_show_quota_options() of fs/ext4/super.c). Words that no mainline kernel prints are
+    kept: vendor kernels add their own. ValueError for a text that does not begin with the
+    state; stat(2) says 0 bytes of the real file, so an empty text means that nothing was read.
+    """
+    tokens = tuple(
+        decode_octal(token.strip()) for line in text.split("\n") for token in split_options(line)
+    )
+    tokens = tuple(token for token in tokens if token)
+    if not tokens or tokens[0] not in {"rw", "ro"}:
+        raise ValueError(f"{text[:40]!r} does not begin with rw or ro")
+    return tokens

@@ -1,0 +1,1 @@
+"""How changes are made: each module knows one kind of change, its checks and its rollback."""

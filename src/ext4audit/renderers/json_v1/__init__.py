@@ -1,0 +1,139 @@
+"""JSON, version 1: a frozen shape of its own, described by schema-1.1.json.
+
+Additive changes raise the minor version, anything else the major. Additive keys stand at the
+end of their object, so that the order of the older ones never changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pkgutil import get_data
+from typing import Any
+
+from ext4audit.evidence import value_or
+from ext4audit.facts.host import Host
+from ext4audit.facts.plan import PlanAdvice
+from ext4audit.facts.profile import ActiveProfile
+from ext4audit.finding import Severity
+from ext4audit.renderers.json_v1.objects import filesystem_object, unknown_object, verdict_object
+from ext4audit.renderers.shared.escape import with_original_bytes
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.report import GoneFinding, Outcome, Report
+
+SCHEMA_VERSION = "1.1"
+SURROGATE_ESCAPE = "\\ud"
+"""How the escape of every surrogate begins; also that of characters beyond the BMP."""
+
+
+def render(hosts: Sequence[Audited], page: Page) -> str:
+    """Return the one host's report as a JSON object and a newline; the text is ASCII."""
+    (host,) = hosts
+    if host.report is None:
+        raise ValueError(f"{host.label} has no report")
+    return render_report(host.report, tool_version=page.tool_version)
+
+
+def render_report(report: Report, *, tool_version: str) -> str:
+    """Return a report as one JSON object and a newline; the text is ASCII."""
+    document = report_object(report, tool_version=tool_version)
+    text = _dumped(document)
+    if SURROGATE_ESCAPE in text:
+        # Rare, and the walk over the whole document costs as much as writing it.
+        text = _dumped(with_original_bytes(document))
+    return text
+
+
+def _dumped(document: object) -> str:
+    return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
+
+
+def schema_text() -> str:
+    """Return the JSON Schema (2020-12) that every rendered report obeys."""
+    # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
+    data = get_data("ext4audit.renderers.json_v1", "schema-1.1.json")
+    if data is None:
+        raise FileNotFoundError("schema-1.1.json")
+    return data.decode("utf-8")
+
+
+def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
+    """Return the report as JSON values; names are still as they were decoded."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "ext4audit", "version": tool_version},
+        "source": {
+            "kind": report.source.kind,
+            "label": report.source.label,
+            "taken_at": report.host.taken_at,
+        },
+        "host": _host(report.host),
+        "complete": report.complete,
+        "summary": _summary(report),
+        "filesystems": [filesystem_object(fs) for fs in report.host.filesystems],
+        "verdicts": [verdict_object(verdict) for verdict in report.verdicts],
+        "gaps": [unknown_object(gap) for gap in report.host.gaps],
+        "fixed": None if report.fixed is None else [_gone(each) for each in report.fixed],
+        "notices": list(report.notices),
+        "profiles": [_profile(active) for active in report.host.profiles],
+    }
+
+
+def _gone(gone: GoneFinding) -> dict[str, Any]:
+    return {
+        "rule": gone.rule,
+        "subject": gone.subject,
+        "fact": gone.fact,
+        "message": gone.message,
+    }
+
+
+def _profile(active: ActiveProfile) -> dict[str, Any]:
+    return {"name": active.profile.name, "mount_points": active.place}
+
+
+def _host(host: Host) -> dict[str, Any]:
+    kernel = value_or(host.kernel, None)
+    system = value_or(host.os, None)
+    return {
+        "name": host.name,
+        "kernel_release": kernel.release if kernel else None,
+        "os_id": (system.id or None) if system else None,
+        "os_version": (system.version_id or None) if system else None,
+        "virtualization": host.virtualization,
+        "container": host.container,
+        "os_name": (system.pretty_name or None) if system else None,
+    }
+
+
+def _summary(report: Report) -> dict[str, Any]:
+    outcomes = Counter(verdict.outcome for verdict in report.verdicts)
+    severities = Counter(f.severity for f in report.findings if f.suppression is None)
+    return {
+        **{outcome.value: outcomes[outcome] for outcome in Outcome},
+        "suppressed": report.suppressed,
+        "findings": {severity.value: severities[severity] for severity in Severity},
+        "known": sum(finding.known for finding in report.findings),
+        "fixed": None if report.fixed is None else len(report.fixed),
+    }
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan as one JSON object and a newline; the text is ASCII."""
+    document = report_object(report, tool_version=page.tool_version)
+    document["plan"] = plan_object(advice)
+    return json.dumps(with_original_bytes(document), ensure_ascii=True, indent=2) + "\n"
+
+
+def plan_object(advice: PlanAdvice) -> dict[str, Any]:
+    """Return the lines to use by their keys, and how they came about."""
+    return {
+        "basis": advice.basis,
+        "assumed": list(advice.assumed),
+        "corrected": bool(advice.changes),
+        "changes": list(advice.changes),
+        "clean": advice.clean,
+        "left": list(advice.left),
+        "lines": {line.key: line.command for line in advice.lines},
+    }

@@ -1,0 +1,277 @@
+"""JSON, version 1: filesystems, options, device stacks, layouts, verdicts and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ext4audit.evidence import Evidence, Known, Unknown, value_or
+from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.layout import MemberLoad, MetadataLayout, Spread, StripeGeometry
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions
+from ext4audit.finding import Citation, Finding, Remedy, Step, Suppression
+from ext4audit.renderers.shared.words import chunk_bytes
+from ext4audit.report import Verdict
+
+
+def verdict_object(verdict: Verdict) -> dict[str, Any]:
+    """Return one verdict; `evidence` is what a pass rests on."""
+    return {
+        "rule": verdict.rule.code,
+        "name": verdict.rule.name,
+        "filesystem": verdict.filesystem_id,
+        "outcome": verdict.outcome.value,
+        "findings": [_finding(finding) for finding in verdict.findings],
+        "unknowns": [unknown_object(unknown) for unknown in verdict.unknowns],
+        "note": verdict.note,
+        "suppression": _of_all(verdict),
+        "evidence": [_citation(citation) for citation in verdict.evidence],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+        "message": finding.message,
+        "evidence": [_citation(citation) for citation in finding.citations],
+        "remedies": [_remedy(remedy) for remedy in finding.remedies],
+        "fact": finding.fact,
+        "suppression": _suppression(finding.suppression),
+        "known": finding.known,
+    }
+
+
+def _of_all(verdict: Verdict) -> dict[str, Any] | None:
+    """Return the suppression of a verdict all of whose findings are suppressed: the first's."""
+    said = [finding.suppression for finding in verdict.findings]
+    return _suppression(said[0]) if said and None not in said else None
+
+
+def _suppression(suppression: Suppression | None) -> dict[str, Any] | None:
+    if suppression is None:
+        return None
+    return {
+        "reason": suppression.reason,
+        "expires": suppression.expires,
+        "owner": suppression.owner,
+    }
+
+
+def _citation(citation: Citation) -> dict[str, Any]:
+    return {"label": citation.label, "value": citation.value, "origin": citation.origin}
+
+
+def _remedy(remedy: Remedy) -> dict[str, Any]:
+    return {
+        "summary": remedy.summary,
+        "disruption": remedy.disruption.value,
+        "destructive": remedy.destructive,
+        "trade_off": remedy.trade_off,
+        "steps": [_step(step) for step in remedy.steps],
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {"phase": step.phase.value, "command": step.command}
+
+
+def unknown_object(unknown: Unknown) -> dict[str, Any]:
+    """Return one hole: what is not known, why, and how to make it known."""
+    return {
+        "what": unknown.what,
+        "why": unknown.why.value,
+        "detail": unknown.detail,
+        "hint": unknown.hint,
+    }
+
+
+def options_object(fs: Filesystem) -> dict[str, Any]:
+    """Return what is in force, what each place shows of it, and who set it.
+
+    `effective` is null unless its source shows every option: a part of the options, read as
+    all of them, would state what nobody saw. `provenance` lists what is established.
+    """
+    options = None if isinstance(fs.options, Unknown) else fs.options.value
+    established = () if options is None else options.options
+    complete = options is not None and options.complete
+    superblock = value_or(fs.superblock, None)
+    return {
+        "effective": [option.token for option in established] if complete else None,
+        "source": None if options is None else options.source,
+        "mount_table": _mount_table(fs, options),
+        "superblock_defaults": (
+            None if superblock is None else list(superblock.default_mount_options)
+        ),
+        "hidden": [option.token for option in established if option.hidden],
+        "fstab": _fstab(fs),
+        "complete": complete,
+        "provenance": [_provenance(option) for option in established],
+        "unknown": _unknown(fs, options),
+    }
+
+
+def _mount_table(fs: Filesystem, options: EffectiveOptions | None) -> list[str]:
+    """Return the superblock's options as the mount table prints them, also without the file."""
+    if options is not None:
+        return list(options.mount_table or ())
+    return list(fs.mounts[0].super_options) if fs.mounts else []
+
+
+def _fstab(fs: Filesystem) -> list[str] | None:
+    """Return the options of the fstab entry, one for a mount point in force before others."""
+    entries = value_or(fs.fstab, ())
+    ours = [entry for entry in entries if entry.line.mount_point in fs.mount_points]
+    chosen = next(iter((*ours, *entries)), None)
+    return None if chosen is None else list(chosen.line.options)
+
+
+def _unknown(fs: Filesystem, options: EffectiveOptions | None) -> dict[str, Any] | None:
+    if isinstance(fs.options, Unknown):
+        return unknown_object(fs.options)
+    hole = None if options is None else options.hole
+    return None if hole is None else unknown_object(hole)
+
+
+def _provenance(option: EffectiveOption) -> dict[str, Any]:
+    return {
+        "option": option.name,
+        "in_force": option.token,
+        "set_by": option.set_by.value,
+        "origin": option.origin,
+        "hidden": option.hidden,
+        "baseline": option.baseline,
+        "layers": [
+            {"set_by": layer.setter.value, "token": layer.token, "origin": layer.origin}
+            for layer in option.layers
+        ],
+    }
+
+
+_RATIO_DIGITS = 4
+"""Digits after the point of a ratio, so that two runs can be compared as text."""
+
+
+def layout_object(layout: MetadataLayout) -> dict[str, Any]:
+    """Return the metadata of a filesystem on its members, for `scan` and for `layout`."""
+    return {
+        "block_bytes": layout.block_bytes,
+        "blocks_per_group": layout.blocks_per_group,
+        "groups": layout.groups,
+        "flex_bg_groups": layout.flex_bg_groups,
+        "members": [_member(member) for member in layout.members],
+        "skew": round(layout.skew, _RATIO_DIGITS),
+        "effective_members": round(layout.effective_members, _RATIO_DIGITS),
+        "evenness": round(layout.evenness, _RATIO_DIGITS),
+        "cluster_blocks": layout.cluster_blocks,
+        "size_blocks": layout.size_blocks,
+        "basis": layout.basis,
+        "stripe": None if layout.geometry is None else _stripe(layout.geometry),
+        "bitmaps": _spread(layout.bitmaps),
+        "bitmap_data": _spread(layout.bitmap_data),
+        "inode_tables": _spread(layout.inode_tables),
+        "descriptors": _spread(layout.descriptors),
+        "touches": _spread(layout.touches),
+        "doubts": [unknown_object(doubt) for doubt in layout.doubts],
+    }
+
+
+def _stripe(geometry: StripeGeometry) -> dict[str, Any]:
+    return {
+        "device": geometry.device,
+        "level": geometry.level,
+        "chunk_bytes": geometry.chunk_bytes,
+        "offset_bytes": geometry.offset_bytes,
+        "md_layout": geometry.layout,
+    }
+
+
+def _spread(spread: Spread) -> dict[str, Any]:
+    return {
+        "effective_members": round(spread.effective_members, _RATIO_DIGITS),
+        "evenness": round(spread.evenness, _RATIO_DIGITS),
+        "skew": round(spread.skew, _RATIO_DIGITS),
+        "hottest_share": round(spread.hottest_share, _RATIO_DIGITS),
+    }
+
+
+def _member(member: MemberLoad) -> dict[str, Any]:
+    return {
+        "name": member.name,
+        "block_bitmaps": member.block_bitmaps,
+        "inode_bitmaps": member.inode_bitmaps,
+        # The contract's name; the number is of tables that start on the member, not of blocks.
+        "inode_table_blocks": member.inode_tables,
+        "descriptor_blocks": member.descriptor_blocks,
+        "described_groups": member.described_groups,
+        "bitmap_parity": member.bitmap_parity,
+        "touch_parity": member.touch_parity,
+        "bitmap_writes": member.bitmap_writes,
+        "touches": member.touches,
+    }
+
+
+def filesystem_object(fs: Filesystem) -> dict[str, Any]:
+    """Return one filesystem; `unknowns` tells a null that is unknown from one without a value."""
+    layout = None if fs.layout is None else value_or(fs.layout, None)
+    return {
+        "id": fs.id,
+        "device": fs.device,
+        "device_number": str(fs.device_number),
+        "uuid": fs.uuid,
+        "label": fs.label,
+        "fstype": value_or(fs.fstype, None),
+        "mounted": fs.alive,
+        "mount_points": list(fs.mount_points),
+        "read_only": value_or(fs.read_only, None),
+        "options": options_object(fs),
+        "stack": _stack(fs),
+        "layout": None if layout is None else layout_object(layout),
+        "superblock_source": _origin(fs.superblock),
+        "unknowns": [unknown_object(unknown) for unknown in _unknowns(fs)],
+    }
+
+
+def _origin(evidence: Evidence[object]) -> str | None:
+    return evidence.origin if isinstance(evidence, Known) else None
+
+
+def _unknowns(fs: Filesystem) -> Sequence[Unknown]:
+    """Return the holes of the filesystem itself, each once, in the order of the keys."""
+    asked = (fs.fstype, fs.read_only, fs.superblock, fs.options, fs.fstab, fs.stack, fs.layout)
+    return tuple(dict.fromkeys(each for each in asked if isinstance(each, Unknown)))
+
+
+def _stack(fs: Filesystem) -> list[dict[str, Any]]:
+    if isinstance(fs.stack, Unknown):
+        return []
+    return [_device(fs, device) for device in fs.stack.value.walk()]
+
+
+def _device(fs: Filesystem, device: BlockDevice) -> dict[str, Any]:
+    sectors = value_or(device.size_sectors, None)
+    return {
+        "name": device.name,
+        "kind": device.kind,
+        "device_number": str(device.device_number),
+        "members": _members(device),
+        "chunk_bytes": chunk_bytes(fs, device),
+        "write_cache": value_or(device.queue.write_cache, None),
+        "rotational": value_or(device.queue.rotational, None),
+        "level": device.md.value.level if isinstance(device.md, Known) else None,
+        "path": device.path,
+        "size_bytes": None if sectors is None else sectors * SECTOR_BYTES,
+        "model": device.model,
+        "backing_file": None if device.loop is None else device.loop.backing_file,
+        "dm_name": None if device.dm is None else device.dm.name,
+    }
+
+
+def _members(device: BlockDevice) -> list[str] | None:
+    """Return the names of what the device is made of; those of an array by slot."""
+    if isinstance(device.md, Known):
+        return [member.name for member in device.md.value.members]
+    if isinstance(device.below, Unknown):
+        return None
+    return [each.name for each in device.below.value]

@@ -1,0 +1,55 @@
+"""`ext4audit layout --format json`: the layout as in `scan`'s JSON, and the advice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ext4audit.facts.layout import Advice, Counsel, LayoutPage
+from ext4audit.renderers.json_v1.objects import layout_object
+from ext4audit.renderers.shared.escape import with_original_bytes
+
+SCHEMA_VERSION = "1.0"
+_RATIO_DIGITS = 4
+
+
+def render(page: LayoutPage, *, tool_version: str) -> str:
+    """Return one JSON object, indented, with a newline at the end."""
+    import json  # noqa: PLC0415 - the text format does without
+
+    return json.dumps(with_original_bytes(_object(page, tool_version)), indent=2) + "\n"
+
+
+def _object(page: LayoutPage, tool_version: str) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "ext4audit", "version": tool_version},
+        "target": page.target,
+        "uuid": page.superblock.uuid,
+        "read_from": {"stack": page.stack, "groups": page.origin},
+        "layout": layout_object(page.layout),
+        "counsel": None if page.counsel is None else _counsel(page.counsel),
+    }
+
+
+def _counsel(counsel: Counsel) -> dict[str, Any]:
+    return {
+        "sentence": counsel.sentence,
+        "is_even": counsel.is_even,
+        "curable": counsel.curable,
+        "incurable": counsel.incurable,
+        "advice": None if counsel.advice is None else _advice(counsel.advice),
+        "grow_to_members": None if counsel.growth is None else counsel.growth.members,
+        "recreate": counsel.recreate,
+        "in_place": counsel.in_place,
+        "no_help": list(counsel.no_help),
+        "mitigations": list(counsel.mitigations),
+    }
+
+
+def _advice(advice: Advice) -> dict[str, Any]:
+    return {
+        "blocks_per_group_option": advice.blocks_per_group_option,
+        "flex_bg_groups": advice.flex_bg_groups,
+        "evenness": round(advice.evenness, _RATIO_DIGITS),
+        "is_default": advice.is_default,
+    }

@@ -1,0 +1,1 @@
+"""What several formats share: escaping, words, rows, subjects, places."""

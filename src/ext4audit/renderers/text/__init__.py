@@ -1,0 +1,201 @@
+"""The text format: what is wrong, the evidence, and the commands to copy.
+
+Commands stand alone on their lines, unwrapped and without decoration. No text reaches the
+output but through `visible`. This is the only renderer that imports rich.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from ext4audit.facts.plan import PlanAdvice
+from ext4audit.finding import Citation
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.text.blocks import (
+    STEP,
+    Blank,
+    Block,
+    Blocks,
+    Look,
+    Prose,
+    Span,
+    Table,
+    Verbatim,
+    make_look,
+)
+from ext4audit.renderers.text.report import report_blocks
+from ext4audit.report import Report
+
+_NARROWEST = 24
+"""Columns that prose keeps on a terminal of any width."""
+_WIDEST_CELL = 36
+"""Columns up to which a column of a table grows; a longer cell moves only its own row."""
+
+
+def render(hosts: Sequence[Audited], page: Page) -> str:
+    """Return the reports as text with a newline at the end."""
+    return "".join(render_report(host.report, page) for host in hosts if host.report is not None)
+
+
+def render_report(report: Report, page: Page) -> str:
+    """Return one report as text.
+
+    Verbosity is -1 for the summary line alone, 0, or 1 for all evidence and reasons. Without
+    `color` no ESC is written.
+    """
+    look = make_look(page.verbosity, ascii_only=page.ascii_only)
+    blocks = report_blocks(report, look)
+    return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
+
+
+def render_blocks(blocks: Blocks, *, color: bool, width: int | None, ascii_only: bool) -> str:
+    """Return blocks as text; every page of the program is drawn here."""
+    output = StringIO()
+    console = _console(output, color=color)
+    pen = _Pen(width, ascii_only)
+    for block in blocks:
+        for line in pen.draw(block):
+            # soft_wrap: rich neither wraps, crops nor pads; without it, commands break.
+            console.print(line, soft_wrap=True)
+    return output.getvalue()
+
+
+def _console(output: StringIO, *, color: bool) -> Console:
+    """Make a console that obeys its arguments and nothing of the environment."""
+    return Console(
+        file=output,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        force_jupyter=False,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        width=80,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pen:
+    """Draws blocks as lines of text for one kind of terminal."""
+
+    width: int | None
+    ascii_only: bool
+
+    def draw(self, block: Block) -> Iterator[Text]:
+        match block:
+            case Prose():
+                yield from self._prose(block)
+            case Verbatim(text, indent, style):
+                yield Text(" " * indent).append_text(self._span(Span(text, style)))
+            case Table(rows, indent):
+                yield from self._table(rows, indent)
+            case _:
+                yield Text()
+
+    def _span(self, span: Span) -> Text:
+        return Text(visible(span.text, ascii_only=self.ascii_only), style=span.style)
+
+    def _prose(self, block: Prose) -> Iterator[Text]:
+        start = Text(" " * block.indent).append_text(self._span(block.marker))
+        return self._hanging(start, Text().join(self._span(span) for span in block.spans))
+
+    def _hanging(self, start: Text, text: Text) -> Iterator[Text]:
+        """Put the text behind `start`, and what has no room there below its beginning."""
+        for number, line in enumerate(_wrapped(text, self.width, start.cell_len)):
+            line.rstrip()
+            yield (Text(" " * start.cell_len) if number else start.copy()).append_text(line)
+
+    def _table(self, rows: Sequence[Citation], indent: int) -> Iterator[Text]:
+        """Align the columns; where a row is wider than the terminal, its label hangs."""
+        cells = [[self._span(span) for span in _columns(row)] for row in rows]
+        widths = [_column_width([row[column] for row in cells]) for column in (0, 1)]
+        for label, value, origin in cells:
+            start = Text(" " * indent).append_text(_padded(label, widths[0]))
+            line = start.copy().append_text(_padded(value, widths[1])).append_text(origin)
+            if self.width is None or line.cell_len <= self.width:
+                yield line
+            else:
+                yield from self._hanging(start, _padded(value, 0).append_text(origin))
+
+
+def _wrapped(text: Text, width: int | None, margin: int) -> Sequence[Text]:
+    """Break a text between words only: a path broken in two could not be copied.
+
+    rich's own wrap folds or crops a word that is too long, or does not wrap at all.
+    """
+    if width is None:
+        return (text,)
+    room, column, breaks = max(width - margin, _NARROWEST), 0, []
+    for word in re.finditer("[^ ]* +|[^ ]+", text.plain):
+        if column and column + cell_len(word.group().rstrip()) > room:
+            breaks.append(word.start())
+            column = 0
+        column += cell_len(word.group())
+    return list(text.divide(breaks))
+
+
+def _columns(row: Citation) -> tuple[Span, Span, Span]:
+    return Span(row.label), Span(row.value, "bold"), Span(f"({row.origin})", "dim")
+
+
+def _column_width(cells: Sequence[Text]) -> int:
+    return max((width for cell in cells if (width := cell.cell_len) <= _WIDEST_CELL), default=0)
+
+
+def _padded(cell: Text, width: int) -> Text:
+    """Pad a cell to the column, and two columns more."""
+    return cell.copy().append(" " * (max(width - cell.cell_len, 0) + 2))
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan as text."""
+    look = make_look(page.verbosity, ascii_only=page.ascii_only)
+    blocks = _blocks(report, advice, look)
+    return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
+
+
+def _blocks(report: Report, advice: PlanAdvice, look: Look) -> Blocks:
+    if look.verbosity >= 0:
+        yield from _head(report, advice)
+        yield Blank()
+    yield from report_blocks(report, look)
+    if look.verbosity >= 0:
+        yield Blank()
+        yield from _lines(advice)
+
+
+def _head(report: Report, advice: PlanAdvice) -> Blocks:
+    """Say that nothing of this exists, and what was taken for granted."""
+    words = " is judged as if it ran: nothing of it exists yet."
+    yield Prose((Span("PLAN ", "bold"), Span(report.source.label, "bold"), Span(words)))
+    for sentence in advice.assumed:
+        yield Prose((Span(sentence, "dim"),), STEP)
+
+
+def _lines(advice: PlanAdvice) -> Blocks:
+    yield Prose((Span("Lines to use", "bold"), Span(_difference(advice))))
+    for change in advice.changes:
+        yield Prose((Span(f"{change}."),), 2 * STEP, Span("* "))
+    for line in advice.lines:
+        yield Blank()
+        yield Prose((Span(f"{line.purpose}:", "dim"),), STEP)
+        yield Verbatim(line.command, 2 * STEP, "bold")
+
+
+def _difference(advice: PlanAdvice) -> str:
+    """Say how the lines differ from the plan, and what the rules say of them."""
+    left = ", ".join(advice.left) or "nothing of low severity or worse"
+    verdict = f"judged by the same rules, they leave: {left}"
+    if not advice.changes:
+        return f", as planned ({verdict})"
+    return f", with these changes ({verdict}):"

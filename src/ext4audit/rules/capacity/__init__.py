@@ -1,0 +1,1 @@
+"""Capacity: space, inodes, and limits of growth."""

@@ -1,0 +1,120 @@
+"""CAP003: A filesystem without the 64bit feature cannot grow beyond 2^32 blocks, often 16 TiB."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.quantities import (
+    BLOCKS_OF_32_BITS,
+    block_bytes,
+    device_bytes,
+    origin_of,
+    size,
+)
+
+SMALLEST_BLOCK_BYTES = 1024
+NEAR = 2
+"""From this fraction of the limit on, one enlargement of the volume can exceed it."""
+OLD_FORMAT = Remedy(
+    "Move the data to a new ext4 filesystem. In place it takes tune2fs -O extent first, because "
+    "resize2fs -b refuses files without extents, and then it is ext4 and mounts as ext3 no more.",
+    Disruption.RECREATE,
+    destructive=True,
+)
+
+
+@rule(
+    "CAP003",
+    "no-64bit-16tib",
+    severity=Severity.HIGH,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "https://man7.org/linux/man-pages/man8/resize2fs.8.html",
+        "https://docs.kernel.org/filesystems/ext4/overview.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether a filesystem that is on a large device lacks the feature `64bit`: medium from half
+    of what it can ever use (2^32 blocks: 16 TiB with blocks of 4 KiB, 4 TiB with 1 KiB), high
+    where the device is larger than that already. Smaller devices
+    are not judged, except in a plan, where it is noted (info).
+
+    ## Why it matters
+
+    Block numbers of 32 bits end there: resize2fs refuses to go on, on the day when the volume
+    is full and has just been enlarged. The checksums of the block groups are shorter, too.
+
+    ## Remedy
+
+    Convert it with resize2fs -b while it is unmounted; that moves metadata, so make a backup. It
+    needs e2fsprogs 1.43 or newer.
+
+    ## When to ignore
+
+    Where the volume will certainly not grow.
+    """
+    if isinstance(fs.superblock, Known) and "64bit" in fs.superblock.value.features:
+        yield Citation("features", "64bit", fs.superblock.origin)
+        return
+    device = need(device_bytes(fs))
+    smallest = _limit_bytes(_smallest_block_bytes(fs))
+    if device * NEAR < smallest and not host.planned:
+        raise NotApplicable(f"{size(device)} is far from {size(smallest)}")
+    superblock, each = need(fs.superblock, block_bytes(fs))
+    limit = _limit_bytes(each)
+    if device * NEAR < limit and not host.planned:
+        raise NotApplicable(f"{size(device)} is far from {size(limit)}")
+    yield _finding(fs, superblock, device, limit)
+
+
+def _limit_bytes(block_bytes: int) -> int:
+    return BLOCKS_OF_32_BITS * block_bytes
+
+
+def _smallest_block_bytes(fs: Filesystem) -> int:
+    """Return the size of a block as far as it is known without root."""
+    return fs.usage.value.block_bytes if isinstance(fs.usage, Known) else SMALLEST_BLOCK_BYTES
+
+
+def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) -> Finding:
+    end = f"the device has {size(device)} already"
+    severity = Severity.MEDIUM if device * NEAR >= limit else Severity.INFO
+    if device > limit:
+        end, severity = f"{size(device - limit)} of the device can never be used", Severity.HIGH
+    return Finding(
+        message=f"Without 64bit this filesystem ends at {size(limit)}, and {end}.",
+        severity=severity,
+        confidence=Confidence.CONFIRMED,
+        citations=(
+            Citation("features", " ".join(sorted(superblock.features)), origin_of(fs.superblock)),
+            Citation("block size", f"{limit // BLOCKS_OF_32_BITS} bytes", origin_of(fs.superblock)),
+            Citation("device size", size(device), origin_of(device_bytes(fs))),
+        ),
+        remedies=(_remedy(fs) if "extent" in superblock.features else OLD_FORMAT,),
+    )
+
+
+def _remedy(fs: Filesystem) -> Remedy:
+    device = quote(fs.device)
+    steps = unmounted_steps(
+        fs,
+        (checked(fs), f"resize2fs -b {device}"),
+        (f"dumpe2fs -h {device} 2>/dev/null | grep -q '^Filesystem features:.* 64bit'",),
+        (checked(fs), f"resize2fs -s {device}"),
+    )
+    where = "" if steps else f", {why_by_hand(fs)}"
+    return Remedy(
+        f"After a backup, convert it to 64 bits (e2fsck -f, resize2fs -b){where}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off="It rewrites the group descriptors and may move inode tables: an interruption "
+        "costs the filesystem, and a large one is away for minutes.",
+    )

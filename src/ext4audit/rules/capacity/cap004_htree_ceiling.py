@@ -1,0 +1,166 @@
+"""CAP004: A directory's index is full, and creating a file in it fails with space to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import Filesystem, Host, Usage
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.quantities import origin_of
+
+ENTRY_BYTES = 8
+"""An entry of the index, and the tail that holds the checksum of an index block."""
+ROOT_HEAD_BYTES, NODE_HEAD_BYTES = 32, 8
+"""What stands before the entries: "." and ".." and the index's own head, or an empty name."""
+LONGEST_NAME_BYTES = 264
+"""A directory entry with a name of 255 characters."""
+USUAL_NAME_BYTES = 28
+"""A directory entry with a name of 20 characters."""
+FILLED = 3 / 4
+"""How full blocks are that were split in the middle when they were full."""
+
+
+def leaves(block_bytes: int) -> int:
+    """Return how many blocks of names one directory can have."""
+    root = (block_bytes - ROOT_HEAD_BYTES - ENTRY_BYTES) // ENTRY_BYTES
+    node = (block_bytes - NODE_HEAD_BYTES - ENTRY_BYTES) // ENTRY_BYTES
+    return root * node
+
+
+def usual_names(block_bytes: int) -> int:
+    """Return how many names of 20 characters fill them."""
+    return leaves(block_bytes) * int(block_bytes * FILLED / USUAL_NAME_BYTES)
+
+
+def least_names(block_bytes: int) -> int:
+    """Return how few names can fill them: the longest, in blocks that are half full."""
+    return leaves(block_bytes) * max(1, block_bytes // 2 // LONGEST_NAME_BYTES)
+
+
+SMALL_BLOCK_BYTES = 1024
+LARGE_DIR_SINCE = (4, 13)
+READ_BY_LOADER = ("/", "/boot", "/boot/efi")
+
+
+@rule(
+    "CAP004",
+    "htree-ceiling",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "https://github.com/minio/minio/issues/3857",
+        "https://github.com/NixOS/nix/issues/1522",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether the index of one directory, which has two levels without the feature `large_dir`, may
+    be full: the kernel has warned since the mount (it does so for other reasons, too), and there
+    are enough files to fill one directory. Blocks of 1 KiB are noted (info) where there are more
+    inodes than one directory then has room for, some hundred thousand names.
+
+    ## Why it matters
+
+    Creating a file in such a directory fails with "No space left on device", at about ten
+    million names with blocks of 4 KiB, earlier with long names. Deleting files hardly helps: an
+    index does not shrink.
+
+    ## Remedy
+
+    Look for "index full" in the kernel's log, and spread the names over subdirectories. The
+    feature `large_dir` adds a level; it needs Linux 4.13, and tune2fs cannot take it away again.
+
+    ## When to ignore
+
+    Where no program puts so many files into one directory.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    usage = need(fs.usage)
+    used = usage.inodes - usage.free_inodes
+    crowded = used >= least_names(usage.block_bytes)
+    narrow = _is_narrow(usage)
+    warnings = need(fs.errors).warnings if crowded else 0
+    if not warnings and not narrow:
+        yield _cite(fs, usage)
+        return
+    superblock = need(fs.superblock)
+    if "dir_index" not in superblock.features:
+        raise NotApplicable("directories have no index (dir_index)")
+    if "large_dir" in superblock.features:
+        yield Citation("features", "large_dir", origin_of(fs.superblock))
+    elif warnings:
+        yield _warned(fs, host, usage, warnings)
+    else:
+        yield _narrow(fs, host, usage)
+
+
+def _is_narrow(usage: Usage) -> bool:
+    """Whether blocks are small and more files possible than one directory takes."""
+    small = usage.block_bytes == SMALL_BLOCK_BYTES
+    return small and usage.inodes > usual_names(usage.block_bytes)
+
+
+def _cite(fs: Filesystem, usage: Usage) -> Citation:
+    used = usage.inodes - usage.free_inodes
+    words = f"{used:,} of {usage.inodes:,}, blocks of {usage.block_bytes} bytes"
+    return Citation("inodes in use", words, origin_of(fs.usage))
+
+
+def _warned(fs: Filesystem, host: Host, usage: Usage, warnings: int) -> Finding:
+    times = "once" if warnings == 1 else f"{warnings:,} times"
+    used = usage.inodes - usage.free_inodes
+    return Finding(
+        message=f"The kernel has warned of this filesystem {times} since the mount, and among its "
+        f"{used:,} files one directory may be full: new files in it then fail with space left.",
+        severity=Severity.MEDIUM,
+        confidence=Confidence.POSSIBLE,
+        citations=(Citation("warnings", str(warnings), origin_of(fs.errors)), _cite(fs, usage)),
+        remedies=tuple(_remedies(fs, host)),
+    )
+
+
+def _narrow(fs: Filesystem, host: Host, usage: Usage) -> Finding:
+    return Finding(
+        message=f"With blocks of {usage.block_bytes} bytes one directory has room for about "
+        f"{usual_names(usage.block_bytes) // 1000 * 1000:,} names of 20 characters "
+        f"({leaves(usage.block_bytes):,} blocks), fewer than the {usage.inodes:,} files that there "
+        "can be.",
+        severity=Severity.INFO,
+        confidence=Confidence.CONFIRMED,
+        citations=(_cite(fs, usage),),
+        remedies=tuple(_remedies(fs, host)),
+    )
+
+
+def _remedies(fs: Filesystem, host: Host) -> Iterator[Remedy]:
+    yield Remedy(
+        "Look whether a directory is full (dmesg | grep -i 'index full'), and spread its names "
+        "over subdirectories, for example by the first characters of a hash.",
+        Disruption.ONLINE,
+    )
+    if isinstance(host.kernel, Known) and host.kernel.value.since(*LARGE_DIR_SINCE):
+        yield _large_dir(fs)
+
+
+def _large_dir(fs: Filesystem) -> Remedy:
+    """Return the third level; no commands where a boot loader may have to read it."""
+    device = quote(fs.device)
+    booted = any(point in READ_BY_LOADER for point in fs.mount_points)
+    verify = f"dumpe2fs -h {device} 2>/dev/null | grep -q '^Filesystem features:.* large_dir'"
+    work = (f"tune2fs -O large_dir {device}", checked(fs))
+    steps = () if booted else unmounted_steps(fs, work, (verify,))
+    where = "" if steps or booted else f", {why_by_hand(fs)}"
+    return Remedy(
+        f"Give directories a third level (tune2fs -O large_dir){where}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off="tune2fs cannot take large_dir away again, Linux before 4.13 cannot mount it "
+        "writable, and GRUB before 2.12 cannot read it: never where /boot lies.",
+    )

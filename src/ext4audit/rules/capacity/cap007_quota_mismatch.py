@@ -1,0 +1,180 @@
+"""CAP007: Quotas are asked for or prepared, but no limit is enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import FstabLine
+from ext4audit.facts.option_table import OptionSpec, recognize
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.remedies.fstab import FstabEdit, edit_options
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.quantities import origin_of
+
+KINDS = {
+    "usrquota": "user",
+    "usrjquota": "user",
+    "grpquota": "group",
+    "grpjquota": "group",
+    "prjquota": "project",
+}
+"""The options that ask for limits, and whose. `quota` is what the kernel shows beside them."""
+QUOTA_WORDS = frozenset({*KINDS, "quota", "jqfmt"})
+MOUNT_TABLE = "/proc/self/mountinfo"
+BINDS = frozenset({"bind", "rbind"})
+
+
+@rule(
+    "CAP007",
+    "quota-mismatch",
+    severity=Severity.LOW,
+    since="0.2",
+    references=(
+        "https://docs.kernel.org/admin-guide/ext4.html",
+        "https://man7.org/linux/man-pages/man8/quotaon.8.html",
+        "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether the quotas that fstab asks for are in force on the mounted filesystem; whether they
+    are of the old kind, with files in its root directory, which need quotacheck and quotaon; and
+    whether a filesystem with the feature `quota` enforces any limit.
+
+    ## Why it matters
+
+    A quota that is not enforced looks like one that is: limits are set, and nothing stops
+    the user who fills the disk. The old files are wrong after a crash until quotacheck has run.
+
+    ## Remedy
+
+    Keep quotas in the feature (tune2fs -O quota, unmounted) and mount with usrquota and
+    grpquota; or take the words out of fstab.
+
+    ## When to ignore
+
+    Where usage is to be counted and not limited, and where a service runs quotaon after boot.
+    """
+    if not fs.mounts or host.container:
+        raise NotApplicable("not mounted here, or /etc/fstab is not the host's")
+    lines = [entry.line for entry in need(fs.fstab) if BINDS.isdisjoint(entry.line.options)]
+    in_force = _in_force(fs)
+    served = {KINDS[name] for name in in_force}
+    missing = [(line, lost) for line in lines if (lost := _lost(line, served))]
+    for line, lost in missing:
+        yield _not_in_force(line, lost)
+    features = need(fs.superblock).features
+    if in_force and "quota" not in features:
+        yield _old_kind(in_force)
+    elif "quota" in features and not in_force and not missing:
+        yield _counts_only(fs)
+    elif in_force:
+        yield Citation("quotas in force", " ".join(in_force), MOUNT_TABLE)
+    elif not missing:
+        raise NotApplicable("nobody asks for quotas")
+
+
+def _in_force(fs: Filesystem) -> list[str]:
+    """Return the names of the quota options in force; no superblock can set or hide them."""
+    words = {word for mount in fs.mounts for word in mount.super_options}
+    return sorted({spec.name for spec, _ in filter(None, map(recognize, words))} & KINDS.keys())
+
+
+def _lost(line: FstabLine, served: set[str]) -> tuple[str, ...]:
+    """Return the words of a line that ask for limits which are not in force."""
+    known = ((word, recognize(word)) for word in line.options)
+    asked = ((word, _whose(*spec)) for word, spec in known if spec is not None)
+    return tuple(word for word, whose in asked if whose is not None and whose not in served)
+
+
+def _whose(spec: OptionSpec, canonical: str) -> str | None:
+    """Return whose limits a word asks for; `quota` alone is another word for usrquota."""
+    return "user" if canonical == "quota" else KINDS.get(spec.name)
+
+
+def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
+    return Finding(
+        message=f"fstab asks for {', '.join(lost)} on {line.mount_point}, and it is mounted "
+        "without: nobody's limit is enforced.",
+        severity=Severity.LOW,
+        confidence=Confidence.CONFIRMED,
+        citations=(Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab"),),
+        remedies=tuple(_remedies(line)),
+        fact=f"{line.mount_point} {','.join(lost)}",
+    )
+
+
+def _remedies(line: FstabLine) -> Iterator[Remedy]:
+    yield IN_FEATURE
+    words = [w for w in line.options if (known := recognize(w)) and known[0].name in QUOTA_WORDS]
+    edit = edit_options(line, words, ())
+    if edit is not None:
+        yield Remedy(
+            f"If nobody needs them, take {', '.join(words)} out of fstab.",
+            Disruption.ONLINE,
+            tuple(_edit_steps(line, edit)),
+        )
+
+
+def _edit_steps(line: FstabLine, edit: FstabEdit) -> Iterator[Step]:
+    where = quote(line.mount_point)
+    pattern = "(usr|grp|prj)j?quota"
+    yield from (Step(Phase.PERSISTENT, command) for command in edit.apply)
+    yield Step(
+        Phase.VERIFY,
+        f"findmnt --fstab -n {where} > /dev/null && "
+        f"! findmnt --fstab -no OPTIONS {where} | grep -qE '{pattern}'",
+    )
+    yield from (Step(Phase.ROLLBACK, command) for command in edit.undo)
+
+
+def _old_kind(names: Sequence[str]) -> Finding:
+    return Finding(
+        message=f"{', '.join(names)}: of the old kind, with files that only quotacheck and "
+        "quotaon bring to life; whether limits are enforced is not visible.",
+        severity=Severity.LOW,
+        confidence=Confidence.POSSIBLE,
+        citations=(Citation("options in force", " ".join(names), MOUNT_TABLE),),
+        remedies=(SEE, IN_FEATURE),
+        fact="quota files",
+    )
+
+
+def _counts_only(fs: Filesystem) -> Finding:
+    return Finding(
+        message="It has the feature quota and is mounted without usrquota, grpquota or prjquota: "
+        "usage is counted, and limits are not enforced unless something runs quotaon.",
+        severity=Severity.LOW,
+        confidence=Confidence.LIKELY,
+        citations=(Citation("features", "quota", origin_of(fs.superblock)),),
+        remedies=(SEE, ENFORCE),
+        fact="quota counts",
+    )
+
+
+SEE = Remedy("See what is on: quotaon -p on the mount point (package quota).", Disruption.ONLINE)
+ENFORCE = Remedy(
+    "Add usrquota and grpquota to its options in fstab and mount it again, or run quotaon. If "
+    "nobody needs quotas: unmount it, and tune2fs -O ^quota.",
+    Disruption.UNMOUNT,
+)
+IN_FEATURE = Remedy(
+    "If they are needed, keep them in the filesystem: unmount it, tune2fs -O quota, e2fsck -f, and "
+    "mount it with the words of fstab.",
+    Disruption.UNMOUNT,
+    trade_off="The kernel must be built with quota support (CONFIG_QFMT_V2), or it refuses to "
+    "mount it.",
+)

@@ -1,0 +1,1 @@
+"""Compatibility: boot loaders, older readers, vendor demands."""

@@ -1,0 +1,127 @@
+"""CMP001: The boot loader cannot read the filesystem that holds the kernels: the boot stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ext4audit.evidence import need
+from ext4audit.facts.features import GRUB_SINCE, Version, grub_version, reads
+from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
+from ext4audit.finding import Confidence, Finding, Severity
+from ext4audit.remedies.mkfs import without_features
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import cite_features
+
+BOOT, ROOT = "/boot", "/"
+SEED = "metadata_csum_seed"
+PATCHED, COMPLETE = (2, 6), (2, 12)
+
+
+@rule(
+    "CMP001",
+    "bootloader-cannot-read",
+    severity=Severity.CRITICAL,
+    since="0.2",
+    in_plans=False,
+    references=(
+        "https://bugs.debian.org/cgi-bin/bugreport.cgi?bug=1031325",
+        "https://git.savannah.gnu.org/cgit/grub.git/tree/grub-core/fs/ext2.c",
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether the filesystem that holds /boot, or the root where /boot is none of its own, has a
+    feature that the boot loader cannot read: metadata_csum_seed and large_dir before GRUB 2.12
+    (in Debian before 2.06-8), inline_data, casefold, ea_inode and bigalloc. Critical for a GRUB
+    that is too old; for metadata_csum_seed high with Ubuntu's 2.06, and low with a 2.06 that does
+    not tell its package, because Red Hat's and others read it; medium, and only possible, for
+    another boot loader or where GRUB's version is not known.
+
+    ## Why it matters
+
+    GRUB refuses the whole filesystem for one such feature ("unknown filesystem"): no menu, no
+    kernel, no boot. mke2fs 1.47 sets metadata_csum_seed by default. orphan_file is no obstacle.
+
+    ## Remedy
+
+    Take the feature out while the filesystem is unmounted, or make /boot with
+    `-O ^metadata_csum_seed`; or install a GRUB that reads it, to the disk as well.
+
+    ## When to ignore
+
+    Where a vendor has put support for the feature into an older GRUB.
+    """
+    _concerns_boot(fs, host)
+    superblock = need(fs.superblock)
+    obstacles = tuple(sorted(GRUB_SINCE.keys() & superblock.features))
+    yield from cite_features(fs)
+    if not obstacles:
+        return
+    loader = need(host.boot_loader)
+    if loader.loader is Loader.SYSTEMD_BOOT:
+        raise NotApplicable("systemd-boot reads kernels from the EFI system partition")
+    hard = _unread(loader, obstacles)
+    if hard:
+        yield _finding(fs, loader, hard)
+
+
+def _concerns_boot(fs: Filesystem, host: Host) -> None:
+    """Raise NotApplicable for a filesystem that no boot loader reads."""
+    if host.container:
+        raise NotApplicable(f"a {host.container} container does not boot")
+    if BOOT in fs.mount_points:
+        return
+    if ROOT not in fs.mount_points:
+        raise NotApplicable("it holds neither /boot nor the root")
+    if any(mount.mount_point == BOOT for mount in need(host.mounts)):
+        raise NotApplicable("/boot is a filesystem of its own")
+
+
+def _unread(loader: BootLoader, obstacles: Sequence[str]) -> tuple[str, ...]:
+    """Return the features that this boot loader cannot read, or may not be able to."""
+    package = (loader.version or "") if loader.loader is Loader.GRUB else ""
+    return tuple(name for name in obstacles if not reads(package, name))
+
+
+def _version(loader: BootLoader) -> Version | None:
+    """Return the version of GRUB; None for another boot loader, or where nothing tells it."""
+    is_known = loader.loader is Loader.GRUB and loader.version is not None
+    return grub_version(loader.version or "") if is_known else None
+
+
+def _finding(fs: Filesystem, loader: BootLoader, features: Sequence[str]) -> Finding:
+    severity, confidence = _weigh(loader, features)
+    verb = "cannot" if confidence is Confidence.LIKELY else "may not"
+    return Finding(
+        message=f"{_name(loader)} {verb} read {', '.join(features)}, which the filesystem of the "
+        "kernels has: it then finds no kernel, and the boot stops.",
+        severity=severity,
+        confidence=confidence,
+        citations=cite_features(fs),
+        remedies=(without_features(fs, features, planned=False),),
+    )
+
+
+def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confidence]:
+    """Return how bad it is; what releases from 2.12 on learnt is not established.
+
+    Fedora's and Red Hat's 2.06 tells no package and reads the checksum seed, which is a default
+    there; Ubuntu's is older than Debian's correction, and an update may have brought it.
+    """
+    version = _version(loader)
+    if version is None or version >= COMPLETE:
+        return Severity.MEDIUM, Confidence.POSSIBLE
+    if version < PATCHED or set(features) != {SEED}:
+        return Severity.CRITICAL, Confidence.LIKELY
+    if "-" not in (loader.version or ""):
+        return Severity.LOW, Confidence.POSSIBLE
+    is_ubuntu = "ubuntu" in (loader.version or "")
+    return Severity.HIGH if is_ubuntu else Severity.CRITICAL, Confidence.LIKELY
+
+
+def _name(loader: BootLoader) -> str:
+    if loader.loader is Loader.NONE_FOUND:
+        return "The boot loader, which is not known,"
+    return " ".join(filter(None, (loader.loader.value, loader.version)))

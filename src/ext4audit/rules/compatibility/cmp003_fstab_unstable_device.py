@@ -1,0 +1,210 @@
+"""CMP003: fstab names a device by a name that the next boot may give to another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.facts.host import Host
+from ext4audit.facts.mount import FstabEntry
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.remedies.fstab import edit_spec
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, host_rule
+
+DISK = re.compile(r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)")
+WHOLE = re.compile(r"(?:(sd|hd|vd|xvd)[a-z]+|(nvme)[0-9]+n[0-9]+)")
+NUMBERED = re.compile(r"/dev/(?:dm-|loop)[0-9]+(?:p[0-9]+)?")
+ARRAY = re.compile(r"/dev/md([0-9]+)(?:p[0-9]+)?")
+UUID = re.compile(r"[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]+)+")
+NAMED_BY_HYPERVISOR = "xvd"
+
+
+@host_rule(
+    "CMP003",
+    "fstab-unstable-device",
+    severity=Severity.HIGH,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/fstab.5.html",
+        "https://github.com/ubicloud/ubicloud/issues/5429",
+        "mdadm.conf(5)",
+    ),
+    in_plans=False,
+)
+def check(host: Host) -> Said:
+    """## What it checks
+
+    ext2, ext3 and ext4 entries of fstab whose first field is a name that is given out in the
+    order in which devices appear: `/dev/sda1`, `/dev/nvme1n1`, `/dev/xvdf`, `/dev/dm-0`,
+    `/dev/loop0`, and `/dev/md0` where no ARRAY line of mdadm.conf has it. UUID=, LABEL=,
+    PARTUUID=, `/dev/disk/by-…`, `/dev/mapper/…` and paths of logical volumes are stable. It is
+    high where several disks of the kind are present, low on a virtual machine with one.
+
+    ## Why it matters
+
+    Disks are probed side by side: a boot can swap the names of two, and a disk that is added or
+    missing shifts them. Then another filesystem is mounted in the wrong place and services write
+    to it, or the device is not there and the boot stops in emergency mode. The host runs well
+    until its next boot.
+
+    ## Remedy
+
+    Name the filesystem by its UUID. The commands edit the first field of that line only, and only
+    where it is what was audited. systemd reads fstab again after `systemctl daemon-reload`.
+
+    ## When to ignore
+
+    Where udev rules or the machine's firmware pin the names.
+    """
+    if host.container:
+        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    entries = [entry for entry in need(host.fstab) if entry.line.fstype != "auto"]
+    if not entries:
+        raise NotApplicable("fstab has no ext4 entry")
+    holes: list[Unknown] = []
+    for entry in entries:
+        if not _is_unstable(entry, host, holes):
+            yield Citation(f"fstab line {entry.line.line_number}", entry.line.spec, "/etc/fstab")
+            continue
+        yield _finding(entry, host)
+        if isinstance(host.devices, Unknown):
+            holes.append(host.devices)
+    if holes:
+        raise Undetermined(tuple(dict.fromkeys(holes)))
+
+
+def _is_unstable(entry: FstabEntry, host: Host, holes: list[Unknown]) -> bool:
+    """Whether the name may be another device's after a boot; adds what it could not see."""
+    spec = entry.line.spec
+    array = ARRAY.fullmatch(spec)
+    if array is None:
+        return bool(DISK.fullmatch(spec) or NUMBERED.fullmatch(spec))
+    if isinstance(host.md_arrays, Unknown):
+        holes.append(host.md_arrays)
+        return False
+    return array[1] not in {_array_name(name) for name in host.md_arrays.value}
+
+
+def _array_name(name: str) -> str:
+    """Return what is equal in "/dev/md0", "/dev/md/0" and "md0": mdadm takes them for one."""
+    return re.sub(r"^(/dev/)?md/?", "", name)
+
+
+def _family(spec: str) -> str | None:
+    """Return "sd" for "/dev/sda1", None for what is no disk or partition."""
+    found = DISK.fullmatch(spec)
+    return found[1] or found[2] if found else None
+
+
+def _disks(host: Host, family: str) -> int | None:
+    """Return how many disks of a kind there are, None where lsblk was not heard."""
+    if isinstance(host.devices, Unknown):
+        return None
+    names = [WHOLE.fullmatch(device.kernel_name) for device in host.devices.value]
+    return sum(1 for found in names if found and family in found.groups())
+
+
+def _grade(entry: FstabEntry, host: Host) -> Severity:
+    """Grade by how likely the name moves, and by whether a boot needs it."""
+    family = _family(entry.line.spec)
+    if "noauto" in entry.line.options:
+        return Severity.LOW
+    count = _disks(host, family) if family else None
+    if count is None or family == NAMED_BY_HYPERVISOR:
+        return Severity.MEDIUM
+    if count > 1:
+        return Severity.HIGH
+    return Severity.LOW if host.virtualization else Severity.MEDIUM
+
+
+def _finding(entry: FstabEntry, host: Host) -> Finding:
+    line, family = entry.line, _family(entry.line.spec)
+    count = _disks(host, family) if family else None
+    among = f", one of {count} disks {family}*" if count is not None and count > 1 else ""
+    severity = _grade(entry, host)
+    return Finding(
+        message=f"fstab mounts {line.mount_point} from {line.spec}{among}: a boot may give that "
+        "name to another device, and then mounts the wrong filesystem or stops.",
+        severity=severity,
+        confidence=Confidence.CONFIRMED if severity is Severity.HIGH else Confidence.LIKELY,
+        citations=tuple(_cite(entry, host, family, count)),
+        remedies=(_remedy(entry, host),),
+        fact=line.mount_point,
+    )
+
+
+def _cite(
+    entry: FstabEntry, host: Host, family: str | None, count: int | None
+) -> Sequence[Citation]:
+    line = entry.line
+    written = f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}"
+    cited = [Citation(f"fstab line {line.line_number}", written, "/etc/fstab")]
+    if isinstance(host.devices, Known) and count is not None:
+        cited.append(Citation(f"disks {family}*", str(count), host.devices.origin))
+    if ARRAY.fullmatch(line.spec) and isinstance(host.md_arrays, Known):
+        named = ", ".join(host.md_arrays.value) or "none"
+        cited.append(Citation("ARRAY lines", named, host.md_arrays.origin))
+    return cited
+
+
+def _remedy(entry: FstabEntry, host: Host) -> Remedy:
+    """Return the edit of the line, or why there is none."""
+    uuid = _uuid(entry, host)
+    if uuid is None or not UUID.fullmatch(uuid):
+        return _advice("Name the filesystem by UUID= (see `blkid`): it could not be read here.")
+    if _is_shared(uuid, entry, host):
+        return _advice(
+            f"Do not name it by UUID yet: whether {uuid} is on one device only is not known, or "
+            "it is not. Give the copy another UUID first, or use a path of /dev/disk/by-id."
+        )
+    steps = _steps(entry, f"UUID={uuid}")
+    return Remedy(f"Name the filesystem by its UUID ({uuid}).", Disruption.ONLINE, steps)
+
+
+def _advice(text: str) -> Remedy:
+    return Remedy(text, Disruption.ONLINE)
+
+
+def _uuid(entry: FstabEntry, host: Host) -> str | None:
+    """Return the UUID of the device that the entry names now."""
+    fs = host.filesystem(entry.device_number)
+    if fs is not None and fs.uuid:
+        return fs.uuid
+    if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
+        return None
+    number = entry.device_number.value
+    return next((d.uuid for d in host.devices.value if d.device_number == number), None)
+
+
+def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
+    """Whether another device has the UUID, or may: a mount by UUID would take either."""
+    if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
+        return True
+    here = [(d.device_number, d.uuid) for d in host.devices.value]
+    here += [(fs.device_number, fs.uuid) for fs in (*host.filesystems, *host.lower)]
+    number = entry.device_number.value
+    return any(n != number and (u or "").lower() == uuid.lower() for n, u in here)
+
+
+def _steps(entry: FstabEntry, spec: str) -> tuple[Step, ...]:
+    """Return the guarded edit; the UUID must lead to the device that the line names now."""
+    edit, where = edit_spec(entry.line, spec), quote(entry.line.mount_point)
+    if edit is None or where is None:
+        return ()
+    return (
+        *(Step(Phase.PERSISTENT, command) for command in edit.apply),
+        Step(Phase.VERIFY, f"findmnt --fstab -no SOURCE {where} | grep -qxF {spec}"),
+        Step(Phase.VERIFY, f'test "$(findfs {spec})" -ef {entry.line.spec}'),
+        *(Step(Phase.ROLLBACK, command) for command in edit.undo),
+    )

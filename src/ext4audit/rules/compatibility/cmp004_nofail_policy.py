@@ -1,0 +1,149 @@
+"""CMP004: A data volume of a virtual machine stops the boot when it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ext4audit.evidence import Known, Unknown, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.remedies.fstab import edit_options, says
+from ext4audit.rule import NotApplicable, Said, host_rule
+
+WORDS = ("nofail", "x-systemd.device-timeout=30s")
+DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-initrd.mount"})
+"""Words of an entry that a boot does not fail for, or that the boot itself needs.
+
+With _netdev it belongs to remote-fs.target, whose failure stops nothing (systemd.special(7))."""
+NEEDED = frozenset("/ /etc /nix /nix/store /tmp /var /var/lib /var/log /var/tmp".split())
+NEEDED_BELOW = ("/boot", "/usr")
+"""Places without which a system does not run, so that a boot is right to stop."""
+
+
+@host_rule(
+    "CMP004",
+    "nofail-policy",
+    severity=Severity.LOW,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/systemd.mount.5.html",
+        "https://man7.org/linux/man-pages/man8/mount.8.html",
+    ),
+    in_plans=False,
+)
+def check(host: Host) -> Said:
+    """## What it checks
+
+    On virtual machines: mounted ext2, ext3 and ext4 entries of fstab for data volumes, which lack
+    `nofail`. A data volume is what the system does not need to run (not `/`, `/usr`, `/var`,
+    `/boot` and the like) and what does not lie on the disk of the root filesystem. Entries that
+    are not mounted are DRF006's.
+
+    ## Why it matters
+
+    A volume of a cloud is attached over the network: it can be late, detached, or left behind
+    when a snapshot or image of the machine is started elsewhere. Without `nofail` systemd waits
+    90 seconds for it and then stops in emergency mode, where no network and no ssh is; many
+    clouds offer no console to log in to.
+
+    ## Remedy
+
+    Add `nofail` and a shorter timeout, and make the service that uses the volume require it:
+    `RequiresMountsFor=` in its unit. Both belong together.
+
+    ## When to ignore
+
+    Where a console is at hand and a machine without its data must not come up at all.
+    """
+    if host.container:
+        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    if host.virtualization is None:
+        raise NotApplicable("it is no virtual machine")
+    entries, mounts = need(host.fstab, host.mounts)
+    volumes = [e for e in entries if _is_mounted(e, mounts) and _is_volume(e, host)]
+    if not volumes:
+        raise NotApplicable("fstab has no data volume of ext4 that is mounted")
+    for entry in volumes:
+        line = entry.line
+        if DECIDED.isdisjoint(line.options):
+            yield _finding(entry, host.virtualization)
+        else:
+            yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+
+
+def _is_mounted(entry: FstabEntry, mounts: Sequence[Mount]) -> bool:
+    """Whether what the entry names, or may name, is mounted in its place."""
+    number = entry.device_number
+    there = [mount.device_number for mount in mounts if entry.is_for(mount)]
+    return bool(there) if isinstance(number, Unknown) else number.value in there
+
+
+def _is_volume(entry: FstabEntry, host: Host) -> bool:
+    """Whether an entry is for data that the system runs without, on a disk of its own."""
+    where = entry.line.mount_point.rstrip("/") or "/"
+    needed = where in NEEDED or any(f"{where}/".startswith(f"{p}/") for p in NEEDED_BELOW)
+    if needed or entry.line.fstype == "auto":
+        return False
+    root = next((fs for fs in host.filesystems if "/" in fs.mount_points), None)
+    return not _bottom(host.filesystem(entry.device_number)) & _bottom(root)
+
+
+def _bottom(fs: Filesystem | None) -> set[DeviceNumber]:
+    """Return the disks below a filesystem, as far as they are seen."""
+    if fs is None or not isinstance(fs.stack, Known):
+        return set()
+    return {device.device_number for device in fs.stack.value.leaves()}
+
+
+def _finding(entry: FstabEntry, virtualization: str) -> Finding:
+    line = entry.line
+    return Finding(
+        message=f"{line.mount_point} has no nofail: a boot that does not find {line.spec} waits "
+        "90 seconds and stops in emergency mode, out of reach over the network.",
+        severity=Severity.LOW,
+        confidence=Confidence.LIKELY,
+        citations=(
+            Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab"),
+            Citation("virtual machine", virtualization, "systemd-detect-virt"),
+        ),
+        remedies=(
+            Remedy(
+                "Let the boot go on without it, after 30 seconds.",
+                Disruption.ONLINE,
+                _steps(entry),
+                trade_off="What starts without the volume writes into the empty directory below: "
+                f"give its unit RequiresMountsFor={_in_a_unit(line.mount_point)} first.",
+            ),
+        ),
+        fact=line.mount_point,
+    )
+
+
+def _in_a_unit(path: str) -> str:
+    """Spell a path as a word of a unit file (systemd.syntax(7))."""
+    word = path.replace("%", "%%")
+    return f'"{word}"' if " " in word else word
+
+
+def _steps(entry: FstabEntry) -> tuple[Step, ...]:
+    """Return the guarded edit of the line; a timeout that is there stays."""
+    own = any(word.startswith("x-systemd.device-timeout=") for word in entry.line.options)
+    words = WORDS[:1] if own else WORDS
+    edit, checks = edit_options(entry.line, (), words), says(entry.line, words)
+    if edit is None or not checks:
+        return ()
+    return (
+        *(Step(Phase.PERSISTENT, command) for command in edit.apply),
+        *(Step(Phase.VERIFY, command) for command in checks),
+        *(Step(Phase.ROLLBACK, command) for command in edit.undo),
+    )

@@ -1,0 +1,223 @@
+"""What a vendor demands of features, clusters, reserve and mount options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.option_table import recognize
+from ext4audit.facts.profile import Profile
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.remedies.mounting import seen_here
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import Said
+from ext4audit.rules.compatibility.vendor_remedies import in_force_remedy, shown_remedy
+from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.demands import canonical
+
+PERCENT = 100
+KIB = 1024
+
+
+def made_otherwise(fs: Filesystem, profile: Profile) -> Iterator[Said]:
+    """Yield what is judged of one profile, each apart; they raise Undetermined."""
+    if profile.features:
+        yield _features(fs, profile)
+    if profile.cluster_bytes:
+        yield _clusters(fs, profile, profile.cluster_bytes)
+    if profile.reserved_percent is not None:
+        yield _reserve(fs, profile, profile.reserved_percent)
+    if profile.instead_of_ext4:
+        yield _another(profile)
+
+
+def statement(profile: Profile) -> Citation:
+    """Cite what the vendor says."""
+    return Citation(f"profile {profile.name}", profile.says, profile.source)
+
+
+def _features(fs: Filesystem, profile: Profile) -> Said:
+    features = need(fs.superblock).features
+    lacking = [feature for feature in profile.features if feature not in features]
+    if lacking:
+        words = ", ".join(lacking)
+        yield _creation_finding(
+            profile, f"the filesystem was made without {words}", words, _anew(profile)
+        )
+    else:
+        yield Citation("features", ", ".join(profile.features), _origin(fs))
+
+
+def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> Said:
+    if set(profile.features) - need(fs.superblock).features:
+        return  # without the feature there are no clusters
+    block_bytes, blocks = need(
+        stated(fs, "block size", lambda superblock: superblock.block_bytes),
+        stated(fs, "cluster size", lambda superblock: superblock.cluster_blocks),
+    )
+    has = block_bytes * blocks
+    if has != wanted:
+        what = f"its clusters have {has // KIB} KiB instead of {wanted // KIB}"
+        yield _creation_finding(profile, what, "clusters", _anew(profile))
+    else:
+        yield Citation("cluster size", f"{has // KIB} KiB", _origin(fs))
+
+
+def _reserve(fs: Filesystem, profile: Profile, most: int) -> Said:
+    reserved = need(stated(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks))
+    blocks = need(fs.superblock).size_blocks
+    if reserved * PERCENT <= most * blocks or not blocks:
+        yield Citation("reserved blocks", str(reserved), _origin(fs))
+        return
+    share = reserved * PERCENT / blocks
+    what = f"{share:.1f} % is reserved for root, and at most {most} % may be"
+    yield _creation_finding(profile, what, "reserve", _free(fs, reserved))
+
+
+def _another(profile: Profile) -> Said:
+    advice = Remedy("See the vendor's page before the data grows.", Disruption.RECREATE)
+    what = f"it is ext4, and the vendor recommends {profile.instead_of_ext4}"
+    yield _creation_finding(profile, what, "filesystem", advice, Severity.INFO)
+
+
+def _creation_finding(
+    profile: Profile,
+    what: str,
+    fact: str,
+    remedy: Remedy,
+    severity: Severity = Severity.MEDIUM,
+) -> Finding:
+    return Finding(
+        message=f"{profile.product}: {what}.",
+        severity=severity,
+        confidence=Confidence.CONFIRMED,
+        citations=(statement(profile),),
+        remedies=(remedy,),
+        fact=f"{profile.name} {fact}",
+    )
+
+
+def _anew(profile: Profile) -> Remedy:
+    clusters = f" -C {profile.cluster_bytes}" if profile.cluster_bytes else ""
+    return Remedy(
+        "Back up, recreate, restore: no tool changes it in place, and mkfs.ext4 -O "
+        f"{','.join(profile.features)}{clusters} DESTROYS all data.",
+        Disruption.RECREATE,
+        destructive=True,
+    )
+
+
+def _free(fs: Filesystem, reserved: int) -> Remedy:
+    """Return the commands that give up the reserve."""
+    device = quote(fs.device)
+    shown = f"tune2fs -l {device} | grep -qE '^Reserved block count: +0$'"
+    steps = (
+        Step(Phase.IMMEDIATE, f"tune2fs -m 0 {device}"),
+        Step(Phase.VERIFY, shown),
+        Step(Phase.ROLLBACK, f"tune2fs -r {reserved} {device}"),
+    )
+    return Remedy(
+        "Reserve nothing for root.",
+        Disruption.ONLINE,
+        steps if device else (),
+        trade_off="Root cannot clean up on a filesystem that is full to the last block.",
+    )
+
+
+def _origin(fs: Filesystem) -> str:
+    return fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+
+
+def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> Said:
+    """Say once, for all profiles, which options are missing or hidden; raises Undetermined."""
+    missing, hidden = [], []
+    for word in dict.fromkeys(w for profile in profiles for w in _words(profile)):
+        askers = _askers([word], profiles)
+        if not _is_in_force(fs, word):
+            missing.append(word)
+        elif _is_hidden(fs, word) and any(profile.shown for profile in askers):
+            hidden.append(word)
+        else:
+            names = ", ".join(profile.name for profile in askers)
+            yield Citation("demanded, and in force", word, f"profile {names}")
+    if missing:
+        yield _missing(missing, _askers(missing, profiles), in_force_remedy(fs, host, missing))
+    if hidden:
+        yield _hidden(hidden, _askers(hidden, profiles), shown_remedy(fs, host, hidden))
+
+
+def _words(profile: Profile) -> list[str]:
+    return [canonical(word) for word in profile.options]
+
+
+def _askers(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profile]:
+    return [profile for profile in profiles if not set(words).isdisjoint(_words(profile))]
+
+
+def _is_in_force(fs: Filesystem, word: str) -> bool:
+    """Whether a word is in force; raises Undetermined where that cannot be seen."""
+    if word in ATIME_WORDS:
+        return all(word in mount.mount_options for mount in seen_here(fs))
+    known = recognize(word)
+    name = known[0].name if known else word
+    if name == "errors":
+        return _errors_in_force(fs) == word
+    return need(need(fs.options).token(name)) == word
+
+
+def _errors_in_force(fs: Filesystem) -> str:
+    """Return the errors= word in force: an options file lists it, a mount table may not."""
+    option = need(fs.options).find("errors")
+    return option.token if option else f"errors={need(fs.superblock).errors}"
+
+
+def _is_hidden(fs: Filesystem, word: str) -> bool:
+    known = recognize(word)
+    option = need(fs.options).find(known[0].name) if known else None
+    return option is not None and option.hidden
+
+
+def _missing(words: Sequence[str], askers: Sequence[Profile], remedy: Remedy) -> Finding:
+    return _options_finding(f"{_demanded(words, askers)} and not in force", words, askers, remedy)
+
+
+def _hidden(words: Sequence[str], askers: Sequence[Profile], remedy: Remedy) -> Finding:
+    what = (
+        f"{_demanded(words, askers)} and in force, but set where no mount table shows it, and the "
+        "vendor's check reads the mount table"
+    )
+    return _options_finding(what, words, askers, remedy, hidden=True)
+
+
+def _options_finding(
+    what: str,
+    words: Sequence[str],
+    askers: Sequence[Profile],
+    remedy: Remedy,
+    *,
+    hidden: bool = False,
+) -> Finding:
+    return Finding(
+        message=f"{what}.",
+        severity=Severity.LOW if hidden else Severity.MEDIUM,
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(statement(profile) for profile in askers),
+        remedies=(remedy,),
+        fact=f"{'hidden' if hidden else 'missing'} {','.join(sorted(words))}",
+    )
+
+
+def _demanded(words: Sequence[str], askers: Sequence[Profile]) -> str:
+    products = ", ".join(profile.product for profile in askers)
+    return f"{products}: {', '.join(words)} {'is' if len(words) == 1 else 'are'} demanded"

@@ -1,0 +1,1 @@
+"""Configuration drift: what runs against what is configured."""

@@ -1,0 +1,187 @@
+"""DRF003: Two devices carry one UUID or label, and which of them is mounted is left to chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
+from ext4audit.facts.devices import LsblkDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rules.drift.identifiers import (
+    Twins,
+    filesystems_of,
+    filesystems_seen,
+    identifier_of,
+    is_mounted,
+    layers_below,
+    remedies,
+    twins_of,
+)
+from ext4audit.rules.shared.citations import stated
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A place that names a filesystem by an identifier: a line of fstab, or root=."""
+
+    key: str
+    value: str
+    citation: Citation
+
+
+@host_rule(
+    "DRF003",
+    "fstab-identifier",
+    severity=Severity.HIGH,
+    since="0.2",
+    in_plans=False,
+    references=(
+        "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
+        "https://man7.org/linux/man-pages/man5/fstab.5.html",
+        "https://github.com/lvmteam/lvm2/issues/146",
+    ),
+)
+def check(host: Host) -> Said:
+    """## What it checks
+
+    Whether two block devices with an ext2, ext3 or ext4 filesystem have the same UUID, or the
+    same label where fstab or root= names it. Devices that another one is made of (the paths of
+    a multipath device, members of an array) are no second filesystem.
+
+    ## Why it matters
+
+    ext4 mounts copies without complaint. Which of two devices of one name fstab or root= gets is
+    a matter of which was found first: after a reboot an old snapshot can be in the place of the
+    data, and what is written there is missing from the original.
+
+    ## Remedy
+
+    Give the copy, unmounted, a UUID or label of its own; or name the device by a path that only
+    it has, as /dev/mapper has for logical volumes.
+
+    ## When to ignore
+
+    For copies that are made to be exchanged (two system images of which one is active), and that
+    nothing mounts by this name.
+    """
+    if host.container:
+        raise NotApplicable(f"in a {host.container} container, other devices are not to be seen")
+    rows = _told(host, need(host.devices))
+    candidates = filesystems_of(rows, layers_below(host))
+    yield Citation("ext2, ext3 and ext4 devices", str(len(candidates)), origin_of(host.devices))
+    by_uuid = twins_of("UUID", candidates)
+    by_label = twins_of("LABEL", candidates)
+    if not by_uuid and not by_label:
+        return
+    uses, holes = _uses(host)
+    for twins in (*by_uuid, *by_label):
+        used = [u for u in uses if (u.key, u.value) == (twins.key, twins.value)]
+        if used or twins.key == "UUID":
+            yield _finding(host, twins, used)
+    if holes:
+        raise Undetermined(holes)
+
+
+def origin_of(evidence: Evidence[object]) -> str:
+    """Return where evidence was read, its subject where it is a hole."""
+    return evidence.origin if isinstance(evidence, Known) else evidence.what
+
+
+def _told(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, ...]:
+    """Return the devices of lsblk with what their superblocks say.
+
+    Without udev lsblk tells the content of no device. Then only the filesystems that were read
+    are known, and it is not known what else there is where idle ones could not be read.
+    """
+    if not any(row.fstype for row in rows):
+        need(host.idle)
+    read = {fs.device_number: fs for fs in filesystems_seen(host)}
+    blind = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
+    labels = _go_by_label(host)
+    for fs in blind:
+        need(stated(fs, f"label of {fs.device}", _label) if labels else fs.superblock)
+    seen = {fs.device_number: fs for fs in blind}
+    return tuple(
+        replace(row, fstype="ext4", uuid=seen[number].uuid, label=seen[number].label)
+        if (number := row.device_number) in seen
+        else row
+        for row in rows
+    )
+
+
+def _label(superblock: Superblock) -> str | None:
+    """Return the label, "" for none; without root no size and no label is told."""
+    return superblock.label or (None if superblock.block_bytes is None else "")
+
+
+def _go_by_label(host: Host) -> bool:
+    """Whether fstab or root= names a filesystem by its label, or may."""
+    uses, holes = _uses(host)
+    return bool(holes) or any(use.key == "LABEL" for use in uses)
+
+
+def _uses(host: Host) -> tuple[list[Use], tuple[Unknown, ...]]:
+    """Return the places that name a filesystem by an identifier, and what could not be read."""
+    holes = tuple(e for e in (host.fstab, host.kernel_arguments) if isinstance(e, Unknown))
+    return [*_in_fstab(host), *_in_root(host)], holes
+
+
+def _in_fstab(host: Host) -> Iterator[Use]:
+    for entry in host.fstab.value if isinstance(host.fstab, Known) else ():
+        line = entry.line
+        found = identifier_of(line.spec)
+        if found:
+            where = f"fstab line {line.line_number}"
+            yield Use(*found, Citation(where, f"{line.spec} {line.mount_point}", "/etc/fstab"))
+
+
+def _in_root(host: Host) -> Iterator[Use]:
+    arguments = host.kernel_arguments.value if isinstance(host.kernel_arguments, Known) else ()
+    for argument in arguments:
+        found = identifier_of(argument.removeprefix("root="))
+        if argument.startswith("root=") and found:
+            yield Use(*found, Citation("kernel argument", argument, "/proc/cmdline"))
+
+
+def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
+    names = ", ".join(row.name for row in twins.devices)
+    places = ", ".join(use.citation.label for use in used)
+    chance = f"which of them {places} gets is chance" if used else "nothing tells them apart by it"
+    return Finding(
+        message=f"{names} have the same {twins.key} {twins.value}: {chance}.",
+        severity=_severity(host, twins, used),
+        confidence=_confidence(host, twins),
+        citations=(
+            *(use.citation for use in used),
+            *(Citation(row.name, _shown(row), origin_of(host.devices)) for row in twins.devices),
+        ),
+        remedies=tuple(remedies(host, twins)),
+        fact=f"{twins.key}={twins.value}",
+    )
+
+
+def _shown(row: LsblkDevice) -> str:
+    return f"{row.fstype} UUID={row.uuid or ''} LABEL={row.label or ''}"
+
+
+def _severity(host: Host, twins: Twins, used: Sequence[Use]) -> Severity:
+    if used:
+        return Severity.HIGH
+    mounted = any(is_mounted(host, row) for row in twins.devices)
+    return Severity.MEDIUM if mounted else Severity.LOW
+
+
+def _confidence(host: Host, twins: Twins) -> Confidence:
+    """Return CONFIRMED where it is known of each device what it lies on: none on the other."""
+    seen = {fs.device_number for fs in filesystems_seen(host) if _is_whole(fs)}
+    return Confidence.CONFIRMED if seen >= twins.numbers else Confidence.LIKELY
+
+
+def _is_whole(fs: Filesystem) -> bool:
+    """Whether all layers below a filesystem could be seen."""
+    stack = fs.stack.value if isinstance(fs.stack, Known) else None
+    return stack is not None and all(isinstance(each.below, Known) for each in stack.walk())

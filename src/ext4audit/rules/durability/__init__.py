@@ -1,0 +1,1 @@
+"""Durability: what a crash or a power failure can lose."""

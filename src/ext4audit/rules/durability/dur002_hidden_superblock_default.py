@@ -1,0 +1,242 @@
+"""DUR002: The superblock sets dangerous mount options that no mount table shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ext4audit.evidence import Known, Unknown, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.options import change_options, disruption
+from ext4audit.rule import Said, rule
+from ext4audit.rules.durability.stored import StoredOption, stored_options, tune_steps
+from ext4audit.rules.shared.citations import PLACES, cite_mount_table, fstab_lines
+from ext4audit.rules.shared.demands import against, stays
+
+JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
+"""DUR001 and DUR003 judge these wherever they come from; here they count only as hidden."""
+DANGEROUS = {
+    "nobarrier": Severity.LOW,
+    "data=writeback": Severity.LOW,
+    "data=journal": Severity.LOW,
+    "nodelalloc": Severity.LOW,
+    "discard": Severity.LOW,
+    "noblock_validity": Severity.LOW,
+    "noauto_da_alloc": Severity.LOW,
+    "nodioread_nolock": Severity.LOW,
+}
+"""The tokens that are reported; others (acl, errors=remount-ro) are good superblock defaults."""
+HARMLESS = {
+    "barrier": "barrier",
+    "data": "data=ordered",
+    "delalloc": "delalloc",
+    "discard": "nodiscard",
+    "block_validity": "block_validity",
+    "auto_da_alloc": "auto_da_alloc",
+    "dioread_nolock": "dioread_nolock",
+}
+"""What each of these options is where nobody sets it, on the kernels that can have it hidden."""
+
+TRADE_OFF = "Whoever set them may have had a reason: look at what the host is for."
+IN_FSTAB = Remedy(
+    "If they are wanted: write them into fstab, where people look, and clear the superblock "
+    "(tune2fs -o ^WORD, tune2fs -E mount_opts=).",
+    Disruption.ONLINE,
+)
+
+
+@rule(
+    "DUR002",
+    "hidden-superblock-default",
+    severity=Severity.MEDIUM,
+    since="0.1",
+    references=(
+        "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "fs/ext4/super.c: _ext4_show_options()",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Options in force that the superblock sets, by its bits (`tune2fs -o`) or by its string
+    (`tune2fs -E mount_opts=`), that differ from the kernel's default, and that are dangerous or
+    costly: nobarrier, data=writeback, data=journal, nodelalloc, discard, noblock_validity,
+    noauto_da_alloc, nodioread_nolock. All that one superblock hides make one finding. A string
+    that is set is reported even when it holds nothing dangerous. Of a filesystem that is not
+    mounted, and of an image file, it is what the next mount will put in force; nobarrier is
+    medium there.
+
+    ## Why it matters
+
+    /proc/mounts, mount and findmnt show an option only where it differs from the superblock's
+    own defaults. After `tune2fs -o nobarrier,nodelalloc,journal_data_writeback` they print
+    `rw,relatime`, and fstab says nothing, while the kernel runs all three. Whoever looks for
+    the cause of lost data or slow writes does not find it. The options file in /proc/fs/ext4,
+    which any user can read, shows them.
+
+    ## Remedy
+
+    Take the options out of the superblock, or write them where people look: into fstab. tune2fs
+    may do so while it is mounted; a remount puts all but data= in force at once.
+
+    ## When to ignore
+
+    Appliances and disk images that set them on purpose. What is hidden counts as low here where
+    it is mounted, because DUR001, DUR003 and DUR008 judge nobarrier, data=writeback and
+    noauto_da_alloc by what they do, and cite the superblock as the cause.
+    """
+    if not fs.alive:
+        yield from _at_the_next_mount(fs, host, need(fs.superblock))
+        return
+    options = need(fs.options)
+    if isinstance(fs.superblock, Unknown) and not (options.complete and options.mount_table):
+        need(fs.superblock)
+    yield cite_mount_table(options)
+    hidden = [o for o in options.hidden if o.token in DANGEROUS and o.set_by is not Setter.IMPLIED]
+    string = _string(fs)
+    if hidden or string:
+        yield _finding(fs, host, options, hidden, string)
+
+
+def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> Said:
+    """Judge a filesystem that is not mounted by what its superblock holds."""
+    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    bits = ", ".join(superblock.default_mount_options) or "none"
+    yield Citation("superblock, default mount options", bits, origin)
+    stored = [option for option in stored_options(superblock) if option.token in DANGEROUS]
+    string = _string(fs)
+    if stored or string:
+        yield Finding(
+            message=_next_message(fs, stored) if stored else _message(fs, [], string),
+            severity=min(
+                (_next_severity(option.token) for option in stored),
+                key=lambda severity: severity.rank,
+                default=Severity.LOW,
+            ),
+            confidence=Confidence.CONFIRMED,
+            citations=tuple(_next_citations(fs, stored, string)),
+            remedies=tuple(_next_remedies(fs, host, stored)),
+            fact=",".join(sorted(option.token for option in stored)),
+        )
+
+
+def _next_severity(token: str) -> Severity:
+    """Grade a token as what it is, because the other rules have no mount to judge here."""
+    return Severity.MEDIUM if token in JUDGED_WHEN_MOUNTED else DANGEROUS[token]
+
+
+def _next_message(fs: Filesystem, stored: list[StoredOption]) -> str:
+    words = ", ".join(option.token for option in stored)
+    return (
+        "From the next mount on in force, and set where no mount table shows it, in the "
+        f"superblock: {words}{_also(fs, stored)}."
+    )
+
+
+def _next_citations(
+    fs: Filesystem, stored: list[StoredOption], string: Citation | None
+) -> Iterator[Citation]:
+    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    for option in stored:
+        said = f"{option.token}, set by: {PLACES[option.setter]}"
+        yield Citation(f"hidden {option.name}", said, origin)
+        yield from _cite_fstab(fs, option.name)
+    if string:
+        yield string
+
+
+def _next_remedies(fs: Filesystem, host: Host, stored: list[StoredOption]) -> Iterator[Remedy]:
+    wanted = {each.name: HARMLESS[each.name] for each in stored}
+    kept = dict(against(fs, host, wanted))
+    changed = [each for each in stored if each.token not in kept]
+    if changed:
+        steps = tune_steps(fs, {each.name: wanted[each.name] for each in changed})
+        yield Remedy(
+            f"Return the superblock to the kernel's defaults before it is mounted.{stays(kept)}",
+            Disruption.ONLINE,
+            steps,
+            trade_off=TRADE_OFF,
+        )
+    yield IN_FSTAB
+
+
+def _string(fs: Filesystem) -> Citation | None:
+    """Return the superblock's string as evidence, None where it is empty or not seen."""
+    if not isinstance(fs.superblock, Known) or not fs.superblock.value.mount_option_string:
+        return None
+    text = fs.superblock.value.mount_option_string
+    return Citation("superblock, mount options string", text, fs.superblock.origin)
+
+
+def _finding(
+    fs: Filesystem,
+    host: Host,
+    options: EffectiveOptions,
+    hidden: list[EffectiveOption],
+    string: Citation | None,
+) -> Finding:
+    grades = [DANGEROUS[option.token] for option in hidden] or [Severity.LOW]
+    unsure = any(option.set_by in (Setter.UNKNOWN, Setter.SUPERBLOCK) for option in hidden)
+    return Finding(
+        message=_message(fs, hidden, string),
+        severity=min(grades, key=lambda severity: severity.rank),
+        confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
+        citations=tuple(_citations(fs, options, hidden, string)),
+        remedies=tuple(_remedies(fs, host, hidden)),
+        fact=",".join(sorted(option.token for option in hidden)),
+    )
+
+
+def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | None) -> str:
+    if not hidden:
+        value = string.value if string else ""
+        return f"Each mount also gets the options that the superblock holds as a string: {value}."
+    words = ", ".join(option.token for option in hidden)
+    also = _also(fs, hidden)
+    return f"In force, and set where no mount table shows it, in the superblock: {words}{also}."
+
+
+def _also(fs: Filesystem, options: Sequence[EffectiveOption | StoredOption]) -> str:
+    """Say for which options somebody who looks into fstab would know better."""
+    said = [option.token for option in options if fstab_lines(fs, option.name)]
+    return f" (fstab does say something of {', '.join(said)})" if said else ""
+
+
+def _citations(
+    fs: Filesystem,
+    options: EffectiveOptions,
+    hidden: list[EffectiveOption],
+    string: Citation | None,
+) -> Iterator[Citation]:
+    for option in hidden:
+        said = f"{option.token}, set by: {PLACES[option.set_by]}"
+        yield Citation(f"hidden {option.name}", said, option.origin)
+        yield from _cite_fstab(fs, option.name)
+    if string:
+        yield string
+    yield cite_mount_table(options)
+
+
+def _cite_fstab(fs: Filesystem, name: str) -> Iterator[Citation]:
+    for line in fstab_lines(fs, name):
+        yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+
+
+def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iterator[Remedy]:
+    wanted = {each.name: HARMLESS[each.name] for each in hidden}
+    kept = dict(against(fs, host, wanted))
+    changed = [each for each in hidden if each.token not in kept]
+    if changed:
+        steps = change_options(fs, {each.name: wanted[each.name] for each in changed})
+        data = any(each.name == "data" for each in changed)
+        later = " No remount can change data=: unmount and mount it, or restart." if data else ""
+        yield Remedy(
+            f"Return the superblock to the kernel's defaults.{later}{stays(kept)}",
+            Disruption.UNMOUNT if data else disruption(steps),
+            steps,
+            trade_off=TRADE_OFF,
+        )
+    yield IN_FSTAB

@@ -1,0 +1,174 @@
+"""DUR005: Without a journal a crash can lose files, and only a full check repairs the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.durability.write_cache import INSTANCE_STORES
+from ext4audit.rules.shared.citations import cite_features, is_listed
+from ext4audit.rules.shared.demands import below
+from ext4audit.rules.shared.journal import usual_blocks
+from ext4audit.rules.shared.quantities import GIB, device_bytes, size
+
+PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")
+FLEETING = tuple(f"/{name}" for name in ("tmp", "var/tmp", "var/cache"))
+UNUSED = "Mounted with norecovery, it leaves its journal out"
+
+
+@rule(
+    "DUR005",
+    "missing-journal",
+    severity=Severity.HIGH,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "https://docs.kernel.org/filesystems/ext4/journal.html",
+        "https://kafka.apache.org/documentation/#ext4",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks
+
+    Whether an ext4 filesystem of at least 1 GiB that is mounted writable has a journal: with
+    one, the kernel's options file has a line `data=`. Of what is not mounted, the feature
+    has_journal is judged. High for the root, /etc, /home, /srv, /usr, /var and what lies below
+    them; medium elsewhere; low for caches, for /tmp and for instance stores, which are lost with
+    their machine, and for what is not mounted.
+
+    ## Why it matters
+
+    A journal makes a change of several blocks happen as a whole or not at all. Without it, a
+    crash leaves directories, bitmaps and inodes that contradict each other. Nobody
+    should mount the filesystem until e2fsck has read all of it, which can take hours on large
+    disks, and what it cannot join ends in lost+found or is gone.
+
+    ## Remedy
+
+    Unmount it, check it, let tune2fs make a journal. Its size is chosen by that of the
+    filesystem; it can lie on another device.
+
+    ## When to ignore
+
+    Where the content may be lost with the machine, or is held by other machines as well: Kafka's
+    documentation and large storage fleets do without on purpose. On flash memory that is
+    hardly ever written.
+    """
+    journaled = _journaled(fs)
+    if isinstance(journaled, Known) and journaled.value:
+        yield Citation("journal", "in use" if fs.alive else "has_journal", journaled.origin)
+        return
+    _refuse(fs)
+    need(journaled)
+    yield _finding(fs)
+
+
+def _journaled(fs: Filesystem) -> Evidence[bool]:
+    """Return whether a journal is in use: only then the options file has a line `data=`."""
+    options = fs.options
+    if fs.alive and isinstance(options, Known):
+        data, source = options.value.token("data"), options.value.source
+        if is_listed(options.value, "norecovery"):
+            return Known(value=False, origin=source)
+        if options.value.complete and isinstance(data, Known):
+            return Known(value=True, origin=data.origin)
+        if options.value.complete and isinstance(data, Unknown) and data.why is Why.ABSENT:
+            return Known(value=False, origin=source)
+    feature = derive("feature has_journal", lambda each: each.has_journal, fs.superblock)
+    if fs.alive and isinstance(options, Unknown) and isinstance(feature, Known) and feature.value:
+        return options  # norecovery may leave it out
+    return feature
+
+
+def _refuse(fs: Filesystem) -> None:
+    """Refuse what needs no journal: ext2, what nobody writes to, and what is soon checked."""
+    device = device_bytes(fs)
+    if isinstance(device, Known) and device.value < GIB:
+        raise NotApplicable(f"a check of {size(device.value)} takes seconds")
+    if not fs.alive:
+        if "extent" not in need(fs.superblock).features:
+            raise NotApplicable("it is made as ext2, which has no journal")
+        return
+    if need(fs.fstype) == "ext2":
+        raise NotApplicable("ext2 has no journal")
+    if need(fs.read_only):
+        raise NotApplicable("it is read-only")
+
+
+def _finding(fs: Filesystem) -> Finding:
+    severity, confidence = _grade(fs)
+    state = UNUSED if _is_left_out(fs) else "It has no journal"
+    return Finding(
+        message=f"{state}: a crash can lose files that were not being written, and only a "
+        "full e2fsck repairs the rest.",
+        severity=severity,
+        confidence=confidence,
+        citations=tuple(_citations(fs)),
+        remedies=(_remedy(fs),),
+    )
+
+
+def _citations(fs: Filesystem) -> Iterator[Citation]:
+    if isinstance(fs.options, Known) and fs.alive and fs.options.value.complete:
+        yield Citation("option data", "not listed: no journal is in use", fs.options.value.source)
+    yield from cite_features(fs)
+    if fs.mount_points:
+        yield Citation("mount points", ", ".join(fs.mount_points), "/proc/self/mountinfo")
+
+
+def _grade(fs: Filesystem) -> tuple[Severity, Confidence]:
+    if not fs.alive:
+        return Severity.LOW, Confidence.POSSIBLE
+    points = fs.mount_points
+    if _is_instance_store(fs) or (points and all(below(point, FLEETING) for point in points)):
+        return Severity.LOW, Confidence.CONFIRMED
+    if any(below(point, PRECIOUS) for point in points):
+        return Severity.HIGH, Confidence.CONFIRMED
+    return Severity.MEDIUM, Confidence.CONFIRMED
+
+
+def _is_instance_store(fs: Filesystem) -> bool:
+    """Whether all disks below are lost with their virtual machine."""
+    leaves = fs.stack.value.leaves() if isinstance(fs.stack, Known) else ()
+    texts = [(leaf.model or "", *(value for _, value in leaf.udev)) for leaf in leaves]
+    return bool(texts) and all(
+        any(name in text for name in INSTANCE_STORES for text in each) for each in texts
+    )
+
+
+def _is_left_out(fs: Filesystem) -> bool:
+    """Whether the mount leaves an existing journal out."""
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    return options is not None and fs.alive and is_listed(options, "norecovery")
+
+
+def _remedy(fs: Filesystem) -> Remedy:
+    if _is_left_out(fs):
+        return Remedy("Unmount it, and mount it without norecovery (noload).", Disruption.UNMOUNT)
+    device = quote(fs.device)
+    steps = unmounted_steps(
+        fs,
+        (checked(fs), f"tune2fs -O has_journal {device}"),
+        (f"tune2fs -l {device} | grep -E '^Filesystem features:' | grep -qw has_journal",),
+        (f"tune2fs -O ^has_journal {device}",),
+    )
+    where = "" if steps else f", {why_by_hand(fs)}"
+    return Remedy(
+        f"Make a journal{where}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off=f"{_cost(fs)}Changes of metadata are written twice.",
+    )
+
+
+def _cost(fs: Filesystem) -> str:
+    """Return the sentence on what the journal takes, where the size is known."""
+    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    if superblock is None or superblock.block_bytes is None:
+        return ""
+    return f"It takes {size(usual_blocks(superblock.size_blocks) * superblock.block_bytes)}. "

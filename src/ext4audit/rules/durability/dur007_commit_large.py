@@ -1,0 +1,96 @@
+"""DUR007: The journal commits so rarely that a crash undoes minutes of work."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Undetermined, Unknown, Why, need, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.options import change_option, disruption
+from ext4audit.remedies.remount import without_mount
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
+from ext4audit.rules.shared.demands import holds_database
+
+DEFAULT = "commit=5"
+USUAL_SECONDS = 30
+"""What delayed allocation may hold back anyway (vm.dirty_expire_centisecs)."""
+LONG_SECONDS = 60
+VERY_LONG_SECONDS = 300
+
+
+@rule(
+    "DUR007",
+    "commit-large",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://docs.kernel.org/admin-guide/ext4.html",
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    The `commit=` interval in force, 5 seconds by default. More than 30 is a note, more than 60
+    is low, more than 300 is medium on the root and where a database keeps its data.
+
+    ## Why it matters
+
+    What no program has synced reaches the journal only at a commit, so that a crash undoes as
+    many seconds of creating, renaming and writing. Long intervals also gather more to write at
+    once. Delayed allocation holds data back for up to 30 seconds by itself, which is why
+    shorter intervals are no finding.
+
+    ## Remedy
+
+    Leave the option out; a remount with commit=5 works at once.
+
+    ## When to ignore
+
+    Laptops whose disk is to sleep, and flash that is to be spared. Programs that call fsync()
+    lose nothing by it: that forces a commit.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    seconds = _seconds(need(need(fs.options).token("commit")))
+    if seconds <= USUAL_SECONDS:
+        yield from cite_option(fs, "commit")
+        return
+    severity = _severity(fs, seconds)
+    message = f"commit={seconds}: a crash undoes up to {seconds} s of what no program has synced"
+    if value_or(fs.read_only, default=False):
+        severity = Severity.INFO
+        message = f"{message}, once it is mounted writable"
+    yield Finding(
+        message=f"{message}.",
+        severity=severity,
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(cite_option(fs, "commit")),
+        remedies=(_remedy(fs, host),),
+    )
+
+
+def _seconds(token: str) -> int:
+    """Return the interval; raises Undetermined for a value that no kernel prints."""
+    value = token.partition("=")[2]
+    if not (value.isascii() and value.isdigit()):
+        raise Undetermined((Unknown("option commit", Why.UNPARSABLE, f"its value is {value!r}"),))
+    return int(value)
+
+
+def _severity(fs: Filesystem, seconds: int) -> Severity:
+    if seconds > VERY_LONG_SECONDS and ("/" in fs.mount_points or holds_database(fs)):
+        return Severity.MEDIUM
+    return Severity.LOW if seconds > LONG_SECONDS else Severity.INFO
+
+
+def _remedy(fs: Filesystem, host: Host) -> Remedy:
+    steps = change_option(fs, "commit", DEFAULT)
+    where = "" if steps else f", {without_mount(fs)}"
+    return Remedy(
+        f"Return to the default of 5 seconds{where}.{what_else_sets_it(fs, host, 'commit')}",
+        disruption(steps) if steps else Disruption.REMOUNT,
+        steps,
+        trade_off="The journal is written every 5 s while something changes: a disk does not "
+        "sleep, and flash is written more often.",
+    )

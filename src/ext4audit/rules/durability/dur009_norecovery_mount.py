@@ -1,0 +1,135 @@
+"""DUR009: It is mounted without replaying its journal, and is inconsistent or unprotected."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, Undetermined, Unknown
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
+from ext4audit.remedies.mounting import NOT_SET, change_by_new_mount, disruption_of_new_mount, how
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import (
+    cite_option,
+    cite_unlisted,
+    need_listed,
+    what_else_sets_it,
+)
+
+NAME = "norecovery"
+WRITABLE = (
+    "norecovery on a writable mount: it runs without a journal, so that a crash damages it, and "
+    "what the journal may still hold is thrown away at the unmount"
+)
+UNREPLAYED = "norecovery: the journal waits to be replayed, and what is read contradicts itself"
+PERHAPS = "norecovery: if the journal waits to be replayed, what is read contradicts itself"
+SNAPSHOT = f"{UNREPLAYED}, as is to be expected of a snapshot"
+CLEAN = "norecovery on a read-only mount: its journal is empty, and nothing was left out"
+
+
+@rule(
+    "DUR009",
+    "norecovery-mount",
+    severity=Severity.CRITICAL,
+    since="0.2",
+    references=(
+        "https://docs.kernel.org/admin-guide/ext4.html",
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether `norecovery`, also spelled `noload`, is in force. On a writable mount it is
+    critical. On a read-only one it is medium while the superblock says that the journal needs
+    recovery; a note where the journal is empty or where a device below is a snapshot.
+
+    ## Why it matters
+
+    Without the replay the metadata on the disk is what it happened to be at the crash: files
+    seem missing, or hold blocks of others. A kernel refuses to mount such a disk writable, but
+    it does let a remount make it writable: it then runs without a journal, and at the unmount
+    it marks the old journal as done, so that what lay in it is gone (seen on 6.18).
+
+    ## Remedy
+
+    Unmount it and mount it without the option, which replays the journal. After a writable
+    mount e2fsck must look first: it ran without a journal.
+
+    ## When to ignore
+
+    Forensics, rescue of a broken disk, and read-only mounts of a snapshot of a live volume.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    if not need_listed(fs, NAME):
+        yield cite_unlisted(fs, NAME)
+        return
+    severity, confidence, message = _grade(fs)
+    yield Finding(
+        message=f"{message}.",
+        severity=severity,
+        confidence=confidence,
+        citations=(*cite_option(fs, NAME), *_cite_features(fs)),
+        remedies=(_remedy(fs, host),),
+    )
+    holes = _holes(fs)
+    if holes:
+        raise Undetermined(holes)
+
+
+def _grade(fs: Filesystem) -> tuple[Severity, Confidence, str]:
+    if _is_writable(fs):
+        return Severity.CRITICAL, Confidence.CONFIRMED, WRITABLE
+    if not isinstance(fs.superblock, Known):
+        return Severity.MEDIUM, Confidence.POSSIBLE, PERHAPS
+    if "needs_recovery" not in fs.superblock.value.features:
+        return Severity.INFO, Confidence.CONFIRMED, CLEAN
+    if _is_snapshot(fs):
+        return Severity.INFO, Confidence.LIKELY, SNAPSHOT
+    confirmed = isinstance(fs.read_only, Known)
+    return Severity.MEDIUM, Confidence.CONFIRMED if confirmed else Confidence.LIKELY, UNREPLAYED
+
+
+def _is_writable(fs: Filesystem) -> bool:
+    return isinstance(fs.read_only, Known) and not fs.read_only.value
+
+
+def _is_snapshot(fs: Filesystem) -> bool:
+    """Whether a device below is a snapshot of another, by its device-mapper target."""
+    devices = fs.stack.value.walk() if isinstance(fs.stack, Known) else ()
+    return any(device.kind == "dm-snapshot" for device in devices)
+
+
+def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:
+    if not isinstance(fs.superblock, Known):
+        return ()
+    said = "needs_recovery" in fs.superblock.value.features
+    value = "needs_recovery" if said else "no needs_recovery"
+    return (Citation("features", value, fs.superblock.origin),)
+
+
+def _holes(fs: Filesystem) -> tuple[Unknown, ...]:
+    """Return what would have to be known to say how bad it is."""
+    if _is_writable(fs):
+        return ()
+    return tuple(each for each in (fs.read_only, fs.superblock) if isinstance(each, Unknown))
+
+
+def _remedy(fs: Filesystem, host: Host) -> Remedy:
+    unsure = not isinstance(fs.read_only, Known) or _is_writable(fs)
+    looked = " e2fsck looks before, and only looks: where it complains, make a copy of the disk "
+    looked += "before it repairs."
+    return Remedy(
+        f"Mount it without norecovery.{looked if unsure else ''}{how(fs)}"
+        f"{what_else_sets_it(fs, host, NAME)}",
+        disruption_of_new_mount(fs),
+        change_by_new_mount(fs, {NAME: NOT_SET}, between=_checks(fs) if unsure else ()),
+        trade_off="The replay writes to the disk, also for a read-only mount: take an image "
+        "first where the state after the crash is evidence.",
+    )
+
+
+def _checks(fs: Filesystem) -> tuple[str, ...]:
+    """Return the command that fails where it is still alive elsewhere, or is damaged."""
+    gone = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    return (f"{gone} && e2fsck -fn {quote(fs.device)}",)

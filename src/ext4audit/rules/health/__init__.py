@@ -1,0 +1,1 @@
+"""Health: recorded errors, forced read-only, degraded arrays."""

@@ -1,0 +1,116 @@
+"""HLT001: The kernel recorded errors in this filesystem, and no check has repaired them yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import ErrorCounters, Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.error_state import (
+    check_it,
+    cite_errors,
+    has_stopped,
+    no_errors_left,
+    spell,
+)
+from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
+
+RECENT_SECONDS = 7 * DAY_SECONDS
+
+
+@rule(
+    "HLT001",
+    "recorded-errors",
+    severity=Severity.HIGH,
+    since="0.2",
+    in_plans=False,
+    references=(
+        "https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-fs-ext4",
+        "https://man7.org/linux/man-pages/man8/e2fsck.8.html",
+        "https://github.com/prometheus/node_exporter/issues/3113",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    How many errors the kernel has recorded in a mounted filesystem, and what is recorded of the
+    last one. High when it happened since the filesystem was mounted or in the last seven days,
+    else medium. Warnings since the mount are info.
+
+    ## Why it matters
+
+    The kernel counts an error when metadata is not what it must be, or cannot be read. Until
+    e2fsck has repaired it, more files can be damaged with every write. The record outlives
+    reboots, because it stands in the superblock.
+
+    ## Remedy
+
+    Look at the disk first, then unmount the filesystem and run `e2fsck -f -p`, which clears the
+    record when it is done.
+
+    ## When to ignore
+
+    After a test with `trigger_fs_error`. An old record on a filesystem that was mounted for
+    years still needs the check: nobody else can say that its metadata is whole.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted: HLT003 judges what its superblock says")
+    counters = need(fs.errors)
+    yield from cite_errors(fs)
+    if counters.errors > 0:
+        yield _finding(fs, host, counters)
+    elif counters.warnings:
+        yield _warned(fs, counters.warnings)
+
+
+def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
+    errors = "error" if counters.errors == 1 else "errors"
+    last = f", the last {spell(counters.last)}" if counters.last else ""
+    stopped = has_stopped(fs)
+    since = "it has stopped taking writes (HLT002)" if stopped else "writes can spread it"
+    return Finding(
+        message=f"{counters.errors} {errors} recorded{last}: its metadata may be damaged until "
+        f"e2fsck has checked it, and {since}.",
+        severity=_severity(fs, host, counters),
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(cite_errors(fs)),
+        remedies=(_as_hlt002_says(),) if stopped else (check_it(fs, (no_errors_left(fs),)),),
+    )
+
+
+def _as_hlt002_says() -> Remedy:
+    return Remedy(
+        summary="Cure it as HLT002 says: the check that makes it writable clears this record.",
+        disruption=Disruption.UNMOUNT,
+    )
+
+
+def _severity(fs: Filesystem, host: Host, counters: ErrorCounters) -> Severity:
+    """Return HIGH where the error is of this mount or of the last seven days."""
+    at = counters.last.at if counters.last else None
+    if at is None:
+        return Severity.MEDIUM
+    now = seconds_since_1970(host.taken_at)
+    mounted = fs.superblock.value.last_mounted_at if isinstance(fs.superblock, Known) else None
+    since = (mounted, now - RECENT_SECONDS if now is not None else None)
+    recent = any(moment is not None and at >= moment for moment in since)
+    return Severity.HIGH if recent else Severity.MEDIUM
+
+
+def _warned(fs: Filesystem, warnings: int) -> Finding:
+    words = "1 warning" if warnings == 1 else f"{warnings} warnings"
+    return Finding(
+        message=f"The kernel logged {words} about this filesystem since it was mounted: dmesg has "
+        "the words while the ring buffer holds them.",
+        severity=Severity.INFO,
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(_cite_warnings(fs, warnings)),
+        fact="warnings",
+    )
+
+
+def _cite_warnings(fs: Filesystem, warnings: int) -> Iterator[Citation]:
+    yield Citation("warnings", str(warnings), f"/sys/fs/ext4/{fs.name}/warning_count")
+    yield from cite_errors(fs)

@@ -1,0 +1,154 @@
+"""HLT003: A filesystem that is not mounted was left unclean, and needs a replay or a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, Undetermined, Unknown
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+)
+from ext4audit.remedies.offline import CHECK, unmounted_steps
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, host_rule
+
+SIGNS = {
+    "needs_recovery": "its journal has not been replayed",
+    "orphan_present": "it holds files that were being deleted or truncated",
+}
+"""Features that a clean unmount takes away, and what they mean."""
+WORST = frozenset({"with errors", "not clean"})
+PREEN = CHECK.replace("-f -p", "-p")
+"""e2fsck checks everything by itself where the superblock records errors."""
+
+
+@host_rule(
+    "HLT003",
+    "unclean-needs-fsck",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    in_plans=False,
+    references=(
+        "https://man7.org/linux/man-pages/man8/e2fsck.8.html",
+        "https://www.kernel.org/doc/html/latest/filesystems/ext4/super.html",
+    ),
+)
+def check(host: Host) -> Said:
+    """## What it checks
+
+    Every ext2, ext3 or ext4 filesystem that is found and not mounted anywhere, image files
+    given as targets included: whether its superblock says that it was not unmounted cleanly,
+    or records errors. A copy of a filesystem that is mounted (a snapshot) is info only.
+
+    ## Why it matters
+
+    What its journal holds is not in place yet: tools that read the device without a replay see
+    old or half-written metadata. With errors on record, mounting it writes on top of damage.
+
+    ## Remedy
+
+    Mounting replays the journal; `e2fsck -p` does that, too, and repairs what is safe to repair.
+
+    ## When to ignore
+
+    When something else has it open at this moment: another host with the same disk, or a virtual
+    machine that runs from the image. Then nothing here may write to it.
+    """
+    idle = _not_mounted(host)
+    holes: list[Unknown] = []
+    for fs in idle:
+        if isinstance(fs.superblock, Unknown):
+            holes.append(fs.superblock)
+        else:
+            yield from _judge(fs, host, fs.superblock.value)
+    if isinstance(host.idle, Unknown):
+        holes.append(host.idle)
+    if holes:
+        raise Undetermined(tuple(dict.fromkeys(holes)))
+    if not idle:
+        raise NotApplicable("every ext2, ext3 and ext4 filesystem that is found is mounted")
+
+
+def _not_mounted(host: Host) -> tuple[Filesystem, ...]:
+    """Return the targets that nothing has mounted, then what lies idle on other devices."""
+    targets = tuple(fs for fs in host.filesystems if not fs.alive)
+    named = {fs.device_number for fs in targets}
+    others = host.idle.value if isinstance(host.idle, Known) else ()
+    return (*targets, *(fs for fs in others if fs.device_number not in named))
+
+
+def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Finding | Citation]:
+    signs = _signs(superblock)
+    if not signs:
+        yield Citation(fs.device, superblock.state or "clean", _origin(fs))
+        return
+    twin = next((each for each in host.filesystems if _is_twin(fs, each)), None)
+    yield _snapshot(fs, twin, signs) if twin else _unclean(fs, signs)
+
+
+def _is_twin(fs: Filesystem, other: Filesystem) -> bool:
+    return other.alive and fs.uuid is not None and fs.uuid == other.uuid
+
+
+def _signs(superblock: Superblock) -> dict[str, str]:
+    """Return the words of the superblock that a clean unmount does not leave, with meanings."""
+    signs = {word: SIGNS[word] for word in sorted(SIGNS) if word in superblock.features}
+    state = superblock.state or ""
+    if "with errors" in state or superblock.error_count:
+        signs["with errors"] = "it has errors on record"
+    if "not clean" in state:
+        signs["not clean"] = "it was not unmounted"
+    return signs
+
+
+def _unclean(fs: Filesystem, signs: dict[str, str]) -> Finding:
+    sure = bool(WORST & signs.keys())
+    return Finding(
+        message=f"{fs.device} is not mounted and not clean: {', and '.join(signs.values())}.",
+        severity=Severity.MEDIUM,
+        confidence=Confidence.CONFIRMED if sure else Confidence.LIKELY,
+        citations=_cite(fs, signs),
+        remedies=(_repair(fs),),
+        fact=fs.uuid or "",
+    )
+
+
+def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str]) -> Finding:
+    return Finding(
+        message=f"{fs.device} has the UUID of {twin.device}, which is mounted: as its snapshot, or "
+        f"what it lies on, it is as a crash would leave it ({', '.join(signs)}).",
+        severity=Severity.INFO,
+        confidence=Confidence.LIKELY,
+        citations=_cite(fs, signs),
+        fact=fs.uuid or "",
+    )
+
+
+def _cite(fs: Filesystem, signs: dict[str, str]) -> tuple[Citation, ...]:
+    return tuple(Citation(fs.device, word, _origin(fs)) for word in signs)
+
+
+def _origin(fs: Filesystem) -> str:
+    return fs.superblock.origin if isinstance(fs.superblock, Known) else fs.device
+
+
+def _repair(fs: Filesystem) -> Remedy:
+    device = quote(fs.device)
+    clean = f"tune2fs -l {device} | grep -qE '^Filesystem state: +clean$'"
+    replayed = f"! tune2fs -l {device} | grep -qwE 'needs_recovery|orphan_present'"
+    steps = unmounted_steps(fs, [PREEN.format(device=device)], (f"{clean} && {replayed}",))
+    return Remedy(
+        summary="Let e2fsck replay the journal and repair what is safe to repair.",
+        disruption=Disruption.ONLINE,
+        steps=tuple(step for step in steps if step.phase is not Phase.ROLLBACK) if device else (),
+        trade_off="Never while another host or a virtual machine has it open: two writers "
+        "destroy it. Where -p gives up, take an image of the device before e2fsck -f.",
+    )

@@ -1,0 +1,103 @@
+"""HLT006: Neither the boot nor any count of mounts ever has the filesystem checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ext4audit.evidence import Evidence, Known, derive, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import FstabEntry
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.options import BINDS
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import stated
+
+NOT_AT_BOOT = BINDS | {"noauto"}
+
+
+@rule(
+    "HLT006",
+    "fsck-never",
+    severity=Severity.INFO,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/fstab.5.html",
+        "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
+        "https://man7.org/linux/man-pages/man8/e2scrub.8.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether fstab has 0 in its sixth field for a filesystem other than the root, and the
+    superblock asks for no check either, neither after a number of mounts nor after a time.
+
+    ## Why it matters
+
+    With 0 the boot does not even run e2fsck to look at the flags: what the kernel has recorded
+    as damaged is mounted again as it is. Otherwise the look takes no time, because e2fsck reads
+    the whole filesystem only where the superblock says that it must.
+
+    ## Remedy
+
+    Put 2 into the sixth field. On LVM, e2scrub checks a snapshot while the filesystem is in use.
+
+    ## When to ignore
+
+    Where checks are started by other means, and on volumes that several machines can mount.
+    """
+    if host.container:
+        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    asked = _asked(fs)
+    if isinstance(asked, Known) and asked.value:
+        yield Citation("checks", "asked for by the superblock", asked.origin)
+        return
+    entries = [e for e in need(fs.fstab) if NOT_AT_BOOT.isdisjoint(e.line.options)]
+    if not entries or any(entry.line.mount_point == "/" for entry in entries):
+        raise NotApplicable("it is the root" if entries else "no boot mounts it by fstab")
+    if any(entry.line.fsck_pass for entry in entries):
+        yield from _cited(entries)
+        return
+    need(asked)
+    yield _finding(fs, entries)
+
+
+def _asked(fs: Filesystem) -> Evidence[bool]:
+    """Return whether the superblock asks for a check after some mounts or some time."""
+
+    def read(superblock: Superblock) -> tuple[int, int] | None:
+        mounts, seconds = superblock.max_mount_count, superblock.check_interval_seconds
+        return None if mounts is None or seconds is None else (mounts, seconds)
+
+    counts = stated(fs, "when to check", read)
+    return derive("when to check", lambda each: each[0] > 0 or each[1] > 0, counts)
+
+
+def _cited(entries: Sequence[FstabEntry]) -> Iterator[Citation]:
+    for entry in entries:
+        line = entry.line
+        words = f"{line.spec} {line.mount_point}: {line.fsck_pass}"
+        yield Citation(f"sixth field of fstab line {line.line_number}", words, "/etc/fstab")
+
+
+def _finding(fs: Filesystem, entries: Sequence[FstabEntry]) -> Finding:
+    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    lines = ", ".join(str(entry.line.line_number) for entry in entries)
+    return Finding(
+        message="Nothing ever checks it: the boot leaves it out, and neither mounts nor time ask "
+        "for a check.",
+        severity=Severity.INFO,
+        confidence=Confidence.CONFIRMED,
+        citations=(*_cited(entries), Citation("checks", "after no mount and no time", origin)),
+        remedies=(
+            Remedy(
+                f"Put 2 into the sixth field of line {lines} of /etc/fstab.",
+                Disruption.ONLINE,
+                trade_off="A boot waits for e2fsck where the filesystem is damaged; on a large one "
+                "that can take hours.",
+            ),
+        ),
+    )

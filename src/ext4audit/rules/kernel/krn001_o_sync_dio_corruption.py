@@ -1,0 +1,92 @@
+"""KRN001: This kernel lets synchronous direct writes overwrite the data before them."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import need, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.versions.kernels import Exposure
+from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, update
+
+
+@host_rule(
+    "KRN001",
+    "o-sync-dio-corruption",
+    severity=Severity.HIGH,
+    since="0.2",
+    in_plans=False,  # nothing that is planned makes it better or worse
+    references=(
+        "https://lore.kernel.org/stable/20231205122122.dfhhoaswsfscuhc3@quack3/",
+        "https://bugs.debian.org/1057843",
+        "https://lore.kernel.org/stable/20241022163346.125127-1-mngyadam@amazon.com/",
+        "https://lwn.net/Articles/954770/",
+    ),
+)
+def check(host: Host) -> Said:
+    """## What it checks
+
+    Whether the kernel that runs is 6.1.64 or 6.1.65, Debian's 6.1.64-1, or 5.10.227 or 5.10.228,
+    while an ext4 filesystem is mounted writable. These have commit 91562895f803 without
+    936e114a245b6, on which it rests. Debian's and Ubuntu's kernels are judged by their package
+    version, because `uname -r` does not tell the stable update; kernels of other vendors with
+    one of these numbers are reported as possible.
+
+    ## Why it matters
+
+    After a direct write (O_DIRECT) to a file opened with O_SYNC or O_DSYNC, the kernel does not
+    move the file position on. The program's next write(2) lands on the same place: what was
+    written first is gone, without any error, and the file is shorter than it should be. Programs
+    that name the offset themselves (pwrite, io_uring, AIO) are not hit. Debian stopped the
+    release of 12.3 for it.
+
+    ## Remedy
+
+    Update the kernel and restart. The filesystem needs no repair, and no fsck finds what was
+    overwritten: compare what such programs wrote under this kernel with another copy.
+
+    ## When to ignore
+
+    Where no program writes so: `dd oflag=direct,dsync` does, and some backup tools and database
+    engines. A vendor's kernel with one of these numbers may have been corrected.
+    """
+    mounted = [fs for fs in host.filesystems if fs.alive]
+    if not mounted:
+        raise NotApplicable("no ext4 filesystem is mounted")
+    said = need(exposure("KRN001", host.kernel))
+    seen = cite_kernel(host, said)
+    if not said.affected:
+        yield seen
+        return
+    writable = [fs for fs in mounted if not value_or(fs.read_only, default=False)]
+    if not writable:
+        raise NotApplicable("all ext4 filesystems are mounted read-only")
+    yield _finding(said, seen, writable)
+
+
+def _finding(said: Exposure, seen: Citation, writable: list[Filesystem]) -> Finding:
+    severity, confidence = grade(said)
+    count = len(writable)
+    exposed = f"{count} writable ext4 filesystem{'s are' if count > 1 else ' is'} exposed"
+    points = [point for fs in writable for point in fs.mount_points or (fs.device,)]
+    return Finding(
+        message=f"{said.symptom}; {exposed}.",
+        severity=severity,
+        confidence=confidence,
+        citations=(
+            seen,
+            cite_bug(said),
+            Citation("mounted writable", ", ".join(points), "/proc/self/mountinfo"),
+        ),
+        remedies=(update(said), _meanwhile()),
+    )
+
+
+def _meanwhile() -> Remedy:
+    return Remedy(
+        "Until then, stop what writes so (dd oflag=direct,dsync; backup tools and databases that "
+        "are set to O_DIRECT and O_DSYNC together), and compare what it wrote under this kernel "
+        "with another copy.",
+        Disruption.ONLINE,
+    )

@@ -1,0 +1,120 @@
+"""KRN002: With a stripe set, this kernel may spend a whole CPU on looking for free blocks."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, need, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.versions.kernels import Exposure
+from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.options import disruption, option_of
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import (
+    cite_bug,
+    cite_kernel,
+    cite_option,
+    grade,
+    in_rootflags,
+    update,
+)
+from ext4audit.rules.shared.stripe import at_mount, in_force, set_stripe
+
+NO_STRIPE = "stripe=0"
+
+
+@rule(
+    "KRN002",
+    "stripe-scan-cpu",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    in_plans=False,  # a plan stores the array's stripe, which a kernel's bug is no reason to lose
+    references=(
+        "https://bugzilla.kernel.org/show_bug.cgi?id=217965",
+        "https://git.kernel.org/linus/1f6bc02f18489b9c9ea39b068d0695fb0e4567e9",
+        "https://lore.kernel.org/all/cover.1702455010.git.ojaswin@linux.ibm.com/",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether a stripe is in force (`stripe=`, which mke2fs stores by itself on md arrays and on
+    disks that report an optimal I/O size) on a kernel from 6.1 to 6.7, without commit
+    1f6bc02f1848 of 6.8. From 6.5 on it is likely; on the kernels of vendors, who may have put
+    that back, it is possible; on 6.1 to 6.4, of which there are few reports, it is an info.
+
+    ## Why it matters
+
+    The allocator looks for free blocks that begin at a multiple of the stripe, and falls through
+    to the most expensive search when it finds none. Writeback then sits in one kworker
+    ("flush-9:127") at 100 % of a CPU for minutes or hours while the disks have next to nothing
+    to do, and everything that waits for writeback hangs. Many small files on large arrays with
+    parity bring it about; Cloudflare met it on RAID0 of NVMe disks.
+
+    ## Remedy
+
+    Update the kernel, or turn the stripe off: in the superblock, and by remount for now.
+    `stripe=0` in fstab does not do it, because a mount takes 0 for "as the superblock says".
+
+    ## When to ignore
+
+    When no flush kworker is busy: nothing else is wrong with a stripe. Where the kernel's vendor
+    has taken 1f6bc02f1848 over.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    exposed = exposure("KRN002", host.kernel)
+    if isinstance(exposed, Known) and not exposed.value.affected:
+        yield cite_kernel(host, exposed.value)
+        return
+    stripe = _stripe(fs, host)
+    if stripe == 0:
+        yield from cite_option(fs, "stripe")
+        return
+    yield _finding(fs, host, need(exposed), stripe)
+
+
+def _stripe(fs: Filesystem, host: Host) -> int:
+    """Return the stripe in blocks: of a plan, no mount table prints what the superblock gives."""
+    option = option_of(fs, "stripe")
+    said = option is not None and option.token != NO_STRIPE
+    return at_mount(need(fs.superblock)) if host.planned and not said else in_force(fs)
+
+
+def _finding(fs: Filesystem, host: Host, said: Exposure, stripe: int) -> Finding:
+    severity, confidence = grade(said)
+    message = f"{said.symptom}: this filesystem has a stripe of {stripe} blocks"
+    if value_or(fs.read_only, default=False):
+        severity = Severity.INFO
+        message = f"{message}, and is mounted read-only"
+    return Finding(
+        message=f"{message}.",
+        severity=severity,
+        confidence=confidence,
+        citations=(cite_kernel(host, said), cite_bug(said), *_cite_stripe(fs)),
+        remedies=(_stripe_off(fs, host), update(said)),
+    )
+
+
+def _cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
+    """Return where the stripe stands: in force, and in the superblock's two fields."""
+    stored: tuple[Citation, ...] = ()
+    if isinstance(fs.superblock, Known):
+        has = fs.superblock.value
+        value = f"stride {has.stride_blocks}, width {has.stripe_width_blocks} blocks"
+        stored = (Citation("RAID hints", value, fs.superblock.origin),)
+    return (*cite_option(fs, "stripe"), *stored)
+
+
+def _stripe_off(fs: Filesystem, host: Host) -> Remedy:
+    known = isinstance(fs.superblock, Known)
+    steps = set_stripe(fs, fs.superblock.value, 0, 0) if isinstance(fs.superblock, Known) else ()
+    more = "" if known else " Scan as root for the commands: the superblock was not read."
+    if in_rootflags(fs, host, "stripe"):
+        more += " Take stripe= out of rootflags= in the boot loader's configuration as well."
+    return Remedy(
+        f"Turn the stripe off, now and in the superblock.{more}",
+        disruption(steps) if steps else Disruption.REMOUNT,
+        steps,
+        trade_off="Files are no longer aligned to the stripe: large writes to RAID5 or RAID6 read "
+        "and rewrite parity more often. Turn it on again after the update.",
+    )

@@ -1,0 +1,115 @@
+"""KRN003: fast_commit loses synced data in a crash on this kernel."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, need, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.versions.kernels import Exposure
+from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.offline import unmounted_steps, why_by_hand
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, update
+
+FEATURE = "fast_commit"
+
+
+@rule(
+    "KRN003",
+    "fast-commit",
+    severity=Severity.HIGH,
+    since="0.2",
+    references=(
+        "https://github.com/etcd-io/bbolt/blob/main/README.md#known-issues",
+        "https://github.com/etcd-io/bbolt/issues/562",
+        "https://lore.kernel.org/stable/20220307091703.544901888@linuxfoundation.org/",
+        "https://git.kernel.org/linus/48a6a66db82b8043d298a630f22c62d43550cae5",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether the superblock has the feature `fast_commit` on a kernel whose fast commits are known
+    to be wrong: 5.10 to 5.14, 5.15 before 5.15.27 and 5.16 before 5.16.13 lose data that was
+    synced; later ones before 5.15.87, 6.1.4 and 6.2 cannot replay what a newer kernel wrote.
+    mke2fs never sets the feature by itself. Kernels of vendors count by the number they build
+    on, and are possible at best.
+
+    ## Why it matters
+
+    A fast commit writes to the journal only what an fsync() needs. Kernels without e85c81ba8859,
+    bdc8a53a6f2f and 9725958bb75c leave some of it out. Nothing is wrong until the machine loses
+    power; then data is missing that fsync() had confirmed, and bbolt, the store of etcd and
+    containerd, does not open any more ("Page expected to be ..."). Kafka's guide recommends the
+    feature, so that it may be on where etcd runs as well.
+
+    ## Remedy
+
+    Take the feature away, unmounted, or update the kernel.
+
+    ## When to ignore
+
+    Where the filesystem may be lost with a crash. With data=journal the kernel makes no fast
+    commits. On kernels of 6.2 and later this rule passes; further corrections of the replay are
+    still being made.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    exposed = exposure("KRN003", host.kernel)
+    if isinstance(exposed, Known) and not exposed.value.affected:
+        yield cite_kernel(host, exposed.value)
+        return
+    superblock = need(fs.superblock)
+    if FEATURE not in superblock.features:
+        yield _cite_feature(fs, "not set")
+        return
+    if _journals_data(fs):
+        raise NotApplicable("with data=journal no fast commits are made")
+    yield _finding(fs, host, need(exposed))
+
+
+def _journals_data(fs: Filesystem) -> bool:
+    """Whether data=journal is known to be in force; unknown is the case that is judged."""
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    return options is not None and value_or(options.token("data"), "") == "data=journal"
+
+
+def _cite_feature(fs: Filesystem, value: str) -> Citation:
+    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    return Citation(f"feature {FEATURE}", value, origin)
+
+
+def _finding(fs: Filesystem, host: Host, said: Exposure) -> Finding:
+    severity, confidence = grade(said)
+    message = said.symptom
+    if value_or(fs.read_only, default=False):
+        severity = Severity.INFO
+        message = f"{message}, once it is mounted writable"
+    return Finding(
+        message=f"{message}.",
+        severity=severity,
+        confidence=confidence,
+        citations=(cite_kernel(host, said), cite_bug(said), _cite_feature(fs, "set")),
+        remedies=(_without(fs), update(said)),
+    )
+
+
+def _without(fs: Filesystem) -> Remedy:
+    """Return the commands that take the feature away."""
+    device = quote(fs.device)
+    features = f"tune2fs -l {device} | grep '^Filesystem features:'"
+    steps = unmounted_steps(
+        fs,
+        [f"tune2fs -O ^{FEATURE} {device}"],
+        [f"{features} | grep -qvw {FEATURE}"],
+        [f"tune2fs -O {FEATURE} {device}"],
+    )
+    where = "" if steps else f", {why_by_hand(fs)}: tune2fs -O ^{FEATURE}"
+    return Remedy(
+        f"Unmount it and take {FEATURE} away{where}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off="Every fsync() commits the whole running transaction of the journal again, as "
+        "ext4 does by default.",
+    )

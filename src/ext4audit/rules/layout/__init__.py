@@ -1,0 +1,1 @@
+"""Layout and alignment on stripes and partitions."""

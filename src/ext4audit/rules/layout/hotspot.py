@@ -1,0 +1,191 @@
+"""What LAY001 finds where a stripe lies below a filesystem: the members and the load.
+
+A room of its own, so that a host without stripes does not pay for the arithmetic at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.layout.advice import EVEN, effectively, rounded
+from ext4audit.remedies.mkfs import remedies
+from ext4audit.rule import NotApplicable, Said
+
+HINT = "run on the host, where /sys shows the member devices"
+VIRTUAL_NAMES = ("vd", "xvd")
+"""virtio and Xen disks (Documentation/admin-guide/devices.txt)."""
+VIRTUAL_MODELS = ("QEMU", "VBOX", "VIRTUAL DISK")
+"""Models of the SCSI and ATA disks of QEMU, VirtualBox, VMware and Hyper-V."""
+
+
+def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evidence[bool], ...]:
+    """Return for each member whether it rotates; the stack's hole where nothing below is seen."""
+    if isinstance(stack, Unknown):
+        return (stack,)
+    devices = {device.name: device for device in stack.value.walk()}
+    return tuple(_rotates(devices.get(member.name), member.name) for member in layout.members)
+
+
+def _rotates(device: BlockDevice | None, name: str) -> Evidence[bool]:
+    what = f"rotational of {name}"
+    if device is None:
+        return Unknown(what, Why.ABSENT, hint=HINT)
+    rotational = device.queue.rotational
+    # A virtual disk says that it rotates unless it was told otherwise: virtio on NVMe does.
+    if isinstance(rotational, Known) and rotational.value and _is_virtual(device):
+        return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not tell what it lies on")
+    return rotational
+
+
+def _is_virtual(device: BlockDevice) -> bool:
+    model = (device.model or "").upper()
+    return device.name.startswith(VIRTUAL_NAMES) or any(word in model for word in VIRTUAL_MODELS)
+
+
+def media_citation(media: tuple[Evidence[bool], ...]) -> Citation:
+    """Cite how many members rotate."""
+    words = ["unknown" if isinstance(r, Unknown) else "yes" if r.value else "no" for r in media]
+    value = ", ".join(f"{word}: {words.count(word)}" for word in dict.fromkeys(words))
+    origins = [each.origin for each in media if isinstance(each, Known)]
+    return Citation("rotational members", value, origins[0] if origins else "/sys")
+
+
+def histogram(names: tuple[str, ...], loads: tuple[int, ...]) -> str:
+    """Spell the loads in slot order, a range of names with the same load together.
+
+    Slots need not follow names: vdc, vda, vdd, vdb is no range from vdc to vdb.
+    """
+    by_name = sorted(names, key=lambda name: (len(name), name))
+
+    def range_of(place: tuple[int, tuple[str, int]]) -> tuple[int, int]:
+        slot, (name, load) = place
+        return load, by_name.index(name) - slot
+
+    members = enumerate(zip(names, loads, strict=False))
+    runs = [(load, [name for _, (name, _) in run]) for (load, _), run in groupby(members, range_of)]
+    return ", ".join(
+        f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}: {load}" for load, names in runs
+    )
+
+
+HOTSPOT_BELOW = 0.75
+"""Jain's index; measured layouts have either less than 0.55 or more than 0.95."""
+MINIMUM_GROUPS = 64
+FLEX_GROUPS_PER_MEMBER = 4
+WORST_SKEW = 4.0
+KIB = 1024
+UNSTRIPED_LEVELS = frozenset({"raid1", "linear"})
+
+
+def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> Said:
+    """Say how even the bitmaps of a filesystem are; raises NotApplicable and Undetermined."""
+    geometry = _judged_stripe(layout)
+    citations = _citations(fs, layout, geometry)
+    if layout.evenness >= EVEN:
+        yield from citations
+        _admit(layout.doubts)
+        return
+    media = media_of(fs.stack, layout)
+    severity, confidence = _severity(layout, media)
+    yield Finding(
+        message=f"{effectively(layout.bitmaps)} this metadata: the busiest gets "
+        f"{rounded(layout.skew)} times the mean of the bitmap writes.",
+        severity=severity,
+        confidence=Confidence.LIKELY if layout.doubts else confidence,
+        citations=(*citations, media_citation(media)),
+        remedies=tuple(remedies(fs.device, layout, superblock)),
+    )
+    unseen = () if confidence is Confidence.CONFIRMED else media
+    _admit((*layout.doubts, *_holes(unseen)))
+
+
+def _holes(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
+    """Yield what somebody could make known: what a virtual disk lies on shows on no such host.
+
+    The finding is no more than likely for it; an audit that can never be complete helps nobody.
+    """
+    for each in media:
+        if isinstance(each, Unknown) and each.why is not Why.UNSUPPORTED:
+            yield each
+
+
+def _admit(holes: Sequence[Unknown]) -> None:
+    """Show what a verdict could not rest on: a guess is never a silent one."""
+    if holes:
+        raise Undetermined(tuple(dict.fromkeys(holes)))
+
+
+def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:
+    """Return the stripe; refuse what has none, or too few flex groups to meet all members."""
+    geometry = layout.geometry
+    if geometry is None or geometry.level in UNSTRIPED_LEVELS or len(layout.members) == 1:
+        raise NotApplicable("no stripe lies below it")
+    flex_groups = -(-layout.groups // layout.flex_bg_groups)
+    if layout.groups < MINIMUM_GROUPS:
+        raise NotApplicable(f"{layout.groups} block groups are too few to tell")
+    if flex_groups < FLEX_GROUPS_PER_MEMBER * len(layout.members):
+        raise NotApplicable(
+            f"{flex_groups} flex groups are too few for {len(layout.members)} disks"
+        )
+    return geometry
+
+
+def _severity(
+    layout: MetadataLayout, media: tuple[Evidence[bool], ...]
+) -> tuple[Severity, Confidence]:
+    known = [each.value for each in media if isinstance(each, Known)]
+    if layout.evenness >= HOTSPOT_BELOW:
+        return Severity.INFO, Confidence.CONFIRMED
+    if any(known):
+        # Rounded as it is printed: four disks with everything on one give 3.99.
+        worst = round(layout.skew, 1) >= WORST_SKEW
+        return Severity.HIGH if worst else Severity.MEDIUM, Confidence.CONFIRMED
+    if len(known) < len(media):
+        return Severity.MEDIUM, Confidence.LIKELY
+    return Severity.LOW, Confidence.CONFIRMED
+
+
+def _citations(
+    fs: Filesystem, layout: MetadataLayout, geometry: StripeGeometry
+) -> tuple[Citation, ...]:
+    """Cite the stripe, the groups, and where their metadata lies, each with where it was read."""
+    stack, header, table = (
+        each.origin if isinstance(each, Known) else ""
+        for each in (fs.stack, fs.superblock, fs.layout)
+    )
+    stripe = (
+        f"{geometry.level} {geometry.device}, {len(geometry.members)} members, "
+        f"chunk {geometry.chunk_bytes // KIB} KiB, "
+        f"filesystem begins at byte {geometry.offset_bytes}"
+    )
+    groups = (
+        f"{layout.groups} groups of {layout.blocks_per_group} blocks of {layout.block_bytes} "
+        f"bytes, flex_bg size {layout.flex_bg_groups}"
+    )
+    names = tuple(member.name for member in layout.members)
+    return (
+        Citation("stripe", stripe, stack),
+        Citation("block groups", groups, header),
+        Citation("bitmaps per member", histogram(names, layout.bitmaps.loads), table),
+        Citation("spread of bitmaps", _numbers(layout.bitmaps), "computed"),
+        Citation("spread of the descriptor table", _numbers(layout.descriptors), "computed"),
+        Citation("busiest member under small-file churn", _hottest(layout.touches), "computed"),
+    )
+
+
+def _numbers(spread: Spread) -> str:
+    return (
+        f"skew {spread.skew:.2f}, effective members {spread.effective_members:.2f} of "
+        f"{len(spread.loads)}, evenness {spread.evenness:.2f}"
+    )
+
+
+def _hottest(touches: Spread) -> str:
+    return f"{touches.hottest_share:.0%} of the writes, {1 / len(touches.loads):.0%} would be even"

@@ -1,0 +1,207 @@
+"""LAY002: ext4 aligns files to another stripe than the array below it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.layout.striping import may_stripe
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.stripe import (
+    Recommended,
+    cite_hints,
+    in_force,
+    most_blocks,
+    recommended,
+    set_stripe,
+    spins,
+    tells_nothing,
+    unit_bytes,
+)
+
+KIB = 1024
+PARITY = ("raid4", "raid5", "raid6")
+LEAST = 2
+"""Blocks of a stripe: one block is none to ext4."""
+NOT_YET = (
+    "Turn no stripe on unless the kernel is older than 6.1 or newer than 6.7: on those between any "
+    "stripe is reported to make writeback spin at 100 % of a CPU (KRN002). From 6.8 on, store "
+    "the array's"
+)
+
+
+@rule(
+    "LAY002",
+    "stride-stripe-mismatch",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man8/mke2fs.8.html",
+        "https://docs.kernel.org/admin-guide/ext4.html",
+        "https://bugzilla.kernel.org/show_bug.cgi?id=217965",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    The stripe that ext4 works with (`stripe=` in force, from the superblock's RAID stripe width
+    or stride, or from a mount option) against the chunk and the whole stripe that the device
+    reports as minimum and optimal I/O size: md, striped LVM, and controllers that tell. A
+    multiple of the array's stripe is right, too. Where no array can be seen and the superblock
+    names no stripe, nothing is judged.
+
+    ## Why it matters
+
+    The allocator starts large allocations at multiples of its stripe. On RAID5 and RAID6 a write
+    that does not cover a whole stripe of the array must read old data and parity before it
+    writes. On RAID0 and RAID10 a wrong stripe only spreads large files less well. mke2fs gets the
+    numbers right by itself; they go wrong when an array is grown, or a filesystem is copied to
+    another one.
+
+    ## Remedy
+
+    Store stride and width with tune2fs, which may be done while it is mounted, and remount with
+    the new stripe. Both affect new allocations only: what is written stays where it is. On
+    Linux 6.1 to 6.7 no command is given that turns a stripe on (see KRN002).
+
+    ## When to ignore
+
+    Where files are small, or written once and read often; where an array is soon to be grown
+    again. A stripe that was turned off on purpose is at most an info.
+    """
+    stack = need(fs.stack)
+    stripe = None if tells_nothing(stack) else recommended(stack)
+    if stripe is None or _reshapes(stack):
+        raise NotApplicable("no stripe of settled size is seen below it")
+    case = Case(fs, stack, stripe, unit_bytes(fs))
+    if not LEAST <= case.width <= most_blocks(fs):
+        raise NotApplicable(f"a stripe of {stripe.width_bytes} bytes is not one that ext4 can use")
+    now = in_force(fs)
+    if now == 0:
+        yield from _unset(case, host)
+    elif now % case.width == 0 or _is_stride_of_ssds(case, now):
+        yield from case.cite(now)
+    else:
+        yield case.finding(host, now, _severity(stack), _sentence(case, now))
+        need(fs.superblock)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A filesystem on a stripe: `stride` and `width` are what the array asks for, in blocks."""
+
+    fs: Filesystem
+    stack: BlockDevice
+    stripe: Recommended
+    unit: int
+
+    @property
+    def stride(self) -> int:
+        """Blocks in a chunk; 0 where a chunk is no whole number of them."""
+        return _whole(self.stripe.chunk_bytes, self.unit)
+
+    @property
+    def width(self) -> int:
+        """Blocks in a whole stripe of data; 0 where it is no whole number of them."""
+        return _whole(self.stripe.width_bytes, self.unit)
+
+    def cite(self, now: int) -> tuple[Citation, ...]:
+        """Cite what the device says, the superblock, and the allocator."""
+        limits = self.stack.queue
+        chunk, width = limits.minimum_io_bytes, limits.optimal_io_bytes
+        return (
+            Citation("chunk", f"{self.stripe.chunk_bytes // KIB} KiB", _origin(chunk)),
+            Citation("whole stripe", f"{self.stripe.width_bytes // KIB} KiB", _origin(width)),
+            *cite_hints(self.fs),
+            Citation("stripe in force", f"{now} blocks", _origin(self.fs.options)),
+        )
+
+    def finding(self, host: Host, now: int, severity: Severity, sentence: str) -> Finding:
+        """Make the finding; an array that was not seen is likely, no more."""
+        seen = may_stripe(self.stack)
+        return Finding(
+            message=sentence,
+            severity=severity,
+            confidence=Confidence.CONFIRMED if seen else Confidence.LIKELY,
+            citations=self.cite(now),
+            remedies=(_remedy(self, host),),
+        )
+
+
+def _unset(case: Case, host: Host) -> Said:
+    """Judge a filesystem without a stripe: right on some kernels, and not known to be wrong."""
+    if need(spins(host)):
+        yield Citation("kernel", need(host.kernel).release, "better without a stripe (KRN002)")
+        yield from case.cite(0)
+        return
+    if not may_stripe(case.stack):
+        raise NotApplicable("no array can be seen below it, and the superblock names no stripe")
+    name, kib = case.stack.name, case.stripe.width_bytes // KIB
+    sentence = f"ext4 does not align to stripes, and {name} has stripes of {kib} KiB."
+    yield case.finding(host, 0, Severity.INFO, sentence)
+
+
+def _is_stride_of_ssds(case: Case, now: int) -> bool:
+    """Whether only the stride is set: mke2fs of 1.47.3 does so on devices that do not rotate."""
+    if now != case.stride or need(case.fs.superblock).stripe_width_blocks:
+        return False
+    return not need(case.stack.queue.rotational)
+
+
+def _sentence(case: Case, now: int) -> str:
+    """Say what a wrong stripe costs on this array."""
+    costs = (
+        "writes that could fill whole stripes make it read and rewrite parity instead"
+        if _severity(case.stack) is Severity.MEDIUM
+        else "large files are spread over its disks less well than they could be"
+    )
+    ours = now * case.unit // KIB
+    kib = case.stripe.width_bytes // KIB
+    return f"ext4 aligns to {ours} KiB, but a stripe of {case.stack.name} has {kib} KiB: {costs}."
+
+
+def _severity(stack: BlockDevice) -> Severity:
+    """Grade by what lies below: parity must be read and rewritten for part of a stripe."""
+    levels = [device.md.value.level for device in stack.walk() if isinstance(device.md, Known)]
+    levels += [
+        segment.arguments[0]
+        for device in stack.walk()
+        if device.dm and isinstance(device.dm.table, Known)
+        for segment in device.dm.table.value
+        if segment.target == "raid" and segment.arguments
+    ]
+    parity = any(level.startswith(PARITY) for level in levels)
+    return Severity.MEDIUM if parity else Severity.LOW
+
+
+def _reshapes(stack: BlockDevice) -> bool:
+    """Whether an array below is between two shapes."""
+    arrays = [device.md.value for device in stack.walk() if isinstance(device.md, Known)]
+    return any(array.reshape_position is not None for array in arrays)
+
+
+def _remedy(case: Case, host: Host) -> Remedy:
+    """Return the commands, or on kernels where a stripe may cost a CPU the reason for none."""
+    words = f"stride={case.stride},stripe_width={case.width}"
+    spinning, superblock = spins(host), case.fs.superblock
+    if not isinstance(spinning, Known) or spinning.value:
+        return Remedy(f"{NOT_YET} (tune2fs -E {words}).", Disruption.ONLINE)
+    known = superblock.value if isinstance(superblock, Known) else None
+    return Remedy(
+        f"Store the array's stripe and use it from now on ({words}).",
+        Disruption.REMOUNT if case.fs.alive else Disruption.ONLINE,
+        set_stripe(case.fs, known, case.stride, case.width) if known else (),
+        trade_off="New allocations only; existing files stay as they lie.",
+    )
+
+
+def _whole(size_bytes: int, unit_bytes: int) -> int:
+    count, rest = divmod(size_bytes, unit_bytes)
+    return 0 if rest else count
+
+
+def _origin(evidence: object) -> str:
+    return evidence.origin if isinstance(evidence, Known) else "not known"

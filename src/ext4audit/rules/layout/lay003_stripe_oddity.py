@@ -1,0 +1,121 @@
+"""LAY003: ext4 aligns files to a stripe that no array has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import cite_option
+from ext4audit.rules.shared.stripe import (
+    block_bytes,
+    cite_hints,
+    group_blocks,
+    in_force,
+    recommended,
+    set_stripe,
+    tells_nothing,
+)
+
+LARGEST_TRANSFER_BYTES = 65535 * 512
+"""What a bridge with a 16-bit count of sectors can transfer at once: 33553920."""
+
+
+@rule(
+    "LAY003",
+    "stripe-oddity",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
+        "https://docs.kernel.org/admin-guide/ext4.html",
+        "fs/ext4/super.c: ext4_get_stripe_size()",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    The stripe in force, on filesystems without an array below (those are LAY002's): whether it is
+    8191 blocks of 4 KiB or its like in other block sizes (65535 sectors, which is the largest
+    transfer of some device and no stripe), larger than a block group, or no multiple of the
+    stride. Stripe 0 is no stripe, and right on a single disk.
+
+    ## Why it matters
+
+    The allocator looks for free space at multiples of the stripe. With an odd number no array
+    gains by it, and large files begin at places that fit neither the pages of a flash drive nor
+    the chunks of an array underneath. On Linux 6.5 to 6.7 any stripe is likely to make the
+    writeback thread spin (KRN002), which makes it medium.
+
+    ## Remedy
+
+    Set stride and width in the superblock to 0 and remount with `stripe=0`; both work while it
+    is mounted. `stripe=0` in fstab does nothing: the superblock's value wins at mount.
+
+    ## When to ignore
+
+    Where a controller that shows nothing of itself has stripes of just that size.
+    """
+    now = in_force(fs)
+    if now == 0:
+        yield from cite_option(fs, "stripe")
+        return
+    stack = need(fs.stack)
+    if not tells_nothing(stack) and recommended(stack) is not None:
+        raise NotApplicable("LAY002 compares it with the stripe of the device")
+    superblock = need(fs.superblock)
+    said = list(_oddities(now, superblock))
+    if said:
+        yield _finding(fs, host, superblock, f"A stripe of {now} blocks is in force, {said[0]}")
+    else:
+        yield from _cite(fs)
+
+
+def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
+    """Yield why a stripe is none that an array has."""
+    stride, width = superblock.stride_blocks, superblock.stripe_width_blocks
+    unit, most = block_bytes(superblock), group_blocks(superblock)
+    if now == LARGEST_TRANSFER_BYTES // unit:
+        yield "which is the largest transfer of a device (65535 sectors) and no stripe"
+    if now > most:
+        yield f"more than the {most} blocks of a block group"
+    if now == width and stride > 1 and width % stride:
+        yield f"no multiple of the stride of {stride} blocks"
+
+
+def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> Finding:
+    """Make the finding; it is worse on kernels where any stripe may cost a CPU."""
+    spinning = _spins(host)
+    then = "and this kernel may spin at 100 % of a CPU over any stripe (KRN002)"
+    gains = "large files are aligned to it for nothing"
+    return Finding(
+        message=f"{what}: {f'{gains}, {then}' if spinning else gains}.",
+        severity=Severity.MEDIUM if spinning else Severity.LOW,
+        confidence=Confidence.LIKELY,
+        citations=tuple(_cite(fs)),
+        remedies=(
+            Remedy(
+                "Turn the stripe off, in force and in the superblock.",
+                Disruption.REMOUNT if fs.alive else Disruption.ONLINE,
+                set_stripe(fs, superblock, 0, 0),
+            ),
+        ),
+    )
+
+
+def _spins(host: Host) -> bool:
+    """Whether any stripe is likely to cost a whole CPU on the host's kernel."""
+    said = exposure("KRN002", host.kernel)
+    if not isinstance(said, Known) or not said.value.affected:
+        return False
+    return Severity(said.value.severity).at_least(Severity.MEDIUM)
+
+
+def _cite(fs: Filesystem) -> Iterator[Citation]:
+    """Cite the option, and what the superblock holds."""
+    yield from cite_option(fs, "stripe")
+    yield from cite_hints(fs)

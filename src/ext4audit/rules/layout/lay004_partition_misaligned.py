@@ -1,0 +1,156 @@
+"""LAY004: A partition begins inside a physical block or a stripe of its device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import lcm
+
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
+from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.quantities import IMAGES
+from ext4audit.rules.shared.stripe import recommended
+
+MIB = 1 << 20
+"""Where every current tool begins its first partition."""
+
+
+@rule(
+    "LAY004",
+    "partition-misaligned",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-block",
+        "https://raid.wiki.kernel.org/index.php/RAID_setup",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks
+
+    The start of every partition below the filesystem, also of the members of an array: whether
+    it is a multiple of the device's physical block, and of the stripe where the device reports
+    one. Where the kernel says how far the start is from the device's own alignment, that counts.
+    An optimal I/O size that is no stripe of any array (33553920 bytes of USB bridges, one block
+    of NVMe drives) is not asked for.
+
+    ## Why it matters
+
+    Most disks have physical blocks of 4096 bytes and answer to 512. ext4 writes blocks of 4096
+    bytes; from a partition that begins at sector 63 each of them touches two physical blocks,
+    and the disk reads both before it writes them. From a partition that begins inside a stripe,
+    what ext4 takes for whole stripes are parts of two.
+
+    ## Remedy
+
+    The start of a partition cannot be moved in place without moving all data. Make the
+    partition anew at a multiple of 1 MiB (and of the stripe), and restore; or leave it until the
+    disk is replaced.
+
+    ## When to ignore
+
+    On a stripe, where files are small, and on RAID0 nearly always (low). Where the write load
+    is light.
+    """
+    devices = need(fs.stack).walk()
+    holes: list[Unknown] = []
+    judged = False
+    for device in devices:
+        holes += [device.below] if isinstance(device.below, Unknown) else []
+        if device.kind == "partition":
+            judged = True
+            try:
+                yield from _judge(device)
+            except Undetermined as met:
+                holes += met.unknowns
+    if holes:
+        raise Undetermined(tuple(dict.fromkeys(holes)))
+    if not judged:
+        raise NotApplicable("no partition lies below it")
+
+
+def _judge(partition: BlockDevice) -> Said:
+    """Judge one partition; raises Undetermined."""
+    if partition.start_sectors is None:
+        what = f"start of {partition.name}"
+        raise Undetermined((Unknown(what, Why.ABSENT, hint="mount /sys, or run on the host"),))
+    start = partition.start_sectors * SECTOR_BYTES
+    cited = tuple(_cite(partition))
+    if _is_in_image(partition) and start % MIB == 0:
+        yield from cited
+        return
+    physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
+    stripe = recommended(partition)
+    if _beyond_alignment(partition, physical):
+        yield _finding(partition, Severity.MEDIUM, f"a physical block of {physical} bytes", cited)
+    elif stripe and start % stripe.width_bytes:
+        yield _finding(partition, Severity.LOW, f"a stripe of {stripe.width_bytes} bytes", cited)
+    else:
+        yield from cited
+
+
+def _is_in_image(partition: BlockDevice) -> bool:
+    """Whether only bytes of a file were audited: the disk of another day has its own queue."""
+    return any(device.kind in IMAGES for device in partition.walk())
+
+
+def _beyond_alignment(partition: BlockDevice, physical_bytes: int) -> bool:
+    """Whether it begins inside a physical block.
+
+    The kernel's own word knows of disks whose first block is shifted; -1 is no word.
+    """
+    offset = partition.alignment_offset_bytes
+    if offset is None or offset < 0:
+        offset = (partition.start_sectors or 0) * SECTOR_BYTES
+    return offset % physical_bytes != 0
+
+
+def _cite(partition: BlockDevice) -> Iterator[Citation]:
+    """Cite the start and what the device reports."""
+    place = f"/sys/class/block/{partition.name}"
+    yield Citation(f"start of {partition.name}", f"sector {partition.start_sectors}", place)
+    offset = partition.alignment_offset_bytes
+    if offset is not None:
+        yield Citation("alignment_offset", f"{offset}", f"{place}/alignment_offset")
+    limits = {
+        "physical block": partition.queue.physical_block_bytes,
+        "optimal I/O size": partition.queue.optimal_io_bytes,
+    }
+    for label, limit in limits.items():
+        if isinstance(limit, Known):
+            yield Citation(label, f"{limit.value} bytes", limit.origin)
+
+
+def _finding(
+    partition: BlockDevice, severity: Severity, inside: str, citations: tuple[Citation, ...]
+) -> Finding:
+    """Make the finding, with a start that is right."""
+    costs = {
+        Severity.MEDIUM: "for each block of ext4 the disk reads and rewrites two of its own",
+        Severity.LOW: "what ext4 writes as whole stripes are parts of two",
+    }
+    return Finding(
+        message=f"{partition.name} begins at sector {partition.start_sectors}, inside {inside}: "
+        f"{costs[severity]}.",
+        severity=severity,
+        confidence=Confidence.CONFIRMED,
+        citations=citations,
+        remedies=(
+            Remedy(
+                "Save the data, make the partition anew to begin at a multiple of sector "
+                f"{_aligned(partition) // SECTOR_BYTES} (of 512 bytes), make the filesystem and "
+                "restore. This destroys what is on it.",
+                Disruption.RECREATE,
+                destructive=True,
+            ),
+        ),
+    )
+
+
+def _aligned(partition: BlockDevice) -> int:
+    """Return the bytes that a good start is a multiple of."""
+    physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
+    stripe = recommended(partition)
+    return lcm(MIB, physical, stripe.width_bytes if stripe else 1)

@@ -1,0 +1,189 @@
+"""LAY005: A filesystem made tiny and then grown keeps small blocks and far too many inodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, derive
+from ext4audit.facts.host import Filesystem, Host, Usage
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.journal import cite_journal, is_external, journal_of
+from ext4audit.rules.shared.quantities import GIB, device_bytes, size
+
+SMALL_BLOCK_BYTES = 1024
+SMALL_BLOCKS_ABOVE = 16 * GIB
+DENSE_BYTES_PER_INODE = 8192
+DENSE_ABOVE = 64 * GIB
+HUGE = 1024 * GIB
+CLUES_NEEDED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a filesystem was made: the bytes of a block and of all blocks, and its inodes."""
+
+    block_bytes: int
+    size_bytes: int
+    inodes: int
+
+    @property
+    def small_blocks(self) -> bool:
+        """Whether blocks are those that mke2fs takes for less than 512 MiB."""
+        return self.block_bytes == SMALL_BLOCK_BYTES and self.size_bytes > SMALL_BLOCKS_ABOVE
+
+    @property
+    def dense_inodes(self) -> bool:
+        """Whether there are at least twice as many inodes as mke2fs makes by default."""
+        dense = self.size_bytes <= DENSE_BYTES_PER_INODE * self.inodes
+        return dense and self.size_bytes > DENSE_ABOVE
+
+
+@rule(
+    "LAY005",
+    "grown-from-tiny",
+    severity=Severity.HIGH,
+    since="0.2",
+    references=(
+        "https://github.com/tytso/e2fsprogs/issues/98",
+        "https://github.com/democratic-csi/democratic-csi/issues/238",
+        "https://man7.org/linux/man-pages/man5/mke2fs.conf.5.html",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks
+
+    What mke2fs chooses by size, and growth keeps. Two of three must be true: blocks of 1 KiB on
+    more than 16 GiB; an inode for every 8 KiB or less on more than 64 GiB; a journal that PRF009
+    calls undersized. Severity is medium, and high for blocks of 1 KiB on more than 1 TiB.
+
+    ## Why it matters
+
+    Below 512 MiB mke2fs takes blocks of 1 KiB and an inode for every 4 KiB. Grown from 400 MB to
+    200 GB, such a filesystem has 52 million inodes, whose tables take 12.5 GiB, groups of 8 MiB
+    instead of 128 MiB, a journal of 8 MiB, and an upper limit of 4 TiB without the feature 64bit.
+    Large files are in many more pieces, a check takes longer, and a directory holds far fewer
+    entries. Growth by a factor of ten or twenty is what ext4 is made for; a thousandfold is not.
+
+    ## Remedy
+
+    Blocks and inodes can only be chosen anew: back up, recreate, restore. The journal alone can
+    be replaced in place. Makers of images that grow at the first boot should give mke2fs what it
+    will be: `-T default -b 4096` and `-J size=`.
+
+    ## When to ignore
+
+    Where the small blocks or the many inodes were wanted. Many inodes alone, as for a mail
+    spool, are no finding.
+    """
+    device = device_bytes(fs)
+    if isinstance(device, Known) and device.value <= SMALL_BLOCKS_ABOVE:
+        raise NotApplicable(f"it lies on {size(device.value)}")
+    shape, small_journal = _shape(fs), _small_journal(fs)
+    clues = (
+        derive("size of blocks", lambda known: known.small_blocks, shape),
+        derive("number of inodes", lambda known: known.dense_inodes, shape),
+        small_journal,
+    )
+    true = sum(isinstance(clue, Known) and clue.value for clue in clues)
+    holes = tuple(dict.fromkeys(clue for clue in clues if isinstance(clue, Unknown)))
+    if true < CLUES_NEEDED <= true + len([c for c in clues if isinstance(c, Unknown)]):
+        raise Undetermined(holes)
+    citations = _citations(fs, shape)
+    if true < CLUES_NEEDED:
+        yield from citations
+    else:
+        yield _finding(fs, shape, citations, clues)
+
+
+def _shape(fs: Filesystem) -> Evidence[Shape]:
+    """Return the shape: as the kernel says it without root, else as the superblock does."""
+    if isinstance(fs.usage, Known):
+        return derive("shape", _used, fs.usage)
+    return stated(fs, "size of a block", _stated_shape)
+
+
+def _used(usage: Usage) -> Shape:
+    return Shape(usage.block_bytes, usage.size_blocks * usage.block_bytes, usage.inodes)
+
+
+def _stated_shape(superblock: Superblock) -> Shape | None:
+    block_bytes, inodes = superblock.block_bytes, superblock.inode_count
+    if block_bytes is None or inodes is None:
+        return None
+    return Shape(block_bytes, superblock.size_blocks * block_bytes, inodes)
+
+
+def _small_journal(fs: Filesystem) -> Evidence[bool]:
+    superblock = fs.superblock
+    if isinstance(superblock, Known) and (
+        not superblock.value.has_journal or is_external(superblock.value)
+    ):
+        return Known(value=False, origin=superblock.origin)
+    return derive("size of the journal", lambda journal: journal.undersized, journal_of(fs))
+
+
+def _citations(fs: Filesystem, shape: Evidence[Shape]) -> tuple[Citation, ...]:
+    journal = journal_of(fs)
+    cited = cite_journal(fs, journal.value) if isinstance(journal, Known) else ()
+    if isinstance(shape, Unknown):
+        return cited
+    return (
+        Citation("blocks", f"{shape.value.block_bytes} bytes each", shape.origin),
+        Citation("inodes", _density(fs, shape.value), shape.origin),
+        *cited,
+    )
+
+
+def _density(fs: Filesystem, shape: Shape) -> str:
+    if not shape.inodes:
+        return "none"
+    each = f"{shape.inodes}, one for every {shape.size_bytes // shape.inodes} bytes"
+    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    if superblock is None or superblock.inode_bytes is None:
+        return each
+    return f"{each}; their tables take {size(shape.inodes * superblock.inode_bytes)}"
+
+
+def _finding(
+    fs: Filesystem,
+    shape: Evidence[Shape],
+    citations: tuple[Citation, ...],
+    clues: Sequence[Evidence[bool]],
+) -> Finding:
+    words = ("blocks of 1 KiB", "an inode for every 8 KiB or less", "a small journal")
+    found = [
+        word
+        for word, clue in zip(words, clues, strict=True)
+        if isinstance(clue, Known) and clue.value
+    ]
+    known = shape.value if isinstance(shape, Known) else None
+    huge = known is not None and known.small_blocks and known.size_bytes > HUGE
+    exact = stated(fs, "size", _stated_shape)
+    large = exact.value if isinstance(exact, Known) else known
+    much = size(large.size_bytes) if large else "a large filesystem"
+    return Finding(
+        message=f"It looks like grown from a tiny filesystem: {', '.join(found)} on {much} "
+        "cost space, speed and room to grow.",
+        severity=Severity.HIGH if huge else Severity.MEDIUM,
+        confidence=Confidence.LIKELY,
+        citations=citations,
+        remedies=tuple(_remedies(fs)),
+    )
+
+
+def _remedies(fs: Filesystem) -> Iterator[Remedy]:
+    yield Remedy(
+        "Back up, recreate with mkfs.ext4 -T default -b 4096 at the size of today, restore: mkfs "
+        f"DESTROYS all data on {fs.device}.",
+        Disruption.RECREATE,
+        destructive=True,
+    )
+    journal = _small_journal(fs)
+    if isinstance(journal, Known) and journal.value:
+        yield Remedy(
+            "Until then, replace the journal: PRF009 has the commands.", Disruption.UNMOUNT
+        )

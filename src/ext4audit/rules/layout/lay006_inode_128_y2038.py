@@ -1,0 +1,104 @@
+"""LAY006: Inodes of 128 bytes hold no time after 19 January 2038."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import stated
+
+SMALL, USUAL = 128, 256
+NOT_IN_PLACE = frozenset({"flex_bg", "metadata_csum"})
+"""tune2fs 1.47.0 refuses the first, and damaged three of four filesystems with the second."""
+
+
+@rule(
+    "LAY006",
+    "inode-128-y2038",
+    severity=Severity.HIGH,
+    since="0.2",
+    references=(
+        "https://docs.kernel.org/filesystems/ext4/inodes.html#inode-timestamps",
+        "https://man7.org/linux/man-pages/man8/mke2fs.8.html",
+        "https://github.com/tytso/e2fsprogs/issues/54",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether inodes have 128 bytes. mke2fs before 1.46.4 made them so on filesystems of less than
+    512 MiB, and ext2 and ext3 of old have no others. Low on a filesystem that exists, info on
+    one below /boot; high in a plan, where the remedy costs nothing yet.
+
+    ## Why it matters
+
+    128 bytes have room for seconds since 1970 in 32 bits, which end on 19 January 2038; there is
+    none for the time of creation, for parts of a second, or for small extended attributes, which
+    then take a block each. Programs that compare times, as make and rsync do, see files of one
+    second as of the same age.
+
+    ## Remedy
+
+    Make the filesystem with `-I 256`. `tune2fs -I 256` enlarges inodes in place only where
+    neither flex_bg nor metadata_csum is on: it refuses the first, and with the second version
+    1.47.0 left damaged filesystems in three of four trials.
+
+    ## When to ignore
+
+    Where the content is replaced before 2038 anyway, and on /boot.
+    """
+    inode_bytes = need(stated(fs, "size of an inode", lambda each: each.inode_bytes))
+    superblock = need(fs.superblock)
+    seen = Citation("inode size", f"{inode_bytes} bytes", _origin(fs, host))
+    if inode_bytes > SMALL:
+        yield seen
+        return
+    if inode_bytes < SMALL:
+        raise NotApplicable(f"{inode_bytes} is no size of an inode")
+    yield Finding(
+        message="Inodes of 128 bytes: no time after 19 January 2038 can be stored, and none "
+        "finer than a second.",
+        severity=_severity(fs, host),
+        confidence=Confidence.CONFIRMED,
+        citations=(seen,),
+        remedies=(_remedy(fs, superblock),),
+    )
+
+
+def _origin(fs: Filesystem, host: Host) -> str:
+    return "the plan" if host.planned else getattr(fs.superblock, "origin", "")
+
+
+def _severity(fs: Filesystem, host: Host) -> Severity:
+    points = fs.mount_points
+    if points and all(point == "/boot" or point.startswith("/boot/") for point in points):
+        return Severity.LOW if host.planned else Severity.INFO
+    return Severity.HIGH if host.planned else Severity.LOW
+
+
+def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
+    if superblock.features & NOT_IN_PLACE:
+        return Remedy(
+            "Back up, recreate with mkfs.ext4 -I 256, restore: mkfs DESTROYS all data on "
+            f"{fs.device}. Do not try tune2fs -I here.",
+            Disruption.RECREATE,
+            destructive=True,
+        )
+    device = quote(fs.device)
+    steps = unmounted_steps(
+        fs,
+        (checked(fs), f"tune2fs -I {USUAL} {device}", checked(fs)),
+        (f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{USUAL}$'",),
+    )
+    where = "" if steps else f", {why_by_hand(fs)}"
+    return Remedy(
+        f"Make a backup, and enlarge the inodes in place{where}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off="It moves all inode tables, is not to be interrupted, and cannot be taken back. "
+        f"The tables take {USUAL - SMALL} bytes more for each inode.",
+    )

@@ -1,0 +1,89 @@
+"""LAY007: Space is given out in clusters (bigalloc): small files cost more, and nothing shrinks."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import cite_features
+from ext4audit.rules.shared.demands import demands_features
+from ext4audit.rules.shared.quantities import size
+
+FEATURE = "bigalloc"
+
+
+@rule(
+    "LAY007",
+    "bigalloc-clusters",
+    severity=Severity.INFO,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/storage-twp.html",
+        "https://docs.kernel.org/filesystems/ext4/overview.html#bigalloc",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether the filesystem has the feature bigalloc. A note; a profile whose vendor asks for the
+    feature turns it off.
+
+    ## Why it matters
+
+    The manual page ext4(5) still warns that bigalloc is under development. Every file takes
+    at least a cluster. resize2fs 1.47.0 takes all of it for used, even where it is empty, and so
+    refuses to shrink it. Few systems run with it, so that faults are found late.
+
+    ## Remedy
+
+    None in place: recreate the filesystem without it, if nothing needs it.
+
+    ## When to ignore
+
+    Where it was chosen: AWS documents ext4 with clusters of 16 KiB for MySQL with torn write
+    prevention; object stores with large files save bitmaps by it.
+    """
+    profile = demands_features(fs, host).get(FEATURE)
+    if profile is not None:
+        raise NotApplicable(f"{profile.product} asks for it")
+    superblock = need(fs.superblock)
+    if FEATURE not in superblock.features:
+        yield from cite_features(fs)
+        return
+    yield Finding(
+        message=f"bigalloc is on{_clusters(superblock)}: it is little tested, and the filesystem "
+        "cannot be shrunk.",
+        severity=Severity.INFO,
+        confidence=Confidence.CONFIRMED,
+        citations=(*cite_features(fs), *_stripe(fs, superblock)),
+        remedies=(
+            Remedy(
+                "If nothing needs it: back up, recreate with mkfs.ext4 -O ^bigalloc, restore: mkfs "
+                f"DESTROYS all data on {fs.device}.",
+                Disruption.RECREATE,
+                destructive=True,
+            ),
+        ),
+    )
+
+
+def _clusters(superblock: Superblock) -> str:
+    if not superblock.block_bytes or not superblock.cluster_blocks:
+        return ""
+    return f" with clusters of {_kib(superblock.block_bytes * superblock.cluster_blocks)}"
+
+
+def _kib(count_bytes: int) -> str:
+    return f"{count_bytes >> 10} KiB" if count_bytes < 1 << 20 else size(count_bytes)
+
+
+def _stripe(fs: Filesystem, superblock: Superblock) -> tuple[Citation, ...]:
+    """Cite a stripe that no number of clusters fills: from 6.12 on the kernel leaves it out."""
+    width, cluster = superblock.stripe_width_blocks, superblock.cluster_blocks
+    if not width or not cluster or width % cluster == 0 or not isinstance(fs.superblock, Known):
+        return ()
+    words = f"{width} blocks, no multiple of a cluster of {cluster}"
+    return (Citation("stripe width", words, fs.superblock.origin),)

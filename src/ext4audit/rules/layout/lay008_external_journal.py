@@ -1,0 +1,127 @@
+"""LAY008: The journal lies on another device, and without that device nothing can be mounted."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, need, value_or
+from ext4audit.facts.devices import LsblkDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.journal import is_external
+
+REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
+PLAIN_DISKS = ("sd", "vd", "xvd", "hd", "nvme", "mmcblk")
+
+
+@rule(
+    "LAY008",
+    "external-journal",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man8/mke2fs.8.html",
+        "https://docs.kernel.org/admin-guide/ext4.html",
+        "https://docs.kernel.org/filesystems/ext4/journal.html#external-journal",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether the journal has a device of its own (`mke2fs -J device=`). A note; medium where the
+    filesystem lies on an array that survives the loss of a disk, and its journal on a plain disk.
+
+    ## Why it matters
+
+    The kernel refuses to mount the filesystem while the journal's device is missing, and what
+    was committed to the journal only is lost with it: an array above is no more reliable than
+    the disk that has its journal. The superblock names the device by number, which can change
+    from one boot to the next; e2fsck corrects it by the journal's UUID, the kernel does not.
+
+    ## Remedy
+
+    Put the journal back into the filesystem, or make its device redundant as well.
+
+    ## When to ignore
+
+    Where the journal's device is as reliable as the filesystem's, and faster.
+    """
+    superblock = need(fs.superblock)
+    if not superblock.has_journal:
+        raise NotApplicable("it has no journal")
+    where = need(stated(fs, "place of the journal", _place))
+    if not is_external(superblock):
+        yield Citation("journal", where, _origin(fs))
+        return
+    number = _number(superblock.journal_device or 0)
+    device = _listed(host, number)
+    name = device.name if device else str(number)
+    exposed = device is not None and _is_redundant(fs) and _is_plain(device)
+    yield Finding(
+        message=f"The journal lies on another device ({name}): without it the filesystem cannot "
+        f"be mounted{', whatever its array survives' if exposed else ''}.",
+        severity=Severity.MEDIUM if exposed else Severity.INFO,
+        confidence=Confidence.LIKELY if exposed else Confidence.CONFIRMED,
+        citations=(
+            Citation("journal device", f"{number} ({name})", _origin(fs)),
+            Citation("journal UUID", superblock.journal_uuid or "none", _origin(fs)),
+        ),
+        remedies=(_remedy(fs, superblock),),
+    )
+
+
+def _origin(fs: Filesystem) -> str:
+    return fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+
+
+def _place(superblock: Superblock) -> str | None:
+    """Return where the journal lies, None where the reader could not see it."""
+    if superblock.journal_inode:
+        return f"inode {superblock.journal_inode}"
+    if superblock.journal_bytes:
+        return "inside"
+    return "on another device" if superblock.journal_device else None
+
+
+def _number(encoded: int) -> DeviceNumber:
+    """Decode s_journal_dev as new_decode_dev() of the kernel does."""
+    return DeviceNumber((encoded & 0xFFF00) >> 8, (encoded & 0xFF) | ((encoded >> 12) & 0xFFF00))
+
+
+def _listed(host: Host, number: DeviceNumber) -> LsblkDevice | None:
+    return next((d for d in value_or(host.devices, ()) if d.device_number == number), None)
+
+
+def _is_redundant(fs: Filesystem) -> bool:
+    devices = tuple(fs.stack.value.walk()) if isinstance(fs.stack, Known) else ()
+    return any(device.kind in REDUNDANT for device in devices)
+
+
+def _is_plain(device: LsblkDevice) -> bool:
+    return device.kernel_name.startswith(PLAIN_DISKS)
+
+
+def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
+    device, uuid = quote(fs.device), quote(superblock.journal_uuid or "")
+    back = f"tune2fs -O ^has_journal {device} && tune2fs -J device=UUID={uuid} {device}"
+    steps = unmounted_steps(
+        fs,
+        (
+            checked(fs),
+            f"tune2fs -O ^has_journal {device} && tune2fs -O has_journal {device}",
+        ),
+        (f"tune2fs -l {device} | grep -qE '^Journal inode:[[:blank:]]+[1-9]'",),
+        (back,) if superblock.journal_uuid else (),
+    )
+    where = "" if steps else f", {why_by_hand(fs)}"
+    return Remedy(
+        f"Put the journal back into the filesystem{where}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off="Commits then share the disks with all other writes, and the journal takes its "
+        "space from the filesystem: twice its size must be free.",
+    )

@@ -1,0 +1,159 @@
+"""PRF001: Every page of a buffered write becomes an extent of its own until writeback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, need, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.versions.kernels import Exposure
+from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.options import change_option, disruption
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import (
+    cite_kernel,
+    cite_option,
+    grade,
+    update,
+    what_else_sets_it,
+)
+from ext4audit.rules.shared.demands import by_demand, demanded
+
+OPTIONS = {"delalloc": "nodelalloc", "dioread_nolock": "dioread_nolock"}
+"""The two states that are harmless alone."""
+
+
+@rule(
+    "PRF001",
+    "dioread-nolock-nodelalloc",
+    severity=Severity.HIGH,
+    since="0.1",
+    references=(
+        (
+            "https://www.alibabacloud.com/help/en/alinux/support/"
+            "the-buffer-i-o-write-performance-of-the-ext4-file-system"
+        ),
+        "https://lore.kernel.org/r/20200319150028.24592-1-enwlinux@gmail.com",
+        "https://git.kernel.org/linus/c8980e1980ccdc2229aa2218d532ddc62e0aabe5",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether dioread_nolock and nodelalloc are in force together on a kernel that suffers from
+    it: Alibaba Cloud Linux 2 from 4.19.24-9.al7 to before 4.19.91-26.al7 (confirmed by the
+    vendor), and other kernels before 5.6.13 without commit c8980e1980cc: kernel.org's, 4.14, 4.19
+    and 5.4 LTS included, Debian's and Red Hat's up to 4.18.0-240 are likely to suffer, other
+    vendors' may. Up to 5.5 both must be asked for; on 5.6.0 to 5.6.12 nodelalloc is enough.
+
+    ## Why it matters
+
+    Without delayed allocation ext4 allocates page by page; with dioread_nolock each of these
+    allocations is an unwritten extent of 4 KiB, and writeback converts them one by one. Writing
+    192 MiB took 24 s on 4.19.222 and 56 s on 5.4.286, in 48,000 extents, where every other pair
+    of the options took less than one second. Data is not at risk. Direct I/O does not feel it;
+    copies, logs and buffered databases do.
+
+    ## Remedy
+
+    Give up one of the two. Turn delayed allocation on; or, where a product demands nodelalloc
+    (TiDB's check does), take dioread_lock, which leaves both vendors content. Or update the
+    kernel.
+
+    ## When to ignore
+
+    Never on the evidence of the two words alone: from 5.6.13 and 5.7 on the kernel ignores
+    dioread_nolock where delalloc is off, although its options file lists both, and this rule
+    passes. Filesystems mounted as ext2 or ext3, or with data=journal, are not concerned.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    _, fstype = need(host.kernel, fs.fstype)
+    if fstype != "ext4":
+        raise NotApplicable(f"it is mounted as {fstype}, which dioread_nolock does not concern")
+    exposed = need(exposure("PRF001", host.kernel))
+    seen = cite_kernel(host, exposed)
+    if not exposed.affected:
+        yield seen
+        return
+    options = need(fs.options)
+    if value_or(options.token("data"), "") == "data=journal":
+        raise NotApplicable("data=journal turns both options off")
+    if _harmless(options):
+        yield seen
+        yield from _cite(fs)
+        return
+    need(options.token("delalloc"), options.token("dioread_nolock"))
+    yield _finding(fs, host, exposed, seen)
+
+
+def _harmless(options: EffectiveOptions) -> bool:
+    """Whether one of the two is known to be off, whatever the other is."""
+    return any(
+        isinstance(token := options.token(name), Known) and token.value != bad
+        for name, bad in OPTIONS.items()
+    )
+
+
+def _cite(fs: Filesystem) -> Iterator[Citation]:
+    """Yield the evidence of both options; what they share (mount table, fstab) once."""
+    yield from dict.fromkeys(each for name in OPTIONS for each in cite_option(fs, name))
+
+
+def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> Finding:
+    severity, confidence = grade(exposed)
+    message = exposed.symptom
+    if value_or(fs.read_only, default=False):
+        severity = Severity.INFO
+        message = f"{message}, once it is mounted writable"
+    points = ", ".join(fs.mount_points) or "none in this mount namespace"
+    where = Citation("mount points", points, "/proc/self/mountinfo")
+    return Finding(
+        message=f"{message}.",
+        severity=severity,
+        confidence=confidence,
+        citations=(seen, *_cite(fs), where, *_vendor(fs, host)),
+        remedies=tuple(_remedies(fs, host, exposed)),
+    )
+
+
+def _vendor(fs: Filesystem, host: Host) -> Iterator[Citation]:
+    """Yield who demands the one of the two that stays."""
+    profile = demanded(fs, host).get("nodelalloc")
+    if profile is not None:
+        yield Citation(f"profile {profile.name}", profile.says, profile.source)
+
+
+def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]:
+    """Yield what ends it: nothing but the lock where a profile demands nodelalloc."""
+    profile = demanded(fs, host).get("nodelalloc")
+    if profile is not None:
+        yield _dioread_lock(fs, host, f"Keep nodelalloc, {by_demand(profile)},")
+        return
+    yield _delalloc(fs, host)
+    yield _dioread_lock(fs, host, "Where a product demands nodelalloc (TiDB, TiKV): keep it")
+    yield update(exposed)
+
+
+def _delalloc(fs: Filesystem, host: Host) -> Remedy:
+    steps = change_option(fs, "delalloc", "delalloc")
+    return Remedy(
+        f"Turn delayed allocation on.{what_else_sets_it(fs, host, 'delalloc')}",
+        disruption(steps) if steps else Disruption.REMOUNT,
+        steps,
+        trade_off="What is written and not synced may reach the disk up to 30 s later, so that a "
+        "crash can lose more of it, and allocation comes in bursts. After an update to a kernel "
+        "of 6.13 or later the way back needs an unmount.",
+    )
+
+
+def _dioread_lock(fs: Filesystem, host: Host, first: str) -> Remedy:
+    steps = change_option(fs, "dioread_nolock", "nodioread_nolock")
+    return Remedy(
+        f"{first} and turn dioread_nolock off.{what_else_sets_it(fs, host, 'dioread_nolock')}",
+        disruption(steps) if steps else Disruption.REMOUNT,
+        steps,
+        trade_off="Direct reads of a file wait again while it is being written.",
+    )

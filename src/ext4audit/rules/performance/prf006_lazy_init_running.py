@@ -1,0 +1,117 @@
+"""PRF006: Inode tables are still being zeroed in the background, which disturbs measurements."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, need, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.remedies.remount import remount_command, usable_mount
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+
+LAST_GROUP = 1
+"""The last group alone is often left: the kernel does not come back for it."""
+OPTION = "init_itable"
+DONE = (
+    "test \"$(dumpe2fs {device} 2>/dev/null | grep '^Group ' | grep -vc ITABLE_ZEROED)\" -le "
+    f"{LAST_GROUP}"
+)
+"""A shell condition: no more groups than usual are left."""
+
+
+@rule(
+    "PRF006",
+    "lazy-init-running",
+    severity=Severity.INFO,
+    since="0.2",
+    references=(
+        "https://docs.kernel.org/admin-guide/ext4.html",
+        "https://man7.org/linux/man-pages/man8/mke2fs.8.html",
+        "https://github.com/intel/lkp-tests/issues/368",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks
+
+    How many block groups have an inode table that nobody has zeroed yet. mke2fs leaves them to
+    the kernel (`lazy_itable_init`), whose thread ext4lazyinit zeroes one after another while the
+    filesystem is mounted writable. One group that is left is normal. With `noinit_itable` they
+    stay as they are.
+
+    ## Why it matters
+
+    The thread writes all inode tables once, 1.6 % of the filesystem with the defaults, and
+    pauses ten times as long as each write took: a new filesystem of some terabytes is busy for
+    an hour or more. Whoever measures a disk meanwhile measures that as well.
+
+    ## Remedy
+
+    Wait, or let it run without pauses. New filesystems can be made with
+    `-E lazy_itable_init=0,lazy_journal_init=0`, which takes longer at once.
+
+    ## When to ignore
+
+    Always, unless the speed of the disk is being measured or a new machine handed over.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    if need(fs.read_only):
+        raise NotApplicable("it is read-only, which pauses it")
+    groups = need(fs.unzeroed_groups)
+    seen = Citation("groups to be zeroed", str(groups), _origin(fs))
+    if groups <= LAST_GROUP:
+        yield seen
+        return
+    stopped = _is_stopped(fs)
+    yield Finding(
+        message=f"{groups} block groups have inode tables that are yet to be zeroed, and "
+        f"{'noinit_itable keeps it so' if stopped else 'the kernel is at work on them'}.",
+        severity=Severity.INFO,
+        confidence=Confidence.CONFIRMED,
+        citations=(seen,),
+        remedies=tuple(_remedies(fs, stopped=stopped)),
+    )
+
+
+def _origin(fs: Filesystem) -> str:
+    return fs.unzeroed_groups.origin if isinstance(fs.unzeroed_groups, Known) else ""
+
+
+def _is_stopped(fs: Filesystem) -> bool:
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    return options is not None and value_or(options.token(OPTION), "") == "noinit_itable"
+
+
+def _remedies(fs: Filesystem, *, stopped: bool) -> list[Remedy]:
+    wait = Remedy("Wait until it is done.", Disruption.ONLINE)
+    return [_hurry(fs)] if stopped else [wait, _hurry(fs)]
+
+
+def _hurry(fs: Filesystem) -> Remedy:
+    mount = usable_mount(fs)
+    where = quote(mount.mount_point) if mount else None
+    steps: tuple[Step, ...] = ()
+    device = quote(fs.device)
+    if mount and where and device:
+        done = DONE.format(device=device)
+        steps = (
+            Step(Phase.IMMEDIATE, remount_command(fs, mount, ["init_itable=0"], {OPTION})),
+            Step(Phase.IMMEDIATE, f"until {done}; do sleep 2; done"),
+            Step(Phase.VERIFY, done),
+        )
+    return Remedy(
+        "Let it run without pauses, and wait until it is done.",
+        Disruption.REMOUNT,
+        steps,
+        trade_off="Other work on the disk is slower until it is done. The next mount has the "
+        "usual pauses again.",
+    )

@@ -1,0 +1,77 @@
+"""PRF009: The journal is far smaller than usual, so that writers of metadata wait for it."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, need, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Confidence, Finding, Severity
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.journal import (
+    LEAST_BYTES,
+    cite_journal,
+    enlarge,
+    is_external,
+    journal_of,
+)
+from ext4audit.rules.shared.quantities import device_bytes, size
+
+
+@rule(
+    "PRF009",
+    "journal-undersized",
+    severity=Severity.LOW,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man8/mke2fs.8.html",
+        "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
+        "https://github.com/gardenlinux/gardenlinux/issues/1650",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks
+
+    Whether the journal of a filesystem of more than 20 GiB is smaller than an eighth of what
+    mke2fs makes for that size today: 128 MiB from 16 GiB on, 256 MiB from 32 GiB, 512 MiB from
+    64 GiB, 1 GiB from 128 GiB (with blocks of 4 KiB).
+
+    ## Why it matters
+
+    resize2fs grows a filesystem and leaves its journal as it is: an image that was made with a
+    few hundred megabytes keeps a journal of 8 or 16 MiB on hundreds of gigabytes. When it is full,
+    everybody who creates, renames or deletes waits until the oldest transactions are written to
+    their places. A large journal rarely waits, and writes a block that changes often only once.
+
+    ## Remedy
+
+    Replace the journal on the unmounted filesystem: tune2fs takes the old one out and makes a
+    new one. The finding states the size. Makers of images can give `mke2fs -J size=` at once.
+
+    ## When to ignore
+
+    Where few files are created and deleted, on small flash memory whose journal was made small on
+    purpose, and where the journal has a device of its own, which is not judged.
+    """
+    device = device_bytes(fs)
+    if isinstance(device, Known) and device.value <= LEAST_BYTES:
+        raise NotApplicable(f"it lies on {size(device.value)}")
+    superblock = need(fs.superblock)
+    if not superblock.has_journal:
+        raise NotApplicable("it has no journal")
+    if is_external(superblock):
+        raise NotApplicable("its journal has a device of its own")
+    journal = need(journal_of(fs))
+    if journal.filesystem_bytes <= LEAST_BYTES:
+        raise NotApplicable(f"it has {size(journal.filesystem_bytes)}")
+    if value_or(fs.read_only, default=False):
+        raise NotApplicable("it is read-only")
+    if not journal.undersized:
+        yield from cite_journal(fs, journal)
+        return
+    yield Finding(
+        message=f"The journal has {size(journal.present_bytes)}, and mke2fs would make one of "
+        f"{size(journal.usual_bytes)}: who creates or deletes many files waits for it.",
+        severity=Severity.LOW,
+        confidence=Confidence.CONFIRMED,
+        citations=cite_journal(fs, journal),
+        remedies=(enlarge(fs, journal, "Replace the journal by one of the usual size"),),
+    )

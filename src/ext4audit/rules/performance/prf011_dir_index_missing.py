@@ -1,0 +1,119 @@
+"""PRF011: Directories have no index, so that each lookup reads all of a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.quantities import GIB, device_bytes, size
+
+
+@rule(
+    "PRF011",
+    "dir-index-missing",
+    severity=Severity.LOW,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "https://man7.org/linux/man-pages/man8/e2fsck.8.html",
+        "https://github.com/tytso/e2fsprogs/issues/257",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks
+
+    Whether the feature dir_index is missing on an ext3 or ext4 filesystem of more than 1 GiB.
+    Directories that lack an index although the feature is there (mke2fs -d makes such) are not
+    seen.
+
+    ## Why it matters
+
+    Without an index the kernel looks for a name by reading the directory from its beginning. In
+    a directory of 100,000 files each open() of another one reads megabytes, and creating them
+    takes time that grows with the square of their number. No directory can have more than about
+    65,000 subdirectories.
+
+    ## Remedy
+
+    Set the feature, which works while it is mounted: directories that grow from then on get an
+    index. Those that are large already get theirs by `e2fsck -D`, unmounted.
+
+    ## When to ignore
+
+    Where all directories are small: a filesystem of few large files gains nothing. mke2fs
+    has set the feature by default for many years, so that somebody may have left it out on
+    purpose, for a boot loader or an old system that reads the disk.
+    """
+    superblock = need(fs.superblock)
+    seen = Citation("features", " ".join(sorted(superblock.features)), _origin(fs))
+    if "dir_index" in superblock.features:
+        yield seen
+        return
+    if superblock.features.isdisjoint({"has_journal", "extent"}):
+        raise NotApplicable("it is ext2")
+    total = superblock.size_blocks * (superblock.block_bytes or 0) or need(device_bytes(fs))
+    if total <= GIB:
+        raise NotApplicable(f"it is small: {size(total)}")
+    yield Finding(
+        message=f"Directories on these {size(total)} have no index: each lookup of a name reads "
+        "the directory from its beginning.",
+        severity=Severity.LOW,
+        confidence=Confidence.CONFIRMED,
+        citations=(seen, Citation("size", size(total), seen.origin)),
+        remedies=(_for_new_directories(fs), _for_all(fs)),
+    )
+
+
+def _origin(fs: Filesystem) -> str:
+    return fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+
+
+def _for_new_directories(fs: Filesystem) -> Remedy:
+    return Remedy(
+        "Set the feature: directories that grow from now on get an index.",
+        Disruption.ONLINE,
+        tuple(_online_steps(fs)),
+        trade_off="Directories that are large already stay as slow as they are. The way back "
+        "needs an unmount.",
+    )
+
+
+def _online_steps(fs: Filesystem) -> Iterator[Step]:
+    """Yield the commands; none where the way back would not be known."""
+    undo = f"tune2fs -O ^dir_index {quote(fs.device)} && {checked(fs)}"
+    verify_and_undo = unmounted_steps(fs, (), (_is_set(fs),), (undo,))
+    if verify_and_undo:
+        yield Step(Phase.PERSISTENT, f"tune2fs -O dir_index {quote(fs.device)}")
+        yield from verify_and_undo
+
+
+def _for_all(fs: Filesystem) -> Remedy:
+    # It exits with 1 when it has corrected something, which is no failure (e2fsck(8)).
+    index = f"{{ e2fsck -f -p -D {quote(fs.device)} || test $? -eq 1; }}"
+    work = f"tune2fs -O dir_index {quote(fs.device)} && {index}"
+    steps = unmounted_steps(fs, (work,), (_is_set(fs),))
+    return Remedy(
+        "Set the feature and index all directories that exist, by e2fsck -D"
+        f"{'' if steps else f', {why_by_hand(fs)}'}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off="It is down for as long as the check takes, minutes to hours.",
+    )
+
+
+def _is_set(fs: Filesystem) -> str:
+    return f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:' | grep -qw dir_index"

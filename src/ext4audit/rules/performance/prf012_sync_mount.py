@@ -1,0 +1,174 @@
+"""PRF012: The mount option sync or dirsync makes every write wait for the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ext4audit.evidence import Known, need, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import Mount
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, Step
+from ext4audit.remedies.mounting import (
+    FlagChange,
+    by_new_mount,
+    by_remount,
+    remountable,
+    seen_here,
+    single_mount,
+)
+from ext4audit.remedies.options import disruption
+from ext4audit.remedies.remount import usable_mount
+from ext4audit.remedies.shell import quote
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.shared.citations import rootflags
+
+WAITING = "sync", "dirsync"
+SAYS = {
+    "sync": "every write(2) and every change of a directory waits until the disk has it",
+    "dirsync": "creating, renaming and deleting a file each wait until the disk has it",
+}
+
+
+@rule(
+    "PRF012",
+    "sync-mount",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man8/mount.8.html",
+        "https://man7.org/linux/man-pages/man2/mount.2.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> Said:
+    """## What it checks
+
+    Whether a writable filesystem is mounted with sync (medium) or with dirsync alone (low). On
+    USB sticks and memory cards it is a note (info).
+
+    ## Why it matters
+
+    The flags belong to the superblock, and hold for all its mounts. With sync a program that
+    writes a file in pieces of 4 KiB waits for the disk at each piece; a copy that took seconds
+    takes minutes, and the journal commits all the time. Such a mount is usually left over from
+    a search for lost data. Programs that care call fsync() themselves, once.
+
+    ## Remedy
+
+    sync goes by a remount with async. No remount takes dirsync back: unmount and mount again.
+
+    ## When to ignore
+
+    On media that people pull out; with dirsync, below mail servers and spoolers that ask for it;
+    and for programs that are known to lack fsync().
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    if need(fs.read_only):
+        raise NotApplicable("it is read-only")
+    shown = seen_here(fs)[0].super_options
+    words = [word for word in WAITING if word in shown]
+    if not words:
+        yield Citation("mount table", ",".join(shown), "/proc/self/mountinfo")
+        return
+    yield _finding(fs, host, words)
+
+
+def _finding(fs: Filesystem, host: Host, words: list[str]) -> Finding:
+    severity = Severity.MEDIUM if "sync" in words else Severity.LOW
+    removable = _removable(fs, host)
+    points = ", ".join(fs.mount_points)
+    return Finding(
+        message=f"{points} is mounted with {' and '.join(words)}: {SAYS[words[0]]}.",
+        severity=Severity.INFO if removable else severity,
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(_citations(fs, host, removable)),
+        remedies=(_remedy(fs, host, words),),
+        fact=",".join(words),
+    )
+
+
+def _citations(fs: Filesystem, host: Host, removable: str) -> Iterator[Citation]:
+    shown = ",".join(fs.mounts[0].super_options)
+    yield Citation("mount table", shown, "/proc/self/mountinfo")
+    for entry in value_or(fs.fstab, ()):
+        line = entry.line
+        if not set(WAITING).isdisjoint(line.options):
+            yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+    if _at_boot(fs, host):
+        yield Citation("rootflags", ",".join(rootflags(host)), "/proc/cmdline")
+    if removable:
+        yield Citation("removable", removable, "/sys, lsblk")
+
+
+def _removable(fs: Filesystem, host: Host) -> str:
+    """Return the name of a USB stick or memory card below, empty where none is known."""
+    if not isinstance(fs.stack, Known):
+        return ""
+    listed = value_or(host.devices, ())
+    usb = {device.device_number for device in listed if device.transport == "usb"}
+    for leaf in fs.stack.value.leaves():
+        by_bus = leaf.device_number in usb or ("ID_BUS", "usb") in leaf.udev
+        if by_bus or leaf.name.startswith("mmcblk"):
+            return leaf.name
+    return ""
+
+
+def _at_boot(fs: Filesystem, host: Host) -> bool:
+    return "/" in fs.mount_points and not set(WAITING).isdisjoint(rootflags(host))
+
+
+def _remedy(fs: Filesystem, host: Host, words: list[str]) -> Remedy:
+    steps = _steps(fs, words)
+    boot = " Correct rootflags= in the boot loader's configuration as well."
+    return Remedy(
+        f"Mount it without {' and '.join(words)}.{_by_hand(fs, words)}"
+        f"{boot if _at_boot(fs, host) else ''}",
+        disruption(steps) if steps else _disruption(fs, words),
+        steps,
+        trade_off="What is written and not synced can be lost in a crash: programs that rely on "
+        "the flag must call fsync().",
+    )
+
+
+def _by_hand(fs: Filesystem, words: list[str]) -> str:
+    """Return the sentence on what the commands leave to do."""
+    mount = usable_mount(fs)
+    if "dirsync" in words and single_mount(fs) is None:
+        return (
+            " Take the word out of fstab, and then unmount it everywhere and mount it, or restart."
+        )
+    if mount is None:
+        return " It must be remounted through a mount of the whole filesystem, which is not here."
+    named = any(entry.is_for(mount) for entry in value_or(fs.fstab, ()))
+    return "" if named else " The unit or script that mounts it must be corrected too."
+
+
+def _disruption(fs: Filesystem, words: list[str]) -> Disruption:
+    if "dirsync" not in words:
+        return Disruption.REMOUNT
+    return Disruption.REBOOT if "/" in fs.mount_points else Disruption.UNMOUNT
+
+
+def _steps(fs: Filesystem, words: list[str]) -> tuple[Step, ...]:
+    """Return the commands that take the flags away and bring them back."""
+    anew = "dirsync" in words
+    mount = single_mount(fs) if anew else usable_mount(fs)
+    if mount is None or not remountable(mount) or quote(fs.device) is None:
+        return ()
+    change = FlagChange(
+        before=mount,
+        after=_without(mount),
+        words=("async",),
+        back=("sync",),
+        drop=WAITING,
+        everywhere=True,
+    )
+    shown = f"findmnt -no FS-OPTIONS -M {quote(mount.mount_point)}"
+    checks = (f"{shown} | grep -q . && ! {shown} | grep -qwE 'sync|dirsync'",)
+    return by_new_mount(fs, change, checks) if anew else by_remount(fs, change, checks)
+
+
+def _without(mount: Mount) -> Mount:
+    kept = tuple(word for word in mount.super_options if word not in WAITING)
+    return replace(mount, super_options=kept)

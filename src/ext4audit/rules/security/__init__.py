@@ -1,0 +1,1 @@
+"""Security: mount hardening and reserved users."""

@@ -1,0 +1,90 @@
+"""SEC003: An account that is not root may fill the blocks that are kept for root."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.options import disruption
+from ext4audit.remedies.remount import usable_mount, without_mount
+from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rules.security.reserved_ids import give_back_to_root, reserve_mib
+from ext4audit.rules.shared.citations import cite_option
+
+WHO = {"resuid": "user id", "resgid": "group id"}
+
+
+@rule(
+    "SEC003",
+    "reserved-uid",
+    severity=Severity.INFO,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "fs/ext4/balloc.c: ext4_has_free_clusters()",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> Said:
+    """## What it checks
+
+    Whether `resuid=` or `resgid=` in force names another account than root, set by mount or by
+    the superblock (`tune2fs -u`, `-g`).
+
+    ## Why it matters
+
+    The reserve keeps a full filesystem usable for root and its daemons, and keeps some space in
+    one piece. An account that may use it can fill the filesystem to the last block. Images of
+    appliances were seen with 65534, which is nobody, and which many services run as.
+
+    ## Remedy
+
+    Give the reserve back to root, in fstab or in the superblock, whichever sets it.
+
+    ## When to ignore
+
+    Where the account was named on purpose, for a database that must be able to go on; and where
+    nothing is reserved at all.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    options = need(fs.options)
+    tokens = dict(zip(WHO, need(options.token("resuid"), options.token("resgid")), strict=True))
+    others = {name: token for name, token in tokens.items() if token != f"{name}=0"}
+    cited = tuple(dict.fromkeys(each for name in WHO for each in cite_option(fs, name)))
+    if not others:
+        yield from cited
+        return
+    yield Finding(
+        message=_message(fs, others),
+        severity=Severity.INFO,
+        confidence=Confidence.CONFIRMED,
+        citations=(*cited, *_cite_reserve(fs)),
+        remedies=(_remedy(fs, others),),
+        fact=",".join(others.values()),
+    )
+
+
+def _message(fs: Filesystem, others: dict[str, str]) -> str:
+    who = " and ".join(f"{WHO[name]} {token.partition('=')[2]}" for name, token in others.items())
+    size = reserve_mib(fs)
+    reserve = "the blocks" if size is None else f"the {size} MiB"
+    return f"Not only root: {who} may fill {reserve} that are reserved for root."
+
+
+def _cite_reserve(fs: Filesystem) -> tuple[Citation, ...]:
+    size = reserve_mib(fs)
+    if size is None or not isinstance(fs.superblock, Known):
+        return ()
+    return (Citation("reserved", f"{size} MiB", fs.superblock.origin),)
+
+
+def _remedy(fs: Filesystem, others: dict[str, str]) -> Remedy:
+    steps = give_back_to_root(fs, others)
+    where = "" if usable_mount(fs) else f", {without_mount(fs)}"
+    return Remedy(
+        f"Give the reserve back to root{where}.",
+        disruption(steps) if steps else Disruption.REMOUNT,
+        steps,
+        trade_off="What runs as that account meets a full filesystem earlier.",
+    )

@@ -1,0 +1,201 @@
+"""Evidence that several families cite: options, superblock fields, kernel bugs, trimming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need, value_or
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import FstabLine
+from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.versions.kernels import Exposure
+from ext4audit.finding import Citation, Confidence, Disruption, Remedy, Severity
+
+PLACES = {
+    Setter.KERNEL_DEFAULT: "kernel default",
+    Setter.SUPERBLOCK_BITS: "superblock, default mount options",
+    Setter.SUPERBLOCK_STRING: "superblock, mount options string",
+    Setter.SUPERBLOCK_FIELD: "superblock field",
+    Setter.SUPERBLOCK: "superblock (bits or string)",
+    Setter.MOUNT: "mount table",
+    Setter.IMPLIED: "implied by another option",
+    Setter.UNKNOWN: "setter not known",
+}
+"""The words for each setter in evidence."""
+IN_SUPERBLOCK = frozenset(
+    {
+        Setter.SUPERBLOCK,
+        Setter.SUPERBLOCK_BITS,
+        Setter.SUPERBLOCK_STRING,
+        Setter.SUPERBLOCK_FIELD,
+    }
+)
+
+
+def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
+    """Yield what every place says of an option: in force, layers, mount table, fstab."""
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    option = options.find(name) if options else None
+    if options is None or option is None:
+        return
+    yield Citation(f"option in force: {name}", option.token, option.origin)
+    below = (layer for layer in option.layers if layer.setter is not Setter.MOUNT)
+    for layer in below:
+        yield Citation(PLACES[layer.setter], layer.token, layer.origin)
+    if option.hidden:
+        yield Citation("set by", PLACES[option.set_by], option.origin)
+    yield cite_mount_table(options)
+    for line in fstab_lines(fs, name):
+        yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+
+
+def cite_mount_table(options: EffectiveOptions) -> Citation:
+    """Return the superblock's options as the mount table prints them."""
+    if options.mount_table is None:
+        return Citation("mount table", "not in this mount namespace", "/proc/self/mountinfo")
+    return Citation("mount table", ",".join(options.mount_table), "/proc/self/mountinfo")
+
+
+def fstab_lines(fs: Filesystem, name: str) -> tuple[FstabLine, ...]:
+    """Return the fstab lines of the device that spell some state of an option."""
+    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
+    return tuple(e.line for e in entries if any(_names(w, name) for w in e.line.options))
+
+
+def in_rootflags(fs: Filesystem, host: Host, name: str) -> bool:
+    """Whether the kernel's rootflags= spell some state of an option of the root filesystem."""
+    return "/" in fs.mount_points and any(_names(word, name) for word in rootflags(host))
+
+
+def rootflags(host: Host) -> tuple[str, ...]:
+    """Return the options that the kernel mounts the root with; the last rootflags= wins."""
+    arguments = value_or(host.kernel_arguments, ())
+    flags = [a.removeprefix("rootflags=") for a in arguments if a.startswith("rootflags=")]
+    return tuple(flags[-1].split(",")) if flags else ()
+
+
+def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
+    """Return the sentence on what no command of a remedy can correct; empty if nothing."""
+    if in_rootflags(fs, host, name):
+        return " Correct rootflags= in the boot loader's configuration as well."
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    option = options.find(name) if options else None
+    if option is None or _is_stored(option) or fstab_lines(fs, name):
+        return ""
+    return " Neither fstab nor the superblock has it: correct the unit or script that mounts it."
+
+
+def _is_stored(option: EffectiveOption) -> bool:
+    """Whether nobody but the kernel or the superblock sets the option."""
+    setters = {option.set_by, *(layer.setter for layer in option.layers)}
+    return bool(setters & IN_SUPERBLOCK) or option.set_by is Setter.KERNEL_DEFAULT
+
+
+def _names(word: str, name: str) -> bool:
+    """Whether a word spells some state of an option."""
+    known = recognize(word)
+    return known is not None and known[0].name == name
+
+
+def is_listed(options: EffectiveOptions, name: str) -> bool:
+    """Whether the option is known to be in force."""
+    option = options.find(name)
+    return option is not None and option.token == name
+
+
+def need_listed(fs: Filesystem, name: str) -> bool:
+    """Whether the option is in force; raises Undetermined where silence proves nothing."""
+    options = need(fs.options)
+    if is_listed(options, name):
+        return True
+    if options.hole is not None and not _silence_tells(fs, options, name):
+        raise Undetermined((options.hole,))
+    return False
+
+
+def cite_unlisted(fs: Filesystem, name: str) -> Citation:
+    """Return the evidence that the option is not in force."""
+    return Citation(f"option in force: {name}", "not listed", need(fs.options).source)
+
+
+def _silence_tells(fs: Filesystem, options: EffectiveOptions, name: str) -> bool:
+    """Whether the mount table would show it: it hides only what the superblock's string sets."""
+    if options.mount_table is None or not isinstance(fs.superblock, Known):
+        return False
+    words = fs.superblock.value.mount_option_string.split(",")
+    return all(spec.name != name for spec, _ in filter(None, map(recognize, words)))
+
+
+T = TypeVar("T")
+
+
+def stated(fs: Filesystem, what: str, read: Callable[[Superblock], T | None]) -> Evidence[T]:
+    """Return what `read` finds in the superblock; None is a hole that names `what`.
+
+    The ioctl that answers without root leaves out sizes, and the superblock's own bytes can
+    leave out the journal's size.
+    """
+    if isinstance(fs.superblock, Unknown):
+        return fs.superblock
+    value = read(fs.superblock.value)
+    if value is None:
+        detail = f"{fs.superblock.origin} does not tell it"
+        return Unknown(what, Why.NOT_CAPTURED, detail, "run as root, with dumpe2fs")
+    return Known(value, fs.superblock.origin)
+
+
+def cite_features(fs: Filesystem) -> tuple[Citation, ...]:
+    """Cite the features that the superblock has, if it is known."""
+    if isinstance(fs.superblock, Unknown):
+        return ()
+    words = " ".join(sorted(fs.superblock.value.features))
+    return (Citation("features", words, fs.superblock.origin),)
+
+
+TIMER = "fstrim.timer"
+NO_DISCARD = "its device takes no discards"
+
+
+def cite_discard(device: BlockDevice) -> tuple[Citation, ...]:
+    """Return how much the device discards at once, where it is known."""
+    most = device.queue.discard_max_bytes
+    if not isinstance(most, Known):
+        return ()
+    return (Citation(f"discard_max_bytes of {device.name}", str(most.value), most.origin),)
+
+
+def cite_fstrim(host: Host) -> Citation:
+    """Return whether something trims all filesystems regularly."""
+    if not isinstance(host.fstrim, Known):
+        return Citation("regular fstrim", f"not known: {host.fstrim.detail}", host.fstrim.what)
+    return Citation("regular fstrim", "yes" if host.fstrim.value else "no", host.fstrim.origin)
+
+
+def cite_kernel(host: Host, said: Exposure) -> Citation:
+    """Return the kernel that runs, and how it is known what it has."""
+    if not isinstance(host.kernel, Known):
+        return Citation("kernel", said.note, said.source)
+    return Citation("kernel", f"{host.kernel.value.release} ({said.note})", host.kernel.origin)
+
+
+def cite_bug(said: Exposure) -> Citation:
+    """Return what it takes for the bug to strike, and who describes it."""
+    return Citation("kernel bug, needs", said.condition, said.source)
+
+
+def grade(said: Exposure) -> tuple[Severity, Confidence]:
+    """Return the severity and the confidence of a finding."""
+    return Severity(said.severity), Confidence(said.confidence)
+
+
+def update(said: Exposure) -> Remedy:
+    """Return the advice to update; which command does it is the distributor's affair."""
+    return Remedy(
+        f"Update the kernel to {said.fix} or later, and restart.",
+        Disruption.REBOOT,
+        trade_off="A restart, and whatever else the new kernel changes.",
+    )

@@ -1,0 +1,215 @@
+"""What a filesystem is for, what profiles demand, and which options other rules discourage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from ext4audit.evidence import Known, value_or
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.mount import ATIME_WORDS, Mount
+from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import Setter
+from ext4audit.facts.profile import Profile
+
+DATABASES = (
+    "/var/opt/mssql",
+    *(
+        f"/var/lib/{name}"
+        for name in (
+            "cassandra clickhouse cockroach couchbase couchdb elasticsearch etcd influxdb kafka "
+            "mariadb mongo mongodb mysql neo4j opensearch pgsql postgresql prometheus rabbitmq "
+            "redis tidb tikv valkey zookeeper"
+        ).split()
+    ),
+)
+"""Where packages of databases keep their data."""
+VOLUMES = ("/var/lib/kubelet/pods", "/var/lib/kubelet/plugins", "/var/lib/nomad")
+"""Where an orchestrator mounts the volumes of its workloads."""
+TENANTS = (
+    "/home",
+    "/srv",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
+    "/var/lib/incus",
+    "/var/lib/kubelet",
+    "/var/lib/lxc",
+    "/var/lib/lxd",
+    "/var/lib/nomad",
+    "/var/mail",
+    "/var/snap/lxd",
+    "/var/spool/mail",
+    "/var/www",
+)
+"""Where the files of several users, or of containers, lie side by side."""
+
+
+def holds_database(fs: Filesystem) -> bool:
+    """Whether it is mounted where a database keeps its data."""
+    return _any_below(fs, DATABASES)
+
+
+def holds_volume(fs: Filesystem) -> bool:
+    """Whether an orchestrator mounted it for a workload."""
+    return _any_below(fs, VOLUMES)
+
+
+def holds_tenants(fs: Filesystem) -> bool:
+    """Whether it is mounted where several users or containers keep their files."""
+    return _any_below(fs, TENANTS)
+
+
+def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
+    """Yield the writable folders of overlays, one a container, that lie on the filesystem.
+
+    None from within a container: there the folders are named as the host sees them.
+    """
+    mounts = () if host.container else value_or(host.mounts, ())
+    for mount in mounts:
+        if mount.fstype == "overlay":
+            for word in mount.super_options:
+                upper = word.removeprefix("upperdir=")
+                if upper != word and _holder(upper, mounts) == fs.device_number:
+                    yield upper
+
+
+def _holder(path: str, mounts: Iterable[Mount]) -> object:
+    """Return the number of the device that holds a path, None where no mount does."""
+    over = [m for m in mounts if m.mount_point == "/" or below(path, (m.mount_point,))]
+    deepest = max(over, key=lambda m: (len(m.mount_point), m.mount_id), default=None)
+    return deepest.device_number if deepest and path.startswith("/") else None
+
+
+def below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders or lies in one."""
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _any_below(fs: Filesystem, folders: Iterable[str]) -> bool:
+    return any(below(point, folders) for point in fs.mount_points)
+
+
+def demanded(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
+    """Return the words of mount options that profiles demand, canonical, with who demands it."""
+    return {
+        canonical(word): profile
+        for profile in reversed(host.profiles_of(fs))
+        for word in profile.options
+    }
+
+
+def demands_features(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
+    """Return the features that profiles demand, with who demands it."""
+    return {f: profile for profile in host.profiles_of(fs) for f in profile.features}
+
+
+def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[tuple[str, Profile]]:
+    """Yield the demanded words that a change of options, by name, would put out of force."""
+    for word, profile in demanded(fs, host).items():
+        known = recognize(word)
+        if known is not None and tokens.get(known[0].name, known[1]) != known[1]:
+            yield word, profile
+
+
+def overruled(fs: Filesystem, host: Host, words: Iterable[str]) -> Mapping[str, Profile]:
+    """Return the demanded words whose place others take when these words are in force."""
+    new = {_name(word): canonical(word) for word in words}
+    wanted = demanded(fs, host).items()
+    return {word: profile for word, profile in wanted if new.get(_name(word), word) != word}
+
+
+def stays(kept: Mapping[str, Profile]) -> str:
+    """Return the sentence on what is left as it is, and who demands it; empty for nothing."""
+    return "".join(f" {word} stays, {by_demand(who)}." for word, who in kept.items())
+
+
+def by_demand(profile: Profile) -> str:
+    """Return the words that say whose demand it is."""
+    return f"by demand of {profile.product} (profile {profile.name})"
+
+
+def canonical(word: str) -> str:
+    """Return the option table's spelling of a word."""
+    known = recognize(word)
+    return known[1] if known else ATIME_WORDS.get(word, word)
+
+
+def _name(word: str) -> str:
+    """Return what a word decides: an option, the access times, or only itself."""
+    known = recognize(word)
+    return known[0].name if known else "atime" if word in ATIME_WORDS else word
+
+
+WARNED_OF: Mapping[str, str] = MappingProxyType(
+    {
+        "nobarrier": "DUR001",
+        "data=writeback": "DUR003",
+        "journal_async_commit": "DUR004",
+        "errors=continue": "DUR006",
+        "noauto_da_alloc": "DUR008",
+        "norecovery": "DUR009",
+        "nodelalloc": "PRF003",
+        "discard": "PRF004",
+        "data=journal": "PRF007",
+        "strictatime": "PRF008",
+        "sync": "PRF012",
+        "dirsync": "PRF012",
+    }
+)
+"""The rule that warns of a word, also where it is off by default."""
+LONGEST_COMMIT_SECONDS = 30
+"""What DUR007 lets pass."""
+NODELALLOC = "nodelalloc"
+HARMLESS_WHEN_SHOWN = frozenset({"noblock_validity", "nodioread_nolock"})
+OWNERS = ("resuid=", "resgid=")
+
+
+def condemned(words: Iterable[str], fs: Filesystem, host: Host) -> Mapping[str, str]:
+    """Return the words that a rule warns of, with its code; not what a profile demands."""
+    wanted = demanded(fs, host)
+    said = {**WARNED_OF, **_hidden(fs), **_on_this_kernel(fs, host)}
+    return {
+        word: code
+        for word in map(canonical, words)
+        if word not in wanted and (code := said.get(word) or _by_value(word))
+    }
+
+
+def _hidden(fs: Filesystem) -> Mapping[str, str]:
+    """Return what DUR002 warns of only because the superblock hides it."""
+    hidden = fs.options.value.hidden if isinstance(fs.options, Known) else ()
+    tokens = HARMLESS_WHEN_SHOWN.intersection(option.token for option in hidden)
+    return dict.fromkeys(tokens, "DUR002")
+
+
+def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
+    """Return what PRF001 warns of beside nodelalloc, which is in force or is to be."""
+    option = fs.options.value.find("delalloc") if isinstance(fs.options, Known) else None
+    # What data=journal implies goes with it.
+    by_journal = option is not None and option.set_by is Setter.IMPLIED
+    off = option is not None and option.token == NODELALLOC and not by_journal
+    if not off and NODELALLOC not in demanded(fs, host):
+        return {}
+    exposed = exposure("PRF001", host.kernel)
+    affected = isinstance(exposed, Known) and exposed.value.affected
+    return {"dioread_nolock": "PRF001"} if affected else {}
+
+
+def warning(words: Mapping[str, str]) -> str:
+    """Return the words that name the rules, empty where there is none."""
+    return ", ".join(f"{code} warns of {word}" for word, code in words.items())
+
+
+def _by_value(word: str) -> str | None:
+    """Return the rule that warns of an option's value."""
+    return next(_codes(word), None)
+
+
+def _codes(word: str) -> Iterator[str]:
+    name, _, value = word.partition("=")
+    if name == "commit" and value.isdecimal() and int(value) > LONGEST_COMMIT_SECONDS:
+        yield "DUR007"
+    if word.startswith(OWNERS) and value != "0":
+        yield "SEC003"

@@ -1,0 +1,170 @@
+"""What fstab (and, for the root, the kernel command line) intends for a mounted filesystem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ext4audit.evidence import Undetermined, Unknown, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import ATIME_WORDS, SUPERBLOCK_FLAGS, FstabEntry, Mount
+from ext4audit.facts.option_table import (
+    NOT_EXT4_OPTIONS,
+    OTHERS_WITH_VALUE,
+    VALUES_OF_FLAGS,
+    recognize,
+)
+from ext4audit.finding import Citation, Severity
+from ext4audit.remedies.remount import flags_in_force, intended_flags
+from ext4audit.rule import NotApplicable
+from ext4audit.rules.shared.citations import rootflags
+
+SHOWN_OTHERWISE = frozenset(
+    # The kernel takes stripe from the superblock, shows quota words by feature and state, and
+    # the others always or never by version: an explicit word says nothing about drift either.
+    "stripe i_version quota usrquota grpquota prjquota usrjquota grpjquota "
+    "jqfmt sb mb_optimize_scan journal_checksum emergency_ro shutdown abort".split()
+)
+"""Options that are never compared with fstab."""
+NOT_COMPARED = SHOWN_OTHERWISE | {"errors", "resuid", "resgid"}
+"""Options that are no drift when they are in force and nobody asks: superblock fields set them."""
+
+WEIGHTY = frozenset(
+    "barrier data delalloc dioread_nolock auto_da_alloc norecovery journal_async_commit".split()
+)
+"""Options that rules of durability and speed judge: when they change, a verdict changes."""
+HARDENING = frozenset({"nosuid", "nodev", "noexec", "ro"})
+"""Per-mount flags that protect."""
+PROTECTING = HARDENING - {"ro"}
+"""Those that SEC002 judges when they are lost, and DRF002 leaves to it."""
+CMDLINE = "/proc/cmdline rootflags="
+FOR_OTHERS = frozenset(
+    "context fscontext defcontext rootcontext loop offset sizelimit uhelper helper".split()
+)
+"""Words with a value that mount(8) or a security module takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One mount of a filesystem and the fstab entry that is meant for it.
+
+    `tokens` are the ext4 options that the entry asks for, canonical, by name; `dead` are its
+    words that are no option of ext4, mount(8) or systemd that this table knows. `boot_words`
+    are those of rootflags=, for the root only. `first`: this entry mounts the superblock, and
+    the others only show it again: the kernel then ignores their superblock options.
+    """
+
+    mount: Mount
+    entry: FstabEntry
+    boot_words: tuple[str, ...]
+    first: bool
+
+    @property
+    def tokens(self) -> Mapping[str, str]:
+        """The ext4 options that fstab asks for."""
+        return _tokens(self.entry.line.options)
+
+    @property
+    def boot_tokens(self) -> Mapping[str, str]:
+        """The ext4 options that only rootflags= asks for; fstab is applied after it."""
+        given = _tokens(self.boot_words)
+        return {name: token for name, token in given.items() if name not in self.tokens}
+
+    @property
+    def dead(self) -> tuple[str, ...]:
+        """The words of fstab that nobody takes."""
+        return _dead(self.entry.line.options)
+
+    @property
+    def boot_dead(self) -> tuple[str, ...]:
+        """The words of rootflags= that nobody takes."""
+        return _dead(self.boot_words)
+
+    @property
+    def live_flags(self) -> frozenset[str]:
+        """The flags in force on the mount, "rw" left out; a later mount has no superblock flags."""
+        flags = {*flags_in_force(self.mount), *{"ro"}.intersection(self.mount.mount_options)}
+        return frozenset(flags - {"rw"} - (set() if self.first else SUPERBLOCK_FLAGS))
+
+    @property
+    def origin(self) -> str:
+        """Where the intention is written."""
+        return f"/etc/fstab line {self.entry.line.line_number}"
+
+    def cite(self) -> tuple[Citation, ...]:
+        """Return both sides: what is intended and what the mount table shows."""
+        line = self.entry.line
+        shown = ",".join(dict.fromkeys((*self.mount.mount_options, *self.mount.super_options)))
+        boot = [Citation("rootflags", ",".join(self.boot_words), "/proc/cmdline")]
+        return (
+            Citation("fstab options", line.raw_options or "defaults", self.origin),
+            *(boot if self.boot_words else ()),
+            Citation("mount table", shown, "/proc/self/mountinfo"),
+        )
+
+
+def asked_flags(words: Sequence[str]) -> frozenset[str]:
+    """Return the flags that words ask for; relatime, the default, only where a word says so.
+
+    A remount without a word of atime keeps the one in force, so that `defaults` asks for none.
+    """
+    says_atime = any(word in ATIME_WORDS for word in words)
+    unsaid = frozenset() if says_atime else frozenset(ATIME_WORDS)
+    return frozenset(intended_flags(words)) - unsaid
+
+
+def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
+    """Return how bad it is that these options (by name) and per-mount flags have drifted."""
+    weighty = WEIGHTY.intersection(names) or HARDENING.intersection(flags)
+    return Severity.MEDIUM if weighty else Severity.LOW
+
+
+def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
+    """Return what fstab intends for each mount of a filesystem's whole tree, in fstab's order.
+
+    Raises NotApplicable where fstab does not speak of it, Undetermined where fstab is unread
+    or where it is not known whether an entry means this filesystem.
+    """
+    if not fs.mounts:
+        raise NotApplicable("not mounted in this mount namespace")
+    if host.container:
+        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    pairs = _pairs(fs, need(fs.fstab))
+    numbers = (entry.device_number for _, entry in pairs)
+    holes = tuple(number for number in numbers if isinstance(number, Unknown))
+    if holes:
+        raise Undetermined(holes)
+    if not pairs:
+        raise NotApplicable("no fstab entry for it: what mounts it again is not known")
+    return tuple(
+        Intent(mount, entry, rootflags(host) if mount.mount_point == "/" else (), first=index == 0)
+        for index, (mount, entry) in enumerate(pairs)
+    )
+
+
+def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, FstabEntry]]:
+    """Pair each mount point with its first entry; entries that name the device come first."""
+    whole = {mount.mount_point: mount for mount in fs.mounts if mount.root == "/"}
+    found: dict[str, tuple[Mount, FstabEntry]] = {}
+    for entry in sorted(entries, key=lambda entry: isinstance(entry.device_number, Unknown)):
+        for place, mount in whole.items():
+            if entry.is_for(mount):
+                found.setdefault(place, (mount, entry))
+    return sorted(found.values(), key=lambda pair: pair[1].line.line_number)
+
+
+def _tokens(words: Iterable[str]) -> dict[str, str]:
+    known = (recognize(word) for word in words)
+    return {spec.name: token for spec, token in filter(None, known)}
+
+
+def _dead(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if recognize(word) is None and not is_for_others(word))
+
+
+def is_for_others(word: str) -> bool:
+    """Whether mount(8), the VFS, systemd or a security module takes the word."""
+    key, _, value = word.partition("=")
+    if key in NOT_EXT4_OPTIONS:
+        return key in OTHERS_WITH_VALUE or value in VALUES_OF_FLAGS
+    return not word or key.startswith(("x-", "X-", "comment", "verity.")) or key in FOR_OTHERS

@@ -1,0 +1,232 @@
+"""The block devices of a host, from the listings in its archive, and what blkid printed of them.
+
+No archive holds device nodes or `/sys/dev`. Which number a name has is told by `ls -lanR /dev`,
+/proc/partitions, /proc/diskstats, lsblk and, for what is mounted, by mountinfo.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ext4audit.sources.archive.capture import Capture, output_of, text_of
+from ext4audit.sources.archive.tool_output import Row, lsblk_rows
+
+_NODE = re.compile(
+    r"b[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d{1,9}),\s*(\d{1,9})\s+\S+\s+\S+\s+\S+\s(\S.*)"
+)
+_LINK = re.compile(r"l[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+\d+\s+\S+\s+\S+\s+\S+\s(\S.*?) -> (\S.*)")
+_KERNEL_LIST = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(?:(\d{1,19})\s+)?([^\s\d]\S*)(?:\s.*)?")
+_INFO_ROW = re.compile(r"(\S+)\s+(\d{1,19})\s+(\d{1,19})\s+\S+\s+\d+\s+\d+\s+\d+(?:\s+(\S+))?\s*")
+MOST_LINKS = 40
+
+
+@dataclass(slots=True)
+class Device:
+    """A block device; `parent` is the number of a partition's disk, `mapper` the name in dm."""
+
+    number: str
+    name: str
+    parent: str | None = None
+    mapper: str | None = None
+    mapper_uuid: str = ""
+    size_kib: int | None = None
+    row: Row | None = None
+
+
+@dataclass(slots=True)
+class DeviceTable:
+    """The devices by number, and the paths that lead to them."""
+
+    by_number: dict[str, Device] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    _by_name: dict[str, Device] = field(default_factory=dict)
+
+    def named(self, name: str) -> Device | None:
+        """Return the device with a name of /sys ("dm-0", "cciss!c0d0")."""
+        return self._by_name.get(name)
+
+    def number_of(self, path: str) -> str | None:
+        """Return the number of the device that a path below /dev leads to."""
+        for _ in range(MOST_LINKS):
+            if path in self.nodes:
+                return self.nodes[path]
+            if path not in self.links:
+                return None
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(path), self.links[path]))
+        return None
+
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """Return all paths that lead to a device, by its number."""
+        found: dict[str, list[str]] = {}
+        for path in dict.fromkeys((*self.nodes, *self.links)):
+            number = self.number_of(path)
+            if number is not None:
+                found.setdefault(number, []).append(path)
+        return {number: tuple(paths) for number, paths in found.items()}
+
+    def add(self, number: str, name: str) -> Device:
+        """Return the device with a number, made under this name where it is new."""
+        device = self.by_number.setdefault(number, Device(number, name.replace("/", "!")))
+        self._by_name.setdefault(device.name, device)
+        self.nodes.setdefault(f"/dev/{device.name.replace('!', '/')}", number)
+        return device
+
+
+def read_devices(capture: Capture) -> DeviceTable:
+    """Read all listings; what contradicts an earlier one is passed over."""
+    table = DeviceTable()
+    _add_kernel_lists(table, capture)
+    _add_nodes(table, output_of(capture, "ls -lanR /dev").text)
+    for row in lsblk_rows(capture):
+        _add_row(table, row)
+    _add_mapper_names(table, capture)
+    names = {device.name: device.number for device in table.by_number.values()}
+    for device in table.by_number.values():
+        device.parent = _disk_of(device.name, names)
+    return table
+
+
+def _add_kernel_lists(table: DeviceTable, capture: Capture) -> None:
+    """Add what /proc/partitions and /proc/diskstats list, under the kernel's names."""
+    for line in text_of(capture, "/proc/partitions").split("\n"):
+        found = _KERNEL_LIST.fullmatch(line)
+        if found and found[3]:
+            table.add(f"{found[1]}:{found[2]}", found[4]).size_kib = int(found[3])
+    for line in text_of(capture, "/proc/diskstats").split("\n"):
+        found = _KERNEL_LIST.fullmatch(line)
+        if found and not found[3]:
+            table.add(f"{found[1]}:{found[2]}", found[4])
+
+
+def _add_nodes(table: DeviceTable, listing: str) -> None:
+    """Add the nodes and links of `ls -lanR /dev`."""
+    folder = "/dev"
+    for line in listing.split("\n"):
+        if line.startswith("/dev") and line.endswith(":"):
+            folder = line[:-1]
+        node, link = _NODE.fullmatch(line), _LINK.fullmatch(line)
+        if node:
+            number, path = f"{node[1]}:{node[2]}", f"{folder}/{node[3]}"
+            table.nodes[path] = number
+            if not path.startswith("/dev/mapper/"):
+                table.add(number, path.removeprefix("/dev/"))
+        elif link:
+            table.links[f"{folder}/{link[1]}"] = link[2]
+
+
+def _add_row(table: DeviceTable, row: Row) -> None:
+    if row.number is None:
+        device = table.named(row.name) or _mapped(table, row.name)
+    else:
+        device = table.by_number.get(row.number)
+        if device is None and row.kernel_name:
+            device = table.add(row.number, row.kernel_name)
+    if device is None:
+        return
+    device.row = device.row.merged(row) if device.row else row
+    if device.name.startswith("dm-"):
+        _name_mapper(table, device, row.name)
+
+
+def _mapped(table: DeviceTable, name: str) -> Device | None:
+    number = table.nodes.get(f"/dev/mapper/{name}")
+    return table.by_number.get(number) if number else None
+
+
+def _add_mapper_names(table: DeviceTable, capture: Capture) -> None:
+    """Add dm names: from the links below /dev/mapper, and from `dmsetup info -c`."""
+    for path in (*table.nodes, *table.links):
+        number = table.number_of(path)
+        if path.startswith("/dev/mapper/") and number in table.by_number:
+            _name_mapper(table, table.by_number[number], path.removeprefix("/dev/mapper/"))
+    for line in output_of(capture, "dmsetup info -c").text.split("\n"):
+        found = _INFO_ROW.fullmatch(line)
+        if found:
+            device = table.add(f"{found[2]}:{found[3]}", f"dm-{found[3]}")
+            _name_mapper(table, device, found[1])
+            device.mapper_uuid = found[4] or ""
+
+
+def _name_mapper(table: DeviceTable, device: Device, name: str) -> None:
+    device.mapper = device.mapper or name
+    table.nodes.setdefault(f"/dev/mapper/{name}", device.number)
+
+
+def _disk_of(name: str, names: dict[str, str]) -> str | None:
+    """Return the number of the disk whose partition has this name.
+
+    The kernel puts a "p" between a disk's name that ends in a digit and the partition's number
+    (block/partitions/core.c, add_partition).
+    """
+    disk = name.rstrip("0123456789")
+    if disk == name:
+        return None
+    if disk not in names and disk.endswith("p") and disk[-2:-1].isdigit():
+        disk = disk[:-1]
+    return names.get(disk)
+
+
+def numbers_in(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words that are device numbers, each once, in their order."""
+    return tuple(dict.fromkeys(word for word in words if re.fullmatch(r"\d{1,9}:\d{1,9}", word)))
+
+
+LINES = ("blkid -c /dev/null", "blkid")
+
+_BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_BLKID_COLUMNS = {
+    "FSTYPE": "TYPE",
+    "UUID": "UUID",
+    "LABEL": "LABEL",
+    "PARTUUID": "PARTUUID",
+    "PARTLABEL": "PARTLABEL",
+}
+
+
+def blkid_values(capture: Capture) -> dict[str, dict[str, str]]:
+    """Return the keys and values of each device, by the path that blkid names it by."""
+    rows = (line.partition(": ") for line in output_of(capture, *LINES).text.split("\n"))
+    return {
+        path: {key: re.sub(r"\\(.)", r"\1", value) for key, value in _BLKID_PAIR.findall(rest)}
+        for path, colon, rest in rows
+        if colon
+    }
+
+
+def lsblk_pairs(
+    capture: Capture, devices: DeviceTable, blkid: Mapping[str, Mapping[str, str]]
+) -> tuple[str, str] | None:
+    r"""Return lines of `lsblk -P` for all devices, and their origin; None without any device.
+
+    Lines that lsblk printed itself are given as they are; the others are put together from blkid
+    and from the numbers, with \xHH for what lsblk escapes.
+    """
+    values = {devices.number_of(path): found for path, found in blkid.items()}
+    known = devices.by_number.values()
+    lines = [_line(device, values.get(device.number, {})) for device in known]
+    printed = (device.row.origin for device in known if device.row and device.row.pairs)
+    origin = next(printed, output_of(capture, *LINES).origin)
+    return ("\n".join(lines) + "\n", origin or "/proc/partitions") if lines else None
+
+
+def _line(device: Device, values: Mapping[str, str]) -> str:
+    if device.row and device.row.pairs:
+        return device.row.pairs
+    columns = {
+        "NAME": device.mapper or device.name,
+        "KNAME": device.name,
+        "MAJ:MIN": device.number,
+        **{column: values.get(key, "") for column, key in _BLKID_COLUMNS.items()},
+        "MODEL": dict(device.row.attributes).get("device/model", "") if device.row else "",
+    }
+    return " ".join(f'{key}="{_quoted(value)}"' for key, value in columns.items())
+
+
+def _quoted(value: str) -> str:
+    return "".join(
+        f"\\x{ord(each):02x}" if each in '"\\`$' or ord(each) < ord(" ") else each for each in value
+    )

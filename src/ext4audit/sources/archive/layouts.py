@@ -1,0 +1,232 @@
+"""File layouts: sosreport and Insights, and supportconfig.
+
+Files are copied to the path that they had on the host. Outputs lie below `sos_commands/<plugin>/`
+or in `insights_commands/`; since sos 4.0 `sos_reports/manifest.json` says which command line each
+is of. Source: sos 3.6 to 4.10 (archives of sos 4.0 were read), insights/core/context.py.
+
+A section begins with `#==[ Command ]===…` or `#==[ Configuration File ]===…`, then `# ` and the
+command line or the path. Comments and blank lines of copied files are removed, so that line
+numbers are not those of the host. Source: supportutils 3.1 (supportconfig.rc), facts only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources.archive.capture import Output, mangle, numbered
+from ext4audit.sources.containers.tree import Archive, ArchiveError
+from ext4audit.sources.text import decode
+
+MANIFEST = "sos_reports/manifest.json"
+MOST_OF_ONE_NAME = 100
+
+
+class SosCapture:
+    """A directory tree of copied files, and a directory of outputs in it.
+
+    `root` is the directory that stands for "/", `commands` the one of the outputs below it.
+    """
+
+    def __init__(self, archive: Archive, root: str, *, kind: str, commands: str) -> None:
+        self.kind = kind
+        self._archive = archive
+        self._root = f"{root}/" if root else ""
+        self._by_line = _manifest(self.read(MANIFEST))
+        claimed = {member for runs in self._by_line.values() for member, _ in runs}
+        self._outputs: dict[str, Output] = {}
+        self._by_name: dict[str, list[str]] = {}
+        folder = f"{self._root}{commands}/"
+        for name in archive.names():
+            member = name.removeprefix(self._root)
+            if name.startswith(folder) and member not in claimed:
+                self._by_name.setdefault(name.rpartition("/")[2], []).append(member)
+
+    def read(self, path: str) -> Evidence[str] | None:
+        """Return a file's text, None where the archive does not hold it."""
+        name = self._root + path.lstrip("/")
+        try:
+            return Known(decode(self._archive.read(name)), path)
+        except ArchiveError as error:
+            folder, _, last = path.strip("/").rpartition("/")
+            if last not in (self.children(folder) or ()):
+                return None
+            return Unknown(path, Why.FAILED, str(error))
+
+    def children(self, path: str) -> tuple[str, ...] | None:
+        """Return the names in a directory, None where the archive does not hold it."""
+        name = (self._root + path.strip("/")).rstrip("/")
+        try:
+            return self._archive.children(name) if self._archive.is_directory(name) else None
+        except ArchiveError:
+            return None
+
+    def run(self, line: str) -> Sequence[Output]:
+        """Return the outputs that the manifest says are of a line, else those of its name."""
+        runs = self._by_line.get(_normalised(line)) or [
+            (member, None) for member in self._members(mangle(line))
+        ]
+        return [self._output(member, status) for member, status in runs]
+
+    def outputs(self, program: str) -> Sequence[Output]:
+        """Return all outputs of a program, whatever its arguments were."""
+        named = [
+            (member, None)
+            for name, members in sorted(self._by_name.items())
+            if name == program or name.startswith(f"{program}_")
+            for member in members
+        ]
+        listed = [
+            run
+            for line, runs in self._by_line.items()
+            if line.partition(" ")[0] == program
+            for run in runs
+        ]
+        return [self._output(member, status) for member, status in (*listed, *named)]
+
+    def _members(self, name: str) -> Iterator[str]:
+        for count in range(MOST_OF_ONE_NAME):
+            members = self._by_name.get(numbered(name, count))
+            if members is None:
+                return
+            yield from members
+
+    def _output(self, member: str, status: int | None) -> Output:
+        """Return an output; each is read once, though every device is looked up in some."""
+        if member not in self._outputs:
+            self._outputs[member] = self._read_output(member, status)
+        return self._outputs[member]
+
+    def _read_output(self, member: str, status: int | None) -> Output:
+        found = self.read(member)
+        if isinstance(found, Known):
+            return Output(found.value, member, status)
+        detail = found.detail if isinstance(found, Unknown) else "not in the archive"
+        return Output(detail, member, status or 1)
+
+
+def _manifest(found: Evidence[str] | None) -> dict[str, list[tuple[str, int | None]]]:
+    """Return each command line's files and exit statuses; nothing where there is no manifest.
+
+    A manifest of another shape is as good as none: the names of the files remain.
+    """
+    lines: dict[str, list[tuple[str, int | None]]] = {}
+    try:
+        manifest = json.loads(found.value) if isinstance(found, Known) else None
+    except (ValueError, RecursionError):
+        return lines
+    plugins = _at(manifest, "components", "report", "plugins")
+    for plugin in plugins.values():
+        commands = plugin.get("commands") if isinstance(plugin, dict) else None
+        for command in commands if isinstance(commands, list) else ():
+            _add(lines, command)
+    return lines
+
+
+def _add(lines: dict[str, list[tuple[str, int | None]]], command: object) -> None:
+    if not isinstance(command, dict):
+        return
+    line, member, status = (command.get(key) for key in ("exec", "filepath", "return_code"))
+    if isinstance(line, str) and isinstance(member, str):
+        run = (member, status if type(status) is int else None)
+        lines.setdefault(_normalised(line), []).append(run)
+
+
+def _at(value: object, *keys: str) -> Mapping[str, Any]:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _normalised(line: str) -> str:
+    """Return a line as both sides write it: without the program's folder, single blanks."""
+    program, _, rest = line.strip().partition(" ")
+    return " ".join((program.rpartition("/")[2], *rest.split()))
+
+
+TEXTS = (
+    "basic-environment.txt",
+    "basic-health-check.txt",
+    "fs-diskio.txt",
+    "fs-softraid.txt",
+    "lvm.txt",
+    "boot.txt",
+    "memory.txt",
+    "proc.txt",
+    "udev.txt",
+    "sysfs.txt",
+    "hardware.txt",
+    "env.txt",
+    "mpio.txt",
+)
+"""The texts that can tell something of filesystems; a supportconfig has sixty more."""
+
+_HEADING = re.compile(r"#==\[ (?P<type>[^\]\n]{1,40}) \]=+#?[ \t]*")
+_ABSENT = " - File not found"
+
+
+class SupportconfigCapture:
+    """The sections of the texts, by command line and by path."""
+
+    kind = "supportconfig"
+
+    def __init__(self, archive: Archive, root: str) -> None:
+        self._commands: dict[str, list[Output]] = {}
+        self._files: dict[str, Known[str]] = {}
+        present = archive.children(root)
+        for name in TEXTS:
+            if name in present:
+                self._add(name, decode(archive.read(f"{root}/{name}" if root else name)))
+
+    def _add(self, name: str, text: str) -> None:
+        for kind, title, body in _sections(text):
+            if kind == "Command":
+                line = _without_folder(title)
+                self._commands.setdefault(line, []).append(Output(body, f"{name}: {line}"))
+            elif title.startswith("/") and not title.endswith(_ABSENT):
+                self._files.setdefault(title, Known(body, title))
+
+    def read(self, path: str) -> Evidence[str] | None:
+        """Return a file's text, None where no section holds it."""
+        return self._files.get(path)
+
+    def children(self, path: str) -> tuple[str, ...] | None:
+        """Return the names of the files in a directory that has sections, None without any."""
+        prefix = path.rstrip("/") + "/"
+        inside = (file.removeprefix(prefix) for file in self._files if file.startswith(prefix))
+        names = {name.partition("/")[0] for name in inside}
+        return tuple(sorted(names)) or None
+
+    def run(self, line: str) -> Sequence[Output]:
+        """Return the outputs of a command line, whatever folder its program lay in."""
+        return self._commands.get(_without_folder(line), [])
+
+    def outputs(self, program: str) -> Sequence[Output]:
+        """Return all outputs of a program, whatever its arguments were."""
+        lines = (line for line in self._commands if line.partition(" ")[0] == program)
+        return [output for line in lines for output in self._commands[line]]
+
+
+def _sections(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield type, title and body of each section.
+
+    A body may hold a line that looks like a heading (a log does); it then ends early, and what
+    follows has a title of its own.
+    """
+    kind, lines = "", list[str]()
+    for line in [*text.replace("\r\n", "\n").split("\n"), "#==[ End ]==#"]:
+        heading = _HEADING.fullmatch(line)
+        if heading is None:
+            lines.append(line)
+            continue
+        if kind and lines and lines[0].startswith("# "):
+            yield kind, lines[0][2:].strip(), "\n".join(lines[1:]).strip("\n") + "\n"
+        kind, lines = heading["type"], []
+
+
+def _without_folder(line: str) -> str:
+    program, blank, rest = line.partition(" ")
+    return program.rpartition("/")[2] + blank + rest

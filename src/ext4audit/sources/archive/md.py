@@ -1,0 +1,132 @@
+"""An md array's attributes of sysfs, from `mdadm -D`, `mdadm -E` and /proc/mdstat.
+
+Source: mdadm(8) 4.2, Documentation/admin-guide/md.rst, drivers/md/md.c (md_seq_show).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from ext4audit.sources.archive.capture import Capture, text_of
+
+_FIELD = re.compile(r"\s*([A-Z][A-Za-z ]*?) : (.*)")
+_MEMBER = re.compile(r"\s+\d+\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,9}|-)\s+(?:\S.*?)?(/dev/\S+)\s*")
+_MDSTAT = re.compile(r"(\S+) : \S+ (?:\(\S+\) )?(linear|raid\d+|multipath|faulty) (\S.*)")
+_MDSTAT_MEMBER = re.compile(r"(?<!\S)(\S+?)\[(\d{1,19})\]((?:\(\w\))*)")
+_PARITY_LAYOUTS = ("left-asymmetric", "right-asymmetric", "left-symmetric", "right-symmetric")
+"""`layout` of raid4, 5 and 6 (drivers/md/raid5.h, ALGORITHM_*)."""
+_RAID0_LAYOUTS = {"original": 1, "alternate": 2}
+_KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20}
+
+
+def md_attributes(
+    capture: Capture, name: str, name_of: Callable[[str], str | None]
+) -> dict[str, str]:
+    """Return the attributes below `md/` that can be told, by their paths; empty for no array.
+
+    `name_of` gives the name in sysfs of a device number.
+    """
+    for output in capture.outputs("mdadm"):
+        for path, body in _arrays(output.text):
+            if path == f"/dev/{name}":
+                return _detailed(capture, body, name_of)
+    return _listed(text_of(capture, "/proc/mdstat"), name)
+
+
+def _arrays(text: str) -> list[tuple[str, str]]:
+    """Return path and body of each array of `mdadm -D /dev/md*`."""
+    parts = re.split(r"^(/dev/\S+):$", text, flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _fields(body: str) -> dict[str, str]:
+    found = (_FIELD.fullmatch(line) for line in body.split("\n"))
+    return {match[1]: match[2].strip() for match in found if match}
+
+
+def _detailed(capture: Capture, body: str, name_of: Callable[[str], str | None]) -> dict[str, str]:
+    fields = _fields(body)
+    if "Raid Level" not in fields:
+        return {}
+    attributes = {
+        "level": fields["Raid Level"],
+        "chunk_size": str(_chunk_bytes(fields.get("Chunk Size", "0K"))),
+        "raid_disks": fields.get("Raid Devices", ""),
+        "layout": _layout(fields),
+        "reshape_position": fields.get("Reshape Status", "none"),
+    }
+    for line in body.split("\n"):
+        member = _MEMBER.fullmatch(line)
+        kernel_name = name_of(f"{member[1]}:{member[2]}") if member else None
+        if member and kernel_name:
+            slot = "none" if member[3] == "-" else member[3]
+            attributes |= _member(capture, kernel_name, member[4], slot, fields)
+    return {key: value for key, value in attributes.items() if value}
+
+
+def _member(
+    capture: Capture, name: str, path: str, slot: str, fields: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a member's attributes; offset and size as the member's own superblock has them."""
+    own = next(
+        (_fields(each.text) for each in capture.run(f"mdadm -E {path}") if not each.status), {}
+    )
+    offset = re.match(r"(\d{1,19}) sectors", own.get("Data Offset", ""))
+    sectors = re.match(r"\d{1,19}", own.get("Avail Dev Size", ""))
+    used_kib = re.match(r"\d{1,19}", fields.get("Used Dev Size", ""))
+    size = str(int(sectors[0]) // 2) if sectors else used_kib[0] if used_kib else ""
+    prefix = f"dev-{name}"
+    return {
+        f"{prefix}/slot": slot,
+        f"{prefix}/offset": offset[1] if offset else "",
+        f"{prefix}/size": size,
+    }
+
+
+def _chunk_bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,9})([KMG])", text)
+    return int(found[1]) * _KIB[found[2]] * 1024 if found else 0
+
+
+def _layout(fields: Mapping[str, str]) -> str:
+    """Return the layout's number, as `md/layout` prints it; "" for a word that is not known."""
+    word = fields.get("Layout", "")
+    raid10 = re.fullmatch(r"(near|far|offset)=(\d)", word)
+    if raid10:
+        return str(_raid10(raid10[1], int(raid10[2])))
+    if word in _PARITY_LAYOUTS:
+        return str(_PARITY_LAYOUTS.index(word))
+    return str(_RAID0_LAYOUTS[word]) if word in _RAID0_LAYOUTS else ""
+
+
+def _raid10(kind: str, copies: int) -> int:
+    """Return near copies, far copies << 8 and the offset bit (drivers/md/raid10.c)."""
+    if kind == "near":
+        return copies | 1 << 8
+    return 1 | copies << 8 | (1 << 16 if kind == "offset" else 0)
+
+
+def _listed(mdstat: str, name: str) -> dict[str, str]:
+    """Return what /proc/mdstat tells: level, slots and, on the next line, the chunk size.
+
+    Without offsets and sizes the layout stays unknown; that it is an array does not.
+    """
+    lines = mdstat.split("\n")
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        array = _MDSTAT.fullmatch(line)
+        if array and array[1] == name:
+            return _of_mdstat(array[2], array[3], following)
+    return {}
+
+
+def _of_mdstat(level: str, members: str, following: str) -> dict[str, str]:
+    chunk = re.search(r"(\d{1,9})k (?:chunk|rounding)", following)
+    attributes = {"level": level}
+    if chunk:
+        attributes["chunk_size"] = str(int(chunk[1]) * 1024)
+    for member in _MDSTAT_MEMBER.finditer(members):
+        # The number in brackets is a slot only until a member was replaced; mdadm -D knows.
+        in_array = not member[3]  # (S) is a spare, (F) has failed
+        attributes[f"dev-{member[1].replace('/', '!')}/slot"] = member[2] if in_array else "none"
+    return attributes

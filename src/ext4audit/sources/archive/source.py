@@ -1,0 +1,235 @@
+"""The source that answers asks from the archive of another program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import overload
+
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
+from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
+from ext4audit.sources.archive.mounts import (
+    MOUNTINFO,
+    Holder,
+    holders_of,
+    mounted_sources,
+    read_mountinfo,
+    resolve_path,
+)
+from ext4audit.sources.archive.sysfs import ForeignSysfs, dm_table
+from ext4audit.sources.archive.system import hypervisor, memory, setting, uname
+from ext4audit.sources.archive.tool_output import find_groups, find_header
+from ext4audit.sources.ask import (
+    Answer,
+    Ask,
+    BytesAsk,
+    CapturedDumpe2fs,
+    EffectiveUser,
+    ListDir,
+    ReadFile,
+    RealPath,
+    ResolvePath,
+    RunCommand,
+    TextAsk,
+    UdevDatabase,
+    Uname,
+    VirtualMemory,
+    describe,
+)
+
+COLLECT = "ext4audit collect"
+_SOS_PROGRAMS = {
+    "dumpe2fs": "sos report -e filesys, as root, with the device mounted",
+    "dmsetup": "sos report -e devicemapper",
+    "lsblk": "sos report -e block",
+    "mdadm": "sos report -e md",
+}
+_SOS_PATHS = (
+    ("/proc/fs/", "sos report -e filesys"),
+    ("/proc/self/mountinfo", "sos report -e filesys"),
+    ("/etc/fstab", "sos report -e filesys"),
+    ("/proc/sys/", "sos report -e kernel"),
+    ("/proc/cmdline", "sos report -e boot -e kernel"),
+    ("/etc/os-release", "sos report -e release"),
+)
+
+
+def hint(kind: str, ask: Ask, text: str) -> str:
+    """Say how an ask can be answered; `text` is the ask as people read it, or its path."""
+    option = _sos_option(ask, text) if kind == "sosreport" else ""
+    if option:
+        return f"capture again with: {option}, or {COLLECT}"
+    return f"{kind} archives do not hold it; capture with: {COLLECT}"
+
+
+def _sos_option(ask: Ask, text: str) -> str:
+    if isinstance(ask, CapturedDumpe2fs) or _is_group_listing(ask):
+        return "sos report -k filesys.dumpe2fs=on"
+    if isinstance(ask, RunCommand):
+        return _SOS_PROGRAMS.get(ask.argv[0], "")
+    if isinstance(ask, UdevDatabase):
+        return "sos report -e block"
+    if text.startswith(("/sys/block/", "/sys/dev/block/", "/sys/class/block/", "path /dev/")):
+        return "sos report -e block -e md -e devicemapper"
+    return next((option for start, option in _SOS_PATHS if text.startswith(start)), "")
+
+
+def _is_group_listing(ask: Ask) -> bool:
+    return isinstance(ask, RunCommand) and ask.argv[:2] == ("dumpe2fs", "-g")
+
+
+Told = Evidence[str] | None
+
+
+class ForeignSource:
+    """Answers from a capture; what it does not hold is NOT_CAPTURED, with how to capture it.
+
+    Texts are given as the asks promise them, put together where the archive has them in another
+    form; the origin names the file that tells.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._answers: dict[Ask, Answer] = {}
+
+    @overload
+    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
+    @overload
+    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+    def fetch(self, ask: Ask) -> Answer:
+        """Answer an ask; each is answered once."""
+        if ask not in self._answers:
+            told = self._text(ask)
+            self._answers[ask] = self._hole(ask) if told is None else told
+        return self._answers[ask]
+
+    @cached_property
+    def _devices(self) -> DeviceTable:
+        return read_devices(self._capture)
+
+    @cached_property
+    def _paths(self) -> dict[str, tuple[str, ...]]:
+        return self._devices.paths()
+
+    @cached_property
+    def _sysfs(self) -> ForeignSysfs:
+        return ForeignSysfs(self._capture, self._devices)
+
+    @cached_property
+    def _mountinfo(self) -> Told:
+        return read_mountinfo(self._capture, self._devices)
+
+    @cached_property
+    def _table(self) -> str:
+        return self._mountinfo.value if isinstance(self._mountinfo, Known) else ""
+
+    @cached_property
+    def _sources(self) -> dict[str, tuple[str, ...]]:
+        return mounted_sources(self._table)
+
+    @cached_property
+    def _holders(self) -> tuple[Holder, ...]:
+        return holders_of(self._table)
+
+    @cached_property
+    def _blkid(self) -> dict[str, dict[str, str]]:
+        return blkid_values(self._capture)
+
+    def _hole(self, ask: Ask) -> Unknown:
+        what = describe(ask)
+        detail = f"not in the {self._capture.kind} archive"
+        return Unknown(what, Why.NOT_CAPTURED, detail, hint(self._capture.kind, ask, what))
+
+    def _text(self, ask: Ask) -> Told:  # noqa: C901, PLR0911 - one line an ask
+        match ask:
+            case ReadFile(path):
+                return self._read(path)
+            case ListDir(path):
+                return self._list(path)
+            case RunCommand(argv):
+                return self._run(argv)
+            case CapturedDumpe2fs(path):
+                return find_groups(self._capture, self._names(path), self._blkid, describe(ask))
+            case UdevDatabase(number):
+                return self._sysfs.properties(number)
+            case ResolvePath(path):
+                return resolve_path(path, self._devices, self._sources, self._holders)
+            case RealPath(path):
+                return self._real(path)
+            case Uname():
+                return uname(self._capture)
+            case VirtualMemory():
+                return memory(self._capture)
+            case EffectiveUser():
+                return Known("0", f"{self._capture.kind} archives are made by root")
+            case _:
+                return None
+
+    def _read(self, path: str) -> Told:
+        if path == MOUNTINFO:
+            return self._mountinfo
+        found = self._sysfs.read(path) if path.startswith("/sys/") else None
+        found = found or self._capture.read(path)
+        if found is None and path.startswith("/proc/sys/"):
+            return setting(self._capture, path)
+        return found
+
+    def _list(self, path: str) -> Told:
+        names = self._capture.children(path)
+        if names is not None:
+            return Known("\0".join(names), path)
+        return self._sysfs.children(path) if path.startswith("/sys/") else None
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        """Return all paths of the device that a path leads to, the mount table's first."""
+        number = self._devices.number_of(path) or next(
+            (number for number, sources in self._sources.items() if path in sources), None
+        )
+        if number is None:
+            return (path,)
+        others = self._paths.get(number, ())
+        return tuple(dict.fromkeys((*self._sources.get(number, ()), path, *others)))
+
+    def _run(self, argv: tuple[str, ...]) -> Told:
+        known: dict[str, Callable[[tuple[str, ...]], Told]] = {
+            "dumpe2fs": self._dumpe2fs,
+            "dmsetup": self._dmsetup,
+            "lsblk": self._lsblk,
+        }
+        answer = known[argv[0]](argv) if argv[0] in known else None
+        if answer is None and argv == ("systemd-detect-virt", "--vm"):
+            answer = hypervisor(self._capture)
+        return answer or self._plain(argv)
+
+    def _plain(self, argv: tuple[str, ...]) -> Told:
+        """Return what the very command printed, where its exit status or a text says it worked."""
+        for output in self._capture.run(" ".join(argv)):
+            return judge(output, NO_COMPLAINT, describe(RunCommand(argv)))
+        return None
+
+    def _dumpe2fs(self, argv: tuple[str, ...]) -> Told:
+        if argv[1:-1] != ("-h",):
+            return None
+        return find_header(
+            self._capture, self._names(argv[-1]), self._blkid, describe(RunCommand(argv))
+        )
+
+    def _dmsetup(self, argv: tuple[str, ...]) -> Told:
+        """Answer `dmsetup table -j MAJOR -m MINOR` from the table of all devices."""
+        if len(argv) != len(("dmsetup", "table", "-j", "0", "-m", "0")) or argv[1] != "table":
+            return None
+        device = self._devices.by_number.get(f"{argv[3]}:{argv[5]}")
+        output = dm_table(self._capture, device.mapper) if device and device.mapper else None
+        return Known(output.text, output.origin) if output else None
+
+    def _lsblk(self, argv: tuple[str, ...]) -> Told:
+        if argv[1] != "-P":
+            return None
+        pairs = lsblk_pairs(self._capture, self._devices, self._blkid)
+        return Known(*pairs) if pairs else None
+
+    def _real(self, path: str) -> Told:
+        """Return a path that the mount table shows as it is: no link is in it."""
+        shown = any(holder[2] == path for holder in self._holders)
+        return Known(path, MOUNTINFO) if shown else None

@@ -1,0 +1,148 @@
+"""What an archive tells of the system: kernel, memory, kernel settings, hypervisor, time."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+from ext4audit.evidence import Known
+from ext4audit.sources.archive.capture import Capture, output_of, text_of
+
+UNDATED = "1970-01-01T00:00:00Z"
+"""The time of an archive that tells none; a time of now would make old evidence look fresh."""
+
+LONGEST_NAMES = 1024
+"""Six names of at most 64 bytes each (uname(2)); a longer text is an attack on the pattern."""
+
+_UNAME = re.compile(r"Linux (?P<node>.*?) (?P<release>\d+\.\d+\S*) (?P<version>#.*) \S+\s*")
+_PROC_VERSION = re.compile(r"Linux version (?P<release>\S+) .*?(?P<version>#\d.*)\s*")
+_MEMINFO = re.compile(r"^(\w+):\s+(\d{1,15}) kB$", re.MULTILINE)
+_FREE = re.compile(r"^Mem:\s+(\d{1,19})(?:\s+\d+){4}\s+(\d{1,19})\s*$", re.MULTILINE)
+_CLOCK = re.compile(
+    r"\w{3} (?P<month>\w{3}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) (?:UTC|GMT) "
+    r"(?P<year>\d{4})"
+)
+_UNIVERSAL = re.compile(r"Universal time: \w{3} (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC")
+_STARTED = re.compile(r'"start_time": "(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)')
+_IN_NAME = re.compile(r"(?<!\d)(20\d\d)-?([01]\d)-?([0-3]\d)(?:([0-2]\d)([0-5]\d)([0-5]\d))?(?!\d)")
+_SHORT = re.compile(r"_(\d\d)([01]\d)([0-3]\d)_([0-2]\d)([0-5]\d)(?!\d)")
+_HYPERVISOR = re.compile(r"^[ \t]*(?:Virtualization|Hypervisor vendor):\s+(\S+)", re.MULTILINE)
+
+
+def uname(capture: Capture) -> Known[str] | None:
+    """Return release, version, machine and node name, one a line, as the ask has them."""
+    output = output_of(capture, "uname -a")
+    found = _UNAME.fullmatch(output.text[:LONGEST_NAMES])
+    if found:
+        *words, machine = _without_repeats(found["version"].split(" "))
+        name = host_name(capture)
+        return Known("\n".join((found["release"], " ".join(words), machine, name)), output.origin)
+    version = _PROC_VERSION.fullmatch(text_of(capture, "/proc/version")[:LONGEST_NAMES])
+    if version is None:
+        return None
+    lines = (version["release"], version["version"].strip(), "", host_name(capture))
+    return Known("\n".join(lines), "/proc/version")
+
+
+def _without_repeats(words: list[str]) -> list[str]:
+    """Drop what RHEL's uname adds behind the machine: processor and platform, the same word."""
+    while len(words) > 1 and words[-1] == words[-2]:
+        words = words[:-1]
+    return words
+
+
+def host_name(capture: Capture) -> str:
+    """Return the host's name, "" where nothing tells it.
+
+    `hostname -f` comes last: it asks the resolver, which may answer "localhost.localdomain".
+    """
+    texts = (
+        printed_name(capture),
+        node_name(capture),
+        output_of(capture, "hostname -f").text,
+        text_of(capture, "/proc/sys/kernel/hostname"),
+    )
+    names = (text.strip("\n") for text in texts)
+    return next((name for name in names if name and "\n" not in name), "")
+
+
+def printed_name(capture: Capture) -> str:
+    """Return what `hostname` printed, "" where it did not run: the node name of uname(2)."""
+    name = output_of(capture, "hostname").text.strip("\n")
+    return "" if "\n" in name or " " in name else name
+
+
+def node_name(capture: Capture) -> str:
+    """Return the node name that `uname -a` printed, "" where it did not run."""
+    found = _UNAME.fullmatch(output_of(capture, "uname -a").text[:LONGEST_NAMES])
+    return found["node"] if found else ""
+
+
+def memory(capture: Capture) -> Known[str] | None:
+    """Return total and available memory in bytes, one a line."""
+    fields = dict(_MEMINFO.findall(text_of(capture, "/proc/meminfo")))
+    if {"MemTotal", "MemAvailable"} <= fields.keys():
+        sizes = [int(fields[key]) * 1024 for key in ("MemTotal", "MemAvailable")]
+        return Known(f"{sizes[0]}\n{sizes[1]}", "/proc/meminfo")
+    output = output_of(capture, "free", "free -k")
+    found = _FREE.search(output.text) if "available" in output.text else None
+    if found is None:
+        return None
+    return Known(f"{int(found[1]) * 1024}\n{int(found[2]) * 1024}", output.origin)
+
+
+def setting(capture: Capture, path: str) -> Known[str] | None:
+    """Return a value of /proc/sys, as `sysctl -a` printed it."""
+    name = path.removeprefix("/proc/sys/").replace("/", ".")
+    for output in capture.run("sysctl -a"):
+        found = re.search(rf"^{re.escape(name)} = (.*)$", output.text, re.MULTILINE)
+        if found:
+            return Known(f"{found[1]}\n", output.origin)
+    return None
+
+
+def hypervisor(capture: Capture) -> Known[str] | None:
+    """Return what systemd-detect-virt would say, by hostnamectl or lscpu; "none" for none."""
+    output = output_of(capture, "hostnamectl status", "hostnamectl", "lscpu")
+    if "Architecture:" not in output.text:
+        return None
+    found = _HYPERVISOR.search(output.text)
+    return Known(found[1].lower() if found else "none", output.origin)
+
+
+def taken_at(capture: Capture, label: str) -> str:
+    """Return when an archive was made, in RFC 3339, UTC.
+
+    The clocks that name their zone count first. The times of sos's manifest and of a file name
+    are local ones without a zone, and stand for UTC where nothing better is there.
+    """
+    for text in _clocks(capture):
+        found = _CLOCK.search(text)
+        if found:
+            clock = "{day} {month} {year} {clock}".format(**found.groupdict())
+            return _rfc3339(clock, "%d %b %Y %H:%M:%S")
+    local = _UNIVERSAL.search(output_of(capture, "timedatectl").text) or _STARTED.search(
+        text_of(capture, "/sos_reports/manifest.json")
+    )
+    return _rfc3339(f"{local[1]} {local[2]}", "%Y-%m-%d %H:%M:%S") if local else _of_name(label)
+
+
+def _clocks(capture: Capture) -> tuple[str, ...]:
+    return tuple(output_of(capture, line).text for line in ("date --utc", "date"))
+
+
+def _rfc3339(text: str, form: str) -> str:
+    try:
+        parsed = datetime.strptime(text, form).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return UNDATED
+    return parsed.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _of_name(label: str) -> str:
+    """Return the time in the name of an archive: sosreport-h-2026-11-21-…, scc_h_261121_0557."""
+    long = _IN_NAME.search(label)
+    if long:
+        return _rfc3339("".join(part or "" for part in long.groups("00")), "%Y%m%d%H%M%S")
+    short = _SHORT.search(label)
+    return _rfc3339(f"20{''.join(short.groups())}", "%Y%m%d%H%M") if short else UNDATED

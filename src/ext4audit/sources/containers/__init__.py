@@ -1,0 +1,1 @@
+"""Containers of captured evidence: directories and tar files, read under caps."""

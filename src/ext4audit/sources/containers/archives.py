@@ -1,0 +1,196 @@
+"""Directories and tar files from anybody, read in place and never unpacked.
+
+Nothing is written to disk. What is damaged, hostile or beyond the limits is an ArchiveError that
+names the archive.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from ext4audit.sources.containers.tar import Stream, read_tar
+from ext4audit.sources.containers.tree import (
+    FOREIGN_LIMITS,
+    SNAPSHOT_LIMITS,
+    Archive,
+    ArchiveError,
+    Directory,
+    File,
+    Limits,
+    Link,
+    MemoryArchive,
+    Node,
+    Special,
+    Wanted,
+    everything,
+    follow,
+    what,
+)
+from ext4audit.sources.text import decode, encode
+
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class DirectoryArchive:
+    """A directory of files; it may have been unpacked from anybody's archive.
+
+    Links are followed by name inside it. Each part of a path is opened without following links,
+    so that a link which is put there meanwhile is no way out either.
+    """
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        self.label = path
+        self._path = path
+        self._limits = limits
+        self._room_bytes = limits.largest_kept_bytes
+
+    def names(self) -> tuple[str, ...]:
+        """Return the paths of all regular files, sorted; raises ArchiveError for too many."""
+        found = []
+        for count, (name, node) in enumerate(self._walk(""), start=1):
+            if count > self._limits.most_entries:
+                raise self._error(f"holds more than {self._limits.most_entries} entries")
+            if isinstance(node, File):
+                found.append(name)
+        return tuple(sorted(found))
+
+    def _walk(self, top: str) -> Iterator[tuple[str, Node]]:
+        folders = [top]
+        while folders:
+            folder = folders.pop()
+            for child in self.children(folder):
+                name = f"{folder}/{child}" if folder else child
+                node = self._look(name)
+                if node is None:
+                    continue
+                yield name, node
+                if isinstance(node, Directory):
+                    folders.append(name)
+
+    def is_directory(self, name: str) -> bool:
+        """Whether a path leads to a directory."""
+        return isinstance(self._follow(name)[1], Directory)
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """Return the names in a directory, sorted."""
+        where, node = self._follow(name)
+        if not isinstance(node, Directory):
+            raise self._error(f"{name!r:.200}: not a directory")
+        try:
+            entries = os.listdir(encode(self._place(where)))  # noqa: PTH208 - pathlib decodes by the locale
+        except OSError as error:
+            raise self._error(f"{name!r:.200}: {error.strerror}") from None
+        return tuple(sorted(map(decode, entries)))
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+        where, node = self._follow(name)
+        if not isinstance(node, File):
+            raise self._error(f"{name!r:.200}: {what(node)}")
+        try:
+            content = _content(self._path, where.split("/"), self._limits.largest_file_bytes)
+        except OSError as error:
+            raise self._error(f"{name!r:.200}: {error.strerror or error}") from None
+        except ArchiveError as error:
+            raise self._error(f"{name!r:.200}: {error}") from None
+        self._room_bytes -= len(content)
+        if self._room_bytes < 0:
+            raise self._error(f"more than {self._limits.largest_kept_bytes} bytes were read")
+        return content
+
+    def _follow(self, name: str) -> tuple[str, Node | None]:
+        try:
+            return follow(name, self._look)
+        except ArchiveError as error:
+            raise self._error(str(error)) from None
+
+    def _look(self, name: str) -> Node | None:
+        """Say what lies at a path whose folders are directories."""
+        try:
+            place = encode(self._place(name))
+            mode = os.lstat(place).st_mode
+            if stat.S_ISLNK(mode):
+                return Link(decode(os.readlink(place)))  # noqa: PTH115 - pathlib decodes by the locale
+        except OSError:
+            return None
+        if stat.S_ISDIR(mode):
+            return Directory()
+        return File() if stat.S_ISREG(mode) else Special("a device, a FIFO or a socket")
+
+    def _place(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    def _error(self, message: str) -> ArchiveError:
+        return ArchiveError(f"{self.label}: {message}")
+
+
+def _content(top: str, parts: list[str], limit_bytes: int) -> bytes:
+    """Read a regular file below `top`, no link on the way followed; raises OSError."""
+    folder = os.open(encode(top), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(encode(part), _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        descriptor = os.open(encode(parts[-1]), _FILE, dir_fd=folder)
+    finally:
+        os.close(folder)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ArchiveError("not a regular file")
+        if status.st_size > limit_bytes:
+            raise ArchiveError(f"larger than {limit_bytes} bytes")
+        return file.read(limit_bytes)
+
+
+__all__ = [
+    "FOREIGN_LIMITS",
+    "SNAPSHOT_LIMITS",
+    "Archive",
+    "ArchiveError",
+    "DirectoryArchive",
+    "Limits",
+    "MemoryArchive",
+    "open_archive",
+]
+
+
+def open_archive(
+    path: str, *, limits: Limits = FOREIGN_LIMITS, wanted: Wanted = everything
+) -> Archive:
+    """Open a directory, or a tar file (plain, gzip, xz, bzip2); "-" is a tar on standard input.
+
+    Of a tar file the `wanted` members are held in memory; the predicate gets their paths. The
+    names of all are known. Raises ArchiveError.
+    """
+    if path != "-" and Path(path).is_dir():
+        return DirectoryArchive(path, limits)
+    try:
+        if path == "-":
+            return archive_of(sys.stdin.buffer, "standard input", limits=limits, wanted=wanted)
+        with Path(path).open("rb") as file:
+            return archive_of(file, path, limits=limits, wanted=wanted)
+    except OSError as error:
+        raise ArchiveError(f"{path}: {error.strerror or error}") from None
+
+
+def archive_of(
+    file: IO[bytes], label: str, *, limits: Limits = FOREIGN_LIMITS, wanted: Wanted = everything
+) -> MemoryArchive:
+    """Read a tar from an open file or pipe; raises ArchiveError."""
+    return archive_in(Stream(file, limits), label, limits=limits, wanted=wanted)
+
+
+def archive_in(stream: Stream, label: str, *, limits: Limits, wanted: Wanted) -> MemoryArchive:
+    """Read a tar from a stream of which nothing was taken yet; raises ArchiveError."""
+    try:
+        return read_tar(stream, label, limits, wanted)
+    except ArchiveError as error:
+        raise ArchiveError(f"{label}: {error}") from None

@@ -1,0 +1,346 @@
+"""Tar files and compressed streams, read in one pass and under caps.
+
+The standard library's tarfile reads a pax header of any size into memory, and raises a dozen
+kinds of exceptions for a damaged one. The format: pax(1) of POSIX.1-2017, tar(5) of libarchive.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Protocol
+
+from ext4audit.sources.containers.tree import (
+    ArchiveError,
+    Directory,
+    File,
+    Limits,
+    Link,
+    MemoryArchive,
+    Node,
+    Special,
+    Wanted,
+    clean,
+)
+from ext4audit.sources.text import decode
+
+_CHUNK_BYTES = 1 << 16
+_FREE_BYTES = 8 << 20
+"""What may come out before the ratio counts: short texts compress to almost nothing."""
+_XZ_MEMORY_BYTES = 128 << 20
+"""`xz -9` needs 65 MiB to decompress (xz(1)); a hostile header can ask for 4 GiB."""
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class Stream:
+    """The content of a file or pipe; gzip, xz and bzip2 are decompressed. Raises ArchiveError."""
+
+    def __init__(self, raw: IO[bytes], limits: Limits) -> None:
+        self._raw = raw
+        self._limits = limits
+        self._in_bytes = self._out_bytes = 0
+        self._buffer = bytearray()
+        self._chunks = self._opened()
+
+    def peek(self, count: int) -> bytes:
+        """Return the next `count` bytes, or what is left, without taking them."""
+        while len(self._buffer) < count and self._fill():
+            pass
+        return bytes(self._buffer[:count])
+
+    def read(self, count: int) -> bytes:
+        """Take `count` bytes; raises ArchiveError where the content ends before."""
+        taken = self.peek(count)
+        if len(taken) < count:
+            raise ArchiveError("truncated")
+        del self._buffer[:count]
+        return taken
+
+    def skip(self, count: int) -> None:
+        """Pass over `count` bytes, in pieces; raises ArchiveError where the content ends before."""
+        while count:
+            count -= len(self.read(min(count, _CHUNK_BYTES)))
+
+    def rest(self, limit_bytes: int) -> bytes:
+        """Take all that is left; raises ArchiveError beyond the limit."""
+        while self._fill():
+            if len(self._buffer) > limit_bytes:
+                raise ArchiveError(f"larger than {limit_bytes} bytes")
+        taken = bytes(self._buffer)
+        self._buffer.clear()
+        return taken
+
+    def is_padded_to_its_end(self) -> bool:
+        """Take all that is left; return whether it is zeros. The checksum at the end is checked."""
+        while not any(self._buffer):
+            self._buffer.clear()
+            if not self._fill():
+                return True
+        return False
+
+    def _fill(self) -> bool:
+        """Take one more chunk into the buffer; return whether there was one."""
+        try:
+            chunk = next(self._chunks, b"")
+        except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
+            raise ArchiveError(f"damaged: {error}") from None
+        self._buffer += chunk
+        self._out_bytes += len(chunk)
+        if self._out_bytes > self._limits.largest_stream_bytes:
+            raise ArchiveError(f"unpacks to more than {self._limits.largest_stream_bytes} bytes")
+        allowed = max(_FREE_BYTES, self._in_bytes * self._limits.largest_ratio)
+        if self._out_bytes > allowed:
+            raise ArchiveError(
+                f"unpacks to more than {self._limits.largest_ratio} times its size: a bomb"
+            )
+        return bool(chunk)
+
+    def _opened(self) -> Iterator[bytes]:
+        first = next(compressed := self._compressed(), b"")
+        if first.startswith(_ZSTD):
+            raise ArchiveError("compressed by zstd: unpack it first (zstd -d)")
+        make = next((made for magic, made in _MAGIC.items() if first.startswith(magic)), None)
+        if make is None:
+            yield first
+            yield from compressed
+        else:
+            yield from _decompressed(first, compressed, make)
+
+    def _compressed(self) -> Iterator[bytes]:
+        while chunk := self._raw.read(_CHUNK_BYTES):
+            self._in_bytes += len(chunk)
+            yield chunk
+
+
+class _Machine(Protocol):
+    """What the three decompressors of the standard library share."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
+
+
+class _Gzip:
+    """zlib's decompressor with the interface of the other two."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int = 0, /) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+
+
+def _xz() -> _Machine:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+
+
+_MAGIC: dict[bytes, Callable[[], _Machine]] = {
+    b"\x1f\x8b": _Gzip,
+    b"\xfd7zXZ\0": _xz,
+    b"BZh": bz2.BZ2Decompressor,
+}
+
+
+def _decompressed(
+    first: bytes, more: Iterator[bytes], make: Callable[[], _Machine]
+) -> Iterator[bytes]:
+    """Decompress one stream after another, as `gzip -d` does; padding may follow them."""
+    data = first
+    while data:
+        machine = make()
+        while not machine.eof:
+            out = machine.decompress(data, _CHUNK_BYTES)
+            if out:
+                yield out
+            # Output may be pending when all the input is taken, so only silence is the end.
+            data = next(more, b"") if machine.needs_input and not machine.eof else b""
+            if not out and not data and machine.needs_input and not machine.eof:
+                raise ArchiveError("truncated")
+        data = machine.unused_data
+        while not data.strip(b"\0\r\n "):
+            if not (data := next(more, b"")):
+                return
+
+
+BLOCK_BYTES = 512
+_LARGEST_HEADER_BYTES = 1 << 20
+_MAGIC_AT = 257
+_BASE_256 = b"\x80"
+_REGULAR = frozenset(b"\x0007")
+_SPECIAL = {
+    ord("3"): "a character device",
+    ord("4"): "a block device",
+    ord("6"): "a FIFO",
+    ord("S"): "a sparse file",
+}
+
+
+def is_tar(start: bytes) -> bool:
+    """Whether a file starts with the header of a tar member, or is the end of an empty tar."""
+    if len(start) < BLOCK_BYTES:
+        return False
+    block = start[:BLOCK_BYTES]
+    return not any(block) or _checksum_fits(block)
+
+
+def read_tar(stream: Stream, label: str, limits: Limits, wanted: Wanted) -> MemoryArchive:
+    """Return the archive with the content of the wanted members; raises ArchiveError."""
+    if not is_tar(stream.peek(BLOCK_BYTES)):
+        raise ArchiveError("not a tar archive")
+    archive = MemoryArchive(label, limits)
+    said = _Said()
+    while any(block := stream.read(BLOCK_BYTES)):
+        if not _checksum_fits(block):
+            raise ArchiveError("damaged: a member's header has a wrong checksum")
+        kind, size = block[156], _number(block[124:136])
+        if kind in b"xgLK":
+            said.hear(kind, _padded(stream, size, _LARGEST_HEADER_BYTES))
+            continue
+        _member(archive, stream, said.header(block, kind, size), wanted)
+        said = _Said()
+    if not stream.is_padded_to_its_end():
+        raise ArchiveError("something follows the end of the archive: two joined into one?")
+    return archive
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    path: str
+    kind: int
+    size: int
+    target: str
+
+
+@dataclass(slots=True)
+class _Said:
+    """What extension headers say of the member that follows them."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+    def hear(self, kind: int, content: bytes) -> None:
+        """Take in one extension header; raises ArchiveError."""
+        if kind in b"LK":
+            key = "path" if kind == ord("L") else "linkpath"
+            self.values[key] = decode(content.partition(b"\0")[0])
+            return
+        records = dict(_records(content))
+        if kind == ord("g") and records.keys() & {"path", "linkpath", "size"}:
+            raise ArchiveError("a global header gives every member one name or size")
+        if kind == ord("x"):
+            self.values |= records
+
+    def header(self, block: bytes, kind: int, size: int) -> _Header:
+        """Return the member's header, as extended."""
+        path = self.values.get("path", _path(block))
+        if kind in _REGULAR and path.endswith("/"):
+            kind = ord("5")
+        if any(key.startswith("GNU.sparse.") for key in self.values):
+            kind = ord("S")
+        if "size" in self.values:
+            size = _decimal(self.values["size"])
+        target = self.values.get("linkpath", _text(block[157:257]))
+        return _Header(path, kind, size, target)
+
+
+def _member(archive: MemoryArchive, stream: Stream, header: _Header, wanted: Wanted) -> None:
+    # POSIX: links, devices and directories have no content, whatever their size field says.
+    size = header.size if header.kind not in b"123456" else 0
+    if header.kind in _REGULAR and wanted(clean(header.path)):
+        archive.add(header.path, File(_padded(stream, size, archive.largest_file_bytes)))
+        return
+    archive.add(header.path, _node(header))
+    stream.skip(_whole_blocks(size))
+
+
+def _node(header: _Header) -> Node:
+    if header.kind in _REGULAR:
+        return File()
+    if header.kind == ord("5"):
+        return Directory()
+    if header.kind == ord("2"):
+        return Link(header.target)
+    if header.kind == ord("1"):
+        return Link(header.target, from_top=True)
+    return Special(_SPECIAL.get(header.kind, f"a member of the unknown type {chr(header.kind)!r}"))
+
+
+def _padded(stream: Stream, size: int, limit_bytes: int) -> bytes:
+    """Take the content of a member, and pass over what fills its last block."""
+    if size > limit_bytes:
+        raise ArchiveError(f"a member is larger than {limit_bytes} bytes")
+    content = stream.read(size)
+    stream.skip(_whole_blocks(size) - size)
+    return content
+
+
+def _whole_blocks(size: int) -> int:
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+def _path(block: bytes) -> str:
+    """Return the name; only POSIX has its first part in `prefix`, where GNU keeps times."""
+    name = _text(block[:100])
+    prefix = _text(block[345:500]) if block[_MAGIC_AT:263] == b"ustar\0" else ""
+    return f"{prefix}/{name}" if prefix else name
+
+
+def _text(field_bytes: bytes) -> str:
+    return decode(field_bytes.partition(b"\0")[0])
+
+
+def _records(content: bytes) -> list[tuple[str, str]]:
+    """Split a pax header: each record is its length in decimal, a space, `key=value`, a newline."""
+    records, start = [], 0
+    while start < len(content):
+        space = content.find(b" ", start, start + 20)
+        length = _decimal(decode(content[start : max(space, start)]))
+        record = content[space + 1 : start + length]
+        key, equals, value = record.partition(b"=")
+        if not equals or not record.endswith(b"\n") or start + length > len(content):
+            raise ArchiveError("damaged: a pax header is no list of records")
+        records.append((decode(key), decode(value[:-1])))
+        start += length
+    return records
+
+
+def _decimal(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,19}", text) is None:
+        raise ArchiveError(f"damaged: {text!r:.40} is no number")
+    return int(text)
+
+
+def _number(field_bytes: bytes) -> int:
+    """Read octal digits, or GNU's base 256 for sizes from 8 GiB; raises ArchiveError."""
+    if field_bytes.startswith(_BASE_256):
+        return int.from_bytes(field_bytes[1:], "big")
+    digits = field_bytes.strip(b" \0")
+    if digits.strip(b"01234567"):
+        raise ArchiveError(f"damaged: {digits!r:.40} is no octal number")
+    return int(digits or b"0", 8)
+
+
+def _checksum_fits(block: bytes) -> bool:
+    """Check the sum of the header's bytes, those of the sum itself taken as spaces."""
+    found = sum(block) - sum(block[148:156]) + 8 * ord(" ")
+    digits = block[148:156].strip(b" \0")
+    return bool(re.fullmatch(rb"[0-7]+", digits)) and found == int(digits, 8)

@@ -1,0 +1,170 @@
+"""Paths and raw bytes: resolved, opened and read without ever blocking for long."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from ext4audit.evidence import Known, Why
+from ext4audit.sources.text import Unanswered, decode, encode
+
+R = TypeVar("R")
+
+
+def bounded(call: Callable[[], R], timeout_seconds: float) -> R:
+    """Return what `call` returns, raise the OSError or Unanswered it raises, or TimeoutError.
+
+    A path on a dead NFS server blocks open(2) itself, O_NONBLOCK or not: one loop device over
+    such a file would hang the whole audit. The thread is left behind; it is a daemon, so it
+    does not keep the process alive.
+    """
+    done: list[Known[R] | OSError | Unanswered] = []
+
+    def run() -> None:
+        try:
+            done.append(Known(call(), ""))
+        except (OSError, Unanswered) as error:
+            done.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(timeout_seconds)
+    if not done:
+        raise TimeoutError(f"no answer within {timeout_seconds:g} s")
+    if isinstance(done[0], Known):
+        return done[0].value
+    raise done[0]
+
+
+@contextmanager
+def located(path: str) -> Iterator[int]:
+    """Give an O_PATH descriptor of what `path` leads to: it is found, and not opened."""
+    descriptor = os.open(encode(path), os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def opened(path: str, is_wanted: Callable[[int], bool], wanted: str) -> Iterator[int]:
+    """Give a descriptor for reading, if `is_wanted` holds for the file's mode.
+
+    Looking before opening matters: opening a tape rewinds it, and opening a watchdog arms it. The
+    check and the open are about the same inode, because the second goes through the first one's
+    descriptor.
+    """
+    with located(path) as found:
+        mode = os.fstat(found).st_mode
+        if not is_wanted(mode):
+            raise OSError(errno.EINVAL, f"{_kind(mode)}, not {wanted}")
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        descriptor = os.open(f"/proc/self/fd/{found}", flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _kind(mode: int) -> str:
+    """Name a file type for people."""
+    names = {
+        stat.S_IFREG: "a regular file",
+        stat.S_IFDIR: "a directory",
+        stat.S_IFBLK: "a block device",
+        stat.S_IFCHR: "a character device",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+    }
+    return names.get(stat.S_IFMT(mode), "a file of unknown type")
+
+
+def resolve_path(path: str) -> str:
+    """Return `mount_id`, `device_number`, `type`, `represents` as KEY=value lines.
+
+    The mount id is the key to mountinfo. st_dev is not: on overlayfs a regular file's st_dev
+    matches no line of mountinfo (Linux 6.18). Raises OSError.
+    """
+    with located(path) as descriptor:
+        status = os.fstat(descriptor)
+        lines = [
+            f"mount_id={_mount_id(descriptor)}",
+            f"device_number={_device_number(status.st_dev)}",
+            f"type={_type(status.st_mode)}",
+        ]
+    if stat.S_ISBLK(status.st_mode):
+        lines.append(f"represents={_device_number(status.st_rdev)}")
+    return "\n".join(lines)
+
+
+def real_path(path: str) -> str:
+    """Return the canonical absolute path, as realpath(3); raises OSError, ENOENT included.
+
+    The kernel looks first: it gives up at 40 symbolic links (ELOOP), where Python recurses once
+    a link until its stack ends.
+    """
+    with located(path):
+        return decode(os.path.realpath(encode(path), strict=True))
+
+
+def stat_filesystem(path: str) -> str:
+    """Return the device number and six numbers of statvfs(3); raises OSError.
+
+    Both are of one descriptor: what is mounted over the path meanwhile cannot mix them.
+    """
+    with located(path) as descriptor:
+        status, space = os.fstat(descriptor), os.fstatvfs(descriptor)
+    counts = (space.f_blocks, space.f_bfree, space.f_bavail, space.f_files, space.f_ffree)
+    return " ".join((_device_number(status.st_dev), *map(str, (space.f_frsize, *counts))))
+
+
+def _mount_id(descriptor: int) -> str:
+    """Return `mnt_id` of proc_pid_fdinfo(5), there since Linux 3.15."""
+    with open(f"/proc/self/fdinfo/{descriptor}", "rb") as info:  # noqa: PTH123 - no path of a host
+        for line in info:
+            key, _, value = line.partition(b":")
+            if key == b"mnt_id":
+                return str(int(value))
+    raise OSError("no mnt_id in /proc/self/fdinfo: older than Linux 3.15")
+
+
+def _device_number(number: int) -> str:
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _type(mode: int) -> str:
+    """Name the types that a target can have; everything else is of no interest."""
+    names = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFBLK: "block"}
+    return names.get(stat.S_IFMT(mode), "other")
+
+
+# The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
+LARGEST_READ_BYTES = 64 << 20
+_LARGEST_OFFSET = (1 << 63) - 1
+
+
+def read_bytes(path: str, offset_bytes: int, length_bytes: int) -> bytes:
+    """Return `length_bytes` bytes at `offset_bytes`; raises OSError, and Unanswered for fewer.
+
+    Not by O_DIRECT: ext4 keeps the descriptors of a mounted filesystem in the page cache of its
+    block device, and what is on the disk is older (49 of 800 descriptors were stale in a test).
+    """
+    if not 0 <= offset_bytes <= _LARGEST_OFFSET - LARGEST_READ_BYTES or length_bytes < 0:
+        raise OSError(errno.EINVAL, "no such place on any device")
+    if length_bytes > LARGEST_READ_BYTES:
+        raise OSError(errno.EFBIG, f"{length_bytes} bytes; at most {LARGEST_READ_BYTES} are read")
+    with opened(path, _is_wanted, "a block device or a regular file") as descriptor:
+        found = os.pread(descriptor, length_bytes, offset_bytes)
+    if len(found) < length_bytes:
+        detail = f"{len(found)} of {length_bytes} bytes are there"
+        raise Unanswered(Why.FAILED, detail)
+    return found
+
+
+def _is_wanted(mode: int) -> bool:
+    return stat.S_ISBLK(mode) or stat.S_ISREG(mode)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.assemble.devices.fstab import Identifier, list_devices
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts.devices import LsblkDevice
+from ext4audit.facts.mount import DeviceNumber
+from support.evidence_host import (
+    DATA_UUID,
+    LSBLK_JSON,
+    LSBLK_PAIRS,
+    HostEvidence,
+    absent,
+    debian_host,
+    failed,
+)
+
+SDC, SDD = DeviceNumber(8, 32), DeviceNumber(8, 48)
+CLONE = "33333333-AAAA-4bbb-8ccc-00000000000f"
+
+
+def labelled_host() -> HostEvidence:
+    """Return a host with two more disks that have identifiers of every kind."""
+    host = debian_host().disk("sdc", "8:32").disk("sdd", "8:48")
+    host.listed(
+        "sdc",
+        "8:32",
+        fstype="ext4",
+        uuid=CLONE.lower(),
+        label="my data",
+        partuuid="0DDBA11-02",
+        partlabel='p "1" $(id)',
+    )
+    return host.listed("sdd", "8:48", fstype="ext4", label="DATA", uuid="2D00-F2E5")
+
+
+def resolve(
+    host: HostEvidence, spec: str, uuids: dict[str, DeviceNumber] | None = None
+) -> Evidence[DeviceNumber]:
+    """Resolve the first field of an fstab entry."""
+    source = host.source()
+    return Identifier(source, list_devices(source), uuids or {}).resolve(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "number"),
+    [
+        (f"UUID={DATA_UUID}", DeviceNumber(8, 16)),
+        (f'UUID="{DATA_UUID}"', DeviceNumber(8, 16)),
+        (f"UUID={DATA_UUID.upper()}", DeviceNumber(8, 16)),
+        (f"UUID={CLONE}", SDC),
+        ("UUID=2D00-F2E5", SDD),
+        ("LABEL=data", DeviceNumber(8, 16)),
+        ("LABEL=DATA", SDD),
+        ("LABEL=my data", SDC),
+        ('LABEL="my data"', SDC),
+        ("PARTUUID=0ddba11-02", SDC),
+        ('PARTLABEL=p "1" $(id)', SDC),
+        ("/dev/sda1", DeviceNumber(8, 1)),
+        ("/dev/sdc", SDC),
+    ],
+)
+def test_a_specification_names_one_device(spec: str, number: DeviceNumber) -> None:
+    """UUIDs are numbers, whatever their case; labels are names, and "data" is not "DATA"."""
+    found = resolve(labelled_host(), spec)
+    assert isinstance(found, Known)
+    assert found.value == number
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dev/disk/by-uuid/2d00-f2e5",
+        "/dev/disk/by-id/wwn-0x5000",
+        "/dev/mapper/vg0-data",
+        "/dev/vg0/name=with=equals",
+    ],
+)
+def test_a_path_is_followed_to_its_node(path: str) -> None:
+    """A path is never looked up as KEY=value, even with "=" in it."""
+    assert resolve(labelled_host().node(path, "8:32"), path) == Known(SDC, f"path {path}")
+
+
+def test_a_superblocks_own_uuid_counts_first() -> None:
+    """What was read from the superblock is newer than what udev remembers."""
+    found = resolve(labelled_host(), f"UUID={CLONE}", {CLONE.lower(): SDD})
+    assert found == Known(SDD, "superblock")
+
+
+def test_a_specification_says_where_it_was_found() -> None:
+    """The origin is lsblk's, whose columns name it."""
+    assert resolve(labelled_host(), "LABEL=data") == Known(DeviceNumber(8, 16), "lsblk -J")
+
+
+@pytest.mark.parametrize(
+    "spec", ["UUID=deadbeef", "LABEL=nowhere", "LABEL=my", "PARTUUID=x", "SERIAL=x", "UUID="]
+)
+def test_an_identifier_that_no_device_has_is_a_hole_with_a_hint(spec: str) -> None:
+    """Without root and udev, lsblk shows no identifiers at all."""
+    assert resolve(labelled_host(), spec) == Unknown(
+        f"device {spec}",
+        Why.ABSENT,
+        "no block device has it",
+        "run as root: without udev, lsblk reads identifiers from the devices themselves",
+    )
+
+
+@pytest.mark.parametrize("spec", ["/dev/nowhere", "none", "/dev/$(id)\n\x1b[31m"])
+def test_a_path_that_does_not_exist_is_a_hole(spec: str) -> None:
+    """The hole names the device as fstab spells it."""
+    assert resolve(labelled_host(), spec) == absent(f"path {spec}")
+
+
+def test_a_path_to_something_else_is_a_hole() -> None:
+    """An image file in fstab is no device."""
+    found = resolve(labelled_host().path("/srv/image", "8:1", 25, "file"), "/srv/image")
+    assert found == Unknown("device /srv/image", Why.UNPARSABLE, "ValueError: not a block device")
+
+
+def test_pairs_are_asked_for_where_lsblk_knows_no_json() -> None:
+    """util-linux before 2.27 has no -J."""
+    host = debian_host().tell(LSBLK_JSON, failed("lsblk", "invalid option -- 'J'"))
+    devices = list_devices(host.source())
+    assert isinstance(devices, Known)
+    assert devices.origin == "lsblk -P"
+    assert (
+        LsblkDevice("sdb", "sdb", DeviceNumber(8, 16), "ext4", DATA_UUID, "data") in devices.value
+    )
+
+
+@pytest.mark.parametrize("text", ["", "not json", '{"blockdevices": 1}'])
+def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
+    """A text that is not lsblk's JSON is no answer."""
+    devices = list_devices(debian_host().tell(LSBLK_JSON, text).source())
+    assert isinstance(devices, Known)
+    assert devices.origin == "lsblk -P"
+
+
+def test_without_lsblk_the_first_reason_stands() -> None:
+    """It says why the better way failed."""
+    hole = Unknown("lsblk", Why.ABSENT, "no lsblk in /usr/bin", "install util-linux")
+    host = debian_host().tell(LSBLK_JSON, hole).tell(LSBLK_PAIRS, failed("lsblk"))
+    assert list_devices(host.source()) == hole
+    assert resolve(host, "LABEL=data") == hole
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        (f"UUID={DATA_UUID}", f"/dev/disk/by-uuid/{DATA_UUID}"),
+        ("LABEL=data", "/dev/disk/by-label/data"),
+        ('PARTUUID="5eed-01"', "/dev/disk/by-partuuid/5eed-01"),
+    ],
+)
+def test_udevs_links_answer_where_lsblk_does_not(spec: str, path: str) -> None:
+    """The link of the same name leads to the device."""
+    host = debian_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
+    assert resolve(host.node(path, "8:16"), spec) == Known(DeviceNumber(8, 16), f"path {path}")

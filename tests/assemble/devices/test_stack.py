@@ -1,0 +1,408 @@
+"""What is read of an md array beyond what test_stack.py reads of every array."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.assemble.devices.stack import StackReader, read_md
+from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember
+from ext4audit.facts.mount import DeviceNumber, Mount
+from ext4audit.sources.ask import ListDir, ReadFile, ResolvePath, UdevDatabase
+from ext4audit.sources.snapshot import RecordingSource
+from support.builders import mount
+from support.evidence_host import HostEvidence, absent, debian_host, denied
+
+NUMBER = "9:127"
+DIRECTORY = f"/sys/dev/block/{NUMBER}"
+
+
+def array_host(level: str) -> HostEvidence:
+    """Return a host with an array of two disks."""
+    host = debian_host().disk("vdb", "254:16").disk("vdc", "254:32")
+    return host.stacked("md127", NUMBER, vdb="254:16", vdc="254:32").md(
+        NUMBER, ["vdb", "vdc"], level=level
+    )
+
+
+def array_of(host: HostEvidence) -> MdArray:
+    """Return the array, which must be there."""
+    found = read_md(host.source(), DIRECTORY)
+    assert found is not None
+    return need(found)
+
+
+@pytest.mark.parametrize(
+    ("level", "text", "sectors"),
+    [
+        ("raid10", "1048576\n", 2097152),
+        ("raid10", "-1\n", -2),
+        ("raid10", "odd\n", None),
+        ("raid0", "1048576\n", None),
+        ("raid5", "1048576\n", None),
+    ],
+)
+def test_only_a_raid10_needs_to_know_how_much_of_its_members_it_uses(
+    level: str, text: str, sectors: int | None
+) -> None:
+    """Its far copies begin where the first ones end. `md/component_size` is in KiB."""
+    host = array_host(level).file(f"{DIRECTORY}/md/component_size", text)
+    assert array_of(host).component_sectors == sectors
+
+
+def test_a_snapshot_without_the_size_has_the_array_all_the_same() -> None:
+    """Captures of before did not ask for it."""
+    assert array_of(array_host("raid10")).component_sectors is None
+
+
+def test_other_levels_are_not_even_asked() -> None:
+    """A snapshot holds what is asked, and no more."""
+    recorder = RecordingSource(array_host("raid0").source())
+    read_md(recorder, DIRECTORY)
+    assert ReadFile(f"{DIRECTORY}/md/component_size") not in recorder.answers
+
+
+@pytest.mark.parametrize("slot", ["none", "journal"])
+def test_spares_and_journals_are_no_members(slot: str) -> None:
+    """The write journal of a RAID5 holds no data that stays (Documentation/driver-api/md)."""
+    host = array_host("raid5").md_member(NUMBER, "vdd", slot)
+    assert [member.name for member in array_of(host).members] == ["vdb", "vdc"]
+
+
+@pytest.mark.parametrize(
+    ("files", "degraded", "action"),
+    [
+        ({"degraded": "0\n", "sync_action": "idle\n"}, 0, "idle"),
+        ({"degraded": "1\n", "sync_action": "recover\n"}, 1, "recover"),
+        ({}, None, None),
+    ],
+)
+def test_redundant_levels_tell_their_state(
+    files: dict[str, str], degraded: int | None, action: str | None
+) -> None:
+    """A RAID0 has neither file (Linux 6.18)."""
+    host = array_host("raid1" if files else "raid0")
+    for name, text in files.items():
+        host.file(f"{DIRECTORY}/md/{name}", text)
+    found = array_of(host)
+    assert (found.degraded, found.sync_action) == (degraded, action)
+
+
+MD = DeviceNumber(9, 127)
+DM = DeviceNumber(253, 1)
+LOOP = DeviceNumber(7, 0)
+EXT4_ROOT = mount("/", number=DeviceNumber(8, 1), mount_id=25)
+TMPFS = mount("/tmp", number=DeviceNumber(0, 40), fstype="tmpfs", mount_id=33)  # noqa: S108 - a name
+LINEAR = "0 1024000 linear 9:127 2048\n"
+
+
+def stack(
+    host: HostEvidence, number: DeviceNumber, mounts: tuple[Mount, ...] = (EXT4_ROOT, TMPFS)
+) -> BlockDevice:
+    """Return the stack below a device that must be there."""
+    return need(StackReader(host.source(), mounts).read(number))
+
+
+def names_below(device: BlockDevice) -> list[str]:
+    """Return the names of the devices directly below."""
+    return [each.name for each in need(device.below)]
+
+
+def raid_host(**attributes: str) -> HostEvidence:
+    """Return a host with a RAID0 of three disks."""
+    host = debian_host()
+    members = {"vdb": "254:16", "vdc": "254:32", "vdd": "254:48"}
+    for name, number in members.items():
+        host.disk(name, number)
+    return host.stacked("md127", str(MD), **members).md(str(MD), list(members), **attributes)
+
+
+def test_a_disk_is_the_bottom_of_its_stack() -> None:
+    """A disk has no slaves: that is known, and not a hole."""
+    disk = stack(debian_host(), DeviceNumber(8, 16))
+    assert (disk.kind, disk.path, disk.below) == (
+        "disk",
+        "/dev/sdb",
+        Known((), "/sys/dev/block/8:16/slaves"),
+    )
+    assert (need(disk.queue.write_cache), need(disk.queue.rotational)) == ("write back", True)
+    assert (need(disk.size_sectors), disk.leaves()) == (209715200, (disk,))
+
+
+def test_a_partition_lies_on_its_disk_and_has_its_queue() -> None:
+    """A partition has no queue in sysfs; its disk is the parent directory."""
+    host = debian_host().file("/sys/dev/block/8:1/../queue/write_cache", "write through\n")
+    partition = stack(host, DeviceNumber(8, 1))
+    assert (partition.kind, partition.start_sectors) == ("partition", 2048)
+    assert names_below(partition) == ["sda"]
+    assert need(partition.queue.write_cache) == "write through"
+    assert partition.below == Known(partition.known_below, "/sys/dev/block/8:1/..")
+
+
+@pytest.mark.parametrize("text", ["maybe\n", "", "write back; rm -rf /\n"])
+def test_an_odd_queue_value_is_a_hole_of_its_own(text: str) -> None:
+    """One attribute that is no write cache mode leaves the rest of the queue standing."""
+    host = debian_host().file("/sys/dev/block/8:16/queue/write_cache", text)
+    queue = stack(host, DeviceNumber(8, 16)).queue
+    assert isinstance(queue.write_cache, Unknown)
+    assert queue.write_cache.why is Why.UNPARSABLE
+    assert need(queue.nr_requests) == 256
+
+
+def test_a_kernel_without_writeback_throttling_has_no_such_file() -> None:
+    """wbt_lat_usec is absent on 4.9 and older, and without CONFIG_BLK_WBT."""
+    host = debian_host().without("/sys/dev/block/8:16/queue/wbt_lat_usec")
+    latency = stack(host, DeviceNumber(8, 16)).queue.wbt_latency_usec
+    assert isinstance(latency, Unknown)
+    assert latency.why is Why.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [("cciss!c0d0", "/dev/cciss/c0d0"), ("nvme0n1", "/dev/nvme0n1")]
+)
+def test_a_slash_in_a_kernel_name_is_a_bang_in_sysfs(name: str, path: str) -> None:
+    """cciss!c0d0 in sysfs is the node /dev/cciss/c0d0."""
+    device = stack(debian_host().disk(name, "104:0"), DeviceNumber(104, 0))
+    assert (device.name, device.path) == (name, path)
+
+
+def test_an_md_array_has_its_members_in_the_order_of_their_slots() -> None:
+    """The directory lists names; the slots say which chunk comes first."""
+    host = raid_host()
+    for name, slot in {"vdb": "2", "vdc": "0", "vdd": "1"}.items():
+        host.md_member(str(MD), name, slot)
+    array = stack(host, MD)
+    md = need(array.md) if array.md else None
+    assert md is not None
+    assert (array.kind, md.level, md.chunk_bytes, md.raid_disks) == ("raid0", "raid0", 524288, 3)
+    assert md.members == (
+        MdMember(0, "vdc", 131072, 209584128),
+        MdMember(1, "vdd", 131072, 209584128),
+        MdMember(2, "vdb", 131072, 209584128),
+    )
+    assert sorted(leaf.name for leaf in array.leaves()) == ["vdb", "vdc", "vdd"]
+
+
+def test_a_spare_is_no_member_of_the_stripe() -> None:
+    """A spare has the slot "none"."""
+    host = raid_host(level="raid5").md_member(str(MD), "vde", "none")
+    array = stack(host, MD).md
+    assert isinstance(array, Known)
+    assert [member.name for member in array.value.members] == ["vdb", "vdc", "vdd"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "chunk_bytes", "raid_disks", "layout", "reshape_position"),
+    [
+        ({}, 524288, 3, -1, None),
+        ({"raid_disks": "6 (5)", "reshape_position": "12288"}, 524288, 6, -1, "12288"),
+        ({"chunk_size": "65536 (524288)", "reshape_position": "0"}, 65536, 3, -1, "0"),
+        ({"layout": "2 (-1)", "reshape_position": "0"}, 524288, 3, 2, "0"),
+        ({"layout": ""}, 524288, 3, None, None),
+    ],
+)
+def test_a_reshape_prints_the_new_value_and_the_old_one_in_parentheses(
+    attributes: dict[str, str],
+    chunk_bytes: int,
+    raid_disks: int,
+    layout: int | None,
+    reshape_position: str | None,
+) -> None:
+    """The new value is taken, and the reshape is told."""
+    array = stack(raid_host(**attributes), MD).md
+    assert isinstance(array, Known)
+    md = array.value
+    assert (md.chunk_bytes, md.raid_disks, md.layout, md.reshape_position) == (
+        chunk_bytes,
+        raid_disks,
+        layout,
+        reshape_position,
+    )
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"chunk_size": "abc"}, {"raid_disks": ""}, {"chunk_size": "\x1b[31m"}]
+)
+def test_an_odd_array_is_a_hole_and_the_rest_of_the_stack_stands(
+    attributes: dict[str, str],
+) -> None:
+    """A chunk size "abc" once ended a scan; now it is this array that is not known."""
+    array = stack(raid_host(**attributes), MD)
+    assert isinstance(array.md, Unknown)
+    assert array.md.why is Why.UNPARSABLE
+    assert (array.kind, names_below(array)) == ("md", ["vdb", "vdc", "vdd"])
+    assert need(array.queue.nr_requests) == 256
+
+
+@pytest.mark.parametrize("attribute", ["slot", "offset", "size"])
+def test_a_member_that_cannot_be_read_is_a_hole_in_the_array(attribute: str) -> None:
+    """Fewer members than there are would be another stripe."""
+    host = raid_host().without(f"/sys/dev/block/{MD}/md/dev-vdc/{attribute}")
+    assert isinstance(stack(host, MD).md, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("uuid", "table", "kind"),
+    [
+        ("LVM-abc", LINEAR, "dm-linear"),
+        ("LVM-abc", "0 8 linear 8:0 0\n8 8 linear 8:16 0\n", "dm-linear"),
+        ("LVM-abc", "0 8 linear 8:0 0\n8 8 striped 2 128 8:0 0 8:16 0\n", "dm"),
+        ("LVM-abc", "0 73728 striped 3 128 8:9 384 8:8 384 8:7 9789824\n", "dm-striped"),
+        ("CRYPT-LUKS2-1", "0 8 crypt aes-xts-plain64 :64:logon:k 0 8:3 32768\n", "dm-crypt"),
+        # Without root the table is not seen; the uuid still tells LUKS.
+        ("CRYPT-LUKS2-1", denied(), "dm-crypt"),
+        ("LVM-abc", denied(), "dm"),
+        ("", absent(), "dm"),
+        ("LVM-abc", "garbage\n", "dm"),
+        ("LVM-abc", "", "dm"),
+    ],
+)
+def test_a_dm_device_is_named_by_its_target(uuid: str, table: str | Unknown, kind: str) -> None:
+    """The kind is "dm" where the table has several targets, or cannot be read."""
+    host = raid_host().stacked("dm-1", str(DM), md127=str(MD)).dm(str(DM), "vg0-data", uuid, table)
+    device = stack(host, DM)
+    assert (device.kind, device.path) == (kind, "/dev/mapper/vg0-data")
+    assert names_below(device) == ["md127"]
+    assert len(device.leaves()) == 3
+
+
+def test_the_table_of_a_dm_device_is_kept_or_its_hole() -> None:
+    """What only root may see is a hole with a hint, not an empty table."""
+    host = raid_host().stacked("dm-1", str(DM), md127=str(MD))
+    seen = stack(host.dm(str(DM), "vg0-data", "LVM-abc", LINEAR), DM).dm
+    assert seen is not None
+    assert need(seen.table) == (DmSegment(0, 1024000, "linear", ("9:127", "2048")),)
+    unseen = stack(host.as_user(), DM).dm
+    assert unseen is not None
+    assert unseen.table == Unknown(
+        "dmsetup table -j 253 -m 1", Why.DENIED, "Permission denied", "run as root"
+    )
+
+
+@pytest.mark.parametrize("name", ["-rf", "a b", "\udcff", "new\nline", "$(id)", "[/red]"])
+def test_a_hostile_dm_name_is_a_name(name: str) -> None:
+    """The table is asked for by number, so that a leading dash is no option of dmsetup."""
+    host = raid_host().stacked("dm-1", str(DM), md127=str(MD)).dm(str(DM), name, "", LINEAR)
+    device = stack(host, DM)
+    assert device.dm is not None
+    assert (device.dm.name, device.path) == (name, f"/dev/mapper/{name}")
+    assert device.kind == "dm-linear"
+
+
+def test_a_slave_that_vanished_is_a_hole_below() -> None:
+    """A stack without one of its devices must not look complete."""
+    host = raid_host().without("/sys/dev/block/254:32")
+    below = stack(host, MD).below
+    assert isinstance(below, Unknown)
+    assert (below.what, below.why) == ("block device 254:32", Why.ABSENT)
+
+
+def test_a_loop_device_lies_on_the_device_that_holds_its_file() -> None:
+    """The stack goes on below the file, to the disk."""
+    host = debian_host().loop("loop0", str(LOOP), "/var/disk.img")
+    host.path("/var/disk.img", "8:1", 25, "file")
+    device = stack(host, LOOP)
+    assert device.loop is not None
+    assert (device.kind, device.loop.backing_file) == ("loop", "/var/disk.img")
+    assert need(device.loop.backing_device_number) == DeviceNumber(8, 1)
+    assert need(device.loop.backing_fstype) == "ext4"
+    assert [each.name for each in device.walk()] == ["loop0", "sda1", "sda"]
+    assert isinstance(device.below, Known)
+    assert device.below.origin == "/sys/dev/block/7:0/loop/backing_file"
+
+
+def test_a_loop_file_on_tmpfs_lies_on_no_device() -> None:
+    """Major 0 is no block device."""
+    host = debian_host().loop("loop0", str(LOOP), "/tmp/disk.img")  # noqa: S108 - a name
+    host.path("/tmp/disk.img", "0:40", 33, "file")  # noqa: S108 - a name
+    device = stack(host, LOOP)
+    assert (names_below(device), device.leaves()) == ([], (device,))
+    assert device.loop is not None
+    assert need(device.loop.backing_fstype) == "tmpfs"
+
+
+def test_a_loop_file_that_is_gone_is_a_hole_below() -> None:
+    """A deleted backing file still serves the device; what it lies on is not known."""
+    host = debian_host().loop("loop0", str(LOOP), "/var/disk.img (deleted)")
+    device = stack(host, LOOP)
+    assert isinstance(device.below, Unknown)
+    assert device.loop is not None
+    assert device.loop.backing_file == "/var/disk.img (deleted)"
+    assert device.loop.backing_fstype == device.loop.backing_device_number == device.below
+
+
+def test_a_loop_file_on_an_unlisted_mount_has_an_unknown_filesystem_type() -> None:
+    """The device below is known all the same."""
+    host = debian_host().loop("loop0", str(LOOP), "/var/disk.img")
+    host.path("/var/disk.img", "8:1", 25, "file")
+    device = stack(host, LOOP, mounts=())
+    assert device.loop is not None
+    assert device.loop.backing_fstype == Unknown(
+        "filesystem type of /var/disk.img",
+        Why.UNPARSABLE,
+        "ValueError: no mount has the id 25",
+    )
+    assert names_below(device) == ["sda1"]
+
+
+def test_a_loop_device_whose_file_lies_on_itself_ends() -> None:
+    """`losetup` of a file, mounted over the file's own directory: no endless descent."""
+    host = debian_host().loop("loop0", str(LOOP), "/mnt/disk.img")
+    host.path("/mnt/disk.img", str(LOOP), 50, "file")
+    device = stack(host, LOOP)
+    assert names_below(device) == []
+
+
+def test_two_loop_devices_on_each_other_end() -> None:
+    """A ring of two is cut where it closes."""
+    host = debian_host().loop("loop0", "7:0", "/a/disk.img").loop("loop1", "7:1", "/b/disk.img")
+    host.path("/a/disk.img", "7:1", 50, "file").path("/b/disk.img", "7:0", 51, "file")
+    device = stack(host, LOOP)
+    assert [each.name for each in device.walk()] == ["loop0", "loop1"]
+
+
+@pytest.mark.parametrize(
+    ("hole", "hint"),
+    [
+        (absent(), "mount /sys, or run on the host instead of in a container"),
+        (denied(), "run as root"),
+    ],
+)
+def test_without_sysfs_the_stack_is_a_hole_with_a_hint(hole: Unknown, hint: str) -> None:
+    """A container without /sys sees no devices, and is told where they can be seen."""
+    host = debian_host().without("/sys").file("/sys/dev/block/8:16/uevent", hole)
+    found = StackReader(host.source(), ()).read(DeviceNumber(8, 16))
+    assert found == Unknown("block device 8:16", hole.why, hole.detail, hint)
+
+
+@pytest.mark.parametrize("text", ["garbage\n", "", "MAJOR=8\nMINOR=16\n"])
+def test_an_odd_uevent_is_a_hole(text: str) -> None:
+    """A uevent without a device name names no device."""
+    host = debian_host().file("/sys/dev/block/8:16/uevent", text)
+    found = StackReader(host.source(), ()).read(DeviceNumber(8, 16))
+    assert isinstance(found, Unknown)
+    assert found.why is Why.UNPARSABLE
+
+
+def test_a_directory_of_slaves_that_cannot_be_listed_is_a_hole_below() -> None:
+    """Not to see the members is not to have none."""
+    host = debian_host().tell(ListDir("/sys/dev/block/8:16/slaves"), denied("slaves"))
+    assert stack(host, DeviceNumber(8, 16)).below == denied("slaves")
+
+
+def test_udev_is_enrichment() -> None:
+    """Its properties are there, sorted, or they are empty: never a hole."""
+    host = debian_host()
+    assert stack(host, DeviceNumber(8, 16)).udev == ()
+    host.tell(UdevDatabase("8:16"), "ID_SERIAL=x\nDEVLINKS=/dev/disk/by-id/x\n")
+    host.file("/sys/dev/block/8:16/device/model", "QEMU HARDDISK   \n")
+    disk = stack(host, DeviceNumber(8, 16))
+    assert disk.udev == (("DEVLINKS", "/dev/disk/by-id/x"), ("ID_SERIAL", "x"))
+    assert disk.model == "QEMU HARDDISK"
+
+
+def test_a_loop_file_is_found_by_its_whole_name() -> None:
+    """Only the last newline is sysfs's; a blank at the end belongs to the name."""
+    host = debian_host().loop("loop0", str(LOOP), "/var/disk.img ")
+    host.tell(ResolvePath("/var/disk.img "), "mount_id=25\ndevice_number=8:1\ntype=file\n")
+    assert names_below(stack(host, LOOP)) == ["sda1"]

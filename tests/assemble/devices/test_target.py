@@ -1,0 +1,341 @@
+"""Which filesystems of a captured host a word names."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.assemble.devices.target import (
+    NotExt4,
+    Superblocks,
+    Target,
+    TargetResolver,
+    Unreachable,
+    named_filesystems,
+    only_filesystems,
+)
+from ext4audit.assemble.inventory import take_inventory
+from ext4audit.evidence import Unknown, Why
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.sources.ask import RealPath, ResolvePath
+from support.builders import UNREAD, UUID, filesystem, host, known, mount
+from support.evidence_host import (
+    DATA_UUID,
+    HostEvidence,
+    absent,
+    debian_host,
+    denied,
+    dumpe2fs_text,
+    failed,
+)
+
+SDA1, SDB, SDC = DeviceNumber(8, 1), DeviceNumber(8, 16), DeviceNumber(8, 32)
+NO_MAGIC = failed("dumpe2fs", "dumpe2fs: Bad magic number in super-block (exit status 1)")
+
+
+def resolve(host: HostEvidence, path: str) -> Target:
+    """Say which superblocks a path stands for."""
+    source = host.source()
+    return TargetResolver(source, take_inventory(source)).resolve(path)
+
+
+def overlay_host(upper: str | None = "/var/lib/docker/x/diff") -> HostEvidence:
+    """Return a host with an overlay on /merged, whose layers lie below /var/lib/docker."""
+    options = "rw,lowerdir=/lower" + (f",upperdir={upper},workdir=/work" if upper else "")
+    return debian_host().mount(
+        60, "0:43", "/merged", "overlay", fstype="overlay", super_options=options
+    )
+
+
+def with_disk(fstype: str | None, superblock: str | Unknown) -> HostEvidence:
+    """Return a host with an unmounted disk /dev/sdc."""
+    host = debian_host().disk("sdc", "8:32").dumpe2fs("/dev/sdc", superblock)
+    return host.listed("sdc", "8:32", fstype=fstype) if fstype else host
+
+
+@pytest.mark.parametrize(
+    ("path", "number", "mount_id", "kind", "expected"),
+    [
+        ("/data", "8:16", 30, "directory", SDB),
+        ("/data/mysql/ibdata1", "8:16", 30, "file", SDB),
+        ("/etc", "8:1", 25, "directory", SDA1),
+        ("/data/socket", "8:16", 30, "other", SDB),
+        ("/data/-rf\n\x1b[31m$(id)", "8:16", 30, "file", SDB),
+        ("/data/\udcff", "8:16", 30, "directory", SDB),
+    ],
+)
+def test_a_path_stands_for_the_superblock_it_lies_on(
+    path: str, number: str, mount_id: int, kind: str, expected: DeviceNumber
+) -> None:
+    """A mount point, a directory, a file: all the same question."""
+    host = debian_host().path(path, number, mount_id, kind)
+    assert resolve(host, path) == Superblocks((expected,))
+
+
+@pytest.mark.parametrize("fstype", ["ext2", "ext3", "ext4"])
+def test_the_ext4_driver_serves_three_types(fstype: str) -> None:
+    """A filesystem mounted as ext3 is audited too."""
+    host = debian_host().disk("sdc", "8:32").mount(40, "8:32", "/c", "/dev/sdc", fstype=fstype)
+    assert resolve(host, "/c") == Superblocks((SDC,))
+
+
+def test_a_bind_mount_stands_for_the_superblock_below() -> None:
+    """The mount id leads to the line, whatever directory it shows."""
+    host = debian_host().mount(40, "8:16", "/srv", "/dev/sdb", root="/sub", flags="ro")
+    assert resolve(host, "/srv") == Superblocks((SDB,))
+
+
+def test_of_two_filesystems_stacked_on_one_directory_the_upper_one_counts() -> None:
+    """The mount id is exact where the path alone names both."""
+    host = debian_host().disk("sdc", "8:32").mount(40, "8:32", "/data", "/dev/sdc")
+    assert resolve(host, "/data") == Superblocks((SDC,))
+
+
+def test_the_mount_id_counts_and_not_the_device_number_of_the_file() -> None:
+    """On an overlay a file shows a device number that no mount table lists."""
+    host = overlay_host().path("/merged/file", "0:44", 60, "file")
+    host.path("/var/lib/docker/x/diff", "8:16", 30)
+    assert resolve(host, "/merged/file") == Superblocks(
+        (SDB,), "an overlay; writes go to /var/lib/docker/x/diff"
+    )
+
+
+def test_an_overlay_on_an_overlay_is_followed_to_the_disk() -> None:
+    """The upper directory of the upper directory is where writes go."""
+    host = overlay_host("/inner/diff").path("/inner/diff", "0:50", 61)
+    host.mount(
+        61, "0:50", "/inner", "overlay", fstype="overlay", super_options="rw,upperdir=/data/up"
+    )
+    host.path("/data/up", "8:16", 30)
+    found = resolve(host, "/merged")
+    assert isinstance(found, Superblocks)
+    assert found.device_numbers == (SDB,)
+
+
+def test_an_overlay_whose_upper_directory_is_itself_ends() -> None:
+    """A table that lies in a ring does not hang the scan."""
+    host = overlay_host("/merged")
+    assert isinstance(resolve(host, "/merged"), NotExt4)
+
+
+def test_an_overlay_without_an_upper_directory_is_not_ext4() -> None:
+    """Nothing is ever written to it."""
+    assert resolve(overlay_host(None), "/merged") == NotExt4(
+        "not ext4: an overlay without an upper directory on /merged"
+    )
+
+
+def test_an_overlay_whose_upper_directory_is_on_xfs_says_so() -> None:
+    """The chain is told to its end."""
+    host = overlay_host().mount(70, "8:32", "/var/lib/docker", "/dev/sdc", fstype="xfs")
+    host.path("/var/lib/docker/x/diff", "8:32", 70)
+    assert resolve(host, "/merged") == NotExt4(
+        "an overlay whose upper directory /var/lib/docker/x/diff is not ext4: "
+        "xfs (mounted on /var/lib/docker)"
+    )
+
+
+def test_an_upper_directory_of_another_namespace_cannot_be_reached() -> None:
+    """In a container the overlay's directories are the host's paths."""
+    assert resolve(overlay_host(), "/merged") == Unreachable(
+        "is on an overlay whose upper directory /var/lib/docker/x/diff does not exist"
+    )
+
+
+def test_a_relative_upper_directory_is_not_looked_up_here() -> None:
+    """It is relative to where somebody ran mount(8): ours may hold another of the same name."""
+    host = overlay_host("upper").path("upper", "8:16", 30)
+    assert resolve(host, "/merged") == Unreachable(
+        "is on an overlay whose upper directory upper cannot be found"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fstype", "mount_point"), [("xfs", "/x"), ("btrfs", "/b"), ("tmpfs", "/t"), ("nfs4", "/n")]
+)
+def test_a_path_on_something_else_is_not_ext4(fstype: str, mount_point: str) -> None:
+    """The reason names what it is on."""
+    host = debian_host().mount(70, "0:60", mount_point, "x", fstype=fstype)
+    assert resolve(host, mount_point) == NotExt4(f"not ext4: {fstype} (mounted on {mount_point})")
+
+
+def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
+    """Unmounted between two looks, or hidden by a chroot."""
+    host = debian_host().path("/gone", "8:16", 99)
+    assert resolve(host, "/gone") == Unreachable("is on a mount that the mount table does not list")
+
+
+@pytest.mark.parametrize(
+    ("hole", "reason"),
+    [
+        (absent(), "does not exist"),
+        (denied(), "cannot be reached: Permission denied"),
+        (
+            Unknown("path", Why.TIMED_OUT, "no answer in 20 s"),
+            "cannot be reached: no answer in 20 s",
+        ),
+    ],
+)
+def test_a_path_that_cannot_be_looked_at_is_unreachable(hole: Unknown, reason: str) -> None:
+    """Missing, denied and hung are three reasons."""
+    assert resolve(debian_host().tell(ResolvePath("/x"), hole), "/x") == Unreachable(reason)
+
+
+def test_a_live_block_device_is_its_superblock() -> None:
+    """Mounted somewhere, it needs no look at its superblock."""
+    host = debian_host().as_user()
+    assert resolve(host, "/dev/sdb") == Superblocks((SDB,))
+    assert resolve(host.node("/dev/disk/by-uuid/x", "8:1"), "/dev/disk/by-uuid/x") == Superblocks(
+        (SDA1,)
+    )
+
+
+def test_an_unmounted_ext4_device_is_audited_from_its_superblock() -> None:
+    """What is on the disk can be judged without a mount."""
+    assert resolve(with_disk("ext4", dumpe2fs_text()), "/dev/sdc") == Superblocks(
+        (SDC,), "not mounted: audited from its superblock"
+    )
+
+
+@pytest.mark.parametrize("hole", [denied(), absent()])
+def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
+    hole: Unknown,
+) -> None:
+    """Udev knows that it is ext4; the verdicts will say what they lack."""
+    assert resolve(with_disk("ext4", hole), "/dev/sdc") == Superblocks(
+        (SDC,), "not mounted, and its superblock cannot be read"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fstype", "superblock", "expected"),
+    [
+        ("xfs", NO_MAGIC, NotExt4("not ext4: xfs")),
+        ("crypto_LUKS", denied(), NotExt4("not ext4: crypto_LUKS")),
+        (
+            None,
+            NO_MAGIC,
+            NotExt4(
+                "not ext4: no ext4 superblock on it "
+                "(dumpe2fs: Bad magic number in super-block (exit status 1))"
+            ),
+        ),
+        (None, denied(), Unreachable("cannot be read: Permission denied; run as root")),
+        (
+            None,
+            Unknown("dumpe2fs", Why.ABSENT, "no dumpe2fs in /sbin", "install e2fsprogs"),
+            Unreachable("cannot be read: no dumpe2fs in /sbin; install e2fsprogs"),
+        ),
+        (
+            None,
+            Unknown("dumpe2fs", Why.TIMED_OUT, "no answer in 20 s"),
+            Unreachable("cannot be read: no answer in 20 s"),
+        ),
+    ],
+)
+def test_an_unmounted_device_that_shows_no_ext4(
+    fstype: str | None, superblock: str | Unknown, expected: Target
+) -> None:
+    """Only a dumpe2fs that looked and found nothing proves that there is no ext4."""
+    assert resolve(with_disk(fstype, superblock), "/dev/sdc") == expected
+
+
+def test_an_image_file_stands_for_the_superblock_inside() -> None:
+    """The file that a live loop device is made of is asked for its content."""
+    host = debian_host().loop("loop0", "7:0", "/data/disk.img").options("loop0")
+    host.path("/data/disk.img", "8:16", 30, "file")
+    assert resolve(host, "/data/disk.img") == Superblocks(
+        (DeviceNumber(7, 0),),
+        "the image behind /dev/loop0; its directory stands for the one it lies on",
+    )
+    assert resolve(host, "/data") == Superblocks((SDB,))
+
+
+def test_an_image_file_is_found_by_its_canonical_name() -> None:
+    """A symbolic link to the image is the image."""
+    host = debian_host().loop("loop0", "7:0", "/data/disk.img").options("loop0")
+    host.path("/link", "8:16", 30, "file").tell(RealPath("/link"), "/data/disk.img")
+    found = resolve(host, "/link")
+    assert isinstance(found, Superblocks)
+    assert found.device_numbers == (DeviceNumber(7, 0),)
+
+
+@pytest.mark.parametrize("backing", ["/data/other.img", "/data/disk.img (deleted)"])
+def test_a_file_that_no_loop_device_has_is_only_a_file(backing: str) -> None:
+    """It stands for the filesystem that it lies on."""
+    host = debian_host().loop("loop0", "7:0", backing).options("loop0")
+    host.path("/data/disk.img", "8:16", 30, "file")
+    assert resolve(host, "/data/disk.img") == Superblocks((SDB,))
+
+
+def test_an_unmounted_device_is_known_by_lsblk_as_user() -> None:
+    """Without root the type that udev found decides."""
+    host = with_disk("ext4", dumpe2fs_text(DATA_UUID)).as_user()
+    assert resolve(host, "/dev/sdc") == Superblocks(
+        (SDC,), "not mounted, and its superblock cannot be read"
+    )
+
+
+ROOT, DATA = DeviceNumber(8, 1), DeviceNumber(9, 127)
+ROOT_MOUNT = mount("/", number=ROOT)
+DATA_MOUNT = mount("/data", number=DATA)
+TMPFS = mount("/data/run", number=DeviceNumber(0, 30), fstype="tmpfs")
+HOST = host(
+    filesystem(device_number=ROOT, name="sda1", device="/dev/sda1", uuid=None, label="root"),
+    filesystem(device_number=DATA, name="dm-3", device="/dev/mapper/vg-data", uuid=UUID),
+    mounts=known((ROOT_MOUNT, DATA_MOUNT, TMPFS)),
+    gaps=(UNREAD,),
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("/dev/sda1", ["sda1"]),
+        ("sda1", ["sda1"]),
+        ("8:1", ["sda1"]),
+        ("LABEL=root", ["sda1"]),
+        ("/dev/mapper/vg-data", ["dm-3"]),
+        ("/dev/dm-3", ["dm-3"]),
+        (UUID, ["dm-3"]),
+        (f"UUID={UUID}", ["dm-3"]),
+        ("/", ["sda1"]),
+        ("/data", ["dm-3"]),
+        ("/data/", ["dm-3"]),
+        ("/data/mysql/ibdata1", ["dm-3"]),
+        ("/database", ["sda1"]),
+        ("/data/run/x", []),
+        ("root", []),
+        ("", []),
+    ],
+)
+def test_a_word_names_a_filesystem(word: str, expected: list[str]) -> None:
+    """Device, number, UUID, label, or a path on it; a path on another filesystem names none."""
+    assert [fs.name for fs in named_filesystems(HOST, word)] == expected
+
+
+def test_the_last_mount_on_a_directory_is_what_its_path_leads_to() -> None:
+    """Of two filesystems on one mount point the later hides the earlier."""
+    two = host(
+        filesystem(device_number=ROOT, name="below"),
+        filesystem(device_number=DATA, name="above"),
+        mounts=known(
+            (
+                mount("/m", number=ROOT),
+                mount("/m", number=DATA),
+            )
+        ),
+    )
+    assert [fs.name for fs in named_filesystems(two, "/m/file")] == ["above"]
+
+
+def test_without_a_mount_table_a_path_names_nothing() -> None:
+    """What is not known is not guessed."""
+    blind = host(filesystem(device_number=ROOT), mounts=UNREAD)
+    assert named_filesystems(blind, "/data") == ()
+
+
+def test_what_is_left_has_no_gaps_of_the_host() -> None:
+    """As of a live scan of TARGETs: the host as a whole was not asked for."""
+    left = only_filesystems(HOST, ["/data", "sda1", UUID])
+    assert [fs.name for fs in left.filesystems] == ["sda1", "dm-3"]
+    assert left.gaps == ()

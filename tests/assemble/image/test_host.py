@@ -1,0 +1,163 @@
+"""What a path is as an image, by evidence; tests/kernel has it on real mounts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.assemble.devices.target import Superblocks
+from ext4audit.assemble.image import BadImage, Image, ImageFilesystem, PlainFile
+from ext4audit.assemble.image.host import host_of_images, image_of_target, with_images
+from ext4audit.assemble.inventory import take_inventory
+from ext4audit.engine import judge
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.devices import Partition
+from ext4audit.facts.host import Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.report import Outcome
+from ext4audit.rule import Scope
+from ext4audit.rules import all_rules
+from ext4audit.sources.ask import ReadBytes, RealPath
+from support.builders import filesystem, host, superblock
+from support.evidence_host import HostEvidence, debian_host
+from support.images import superblock_bytes
+
+PATH = "/data/vm.img"
+LOOP, ON_LOOP = DeviceNumber(7, 0), DeviceNumber(254, 0)
+
+
+def holder(kind: str = "file") -> HostEvidence:
+    """Return a host with an image of one plausible filesystem on /data."""
+    data = bytearray(superblock_bytes(2))
+    data[0:4] = (2 * 8192).to_bytes(4, "little")
+    host = debian_host().path(PATH, "8:16", 30, kind)
+    for ask, answer in (
+        (ReadBytes(PATH, 0, 512), bytes(512)),
+        (ReadBytes(PATH, 1024, 1024), bytes(data)),
+        (ReadBytes(PATH, 2 * 32768 * 4096 - 1, 1), b"\0"),
+        (RealPath(PATH), PATH),
+    ):
+        host.tell(ask, answer)
+    return host
+
+
+def look(host: HostEvidence) -> Superblocks | Image | BadImage | PlainFile:
+    """Say what the path is as an image."""
+    source = host.source()
+    return image_of_target(source, take_inventory(source), PATH)
+
+
+def test_a_regular_file_with_a_filesystem_is_an_image() -> None:
+    """Nothing that is mounted lies on it."""
+    found = look(holder())
+    assert isinstance(found, Image)
+    assert [fs.device for fs in found.filesystems] == [PATH]
+
+
+@pytest.mark.parametrize("kind", ["directory", "other"])
+def test_nothing_but_a_regular_file_is_looked_into(kind: str) -> None:
+    """A FIFO is not read, whatever would be answered."""
+    assert look(holder(kind)) == PlainFile()
+
+
+def test_a_loop_device_that_is_mounted_stands_for_its_image() -> None:
+    """The superblock that lives is the one to judge."""
+    host = holder().loop("loop0", "7:0", PATH).mount(50, "7:0", "/vm", "/dev/loop0")
+    note = "the image behind /dev/loop0; its directory stands for the one it lies on"
+    assert look(host) == Superblocks((LOOP,), note)
+
+
+def test_so_does_what_lies_on_the_loop_device() -> None:
+    """A volume over a loop over the file is mounted: the file is in use all the same."""
+    host = (
+        holder()
+        .loop("loop0", "7:0", PATH)
+        .stacked("dm-0", "254:0", loop0="7:0")
+        .mount(50, "254:0", "/vm", "/dev/mapper/vm")
+    )
+    found = look(host)
+    assert isinstance(found, Superblocks)
+    assert found.device_numbers == (ON_LOOP,)
+
+
+def test_a_loop_device_over_another_file_is_no_matter() -> None:
+    """Only what lies on this image counts."""
+    host = holder().loop("loop0", "7:0", "/data/other.img").mount(50, "7:0", "/vm", "/dev/loop0")
+    assert isinstance(look(host), Image)
+
+
+UUID = "0c6f6e2a-0000-4000-8000-000000000001"
+
+
+def image(path: str = "/srv/fs.img", uuid: str | None = UUID, **changes: object) -> ImageFilesystem:
+    """Build a filesystem in an image."""
+    values: dict[str, object] = {"start_bytes": 0, **changes}
+    return ImageFilesystem(path, superblock=Known(superblock(uuid=uuid), path), **values)  # type: ignore[arg-type]
+
+
+def of_images(*images: ImageFilesystem) -> Host:
+    """Build the host of images."""
+    return host_of_images(images, "2026-01-02T03:04:05Z", "fs.img")
+
+
+def test_an_image_is_a_filesystem_that_is_not_mounted() -> None:
+    """It has the superblock's names, and nothing that only a mount has."""
+    (fs,) = of_images(image()).filesystems
+    assert (fs.alive, fs.mounts, fs.device, fs.name) == (False, (), "/srv/fs.img", "fs.img")
+    assert (fs.id, fs.uuid, fs.layout) == (UUID, UUID, None)
+    assert isinstance(fs.options, Unknown)
+    assert fs.options.why is Why.ABSENT
+
+
+def test_a_partition_lies_on_the_image() -> None:
+    """Its start counts in sectors, so that alignment can be judged."""
+    part = image(start_bytes=1048576, partition=Partition(3, 1048576, 4096000))
+    (fs,) = of_images(part).filesystems
+    assert isinstance(fs.stack, Known)
+    top, below = fs.stack.value.walk()
+    assert (top.kind, top.name, top.start_sectors) == ("partition", "fs.img partition 3", 2048)
+    assert top.size_sectors == Known(8000, "/srv/fs.img")
+    assert (below.kind, below.name, below.path) == ("image", "fs.img", "/srv/fs.img")
+    assert fs.device == "/srv/fs.img?offset=1048576"
+
+
+def test_a_copy_by_e2image_is_told_apart() -> None:
+    """No command may write to it in the hope that it is the filesystem."""
+    (fs,) = of_images(image(descriptors_at_bytes=8192)).filesystems
+    assert isinstance(fs.stack, Known)
+    assert fs.stack.value.kind == "e2image"
+
+
+def test_what_an_image_cannot_tell_says_where_to_ask() -> None:
+    """Kernel, memory and fstab are those of the host that will mount it."""
+    found = of_images(image())
+    for hole in (found.kernel, found.memory, found.fstab, found.mounts, found.kernel_arguments):
+        assert isinstance(hole, Unknown)
+        assert hole.why is Why.NOT_CAPTURED
+        assert hole.hint == "scan it on the host that mounts it, or plan for that host"
+    assert found.gaps == ()
+
+
+def test_a_healthy_image_passes_or_is_not_concerned() -> None:
+    """No rule about filesystems asks an image for what it cannot tell."""
+    found = of_images(image())
+    rules = [rule for rule in all_rules() if rule.scope is Scope.FILESYSTEM]
+    verdicts = [judge(rule, found.filesystems[0], found) for rule in rules]
+    outcomes = {v.rule.code: v.outcome for v in verdicts}
+    assert set(outcomes.values()) <= {Outcome.PASS, Outcome.NOT_APPLICABLE}, outcomes
+    assert outcomes["DUR002"] is Outcome.PASS
+
+
+def test_copies_of_one_filesystem_have_ids_of_their_own() -> None:
+    """A backup and its original share the UUID, and so may a live filesystem."""
+    found = of_images(image(), image("/srv/copy.img"), image("/srv/other.img", uuid=None))
+    assert [fs.id for fs in found.filesystems] == [f"{UUID}@0:1", f"{UUID}@0:3", "0:5"]
+    live = with_images(host(filesystem(uuid=UUID)), [image()])
+    assert [fs.id for fs in live.filesystems] == [f"{UUID}@8:0", f"{UUID}@0:1"]
+
+
+def test_beside_a_live_filesystem_the_host_is_known() -> None:
+    """The host is that of the mount; the image is one subject more."""
+    live = host(filesystem())
+    both = with_images(live, [image(uuid=None)])
+    assert (both.name, both.kernel, both.gaps) == (live.name, live.kernel, live.gaps)
+    assert [fs.device for fs in both.filesystems] == ["/dev/sda", "/srv/fs.img"]

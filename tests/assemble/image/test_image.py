@@ -1,0 +1,294 @@
+"""Which filesystems an image file holds: real ones, in every container."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext4audit.assemble.image import BadImage, Image, PlainFile, find_image, read_image_groups
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.devices import Partition
+from ext4audit.sources.live import LiveSource
+from support.images import LINUX, SECTOR, boot_record, grow, with_gpt, write_at
+from support.mke2fs import needs_e2fsprogs, read_table
+from support.scratch import run
+
+pytestmark = needs_e2fsprogs
+MIB = 1 << 20
+FIRST, SECOND = 2048 * SECTOR, 40960 * SECTOR
+
+
+def look(path: Path) -> Image | BadImage | PlainFile:
+    """Look at a file of this machine."""
+    return find_image(LiveSource(), str(path))
+
+
+def labels(path: Path) -> list[tuple[str | None, str]]:
+    """Return label and device of the filesystems in an image."""
+    image = look(path)
+    assert isinstance(image, Image), image
+    return [(fs.superblock.value.label, fs.device) for fs in image.filesystems]
+
+
+def make(image: Path, label: str, *options: str, at: int = 0, size: str = "16M") -> Path:
+    """Make a filesystem in a file, from a byte on."""
+    where = ("-E", f"offset={at}") if at else ()
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-L", label, *where, *options, image, size)
+    return image
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Return a disk with a GPT of two ext4 partitions and an empty one."""
+    image = tmp_path / "disk.img"
+    grow(image, 120 * MIB)
+    with_gpt(image, {1: (2048, 34815), 2: (34816, 36863), 3: (40960, 106495)})
+    make(image, "one", at=FIRST)
+    return make(image, "three", at=SECOND, size="32M")
+
+
+def test_a_filesystem_is_an_image_of_itself(tmp_path: Path) -> None:
+    """Its device is the file, and the origin says which bytes were read."""
+    path = make(tmp_path / "fs.img", "whole")
+    image = look(path)
+    assert isinstance(image, Image)
+    (fs,) = image.filesystems
+    assert (fs.device, fs.start_bytes, fs.partition, image.note) == (str(path), 0, None, "")
+    assert fs.superblock.origin == f"superblock at byte 1024 of {path}"
+
+
+def test_every_partition_with_a_filesystem_is_one(disk: Path) -> None:
+    """The device is spelled as e2fsprogs takes it; the empty partition is none."""
+    assert labels(disk) == [("one", f"{disk}?offset=1048576"), ("three", f"{disk}?offset=20971520")]
+    image = look(disk)
+    assert isinstance(image, Image)
+    assert image.filesystems[1].partition == Partition(3, SECOND, 32 * MIB)
+
+
+def test_e2fsprogs_reads_the_device_as_it_is_spelled(disk: Path) -> None:
+    """What is printed can be pasted behind dumpe2fs."""
+    assert "Filesystem volume name:   three" in run("dumpe2fs", "-h", labels(disk)[1][1])
+
+
+def test_a_name_that_begins_with_a_dash_is_no_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device that is printed then begins with ./ and can be pasted, too."""
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "-o.img", "dash")
+    assert labels(Path("-o.img")) == [("dash", "./-o.img")]
+
+
+def test_a_partition_of_an_mbr_may_have_any_type(tmp_path: Path) -> None:
+    """What it holds counts, not what the table calls it."""
+    image = tmp_path / "disk.img"
+    grow(image, 64 * MIB)
+    write_at(image, {0: boot_record((0x07, 2048, 32768))})
+    make(image, "ntfs?", at=FIRST)
+    assert labels(image) == [("ntfs?", f"{image}?offset=1048576")]
+
+
+def test_a_filesystem_at_the_beginning_hides_what_its_boot_sector_says(tmp_path: Path) -> None:
+    """The first 1024 bytes of a filesystem are its boot loader's, with a table or without."""
+    image = make(tmp_path / "fs.img", "whole")
+    write_at(image, {0: boot_record((LINUX, 2048, 32768))})
+    assert labels(image) == [("whole", str(image))]
+
+
+@pytest.mark.parametrize("block_bytes", ["1024", "4096"])
+def test_a_file_of_e2image_is_read_where_its_header_says(tmp_path: Path, block_bytes: str) -> None:
+    """With blocks of 1 KiB its copy of the superblock lies where a filesystem has its own."""
+    image = make(tmp_path / "fs.img", "copied", "-b", block_bytes, size="64M")
+    run("e2image", image, tmp_path / "copy.e2i")
+    found = look(tmp_path / "copy.e2i")
+    assert isinstance(found, Image)
+    (fs,) = found.filesystems
+    assert fs.superblock.value.label == "copied"
+    groups = read_image_groups(LiveSource(), fs)
+    assert isinstance(groups, Known)
+    table = read_table(image)
+    assert list(groups.value.inode_tables) == list(table.inode_tables)
+
+
+def test_a_raw_file_of_e2image_is_a_filesystem(tmp_path: Path) -> None:
+    """`e2image -r` leaves everything where it was."""
+    image = make(tmp_path / "fs.img", "raw")
+    run("e2image", "-r", image, tmp_path / "fs.raw")
+    assert labels(tmp_path / "fs.raw") == [("raw", f"{tmp_path}/fs.raw")]
+
+
+def test_groups_of_a_partition_are_counted_from_its_start(disk: Path) -> None:
+    """They are those of the filesystem, wherever it lies."""
+    image = look(disk)
+    assert isinstance(image, Image)
+    groups = read_image_groups(LiveSource(), image.filesystems[1])
+    assert isinstance(groups, Known)
+    with disk.open("rb") as source, (disk.parent / "part").open("wb") as copy:
+        source.seek(SECOND)
+        shutil.copyfileobj(source, copy)
+    assert list(groups.value.block_bitmaps) == list(read_table(disk.parent / "part").block_bitmaps)
+
+
+def test_a_qcow2_file_is_refused_with_the_command_that_helps(tmp_path: Path) -> None:
+    """It is an image, so that auditing what it lies on would be a surprise."""
+    make(tmp_path / "fs.img", "q")
+    run("e2image", "-Q", tmp_path / "fs.img", tmp_path / "fs.qcow2")
+    bad = look(tmp_path / "fs.qcow2")
+    assert isinstance(bad, BadImage)
+    assert "QCOW2" in bad.reason
+    assert "e2image -r" in bad.reason
+
+
+def test_a_damaged_superblock_is_told_and_not_audited(tmp_path: Path) -> None:
+    """Nothing that it says can be trusted; to audit what it lies on instead would pass."""
+    image = make(tmp_path / "fs.img", "whole")
+    write_at(image, {1024 + 0x78: b"W"})
+    assert look(image) == BadImage("the checksum of its superblock is wrong")
+
+
+def test_a_damaged_partition_is_told_beside_the_others(disk: Path) -> None:
+    """The note names it."""
+    write_at(disk, {FIRST + 1024 + 0x78: b"W"})
+    assert labels(disk) == [("three", f"{disk}?offset=20971520")]
+    image = look(disk)
+    assert isinstance(image, Image)
+    assert image.note == "partition 1: the checksum of its superblock is wrong"
+
+
+def test_an_image_whose_only_filesystem_is_damaged_is_bad(tmp_path: Path) -> None:
+    """Nothing is left to audit."""
+    image = tmp_path / "disk.img"
+    grow(image, 64 * MIB)
+    write_at(image, {0: boot_record((LINUX, 2048, 32768))})
+    make(image, "x", at=FIRST)
+    write_at(image, {FIRST + 1024 + 0x78: b"W"})
+    assert look(image) == BadImage("partition 1: the checksum of its superblock is wrong")
+
+
+@pytest.mark.parametrize("kept", [MIB, 16 * MIB - 1])
+def test_an_image_that_is_cut_short_is_audited_and_told(tmp_path: Path, kept: int) -> None:
+    """The superblock of an interrupted copy is whole."""
+    image = make(tmp_path / "fs.img", "cut")
+    grow(image, kept)
+    found = look(image)
+    assert isinstance(found, Image)
+    assert found.note == "the image is cut short: its filesystem has 16777216 bytes"
+
+
+def test_a_partition_that_is_cut_short_is_named(disk: Path) -> None:
+    """The other one is whole."""
+    grow(disk, 40 * MIB)
+    found = look(disk)
+    assert isinstance(found, Image)
+    assert found.note == "partition 3 is cut short: its filesystem has 33554432 bytes"
+
+
+def _magic_only(path: Path) -> None:
+    write_at(path, {1024 + 0x38: b"\x53\xef", 1024 + 0x18: b"\xff\xff\xff\xff"})
+
+
+def _empty_partitions(path: Path) -> None:
+    write_at(path, {0: boot_record((LINUX, 1, 1), (LINUX, 2, 1))})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "note"),
+    [
+        (lambda path: grow(path, 0), ""),
+        (lambda path: path.write_bytes(b"x" * 511), ""),
+        (lambda path: path.write_bytes(bytes(range(256)) * 16), ""),
+        (lambda path: grow(path, 1 << 42), ""),
+        (_magic_only, ""),
+        (_empty_partitions, "no ext2, ext3 or ext4 in its partitions (2)"),
+    ],
+    ids=["empty", "short", "garbage", "4 TiB", "magic only", "empty partitions"],
+)
+def test_anything_else_is_a_plain_file(tmp_path: Path, spoil: object, note: str) -> None:
+    """What looks like nothing is no matter for a message."""
+    path = tmp_path / "file"
+    path.touch()
+    assert callable(spoil)
+    spoil(path)
+    assert look(path) == PlainFile(note)
+
+
+@pytest.mark.parametrize(
+    ("superblock_at", "reason"),
+    [(0, "without a superblock"), (1 << 31, "holds no superblock")],
+)
+def test_an_e2image_file_that_was_interrupted_is_bad(
+    tmp_path: Path, superblock_at: int, reason: str
+) -> None:
+    """Its header is there and what it leads to is not."""
+    data = bytearray(b"\x10\xb7\x2b\x7fExt2 Image 1.0\0".ljust(1024, b"\0"))
+    struct.pack_into("<I", data, 0xCC, 4096)
+    struct.pack_into("<I", data, 0x11C, superblock_at)
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    bad = look(path)
+    assert isinstance(bad, BadImage)
+    assert reason in bad.reason
+
+
+class Bytes:
+    """Answers ReadBytes from memory, as the live source does from a file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.asked = 0
+
+    def fetch(self, ask: Any) -> Any:
+        """Return all the bytes that are asked for, or a hole."""
+        self.asked += 1
+        found = self.data[ask.offset_bytes : ask.offset_bytes + ask.length_bytes]
+        if len(found) < ask.length_bytes:
+            return Unknown("bytes", Why.FAILED, "fewer are there")
+        return Known(found, "memory")
+
+
+@pytest.fixture(scope="module")
+def beginnings(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """Return the first bytes of a filesystem, a copy by e2image, and disks of both kinds."""
+    folder = tmp_path_factory.mktemp("images")
+    whole = make(folder / "fs.img", "whole", "-b", "1024")
+    run("e2image", whole, folder / "copy")
+    gpt, mbr = folder / "gpt", folder / "mbr"
+    for image in (gpt, mbr):
+        grow(image, 2 * MIB)
+    with_gpt(gpt, {1: (64, 127)})
+    logical = {63 * SECTOR: boot_record((LINUX, 1, 64), (0x05, 9, 9))}
+    write_at(mbr, {0: boot_record((LINUX, 64, 8), (0x05, 63, 99)), **logical})
+    superblock = whole.read_bytes()[1024:2048]
+    for image in (gpt, mbr):
+        write_at(image, {64 * SECTOR + 1024: superblock})
+    return [path.read_bytes()[: 48 << 10] for path in (whole, folder / "copy", gpt, mbr)]
+
+
+@given(
+    st.integers(0, 3),
+    st.lists(st.tuples(st.integers(0, 3200), st.binary(min_size=1, max_size=8)), max_size=6),
+    st.integers(0, 48 << 10),
+)
+def test_whatever_is_spoilt_the_answer_is_one_of_three(
+    beginnings: list[bytes], which: int, changes: list[tuple[int, bytes]], kept: int
+) -> None:
+    """No bytes make the search raise or ask without end."""
+    data = bytearray(beginnings[which])
+    for offset, change in changes:
+        data[offset : offset + len(change)] = change
+    for length in (len(data), kept):
+        source = Bytes(bytes(data[:length]))
+        found = find_image(source, "image")
+        assert isinstance(found, Image | BadImage | PlainFile)
+        assert source.asked < 1100
+
+
+def test_the_beginnings_that_are_spoilt_are_images_before(beginnings: list[bytes]) -> None:
+    """Otherwise the property above would prove nothing."""
+    assert [type(find_image(Bytes(data), "image")) for data in beginnings] == [Image] * 4

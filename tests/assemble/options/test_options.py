@@ -1,0 +1,694 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ext4audit.assemble.options import resolve_options
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.options import Layer, Setter
+from support.builders import kernel, superblock
+from support.display_model import OFF_WITH_DATA_JOURNAL, Mounted, settings_of
+from support.option_evidence import (
+    DUMPE2FS,
+    ERAS,
+    FILE,
+    NO_FILE,
+    NO_MOUNT,
+    NO_SUPERBLOCK,
+    TABLE,
+    Era,
+    listing,
+    option,
+    resolve,
+    sources,
+)
+
+TUNED = superblock(
+    default_mount_options=("journal_data_writeback", "user_xattr", "acl", "nobarrier", "nodelalloc")
+)
+
+
+@pytest.mark.parametrize("era", ERAS, ids=str)
+@pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
+def test_a_default_host_hides_nothing(era: Era, on_disk: Unknown | None) -> None:
+    """No kernel's default display makes an option look hidden, with or without root."""
+    assert resolve(era.release[: era.release.rindex(".")], on_disk=on_disk).hidden == ()
+
+
+@pytest.mark.parametrize("era", ERAS, ids=str)
+@pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
+def test_on_a_default_host_nothing_was_given_to_mount(era: Era, on_disk: Unknown | None) -> None:
+    """What a kernel shows by itself (data=ordered until 4.16) is nobody's mount option."""
+    options = resolve(era.release[: era.release.rindex(".")], on_disk=on_disk)
+    assert [each.token for each in options.options if each.set_by is Setter.MOUNT] == []
+
+
+@pytest.mark.parametrize(
+    ("release", "name", "token"),
+    [
+        ("4.14", "barrier", "barrier"),
+        ("4.14", "delalloc", "delalloc"),
+        ("4.14", "dioread_nolock", "nodioread_nolock"),
+        ("4.14", "discard", "nodiscard"),
+        ("4.14", "minixdf", "bsddf"),
+        ("4.14", "auto_da_alloc", "auto_da_alloc"),
+        ("4.19", "dioread_nolock", "nodioread_nolock"),
+        ("5.4", "dioread_nolock", "nodioread_nolock"),
+        ("5.10", "dioread_nolock", "dioread_nolock"),
+        ("7.2", "dioread_nolock", "dioread_nolock"),
+        ("7.2", "prefetch_block_bitmaps", "prefetch_block_bitmaps"),
+        ("7.2", "data", "data=ordered"),
+    ],
+)
+def test_the_options_file_says_what_is_in_force(release: str, name: str, token: str) -> None:
+    """Each state has one canonical token, whatever the kernel prints for it."""
+    found = option(resolve(release), name)
+    assert (found.token, found.origin) == (token, FILE)
+
+
+@pytest.mark.parametrize(
+    ("removed", "name", "token"),
+    [
+        ("barrier", "barrier", "nobarrier"),
+        ("delalloc", "delalloc", "nodelalloc"),
+        ("journal_checksum", "journal_checksum", "nojournal_checksum"),
+        ("acl", "acl", "noacl"),
+        ("block_validity", "block_validity", "noblock_validity"),
+    ],
+)
+def test_an_old_options_file_lists_only_what_is_on(removed: str, name: str, token: str) -> None:
+    """Until 4.16 a switch that is missing from the file is off."""
+    options = resolve("4.14", file=listing("4.14", {removed: ""}))
+    assert option(options, name).token == token
+
+
+def test_an_old_options_file_does_list_noauto_da_alloc() -> None:
+    """noauto_da_alloc is a bit that is set, and so even an old file lists it."""
+    options = resolve("4.14", file=listing("4.14", {"barrier": "barrier noauto_da_alloc"}))
+    assert options.token("auto_da_alloc") == Known("noauto_da_alloc", FILE)
+
+
+def test_a_full_options_file_is_not_completed() -> None:
+    """A word that a full file lacks is not there: since 6.1 a kernel without ACLs has no noacl."""
+    options = resolve("6.1", file=listing("6.1", {"acl": ""}))
+    assert options.token("acl") == Unknown("option acl", Why.ABSENT, f"{FILE} does not list it")
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "setter"),
+    [
+        ("barrier", "nobarrier", Setter.SUPERBLOCK_BITS),
+        ("delalloc", "nodelalloc", Setter.SUPERBLOCK_BITS),
+        ("data", "data=writeback", Setter.SUPERBLOCK_BITS),
+    ],
+)
+@pytest.mark.parametrize("release", ["4.19", "5.4", "5.10", "6.1", "6.12", "6.18", "7.2"])
+def test_superblock_bits_hide_options(release: str, name: str, token: str, setter: Setter) -> None:
+    """After `tune2fs -o` the mount table says "rw", and three options are in force all the same."""
+    file = listing(
+        release,
+        {"barrier": "nobarrier", "delalloc": "nodelalloc", "data=ordered": "data=writeback"},
+    )
+    options = resolve(release, file=file, table="rw", on_disk=TUNED)
+    found = option(options, name)
+    assert (found.token, found.set_by, found.hidden, found.baseline) == (
+        token,
+        setter,
+        True,
+        token,
+    )
+    assert len(options.hidden) == 3
+
+
+def test_superblock_bits_hide_options_on_an_old_kernel_too() -> None:
+    """On 4.14 the words are missing from the file and from the table."""
+    file = listing("4.14", {"barrier": "", "delalloc": "", "data=ordered": "data=writeback"})
+    options = resolve("4.14", file=file, table="rw", on_disk=TUNED)
+    assert {each.token for each in options.hidden} == {"nobarrier", "nodelalloc", "data=writeback"}
+
+
+@pytest.mark.parametrize(
+    ("string", "before", "token"),
+    [
+        ("nobarrier", "barrier", "nobarrier"),
+        ("barrier=0", "barrier", "nobarrier"),
+        ("noauto_da_alloc", "auto_da_alloc", "noauto_da_alloc"),
+        ("commit=30,dioread_lock", "dioread_nolock", "nodioread_nolock"),
+        ("data=writeback", "data=ordered", "data=writeback"),
+    ],
+)
+def test_the_superblock_string_hides_options(string: str, before: str, token: str) -> None:
+    """`tune2fs -E mount_opts=` is told apart from the bit field."""
+    options = resolve(
+        file=listing("6.1", {before: token}), on_disk=superblock(mount_option_string=string)
+    )
+    assert [(o.token, o.set_by) for o in options.hidden] == [(token, Setter.SUPERBLOCK_STRING)]
+
+
+def test_the_errors_field_hides_its_policy() -> None:
+    """`tune2fs -e remount-ro` does not show in the mount table."""
+    options = resolve(
+        file=listing("6.1", {"errors=continue": "errors=remount-ro"}),
+        on_disk=superblock(errors="remount-ro"),
+    )
+    assert [(o.token, o.set_by) for o in options.hidden] == [
+        ("errors=remount-ro", Setter.SUPERBLOCK_FIELD)
+    ]
+
+
+def test_what_only_the_superblock_can_have_set_is_inferred_without_reading_it() -> None:
+    """The file says nobarrier, the mount table is silent: so the superblock must say it."""
+    options = resolve(file=listing("6.1", {"barrier": "nobarrier"}), on_disk=NO_SUPERBLOCK)
+    (hidden,) = options.hidden
+    assert (hidden.token, hidden.set_by, hidden.baseline) == (
+        "nobarrier",
+        Setter.SUPERBLOCK,
+        "nobarrier",
+    )
+
+
+def test_nothing_is_inferred_where_no_mount_table_shows_the_superblock() -> None:
+    """Without a mount line the silence of the mount table proves nothing."""
+    options = resolve(
+        file=listing("6.1", {"barrier": "nobarrier"}), table=NO_MOUNT, on_disk=NO_SUPERBLOCK
+    )
+    found = option(options, "barrier")
+    assert (found.token, found.set_by, found.hidden, found.baseline) == (
+        "nobarrier",
+        Setter.UNKNOWN,
+        False,
+        None,
+    )
+
+
+def test_a_superblock_hides_even_where_no_mount_table_can_be_read() -> None:
+    """Its bits are read: whatever another namespace prints, it does not print them."""
+    options = resolve(file=listing("6.1", {"barrier": "nobarrier"}), table=NO_MOUNT, on_disk=TUNED)
+    assert [each.token for each in options.hidden] == ["nobarrier"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "before", "baseline"),
+    [
+        ("nobarrier", "barrier", "barrier"),
+        ("noauto_da_alloc", "auto_da_alloc", "auto_da_alloc"),
+        ("discard", "nodiscard", "nodiscard"),
+        ("nodioread_nolock", "dioread_nolock", "dioread_nolock"),
+    ],
+)
+@pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
+def test_what_the_mount_table_shows_was_given_to_mount(
+    shown: str, before: str, baseline: str, on_disk: Unknown | None
+) -> None:
+    """A switch is shown where it differs from what superblock and kernel had set."""
+    options = resolve(file=listing("6.1", {before: shown}), table=f"rw,{shown}", on_disk=on_disk)
+    found = next(each for each in options.options if each.token == shown)
+    assert (found.set_by, found.hidden, found.baseline) == (Setter.MOUNT, False, baseline)
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "baseline"),
+    [("rw,barrier", "barrier", "nobarrier"), ("rw,delalloc", "delalloc", "nodelalloc")],
+)
+@pytest.mark.parametrize("on_disk", [TUNED, NO_SUPERBLOCK], ids=["read", "unread"])
+@pytest.mark.parametrize("release", ["4.14", "4.19", "6.1", "7.2"])
+def test_an_explicit_opposite_betrays_the_superblock(
+    release: str, table: str, name: str, baseline: str, on_disk: object
+) -> None:
+    """`barrier` in a mount table proves that the superblock's default is nobarrier."""
+    found = option(resolve(release, table=table, on_disk=on_disk), name)
+    assert (found.token, found.set_by, found.hidden, found.baseline) == (
+        name,
+        Setter.MOUNT,
+        False,
+        baseline,
+    )
+
+
+def test_every_place_that_speaks_of_an_option_is_a_layer() -> None:
+    """The layers stand in the order in which the kernel applies them."""
+    on_disk = superblock(default_mount_options=("nobarrier",), mount_option_string="barrier")
+    options = resolve(
+        file=listing("6.1", {"barrier": "nobarrier"}), table="rw,nobarrier", on_disk=on_disk
+    )
+    found = option(options, "barrier")
+    assert found.layers == (
+        Layer(Setter.KERNEL_DEFAULT, "barrier", "Linux 6.1.192"),
+        Layer(Setter.SUPERBLOCK_BITS, "nobarrier", DUMPE2FS),
+        Layer(Setter.SUPERBLOCK_STRING, "barrier", DUMPE2FS),
+        Layer(Setter.MOUNT, "nobarrier", TABLE),
+    )
+    assert (found.set_by, found.baseline) == (Setter.MOUNT, "barrier")
+
+
+@pytest.mark.parametrize(
+    ("release", "changes", "table", "implied"),
+    [
+        (
+            "6.1",
+            {
+                "data=ordered": "data=journal",
+                "delalloc": "nodelalloc",
+                "dioread_nolock": "nodioread_nolock",
+            },
+            "rw,nodioread_nolock,nodelalloc,data=journal",
+            {"nodelalloc", "nodioread_nolock"},
+        ),
+        (
+            "4.19",
+            {"data=ordered": "data=journal", "delalloc": "nodelalloc"},
+            "rw,nodelalloc,data=journal",
+            {"nodelalloc", "nodioread_nolock"},
+        ),
+    ],
+)
+def test_what_data_journal_turns_off_is_implied(
+    release: str, changes: dict[str, str], table: str, implied: set[str]
+) -> None:
+    """data=journal ends delayed allocation and dioread_nolock; nobody asked for that itself."""
+    options = resolve(release, file=listing(release, changes), table=table)
+    assert {o.token for o in options.options if o.set_by is Setter.IMPLIED} == implied
+    assert options.hidden == ()
+
+
+@pytest.mark.parametrize("file", [None, NO_FILE], ids=["listed", "unlisted"])
+def test_a_hidden_data_journal_is_found_by_its_bits_and_its_side_effects_are_implied(
+    file: Unknown | None,
+) -> None:
+    """The table shows nodioread_nolock,nodelalloc and no data=: the superblock journals data."""
+    changes = {
+        "data=ordered": "data=journal",
+        "delalloc": "nodelalloc",
+        "dioread_nolock": "nodioread_nolock",
+    }
+    options = resolve(
+        file=file or listing("6.1", changes),
+        table="rw,nodioread_nolock,nodelalloc",
+        on_disk=superblock(default_mount_options=("journal_data",)),
+    )
+    assert [(o.token, o.set_by) for o in options.hidden] == [
+        ("data=journal", Setter.SUPERBLOCK_BITS)
+    ]
+    assert option(options, "delalloc").set_by is Setter.IMPLIED
+    assert option(options, "dioread_nolock").set_by is Setter.IMPLIED
+
+
+@pytest.mark.parametrize("fstype", ["ext3", "ext2"])
+@pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
+def test_ext3_has_no_delayed_allocation_and_nobody_hid_it(
+    fstype: str, on_disk: Unknown | None
+) -> None:
+    """The ext4 driver leaves delalloc off for ext2 and ext3."""
+    options = resolve(
+        file=listing("6.1", {"delalloc": "nodelalloc"}), fstype=fstype, on_disk=on_disk
+    )
+    found = option(options, "delalloc")
+    assert (found.token, found.set_by, found.hidden) == (
+        "nodelalloc",
+        Setter.KERNEL_DEFAULT,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "table", "token"),
+    [
+        ("4.19", "rw", None),
+        ("5.4", "rw", None),
+        ("4.19", "rw,dax", "dax=always"),
+        ("5.4", "rw,dax", "dax=always"),
+    ],
+)
+def test_the_word_dax_is_believed_only_where_the_mount_table_has_it(
+    release: str, table: str, token: str | None
+) -> None:
+    """Kernels from 4.17 to 5.7 without CONFIG_FS_DAX list `dax` always."""
+    found = resolve(release, table=table).find("dax")
+    assert (found.token if found else None) == token
+
+
+@pytest.mark.parametrize(
+    ("release", "table", "listed"),
+    [
+        ("5.10", "rw", False),
+        ("5.10", "rw,fc_debug_force", True),
+        # From 6.3 on the word is true.
+        ("6.12", "rw", True),
+    ],
+)
+def test_the_word_fc_debug_force_is_believed_from_6_3_on(
+    release: str, table: str, *, listed: bool
+) -> None:
+    """From 5.10 to 6.2 it shared its bit with errors=continue."""
+    word = "" if release == "5.10" else "noquota fc_debug_force"
+    file = None if release == "5.10" else listing(release, {"noquota": word})
+    found = resolve(release, file=file, table=table).find("fc_debug_force")
+    assert (found is not None) is listed
+
+
+@pytest.mark.parametrize("release", ["4.14", "4.19"])
+@pytest.mark.parametrize("on_disk", ["read", "unread"])
+def test_without_a_journal_an_old_mount_table_lies_and_proves_nothing(
+    release: str, on_disk: str
+) -> None:
+    """It prints defaults that are on, and drops nobarrier: none of it was given to mount."""
+    changes = {"data=ordered": "", "barrier": "nobarrier"}
+    changes |= {"journal_checksum": "nojournal_checksum"}
+    if release == "4.14":
+        changes = {"data=ordered": "", "barrier": "", "journal_checksum": ""}
+    options = resolve(
+        release,
+        file=listing(release, changes),
+        table="rw,block_validity,delalloc,nojournal_checksum,user_xattr,acl",
+        on_disk=superblock(features=frozenset()) if on_disk == "read" else NO_SUPERBLOCK,
+    )
+    barrier, delalloc = option(options, "barrier"), option(options, "delalloc")
+    assert (barrier.token, barrier.set_by, barrier.hidden) == ("nobarrier", Setter.UNKNOWN, False)
+    assert (delalloc.token, delalloc.set_by) == ("delalloc", Setter.KERNEL_DEFAULT)
+    assert barrier.baseline == ("barrier" if on_disk == "read" else None)
+
+
+def test_a_lying_mount_table_does_not_acquit_the_superblock() -> None:
+    """The bits are read from the superblock itself, and are hidden as ever."""
+    options = resolve(
+        "4.14",
+        file=listing("4.14", {"data=ordered": "", "barrier": "", "journal_checksum": ""}),
+        table="rw,block_validity,delalloc,nojournal_checksum,user_xattr,acl",
+        on_disk=superblock(features=frozenset(), default_mount_options=("nobarrier",)),
+    )
+    assert [(o.token, o.set_by) for o in options.hidden] == [("nobarrier", Setter.SUPERBLOCK_BITS)]
+
+
+def test_a_cured_stable_kernel_is_believed_without_a_journal() -> None:
+    """4.19.222 has the cure: its table is silent as it should be, and silence is evidence."""
+    options = resolve(
+        "4.19",
+        file=listing("4.19", {"data=ordered": "", "barrier": "nobarrier"}),
+        table="rw",
+        on_disk=NO_SUPERBLOCK,
+    )
+    assert [(o.token, o.set_by) for o in options.hidden] == [("nobarrier", Setter.SUPERBLOCK)]
+
+
+def test_without_a_journal_no_data_mode_is_in_force_whatever_the_bits_say() -> None:
+    """ext4_fill_super() clears the data mode where there is no journal."""
+    on_disk = superblock(features=frozenset(), default_mount_options=("journal_data_writeback",))
+    assert resolve(file=listing("6.1", {"data=ordered": ""}), on_disk=on_disk).find("data") is None
+    assert resolve(file=NO_FILE, on_disk=on_disk).find("data") is None
+
+
+def test_quota_words_are_options_of_their_own() -> None:
+    """They hang on the last line of the file with commas, and reach here as tokens."""
+    options = resolve(
+        file=listing("6.1", {"max_dir_size_kb=0": "jqfmt=vfsv1 usrjquota=aquota.user"}),
+        table="rw,jqfmt=vfsv1,usrjquota=aquota.user",
+    )
+    assert options.token("jqfmt") == Known("jqfmt=vfsv1", FILE)
+    assert options.token("usrjquota") == Known("usrjquota=aquota.user", FILE)
+
+
+@pytest.mark.parametrize("word", ["resv_strict", "synoacl", "(null)", "x\x1b[31m=1", "\udcff"])
+def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
+    """Vendor kernels add their own words: they are shown as they are, and hide nothing."""
+    options = resolve(file=listing("6.1", {"acl": word}), table=f"rw,{word}")
+    found = option(options, word)
+    assert (found.token, found.set_by, found.hidden, found.baseline) == (
+        word,
+        Setter.MOUNT,
+        False,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "token", "setter"),
+    [
+        ({"stripe_width_blocks": 1536, "stride_blocks": 128}, "stripe=1536", "field"),
+        ({"stripe_width_blocks": 0, "stride_blocks": 128}, "stripe=128", "field"),
+        ({"mount_option_string": "stripe=64"}, "stripe=64", "string"),
+        ({}, "stripe=64", "mount"),
+    ],
+)
+def test_a_stripe_is_shown_whoever_set_it(
+    fields: dict[str, object], token: str, setter: str
+) -> None:
+    """The mount table prints every stripe; only the superblock tells whose it is."""
+    options = resolve(
+        file=listing("6.1", {"stripe=0": token}),
+        table=f"rw,{token}",
+        on_disk=superblock(**fields),
+    )
+    found = option(options, "stripe")
+    setters = {
+        "field": Setter.SUPERBLOCK_FIELD,
+        "string": Setter.SUPERBLOCK_STRING,
+        "mount": Setter.MOUNT,
+    }
+    assert (found.token, found.set_by, found.hidden) == (token, setters[setter], False)
+
+
+@pytest.mark.parametrize(
+    ("before", "token"),
+    [("stripe=0", "stripe=1536"), ("commit=5", "commit=30"), ("errors=continue", "errors=panic")],
+)
+def test_a_shown_value_is_not_the_mounts_while_the_superblock_is_unread(
+    before: str, token: str
+) -> None:
+    """Without root, stripe=1536 of a RAID must not look like somebody's forgotten remount."""
+    options = resolve(
+        file=listing("6.1", {before: token}), table=f"rw,{token}", on_disk=NO_SUPERBLOCK
+    )
+    found = next(each for each in options.options if each.token == token)
+    assert (found.set_by, found.hidden) == (Setter.UNKNOWN, False)
+
+
+def test_a_reserved_user_may_come_from_a_field_that_is_not_read() -> None:
+    """`tune2fs -u` shows as resuid= in the mount table: who set it is not known."""
+    options = resolve(file=listing("6.1", {"resuid=0": "resuid=1000"}), table="rw,resuid=1000")
+    assert option(options, "resuid").set_by is Setter.UNKNOWN
+
+
+@pytest.mark.parametrize("file", [None, NO_FILE], ids=["listed", "unlisted"])
+def test_a_commit_interval_of_the_string_is_shown_and_is_the_superblocks(
+    file: Unknown | None,
+) -> None:
+    """commit=30 of `mount_opts` stands in the mount table, and comes back at each mount."""
+    options = resolve(
+        file=file or listing("6.1", {"commit=5": "commit=30"}),
+        table="rw,commit=30",
+        on_disk=superblock(mount_option_string="commit=30"),
+    )
+    found = option(options, "commit")
+    assert (found.token, found.set_by, found.baseline) == (
+        "commit=30",
+        Setter.SUPERBLOCK_STRING,
+        "commit=30",
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "block_bytes", "token"),
+    [
+        ("5.4", 4096, "nodioread_nolock"),
+        ("5.10", 4096, "dioread_nolock"),
+        ("7.2", 4096, "dioread_nolock"),
+        # Blocks below the page size had it off from 5.7 to 6.7: nothing is concluded there.
+        ("5.4", 1024, "nodioread_nolock"),
+        ("5.10", 1024, None),
+        ("6.1", 1024, None),
+        ("6.12", 1024, "dioread_nolock"),
+    ],
+)
+def test_the_default_of_dioread_nolock_by_kernel_and_block_size(
+    release: str, block_bytes: int, token: str | None
+) -> None:
+    """Without the options file the default counts where it is certain."""
+    options = resolve(release, file=NO_FILE, on_disk=superblock(block_bytes=block_bytes))
+    found = options.find("dioread_nolock")
+    assert (found.token if found else None) == token
+
+
+def test_a_64_kib_page_makes_the_default_of_dioread_nolock_uncertain() -> None:
+    """An arm64 kernel may have pages larger than the 4 KiB blocks."""
+    given = sources("6.1", file=NO_FILE)
+    arm = Known(kernel("6.1.0-18-arm64"), "uname")
+    resolved = resolve_options(type(given)(given.file, given.mount, given.superblock, arm))
+    assert isinstance(resolved, Known)
+    assert resolved.value.find("dioread_nolock") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [("barrier", "barrier"), ("delalloc", "delalloc"), ("data", "data=ordered")],
+)
+def test_without_the_options_file_table_and_superblock_together_tell(name: str, token: str) -> None:
+    """The table is silent and the superblock sets nothing: the kernel's default is in force."""
+    options = resolve(file=NO_FILE)
+    assert options.token(name) == Known(token, "Linux 6.1.192")
+    assert (options.complete, options.source) == (False, f"{TABLE}, {DUMPE2FS}")
+
+
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [("barrier", "nobarrier"), ("delalloc", "nodelalloc"), ("data", "data=writeback")],
+)
+def test_without_the_options_file_the_superblock_convicts(name: str, token: str) -> None:
+    """A silent mount table means what the superblock says, and the superblock is cited."""
+    options = resolve(file=NO_FILE, on_disk=TUNED)
+    found = option(options, name)
+    assert (found.token, found.origin, found.hidden) == (token, DUMPE2FS, True)
+
+
+@pytest.mark.parametrize("name", ["barrier", "delalloc", "data", "auto_da_alloc", "errors"])
+def test_without_file_and_superblock_silence_is_not_on(name: str) -> None:
+    """A mount table without nobarrier is no proof of barriers: the superblock may hide it."""
+    options = resolve(file=NO_FILE, on_disk=NO_SUPERBLOCK)
+    assert options.find(name) is None
+    assert options.token(name) == Unknown(
+        f"option {name}", Why.ABSENT, "No such file or directory", "run as root"
+    )
+
+
+def test_without_file_and_superblock_the_mount_tables_words_still_count() -> None:
+    """What the mount table does show is in force."""
+    options = resolve(file=NO_FILE, table="rw,nobarrier", on_disk=NO_SUPERBLOCK)
+    assert options.token("barrier") == Known("nobarrier", TABLE)
+
+
+def test_a_hole_always_says_how_to_fill_it() -> None:
+    """The superblock was read, and the options that it cannot tell need the options file."""
+    hole = resolve(file=NO_FILE).token("journal_checksum")
+    assert isinstance(hole, Unknown)
+    assert hole.hint == "run on the host, where /proc/fs/ext4 shows every option in force"
+
+
+def test_without_any_place_nothing_is_known() -> None:
+    """Neither file nor mount table nor superblock: the options as a whole are a hole."""
+    found = resolve_options(sources(file=NO_FILE, table=NO_MOUNT, on_disk=NO_SUPERBLOCK))
+    assert found == Unknown(FILE, Why.ABSENT, "No such file or directory", "run as root")
+
+
+def test_a_superblock_alone_establishes_no_option() -> None:
+    """What was given at mount time is not seen without file and mount table."""
+    options = resolve(file=NO_FILE, table=NO_MOUNT, on_disk=TUNED)
+    assert (options.options, options.mount_table) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("string", "table", "name", "token"),
+    [
+        # `-o commit=5` over the string: the table is silent, since 5 is the compiled default.
+        ("commit=30", "rw", "commit", "commit=5"),
+        # `-o errors=continue` over the string, equal to the field.
+        ("errors=panic", "rw", "errors", "errors=continue"),
+        # `-o init_itable=10` over the string shows nothing; nor does the string alone.
+        ("noinit_itable", "rw", "init_itable", None),
+    ],
+)
+def test_silence_about_a_value_means_what_the_kernel_compares_it_with(
+    string: str, table: str, name: str, token: str | None
+) -> None:
+    """Values are not compared with the superblock's string, unlike switches."""
+    options = resolve(file=NO_FILE, table=table, on_disk=superblock(mount_option_string=string))
+    found = options.find(name)
+    assert (found.token if found else None) == token
+
+
+@pytest.mark.parametrize(
+    ("string", "errors", "before", "token", "baseline"),
+    [
+        ("commit=30", "continue", "commit=5", "commit=5", "commit=30"),
+        ("errors=panic", "remount-ro", "errors=continue", "errors=remount-ro", "errors=panic"),
+    ],
+)
+def test_what_a_mount_brings_back_over_the_string_is_the_mounts(
+    string: str, errors: str, before: str, token: str, baseline: str
+) -> None:
+    """The table is silent of it, and without the mount's word the string would be in force."""
+    options = resolve(
+        file=listing("6.1", {before: token}),
+        on_disk=superblock(mount_option_string=string, errors=errors),
+    )
+    found = next(each for each in options.options if each.token == token)
+    assert (found.set_by, found.baseline) == (Setter.MOUNT, baseline)
+
+
+def test_an_unknown_kernel_leaves_its_defaults_open_and_the_superblocks_not() -> None:
+    """Without uname nothing is said of a default, while the superblock's bits still count."""
+    options = resolve(None, file=NO_FILE, on_disk=TUNED)
+    assert options.find("auto_da_alloc") is None
+    assert options.token("barrier") == Known("nobarrier", DUMPE2FS)
+
+
+MOUNTED = st.builds(Mounted, **settings_of())
+
+
+BY_CONFIGURATION = {"acl", "user_xattr"}
+"""On where the kernel was configured with them: they have no default by version."""
+
+
+@given(mounted=MOUNTED, root=st.booleans())
+def test_with_the_options_file_the_true_token_is_found(mounted: Mounted, *, root: bool) -> None:
+    """Whatever superblock and mount say, the file decides; who set it may stay open."""
+    options = mounted.resolve(file=True, superblock_read=root)
+    found = {name: option(options, name).token for name in mounted.in_force}
+    assert found == mounted.in_force
+
+
+@given(mounted=MOUNTED)
+def test_without_file_and_superblock_what_is_known_is_true(mounted: Mounted) -> None:
+    """From the mount table alone a token may stay unknown, and is never wrong."""
+    options = mounted.resolve(file=False, superblock_read=False)
+    stated = {name for name in mounted.in_force if options.find(name)}
+    assert {name: option(options, name).token for name in stated} == {
+        name: mounted.in_force[name] for name in stated
+    }
+
+
+@given(mounted=MOUNTED)
+def test_table_and_superblock_together_find_every_true_token(mounted: Mounted) -> None:
+    """Unless the table lies, nothing stays unknown; even then nothing is wrong."""
+    options = mounted.resolve(file=False, superblock_read=True)
+    stated = {name for name in mounted.in_force if options.find(name)}
+    assert {name: option(options, name).token for name in stated} == {
+        name: mounted.in_force[name] for name in stated
+    }
+    assert mounted.may_lie or stated | BY_CONFIGURATION >= set(mounted.in_force)
+
+
+@given(mounted=MOUNTED)
+def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounted) -> None:
+    """A hidden option is in force, nobody sees it, and no other option implies it."""
+    assume(not mounted.lies)
+    options = mounted.resolve(file=True, superblock_read=True)
+    implied = OFF_WITH_DATA_JOURNAL if mounted.in_force.get("data") == "data=journal" else {}
+    expected = {
+        token
+        for name, token in mounted.in_force.items()
+        if token not in {mounted.defaults[name], implied.get(name)}
+        and not mounted.shows(name)
+        and name not in BY_CONFIGURATION
+    }
+    assert {each.token for each in options.hidden} == expected
+
+
+@given(mounted=MOUNTED)
+def test_without_the_superblock_hidden_is_never_what_mount_was_given(mounted: Mounted) -> None:
+    """What is laid to a superblock that was not read is really the superblock's."""
+    options = mounted.resolve(file=True, superblock_read=False)
+    blamed = {o.name: o.token for o in options.options if o.set_by is Setter.SUPERBLOCK}
+    assert [name for name in blamed if blamed[name] not in mounted.stored(name)] == []
+
+
+@given(mounted=MOUNTED, root=st.booleans())
+def test_a_mount_without_options_would_have_the_baseline(mounted: Mounted, *, root: bool) -> None:
+    """The baseline is what superblock and kernel set together, where it is known."""
+    options = mounted.resolve(file=True, superblock_read=root)
+    known = {o.name: o.baseline for o in options.options if o.name in mounted.snapshot}
+    known = {name: token for name, token in known.items() if token is not None}
+    if not root and mounted.snapshot.get("data") == "data=journal":
+        # Overridden by the mount, a superblock's data=journal cannot be seen without reading it.
+        known = {name: token for name, token in known.items() if name not in OFF_WITH_DATA_JOURNAL}
+    assert known == {name: mounted.snapshot[name] for name in known}
+    assert not root or set(known) | BY_CONFIGURATION >= set(mounted.snapshot)

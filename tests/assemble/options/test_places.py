@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.assemble.options.places import setter_of_shown, silent_layer, table_lies
+from ext4audit.facts.option_table import spec_named
+from ext4audit.facts.options import Layer, Setter
+
+DEFAULT, BITS, STRING, FIELD = (
+    Setter.KERNEL_DEFAULT,
+    Setter.SUPERBLOCK_BITS,
+    Setter.SUPERBLOCK_STRING,
+    Setter.SUPERBLOCK_FIELD,
+)
+LIE = {"block_validity": "block_validity", "barrier": "barrier", "acl": "acl"}
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "expected"),
+    [
+        ("barrier", [(DEFAULT, "barrier")], "barrier"),
+        ("barrier", [(DEFAULT, "barrier"), (BITS, "nobarrier")], "nobarrier"),
+        ("barrier", [(BITS, "nobarrier"), (STRING, "barrier")], "barrier"),
+        ("data", [(DEFAULT, "data=ordered"), (BITS, "data=writeback")], "data=writeback"),
+        ("debug", [(DEFAULT, ""), (BITS, "debug")], "debug"),
+        ("errors", [(FIELD, "errors=panic"), (STRING, "errors=continue")], "errors=panic"),
+        ("errors", [(DEFAULT, "errors=continue")], None),
+        ("commit", [(DEFAULT, "commit=5"), (STRING, "commit=30")], "commit=5"),
+        ("stripe", [(DEFAULT, "stripe=0"), (FIELD, "stripe=64")], "stripe=0"),
+        ("commit", [(STRING, "commit=30")], None),
+        ("init_itable", [(DEFAULT, "init_itable=10")], "init_itable=10"),
+        ("init_itable", [(DEFAULT, "init_itable=10"), (STRING, "noinit_itable")], None),
+        ("data_err", [(STRING, "data_err=abort")], None),
+        ("usrquota", [(STRING, "usrquota")], None),
+        ("barrier", [], None),
+    ],
+)
+def test_silence_means_what_the_kernel_compares_the_option_with(
+    name: str, layers: list[tuple[Setter, str]], expected: str | None
+) -> None:
+    """A switch is compared with all layers, a value with one of them."""
+    found = silent_layer(spec_named(name), [Layer(setter, token, "") for setter, token in layers])
+    assert (found.token if found else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("shown", "upstream", "has_journal", "expected"),
+    [
+        (LIE, (4, 14, 67), False, True),
+        (LIE, (4, 4, 0), False, True),
+        (LIE, (5, 1, 21), False, True),
+        (LIE, (4, 3, 6), False, False),
+        (LIE, (5, 2, 0), False, False),
+        (LIE, None, False, True),
+        (LIE, (4, 14, 67), True, False),
+        ({}, (4, 14, 67), False, False),
+        ({"barrier": "nobarrier"}, (4, 19, 222), False, False),
+    ],
+)
+def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
+    shown: dict[str, str], upstream: tuple[int, ...] | None, *, has_journal: bool, expected: bool
+) -> None:
+    """It gives itself away by words that an honest table hardly ever prints."""
+    assert table_lies(shown, upstream, has_journal=has_journal) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "upstream", "superblock_read", "setter"),
+    [
+        ("barrier", "nobarrier", (4, 14, 67), False, Setter.MOUNT),
+        ("data", "data=writeback", (4, 14, 67), False, Setter.MOUNT),
+        ("data", "data=ordered", (4, 14, 67), True, Setter.KERNEL_DEFAULT),
+        ("data", "data=ordered", (3, 10, 0), False, Setter.KERNEL_DEFAULT),
+        ("data", "data=ordered", (4, 17, 0), False, Setter.MOUNT),
+        ("commit", "commit=30", (6, 1, 0), True, Setter.MOUNT),
+        ("commit", "commit=30", (6, 1, 0), False, Setter.UNKNOWN),
+        ("stripe", "stripe=64", (6, 1, 0), False, Setter.UNKNOWN),
+        ("resuid", "resuid=1", (6, 1, 0), True, Setter.UNKNOWN),
+        ("init_itable", "init_itable=20", (6, 1, 0), False, Setter.UNKNOWN),
+    ],
+)
+def test_not_all_that_is_shown_was_given_to_mount(
+    name: str, word: str, upstream: tuple[int, ...], *, superblock_read: bool, setter: Setter
+) -> None:
+    """A value may be an unread superblock's; data=ordered was shown by itself until 4.16."""
+    found = setter_of_shown(
+        spec_named(name),
+        word,
+        upstream,
+        superblock_read=superblock_read,
+        is_default=word == "data=ordered",
+    )
+    assert found is setter
+
+
+def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:
+    """It may be the kernel's own choice, and which kernel it is is not known."""
+    found = setter_of_shown(
+        spec_named("data"), "data=ordered", None, superblock_read=True, is_default=False
+    )
+    assert found is Setter.UNKNOWN
+
+
+def test_a_word_that_no_table_knows_was_given_to_mount() -> None:
+    """What a vendor's kernel shows there, it was told."""
+    found = setter_of_shown(None, "synoacl", (4, 4, 0), superblock_read=False, is_default=False)
+    assert found is Setter.MOUNT

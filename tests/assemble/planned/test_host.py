@@ -1,0 +1,200 @@
+"""planned_host: a plan as the rules see it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ext4audit.assemble.planned.host import planned_entry, planned_mount, planned_stack
+from ext4audit.evidence import Known, Unknown
+from ext4audit.facts.layout import MetadataLayout
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.options import Setter
+from ext4audit.facts.plan import Plan
+from ext4audit.layout.levels import map_of
+from ext4audit.layout.stack import map_stack
+from support.builders import unknown
+from support.mke2fs import needs_e2fsprogs
+from support.planned import TWELVE_DISKS_BYTES, disk_plan, host_of, plan
+
+GIB = 1 << 30
+
+
+def test_an_array_of_disks_without_names() -> None:
+    """The queue is that of each disk, the I/O sizes those of the array."""
+    stack = planned_stack(plan())
+    assert (stack.path, stack.kind) == ("/dev/md0", "raid0")
+    assert [each.name for each in stack.leaves()][-2:] == ["disk10", "disk11"]
+    assert stack.queue.minimum_io_bytes == Known(524288, "the plan")
+    assert stack.queue.optimal_io_bytes == Known(6291456, "the plan")
+    assert isinstance(stack.queue.nr_requests, Unknown)
+    assert {each.queue.nr_requests for each in stack.leaves()} == {
+        Known(256, "/sys/block/sda/queue/nr_requests")
+    }
+
+
+@pytest.mark.parametrize(
+    ("level", "members", "member_bytes"),
+    [
+        ("raid0", 12, 100 * GIB - (64 << 20)),
+        ("raid1", 2, TWELVE_DISKS_BYTES),
+        ("raid5", 4, 429228294144),
+        ("raid6", 5, 429228294144),
+        ("raid10", 5, 515074162688),
+    ],
+)
+def test_members_are_as_large_as_the_array_needs(
+    level: str, members: int, member_bytes: int
+) -> None:
+    """In whole chunks, rounded up."""
+    leaves = planned_stack(plan(level=level, members=members)).leaves()
+    assert len(leaves) == members
+    assert {each.size_sectors for each in leaves} == {Known(member_bytes // 512, "the plan")}
+
+
+@pytest.mark.parametrize(("level", "members"), [("raid0", 3), ("raid10", 4), ("raid5", 5)])
+def test_the_stack_maps_as_its_geometry(level: str, members: int) -> None:
+    """What finds members of a live stack finds the same members of a planned one."""
+    of = plan(level=level, members=members)
+    stack, geometry = map_stack(planned_stack(of)), of.geometry
+    assert isinstance(stack, Known)
+    assert geometry is not None
+    described = map_of(geometry)
+    for chunk in range(40):
+        byte = chunk * of.chunk_bytes
+        ours = [place.member for place in stack.value.data(byte)]
+        assert ours == [place.member for place in described.data(byte)]
+
+
+def test_one_disk_is_the_device() -> None:
+    """Its name is that of the device."""
+    stack = planned_stack(disk_plan())
+    assert (stack.name, stack.kind, stack.leaves()) == ("sdX", "disk", (stack,))
+    assert stack.size_sectors == Known(2097152, "the plan")
+
+
+NUMBER = DeviceNumber(9, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "options"),
+    [
+        ("", "rw,relatime", "rw"),
+        ("noatime,nobarrier", "rw,noatime", "rw,nobarrier"),
+        ("barrier=0", "rw,relatime", "rw,nobarrier"),
+        ("nobarrier,barrier", "rw,relatime", "rw,barrier"),
+        ("ro,strictatime,nosuid", "ro,nosuid", "ro"),
+        ("ro,rw,sync,lazytime,async", "rw,relatime", "rw,lazytime"),
+        ("user,exec", "rw,nosuid,nodev,relatime", "rw"),
+        ("nofail,x-systemd.automount,_netdev", "rw,relatime", "rw"),
+        ("data=journal", "rw,relatime", "rw,data=journal,nodelalloc,nodioread_nolock"),
+        ("nobariers", "rw,relatime", "rw"),
+    ],
+)
+def test_the_line_of_mountinfo(words: str, flags: str, options: str) -> None:
+    """Flags of the mount and options of the superblock; the last word wins."""
+    mount = planned_mount(plan("", *filter(None, words.split(","))), NUMBER)
+    assert ",".join(mount.mount_options) == flags
+    assert ",".join(mount.super_options) == options
+    assert (mount.mount_point, mount.source, mount.root) == ("/data", "/dev/md0", "/")
+
+
+@pytest.mark.parametrize(
+    ("words", "mount_point", "raw", "fsck_pass"),
+    [
+        ((), "/data", "defaults", 2),
+        (("noatime", "nobarrier"), "/data", "noatime,nobarrier", 2),
+        (("noatime",), "/", "noatime", 1),
+    ],
+)
+def test_the_entry_of_fstab(
+    words: tuple[str, ...], mount_point: str, raw: str, fsck_pass: int
+) -> None:
+    """It asks for the same, on the planned device; the root is checked first."""
+    entry = planned_entry(plan("", *words, mount_point=mount_point), NUMBER)
+    assert (entry.line.raw_options, entry.line.fsck_pass) == (raw, fsck_pass)
+    assert entry.is_for(planned_mount(plan(mount_point=mount_point), NUMBER))
+
+
+pytestmark = needs_e2fsprogs
+
+
+def tokens(of: Plan, *names: str) -> list[object]:
+    """Return the tokens in force of some options of the planned filesystem."""
+    options = host_of(of).filesystems[0].options
+    assert isinstance(options, Known)
+    found = (options.value.token(name) for name in names)
+    return [each.value if isinstance(each, Known) else each for each in found]
+
+
+def test_options_in_force_are_the_planned_ones_over_the_kernels_defaults() -> None:
+    """Resolved as on a live host, from the superblock, the mount table and the kernel."""
+    of = disk_plan("", "nobarrier", "noatime", release="5.4.286")
+    assert tokens(of, "barrier", "delalloc", "dioread_nolock", "data") == [
+        "nobarrier",
+        "delalloc",
+        "nodioread_nolock",
+        "data=ordered",
+    ]
+    options = host_of(of).filesystems[0].options
+    assert isinstance(options, Known)
+    found = options.value.find("barrier")
+    assert found is not None
+    assert found.set_by is Setter.MOUNT
+
+
+def test_without_a_kernel_its_defaults_are_holes() -> None:
+    """The hint is that of the kernel."""
+    hole = unknown("kernel of the plan", hint="--kernel RELEASE")
+    of = disk_plan("", "nobarrier")
+    of = replace(of, host=replace(of.host, kernel=hole))
+    barrier, delalloc = tokens(of, "barrier", "delalloc")
+    assert barrier == "nobarrier"
+    assert isinstance(delalloc, Unknown)
+    assert delalloc.hint == "--kernel RELEASE"
+
+
+def test_a_default_that_is_not_verified_asks_to_be_said() -> None:
+    """journal_checksum depends on more than the version."""
+    (hole,) = tokens(disk_plan(), "journal_checksum")
+    assert isinstance(hole, Unknown)
+    assert "--mount-options" in hole.hint
+
+
+def test_the_article_is_predicted() -> None:
+    """12 members of 100 GiB less 64 MiB, chunks of 512 KiB: to the last digit."""
+    layout = host_of(plan()).filesystems[0].layout
+    assert isinstance(layout, Known)
+    found: MetadataLayout = layout.value
+    loads = [each.bitmaps for each in found.members]
+    assert loads == [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+    assert (found.basis, layout.origin) == ("simulated", "made by mke2fs in memory")
+
+
+def test_one_disk_and_a_mirror_have_no_layout() -> None:
+    """Nothing stripes there."""
+    assert host_of(disk_plan()).filesystems[0].layout is None
+    mirror = plan(level="raid1", members=2, size_bytes=1 << 30)
+    assert host_of(mirror).filesystems[0].layout is None
+
+
+def test_the_host_is_that_of_the_plan() -> None:
+    """One filesystem, mounted, with its entry of fstab."""
+    host = host_of(disk_plan("", "ro"))
+    (fs,) = host.filesystems
+    assert (fs.alive, fs.mount_points, fs.device, fs.id) == (True, ("/data",), "/dev/sdX", "259:0")
+    assert fs.read_only == Known(value=True, origin="planned mount options")
+    assert host.mounts == Known(fs.mounts, "the plan")
+    assert (host.name, host.taken_at, host.gaps) == ("planned", "2026-01-02T03:04:05Z", ())
+
+
+def test_a_planned_filesystem_is_empty_and_without_errors() -> None:
+    """Nothing was written yet, and lazy initialization is not what a plan is judged by."""
+    (fs,) = host_of(disk_plan("", "noatime")).filesystems
+    assert isinstance(fs.usage, Known)
+    assert fs.usage.value.free_blocks == fs.usage.value.size_blocks > 0
+    assert fs.usage.value.available_blocks < fs.usage.value.free_blocks
+    assert isinstance(fs.errors, Known)
+    known = (fs.errors.value.errors, fs.journal_errno, fs.unzeroed_groups)
+    assert known == (0, Known(0, "the plan"), Known(0, "the plan"))

@@ -1,0 +1,224 @@
+"""predict_superblock: what mke2fs will make, simulated and computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ext4audit.assemble.planned import simulation as planned_simulation
+from ext4audit.assemble.planned.simulation import Prediction
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.plan import Plan
+from ext4audit.facts.superblock import GroupTable, Superblock
+from support.mke2fs import needs_e2fsprogs
+from support.planned import disk_plan, plan, predict
+
+GIB, TIB = 1 << 30, 1 << 40
+UUID = "c0ffee00-1111-2222-3333-444455556666"
+PLACED = (
+    "size_blocks block_bytes first_block blocks_per_group inodes_per_group inode_bytes "
+    "inode_count flex_bg_groups cluster_blocks stride_blocks stripe_width_blocks features "
+    "default_mount_options errors label groups"
+).split()
+
+
+def computed(of: Plan) -> Prediction:
+    """Predict as on a machine that cannot spare any memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planned_simulation, "MOST_BYTES", 0)
+        return predict(of)
+
+
+def superblock_of(prediction: Prediction) -> Superblock:
+    """Return the superblock, which must be known."""
+    assert isinstance(prediction.superblock, Known), prediction.superblock
+    return prediction.superblock.value
+
+
+def columns(prediction: Prediction) -> list[list[int]]:
+    """Return the places of all groups."""
+    assert isinstance(prediction.table, Known), prediction.table
+    table: GroupTable = prediction.table.value
+    return [list(each) for each in (table.block_bitmaps, table.inode_bitmaps, table.inode_tables)]
+
+
+@needs_e2fsprogs
+def test_the_real_mke2fs_makes_it() -> None:
+    """Stride and stripe width are said to it, because it sees a file and not the array."""
+    made = predict(plan())
+    superblock = superblock_of(made)
+    assert (made.basis, made.doubts) == ("simulated", ())
+    assert (superblock.groups, superblock.blocks_per_group) == (9594, 32768)
+    assert (superblock.stride_blocks, superblock.stripe_width_blocks) == (128, 1536)
+    assert [len(each) for each in columns(made)] == [9594, 9594, 9594]
+    assert made.assumed[0].startswith("simulated in memory by mke2fs 1.")
+
+
+@needs_e2fsprogs
+def test_a_uuid_is_known_only_where_it_is_said() -> None:
+    """The one that the simulation drew is not that of the filesystem to come."""
+    assert superblock_of(predict(disk_plan())).uuid is None
+    assert superblock_of(predict(disk_plan("-U random"))).uuid is None
+    assert superblock_of(predict(disk_plan(f"-U {UUID} -L data"))).uuid == UUID
+    assert superblock_of(predict(disk_plan("-L data"))).label == "data"
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("words", "size_bytes", "said"),
+    [
+        ("-g 100", GIB, "blocks per group must be multiple of 8"),
+        ("-O foo", GIB, "Invalid filesystem option set: foo"),
+        ("-O ^64bit", 64 * TIB, "too big to be expressed in 32 bits"),
+        ("-N 5000000000", GIB, "too many inodes"),
+    ],
+)
+def test_a_refusal_is_that_of_the_real_size(words: str, size_bytes: int, said: str) -> None:
+    """In mke2fs's own words, also where the size cannot be simulated."""
+    found = predict(disk_plan(words, size_bytes=size_bytes)).superblock
+    assert isinstance(found, Unknown)
+    assert found.why is Why.FAILED
+    assert said in found.detail
+
+
+@needs_e2fsprogs
+def test_a_silently_lowered_group_size_is_seen() -> None:
+    """Very many inodes make groups smaller than -g says (mke2fs 1.47.0)."""
+    made = superblock_of(predict(disk_plan("-N 5300000 -g 32744", size_bytes=20 * GIB)))
+    assert made.blocks_per_group == 32544
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    "of",
+    [
+        plan(),
+        plan("-g 32744 -G 16"),
+        plan("-O ^metadata_csum -m 0", size_bytes=TIB),
+        plan("-T largefile -L x", size_bytes=TIB, level="raid5", members=4),
+        plan("-O meta_bg,^resize_inode", size_bytes=TIB),
+        plan("-O sparse_super2 -E num_backup_sb=1", size_bytes=TIB),
+        plan("-O bigalloc -C 65536", size_bytes=2 * TIB),
+        plan("-G 1 -E stride=0", size_bytes=500 * GIB),
+        disk_plan("-b 1024", size_bytes=3 * GIB),
+        disk_plan(size_bytes=700 << 20),
+        disk_plan("-i 4096 -I 128", size_bytes=40 * GIB),
+        disk_plan(size_bytes=5 * TIB),
+        disk_plan("-t ext3", size_bytes=9 * GIB),
+    ],
+    ids=lambda of: f"{' '.join(of.mkfs.words())} {of.size_bytes >> 30}G",
+)
+def test_both_ways_agree(of: Plan) -> None:
+    """The closed form gives each place and each parameter that mke2fs chooses."""
+    one, other = predict(of), computed(of)
+    assert (one.basis, other.basis) == ("simulated", "computed")
+    assert other.doubts == ()
+    assert columns(one) == columns(other)
+    for name in PLACED:
+        assert getattr(superblock_of(one), name) == getattr(superblock_of(other), name), name
+
+
+@needs_e2fsprogs
+@settings(max_examples=15)
+@given(
+    gib=st.integers(1, 3000),
+    group=st.sampled_from([None, 32744, 32760, 16384, 8192]),
+    flex=st.sampled_from([None, 1, 4, 16, 32]),
+    ratio=st.sampled_from([None, 8192, 65536]),
+)
+def test_both_ways_agree_on_any_size(
+    gib: int, group: int | None, flex: int | None, ratio: int | None
+) -> None:
+    """Wherever both run and the closed form has no doubt."""
+    said = {"-g": group, "-G": flex, "-i": ratio}
+    words = " ".join(f"{flag} {value}" for flag, value in said.items() if value is not None)
+    of = disk_plan(words, size_bytes=gib * GIB + 12345 * 4096)
+    one, other = predict(of), computed(of)
+    if not other.doubts:
+        assert columns(one) == columns(other)
+
+
+@needs_e2fsprogs
+def test_beyond_the_memory_it_is_computed_and_says_so() -> None:
+    """100 TiB would take 1.6 GB; the usage type is that of the real size."""
+    made = predict(plan(size_bytes=100 * TIB))
+    assert made.basis == "computed"
+    assert superblock_of(made).inodes_per_group == 2048
+    assert superblock_of(made).groups == 819200
+    assert "a simulation would take too much memory" in made.assumed[0]
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize("word", ["resize=3T", "packed_meta_blocks=1"])
+def test_what_the_closed_form_does_not_know_is_a_doubt(word: str) -> None:
+    """These words of -E move metadata."""
+    doubts = computed(plan(f"-E {word}")).doubts
+    assert [each.what for each in doubts] == ["planned block groups"]
+    assert word in doubts[0].detail
+
+
+@needs_e2fsprogs
+def test_another_version_sets_other_features() -> None:
+    """1.42 sets neither 64bit nor metadata_csum; 1.47 sets two that move nothing."""
+    old = superblock_of(predict(disk_plan(e2fsprogs="1.42.13")))
+    assert {"64bit", "metadata_csum"}.isdisjoint(old.features)
+    assert "uninit_bg" in old.features
+    assert old.descriptor_bytes in {None, 32}
+    middle = superblock_of(predict(disk_plan(e2fsprogs="1.46.5")))
+    assert {"64bit", "metadata_csum"} <= middle.features
+    assert {"metadata_csum_seed", "orphan_file"}.isdisjoint(middle.features)
+
+
+@needs_e2fsprogs
+def test_a_version_says_what_it_is_taken_for() -> None:
+    """The assumption names it; one older than all that are known is doubted."""
+    made = predict(disk_plan(e2fsprogs="1.43.4"))
+    assert made.assumed[1:] == ("features as upstream e2fsprogs 1.43.4 sets them by default",)
+    assert made.doubts == ()
+    ancient = predict(disk_plan(e2fsprogs="1.41.12"))
+    assert [each.why for each in ancient.doubts] == [Why.UNSUPPORTED]
+
+
+@needs_e2fsprogs
+def test_a_configuration_file_speaks_for_the_version(tmp_path: Path) -> None:
+    """What it sets is what the target sets."""
+    file = tmp_path / "mke2fs.conf"
+    file.write_text(
+        "[defaults]\n\tbase_features = filetype\n\tdefault_mntopts = nobarrier\n"
+        "\tblocksize = 4096\n\tinode_size = 256\n[fs_types]\n\text4 = {\n"
+        "\t\tfeatures = extent,flex_bg\n\t}\n"
+    )
+    made = predict(disk_plan(e2fsprogs="1.42.13", configuration=str(file)))
+    assert superblock_of(made).features == {"filetype", "extent", "flex_bg"}
+    assert superblock_of(made).default_mount_options == ("nobarrier",)
+    assert str(file) in made.assumed[0]
+
+
+def test_without_mke2fs_all_is_computed_and_doubted(tmp_path: Path) -> None:
+    """By the rules of upstream's mke2fs 1.47."""
+    made = predict(plan("-g 32744 -O ^has_journal"), search_path=(str(tmp_path),))
+    superblock = superblock_of(made)
+    assert made.basis == "computed"
+    assert [each.hint for each in made.doubts] == ["install e2fsprogs"]
+    assert (superblock.blocks_per_group, superblock.stride_blocks) == (32744, 128)
+    assert "has_journal" not in superblock.features
+    assert len(columns(made)[0]) == superblock.groups
+
+
+def test_without_mke2fs_a_wrong_option_is_refused(tmp_path: Path) -> None:
+    """As far as the rules know it."""
+    found = predict(plan("-g 100"), search_path=(str(tmp_path),)).superblock
+    assert isinstance(found, Unknown)
+    assert found.why is Why.UNPARSABLE
+
+
+@needs_e2fsprogs
+def test_a_run_that_takes_too_much_memory_is_computed() -> None:
+    """`-O ^sparse_super` copies the descriptors into every group: the source stops it."""
+    of = disk_plan("-O ^sparse_super,^resize_inode", size_bytes=2 * TIB)
+    made = predict(of)
+    assert made.basis == "computed"
+    assert superblock_of(made).groups == 16384

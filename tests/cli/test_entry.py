@@ -1,0 +1,191 @@
+"""Every way out of the program has its exit code, and none but findings is 1."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.program import SECONDS, environment, run, run_python
+
+COMMANDS = [
+    ["--version"],
+    ["--help"],
+    ["scan", "--help"],
+    ["scan"],
+    ["scan", "-f", "json"],
+    ["rules"],
+    ["explain", "LAY001"],
+    ["schema"],
+]
+
+MISTAKES = [
+    (["scna"], "ext4audit: no such command: scna (did you mean scan?)"),
+    (["\x1b[31m\n"], r"ext4audit: no such command: \x1b[31m\x0a"),
+    (["-x"], "ext4audit: no such option: -x"),
+    (
+        ["scan", "--formatt", "json"],
+        "ext4audit: no such option: --formatt (did you mean --format?)",
+    ),
+    (["scan", "-f", "xml"], "ext4audit: --format: there is no 'xml' (there are text, json,"),
+    (["scan", "--color", "sometimes"], "ext4audit: --color: there is no 'sometimes'"),
+    (["scan", "--fail-on", "worst"], "ext4audit: --fail-on: there is no 'worst'"),
+    (["scan", "--select", "LAY01"], "ext4audit: no rule is called 'LAY01' (did you mean LAY001?)"),
+    (["scan", "--ignore", "DUR,"], "ext4audit: no rule is called ''"),
+    (["scan", "--select", "\x1b\udcff"], r"ext4audit: no rule is called '\x1b\udcff'"),
+    (["scan", "--timeout", "0"], "ext4audit: --timeout: 0 is not more than 0"),
+    (["scan", "--timeout", "-1"], "ext4audit: --timeout: -1 is not more"),
+    (["scan", "--timeout", "nan"], "ext4audit: --timeout: nan is not more"),
+    (["scan", "--timeout", "inf"], "ext4audit: --timeout: inf is not more"),
+    (["scan", "--timeout", "1e300"], "ext4audit: --timeout: 1e+300 is not"),
+    (["scan", "--timeout", "soon"], "ext4audit: --timeout: 'soon' is not a"),
+    (["scan", "-v", "-q"], "ext4audit: --verbose and --quiet exclude each other"),
+    (["scan", "--output"], "ext4audit: --output takes a value"),
+    (["rules", "DUR"], "ext4audit: got unexpected extra argument (DUR)"),
+    (["explain"], "ext4audit: CODE|NAME is missing"),
+    (["explain", "LAY999"], "ext4audit: no rule is called 'LAY999' (did you mean "),
+    (["explain", "striped-metadata-hotspto"], "(did you mean striped-metadata-hotspot?)"),
+    (["explain", "\x1b]0;x\x07"], r"ext4audit: no rule is called '\x1b]0;x\x07'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), MISTAKES, ids=lambda case: ascii(case)[:40])
+def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], said: str) -> None:
+    """One line says what is wrong and one what to try; nothing is on standard output."""
+    done = run(*arguments)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(lines) == 2
+    assert said in lines[0]
+    assert lines[1].startswith("Try 'ext4audit")
+    assert lines[1].endswith(" --help' for help.")
+    assert "\x1b" not in done.stderr
+
+
+def test_nothing_typed_is_a_mistake_too() -> None:
+    """A CI job that lost its command must not read "clean"; the help is on standard error."""
+    done = run()
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("Usage: ext4audit ")
+    assert "\n  scan " in done.stderr
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_closed_pipe_is_no_finding(arguments: list[str]) -> None:
+    """A reader that has gone ends the program as it ends any other: quietly, as by SIGPIPE."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = run(*arguments, stdout=writer)
+    finally:
+        os.close(writer)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_head_does_not_make_a_scan_fail() -> None:
+    """`ext4audit schema | head -c1` reads one byte, and the program ends without a traceback."""
+    script = '"$0" -m ext4audit schema | head -c1; echo "${PIPESTATUS[0]}"'
+    done = subprocess.run(
+        ["bash", "-c", script, sys.executable],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    assert done.stdout in {"{0\n", "{141\n"}
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [["rules"], ["schema"], ["scan", "-f", "json"]], ids=" ".join)
+def test_a_full_device_is_told_in_one_line(arguments: list[str]) -> None:
+    """What could not be printed is an internal error of its own, and not a verdict."""
+    with Path("/dev/full").open("w") as full:
+        done = run(*arguments, stdout=full)
+    assert done.returncode == 70
+    assert done.stderr == "ext4audit: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", [["scna"], ["scan", "/proc"], []], ids=" ".join)
+@pytest.mark.parametrize("broken", ["full", "closed pipe", "closed"])
+def test_no_standard_error_changes_the_exit_code(arguments: list[str], broken: str) -> None:
+    """Where a mistake cannot be told it is still exit 2."""
+    redirections = {"full": "2>/dev/full", "closed pipe": "2> >(exit)", "closed": "2>&-"}
+    waiting = "sleep 0.2; " if broken == "closed pipe" else ""
+    script = f'exec {redirections[broken]}; {waiting}"$0" -m ext4audit "$@"'
+    done = subprocess.run(
+        ["bash", "-c", script, sys.executable, *arguments],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == b""
+
+
+def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
+    """A job without standard output still writes its file."""
+    script = '"$0" -m ext4audit scan -q -o "$1" >&-'
+    done = subprocess.run(
+        ["bash", "-c", script, sys.executable, str(tmp_path / "out")],
+        env=environment(),
+        stderr=subprocess.PIPE,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode in {0, 1, 3}
+    assert done.stderr == b""
+    assert (tmp_path / "out").read_text(encoding="utf-8").startswith("host ")
+
+
+INJECTED = """
+import signal, sys
+import ext4audit.rules
+
+def broken():
+    {statement}
+
+ext4audit.rules.all_rules = broken
+from ext4audit.cli.guard import guarded
+sys.exit(guarded(["rules"]))
+"""
+
+
+def run_injected(statement: str) -> subprocess.CompletedProcess[str]:
+    """Run `ext4audit rules` with a statement in place of the catalogue."""
+    return run_python("-c", INJECTED.format(statement=statement))
+
+
+@pytest.mark.parametrize(
+    ("statement", "last"),
+    [
+        ("raise ValueError('a\\x1b[31m\\nb\\udcff')", "ext4audit: ValueError: a\\x1b[31m"),
+        ("raise RecursionError('deep')", "ext4audit: RecursionError: deep"),
+        ("raise OSError(5, 'Input/output error')", "OSError: [Errno 5] Input/output error"),
+    ],
+)
+def test_a_crash_is_exit_70_with_its_traceback(statement: str, last: str) -> None:
+    """The traceback can be mailed as it is: one prefix a line, and no control character."""
+    done = run_injected(statement)
+    assert done.returncode == 70
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert lines[0] == "ext4audit: internal error; please report it with this text"
+    assert lines[1] == "ext4audit: Traceback (most recent call last):"
+    assert any(last in line for line in lines)
+    assert all(line.startswith("ext4audit: ") for line in lines)
+    assert "\x1b" not in done.stderr
+
+
+def test_ctrl_c_is_exit_130() -> None:
+    """An interrupted audit is no verdict, and its traceback is nobody's."""
+    done = run_injected("signal.raise_signal(signal.SIGINT)")
+    assert done.returncode == 130
+    assert done.stderr == "ext4audit: interrupted\n"

@@ -1,0 +1,85 @@
+"""Values of a plan as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.cli.plan_input import count_of, path_of, size_of, words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("314376192", 314376192),
+        ("512K", 524288),
+        ("512k", 524288),
+        ("512KiB", 524288),
+        ("1200G", 1288490188800),
+        ("64 GB", 68719476736),
+        ("16T", 17592186044416),
+        ("1P", 1125899906842624),
+    ],
+)
+def test_sizes_are_binary(text: str, size_bytes: int) -> None:
+    """As mke2fs and mdadm count them."""
+    assert size_of(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5T", "1E", "12 34", "2P", "9" * 20, "١٢"])
+def test_other_sizes_are_refused(text: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(ValueError, match=r"no size|at most 1 PiB"):
+        size_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("/data", "/data"), ("//srv/./a/", "/srv/a"), ("/", "/"), ("/a b", "/a b")]
+)
+def test_paths_are_spelled_as_the_kernel_spells_them(text: str, path: str) -> None:
+    """So that the entry of fstab is for the mount."""
+    assert path_of(text) == path
+
+
+@pytest.mark.parametrize("text", ["", "data", "-x", "/a\nb", "/a\x1b[31m", "/\udcff"])
+def test_paths_that_cannot_be_printed_are_refused(text: str) -> None:
+    """They stand in the commands that people copy."""
+    with pytest.raises(ValueError, match="no absolute path"):
+        path_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ()),
+        ("defaults", ()),
+        ("defaults,noatime", ("noatime",)),
+        ("noatime,,nobarrier", ("noatime", "nobarrier")),
+        ('context="a:b,c",ro', ('context="a:b,c"', "ro")),
+    ],
+)
+def test_mount_options_are_split_outside_quotes(text: str, words: tuple[str, ...]) -> None:
+    """SELinux contexts hold commas of their own."""
+    assert words_of(text) == words
+
+
+@pytest.mark.parametrize("text", ["a b", "a\tb", "a\nb", "\udcff"])
+def test_mount_options_that_fstab_cannot_hold_are_refused(text: str) -> None:
+    """A blank would begin the next field."""
+    with pytest.raises(ValueError, match="no blanks"):
+        words_of(text)
+
+
+@pytest.mark.parametrize("word", ["data=bogus", "data", "errors=", "errors=stop"])
+def test_a_value_that_every_kernel_refuses_is_refused(word: str) -> None:
+    """The mount line of such a plan would fail."""
+    with pytest.raises(ValueError, match="the kernel refuses it"):
+        words_of(f"noatime,{word}")
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "1.5", ""])
+def test_a_limit_is_a_number_that_is_not_negative(text: str) -> None:
+    """Flags and files are held to the same."""
+    assert count_of("0") == 0
+    assert count_of(256) == 256
+    with pytest.raises(ValueError, match=r"negative|invalid literal"):
+        count_of(text)

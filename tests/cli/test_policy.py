@@ -1,0 +1,249 @@
+"""The policy file: where it is found, what it chooses, and how it is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from ext4audit.cli import policy as policy_file
+from ext4audit.cli.entry import guarded
+from ext4audit.cli.policy import read_policy
+from support.fleets import HOSTS
+from support.program import run
+
+NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
+ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "the cache has a battery"\n'
+
+
+@pytest.fixture
+def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work three directories below a fresh one, on a host without a policy of its own."""
+    monkeypatch.setattr(policy_file, "OF_THE_HOST", str(tmp_path / "of the host"))
+    folder = tmp_path / "a" / "b" / "c"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return tmp_path
+
+
+def put(path: Path, word: str) -> None:
+    """Write a policy that selects one rule."""
+    path.write_text(f'select = "{word}"\n')
+
+
+def test_the_nearest_file_counts_alone(below: Path) -> None:
+    """Upwards from the working directory; what is farther is not mixed in."""
+    put(below / "of the host", "LAY001")
+    assert read_policy(None).select == ("LAY001",)
+    put(below / "ext4audit.toml", "DUR001")
+    assert read_policy(None).select == ("DUR001",)
+    (below / "a" / "b" / "ext4audit.toml").write_text('fail_on = "low"\n')
+    assert (read_policy(None).select, read_policy(None).fail_on) == ((), "low")
+    put(below / "named", "PRF001")
+    assert read_policy(str(below / "named")).select == ("PRF001",)
+
+
+def test_an_empty_file_ends_the_search(below: Path) -> None:
+    """Nobody's policy is the way to have none: also --config /dev/null."""
+    put(below / "ext4audit.toml", "DUR001")
+    (below / "a" / "ext4audit.toml").write_text("")
+    assert read_policy(None).select == ()
+    assert read_policy("/dev/null").select == ()
+
+
+def test_a_directory_of_that_name_is_no_policy(below: Path) -> None:
+    """The search goes on above it."""
+    (below / "a" / "ext4audit.toml").mkdir()
+    put(below / "ext4audit.toml", "DUR001")
+    assert read_policy(None).select == ("DUR001",)
+
+
+def test_a_removed_working_directory_has_none(below: Path) -> None:
+    """The host's policy is still found."""
+    put(below / "of the host", "LAY001")
+    (below / "a" / "b" / "c").rmdir()
+    assert read_policy(None).select == ("LAY001",)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_strangers_file_in_a_public_directory_is_refused(below: Path, *, linked: bool) -> None:
+    """In /tmp anybody could suppress what root must see; a link does not launder it."""
+    below.chmod(0o777)  # not sticky: there the kernel itself follows no such link
+    path = below / "ext4audit.toml"
+    if linked:
+        put(below / "mine", "DUR001")
+        path.symlink_to(below / "mine")
+    else:
+        put(path, "DUR001")
+    os.chown(path, 65534, 65534, follow_symlinks=False)
+    with pytest.raises(click.UsageError, match="belongs to another user"):
+        read_policy(None)
+    assert read_policy(str(path)).select == ("DUR001",)
+    below.chmod(0o755)
+    assert read_policy(None).select == ("DUR001",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fial_on = 'low'", "no key is called 'fial_on' (did you mean fail_on?)"),
+        ("select = 'DUR01'", "no rule is called 'DUR01' (did you mean DUR001?)"),
+        ("profile = 'tdib'", "no profile is called 'tdib' (did you mean tidb?)"),
+        ("select = ", "Invalid value"),
+        ("\udcff = 1", "utf-8"),
+        (f"x = {'[' * 100000}", ""),
+        (f"#{'x' * (1 << 20)}", "it is longer than 1 MiB"),
+    ],
+)
+def test_what_cannot_be_ends_with_2_and_the_files_name(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads the log of a job knows which file to correct."""
+    path = tmp_path / "policy"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert guarded(["scan", "--from", NOBARRIER, "--config", str(path)]) == 2
+    said = capsys.readouterr()
+    assert f"{path}: " in said.err
+    assert words in said.err
+    assert not said.out
+
+
+@pytest.mark.parametrize("word", ["", "/nowhere", "/", "/proc/self/mem"])
+def test_a_file_that_cannot_be_read_is_refused(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also an empty name: an unset variable must not bring another policy in."""
+    assert guarded(["scan", "--from", NOBARRIER, "--config", word]) == 2
+    assert "internal" not in capsys.readouterr().err
+
+
+def scanned(tmp_path: Path, text: str, *words: str) -> tuple[int, Any]:
+    """Scan with a policy; return the exit code and the report."""
+    (tmp_path / "policy").write_text(text)
+    out = tmp_path / "out.json"
+    places = ["--config", str(tmp_path / "policy"), "-f", "json", "-o", str(out)]
+    code = guarded(["scan", "--from", NOBARRIER, *words, *places])
+    return code, json.loads(out.read_text())
+
+
+def codes(report: Any) -> set[str]:
+    """Return the rules of a report."""
+    return {verdict["rule"] for verdict in report["verdicts"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "rules"),
+    [
+        ('select = "DUR001"', (), {"DUR001"}),
+        ('select = "DUR001"', ("--select", "LAY001"), {"LAY001"}),
+        ('select = ["DUR001", "LAY001"]', ("--ignore", "LAY001"), {"DUR001"}),
+        ('select = "DUR001,LAY001"\nignore = "DUR001"', (), {"LAY001"}),
+        ('ignore = "DUR001"', ("--select", "DUR001"), {"DUR001"}),
+    ],
+)
+def test_the_command_line_wins(
+    text: str, words: tuple[str, ...], rules: set[str], tmp_path: Path
+) -> None:
+    """--select replaces what the file selects and ignores, --ignore adds to it."""
+    assert codes(scanned(tmp_path, text, *words)[1]) == rules
+
+
+def test_a_pedantic_policy_judges_by_every_rule(tmp_path: Path) -> None:
+    """The rules that are off by default too."""
+    assert codes(scanned(tmp_path, "")[1]) < codes(scanned(tmp_path, "pedantic = true")[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code"),
+    [
+        ('select = "DUR001"\nfail_on = "never"', (), 0),
+        ('select = "DUR001"\nfail_on = "never"', ("--fail-on", "high"), 1),
+        (f'select = "DUR001"\n{ACCEPTED}', (), 0),
+    ],
+)
+def test_the_policy_decides_the_exit_code(
+    text: str, words: tuple[str, ...], code: int, tmp_path: Path
+) -> None:
+    """By its threshold, and by what it accepts."""
+    assert scanned(tmp_path, text, *words, "--allow-incomplete")[0] == code
+
+
+def test_a_suppressed_finding_stays_in_the_report(tmp_path: Path) -> None:
+    """It is marked, it is counted by itself, and it counts for nothing else."""
+    _, report = scanned(tmp_path, f'select = "DUR001"\n{ACCEPTED}owner = "ops"\n')
+    (finding,) = (f for verdict in report["verdicts"] for f in verdict["findings"])
+    said = {"reason": "the cache has a battery", "expires": None, "owner": "ops"}
+    assert finding["suppression"] == said
+    assert report["verdicts"][0]["suppression"] == said
+    assert report["summary"]["suppressed"] == 1
+    assert set(report["summary"]["findings"].values()) == {0}
+    assert report["notices"] == []
+
+
+@pytest.mark.parametrize(
+    ("expires", "words"), [("2020-01-31", "expired on 2020-01-31"), ("2999-01-31", None)]
+)
+def test_an_expired_suppression_is_told_and_holds_no_more(
+    expires: str, words: str | None, tmp_path: Path
+) -> None:
+    """The finding counts again, and the report says why."""
+    code, report = scanned(tmp_path, f"{ACCEPTED}expires = {expires}\n", "--select", "DUR001")
+    assert code == (1 if words else 0)
+    assert len(report["notices"]) == (1 if words else 0)
+    assert all(words in notice for notice in report["notices"] if words)
+
+
+def test_a_suppression_without_a_match_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the text too: what was cured needs no suppression any more."""
+    (tmp_path / "policy").write_text(ACCEPTED.replace('"*"', '"/elsewhere"'))
+    guarded(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
+    said = capsys.readouterr().out
+    assert "policy: the suppression of DUR001 for '/elsewhere' matches no finding" in said
+
+
+@pytest.mark.parametrize("words", [("-q",), ("-f", "csv"), ("-f", "json"), ("-f", "nagios")])
+def test_where_no_text_shows_it_it_is_told_on_standard_error(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that only writes files for machines has a log, too."""
+    (tmp_path / "policy").write_text(f"{ACCEPTED}expires = 2020-01-31\n")
+    guarded(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy"), *words])
+    assert "DUR001 for '*' expired on 2020-01-31" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("--select", "LAY001"), ("/nowhere",)])
+def test_what_was_not_judged_may_still_match(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another rule, or another filesystem: the audit did not look where it could match."""
+    (tmp_path / "policy").write_text(ACCEPTED.replace('"*"', '"/elsewhere"'))
+    guarded(["scan", *words, "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
+    said = capsys.readouterr()
+    assert "matches no finding" not in said.out + said.err
+
+
+def test_a_fleet_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A suppression that matches on one host is not stale on the others."""
+    text = "".join(ACCEPTED.replace("DUR001", code) for code in ("DUR001", "LAY001", "HLT003"))
+    (tmp_path / "policy").write_text(text)
+    healthy = str(HOSTS / "healthy-debian-12" / "snapshot")
+    sources = [f"--from={source}" for source in (NOBARRIER, healthy, healthy)]
+    guarded(["scan", *sources, "--config", str(tmp_path / "policy")])
+    notices = [line for line in capsys.readouterr().err.splitlines() if "suppression" in line]
+    # DUR001 matches on the first host, and HLT003 could not see all of it.
+    assert len(notices) == 1
+    assert "LAY001" in notices[0]
+
+
+def test_the_file_is_found_by_the_program(tmp_path: Path) -> None:
+    """Where it works, without a word on the command line."""
+    put(tmp_path / "ext4audit.toml", "DUR001")
+    done = run("scan", "--from", NOBARRIER, "-f", "json", cwd=tmp_path)
+    assert codes(json.loads(done.stdout)) == {"DUR001"}

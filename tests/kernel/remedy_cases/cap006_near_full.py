@@ -1,3 +1,0 @@
-"""CAP006: no command makes space."""
-
-NOT_RUN = "What is deleted, moved or bought is for people to say: the remedies have no commands."

@@ -1,3 +1,0 @@
-"""LAY007: nothing mends it in place."""
-
-NOT_RUN = "To recreate a filesystem is advice without commands."

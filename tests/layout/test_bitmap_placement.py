@@ -1,0 +1,104 @@
+"""Track and March: bitmaps on a stripe without a look at each group."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ext4audit.facts.layout import StripeGeometry
+from ext4audit.facts.superblock import Superblock
+from ext4audit.layout.bitmap_placement import Track, march_of
+from ext4audit.layout.byte_map import StackMap
+from ext4audit.layout.groups import predict_table
+from ext4audit.layout.levels import map_of
+from ext4audit.layout.load import measure
+from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
+from support.mke2fs import TWELVE_DISKS_BLOCKS, stripe
+
+TWELVE = map_of(stripe(12, 512))
+
+
+@pytest.mark.parametrize(
+    ("group_option", "bitmaps"),
+    [
+        (None, (6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0)),
+        (32744, (1572, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600)),
+    ],
+)
+def test_the_march_counts_what_the_groups_have(
+    group_option: int | None, bitmaps: tuple[int, ...]
+) -> None:
+    """9594 groups on 12 disks, to the last bitmap."""
+    block = parameters(TWELVE_DISKS_BLOCKS * 4096, MkfsOptions(group_option=group_option))
+    march = march_of(block, block.blocks_per_group or 0, 16)
+    assert Track(TWELVE, 4096).spread(march).loads == bitmaps
+
+
+GEOMETRIES = st.builds(
+    stripe,
+    st.integers(4, 24),
+    st.sampled_from([4, 16, 32, 128, 508, 512, 2048]),
+    st.sampled_from(["raid0", "raid10", "raid4", "raid5", "raid6"]),
+    offset_bytes=st.sampled_from([0, 4096, 32256, 1 << 20]),
+)
+FILESYSTEMS = st.builds(
+    lambda option, flex, groups: parameters(
+        groups * option * 4096, MkfsOptions(group_option=option, flex_bg_groups=flex)
+    ),
+    st.integers(0, 400).map(lambda n: 32768 - 8 * n),
+    st.sampled_from([2, 4, 8, 16, 32]),
+    st.integers(65, 40000),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(GEOMETRIES, FILESYSTEMS)
+def test_the_march_agrees_with_counting_every_group(
+    geometry: StripeGeometry, block: Superblock
+) -> None:
+    """Any level, chunk, offset and group size: the same writes on each member."""
+    stack_map = map_of(geometry)
+    march = march_of(block, block.blocks_per_group or 0, block.flex_bg_groups or 1)
+    marched = Track(stack_map, 4096).spread(march).loads
+    counted = measure(predict_table(block), block, stack_map).bitmaps.loads
+    # A last flex group of one group keeps room between its two bitmaps.
+    assert sum(abs(one - other) for one, other in zip(marched, counted, strict=True)) <= 6
+
+
+@pytest.mark.parametrize(
+    ("members", "chunk_kib", "group_blocks", "flex_groups", "meets_all"),
+    [
+        (12, 512, 32744, 16, True),
+        (12, 256, 32744, 16, False),
+        (12, 256, 32744, 8, True),
+        (12, 512, 32768, 16, False),
+        (3, 512, 32768, 16, True),
+        (3, 512, 32760, 16, False),
+        (12, 512, 32736, 16, False),
+        (8, 16, 32768, 16, True),
+    ],
+)
+def test_the_greatest_common_divisor_tells(
+    members: int, chunk_kib: int, group_blocks: int, flex_groups: int, *, meets_all: bool
+) -> None:
+    """Even in the long run: it divides the chunk, or the run of bitmaps."""
+    track = Track(map_of(stripe(members, chunk_kib)), 4096)
+    assert track.meets_all(group_blocks * flex_groups, flex_groups) is meets_all
+
+
+@pytest.mark.parametrize(
+    "stack_map",
+    [
+        pytest.param(StackMap(("a", "b"), None, lambda _: (), lambda _: (), 65536), id="no stripe"),
+        pytest.param(
+            StackMap(("a", "b"), stripe(2, 512), lambda _: (), lambda _: (), None), id="zones"
+        ),
+        pytest.param(map_of(stripe(2, 2)), id="chunk smaller than a block"),
+        pytest.param(map_of(stripe(2, 6)), id="chunk of one block and a half"),
+    ],
+)
+def test_what_is_no_circle_of_chunks_is_refused(stack_map: StackMap) -> None:
+    """Advice is given in chunks of whole blocks that come again."""
+    with pytest.raises(ValueError, match=r"stripe|chunk"):
+        Track(stack_map, 4096)

@@ -1,0 +1,370 @@
+"""predict_table: the places that mke2fs chooses, without reading them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout.groups import (
+    descriptor_blocks,
+    descriptor_bytes,
+    descriptor_extents,
+    descriptor_table_blocks,
+    descriptors_per_block,
+    has_superblock,
+    is_exact,
+    predict_table,
+    reserved_blocks,
+)
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from support.builders import superblock
+from support.mke2fs import needs_e2fsprogs, read_superblock, read_table, run, sparse_image
+from support.mkfs_parameters import mkfs_cases
+
+TIB_DESCRIPTORS = 1 << 40
+SPARSE_DESCRIPTORS = frozenset({"sparse_super", "64bit"})
+META = SPARSE_DESCRIPTORS | {"meta_bg"}
+
+
+def of_groups(groups: int, **changes: Any) -> Superblock:
+    """Build a superblock of so many whole groups of 32768 blocks of 4 KiB."""
+    first = changes.get("first_block", 0)
+    per_group = changes.get("blocks_per_group", 32768)
+    values = {"features": SPARSE_DESCRIPTORS, "size_blocks": first + groups * per_group, **changes}
+    return superblock(**values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "size", "per_block"),
+    [
+        ({"descriptor_bytes": 64}, 64, 64),
+        ({"descriptor_bytes": 32}, 32, 128),
+        ({"descriptor_bytes": 128}, 128, 32),
+        ({"descriptor_bytes": None}, 64, 64),
+        ({"descriptor_bytes": None, "features": frozenset()}, 32, 128),
+        ({"descriptor_bytes": 64, "block_bytes": 65536}, 64, 1024),
+        ({"descriptor_bytes": 64, "block_bytes": 1024}, 64, 16),
+    ],
+)
+def test_a_block_holds_as_many_descriptors_as_fit(
+    changes: dict[str, Any], size: int, per_block: int
+) -> None:
+    """Without a size of its own a descriptor has the one that mke2fs gives it."""
+    block = of_groups(1, **changes)
+    assert (descriptor_bytes(block), descriptors_per_block(block)) == (size, per_block)
+
+
+@pytest.mark.parametrize(
+    ("groups", "changes", "blocks"),
+    [
+        (1, {}, (1,)),
+        (64, {}, (1,)),
+        (65, {}, (1, 2)),
+        (200, {}, (1, 2, 3, 4)),
+        # The superblock of 1 KiB blocks is in block 1, whatever the first data block is.
+        (33, {"block_bytes": 1024, "first_block": 1, "blocks_per_group": 8192}, (2, 3, 4)),
+        (33, {"block_bytes": 1024, "first_block": 0, "blocks_per_group": 131072}, (2, 3, 4)),
+        (1025, {"block_bytes": 65536, "blocks_per_group": 65528}, (1, 2)),
+        # meta_bg: groups 0, 64, 128, …; group 0 has the superblock before its descriptors.
+        (200, {"features": META}, (1, 64 * 32768, 128 * 32768, 192 * 32768)),
+        # Every group has a superblock without sparse_super.
+        (200, {"features": frozenset({"meta_bg", "64bit"})}, (1, 2097153, 4194305, 6291457)),
+        # Two classic blocks, then meta block groups 2 and 3.
+        (200, {"features": META, "first_meta_bg": 2}, (1, 2, 128 * 32768, 192 * 32768)),
+        (100, {"features": META, "first_meta_bg": 9}, (1, 2)),
+        # Group 128 is one of the two that sparse_super2 gives a backup.
+        (
+            200,
+            {"features": META | {"sparse_super2"}, "backup_bgs": (1, 128)},
+            (1, 2097152, 4194305, 6291456),
+        ),
+        (
+            40,
+            {"features": META, "block_bytes": 1024, "first_block": 1, "blocks_per_group": 8192},
+            (2, 1 + 16 * 8192, 1 + 32 * 8192),
+        ),
+        (
+            40,
+            {"features": META, "block_bytes": 1024, "first_block": 0, "blocks_per_group": 16384},
+            (2, 16 * 16384, 32 * 16384),
+        ),
+    ],
+)
+def test_descriptor_blocks(groups: int, changes: dict[str, Any], blocks: tuple[int, ...]) -> None:
+    """They follow the superblock, or each lies in the first group that it describes."""
+    assert descriptor_blocks(of_groups(groups, **changes)) == blocks
+
+
+@pytest.mark.parametrize(
+    ("groups", "changes", "extents"),
+    [
+        (1, {}, ((4096, 64),)),
+        (64, {}, ((4096, 4096),)),
+        (200, {}, ((4096, 12800),)),
+        (200, {"descriptor_bytes": 32}, ((4096, 6400),)),
+        (524288, {}, ((4096, 32 << 20),)),
+        (
+            130,
+            {"features": META},
+            ((4096, 4096), (64 * 32768 * 4096, 4096), (128 * 32768 * 4096, 128)),
+        ),
+        (
+            193,
+            {"features": META, "first_meta_bg": 2},
+            ((4096, 8192), (128 * 32768 * 4096, 4096), (192 * 32768 * 4096, 64)),
+        ),
+    ],
+)
+def test_extents_end_with_the_last_descriptor(
+    groups: int, changes: dict[str, Any], extents: tuple[tuple[int, int], ...]
+) -> None:
+    """Blocks that follow each other are read at once, and nothing beyond is read."""
+    assert descriptor_extents(of_groups(groups, **changes)) == extents
+
+
+@pytest.mark.parametrize(
+    ("features", "backups", "groups"),
+    [
+        (SPARSE_DESCRIPTORS, None, {0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125}),
+        (SPARSE_DESCRIPTORS | {"sparse_super2"}, (1, 99), {0, 1, 99}),
+        (SPARSE_DESCRIPTORS | {"sparse_super2"}, None, {0}),
+        (frozenset(), None, set(range(126))),
+    ],
+)
+def test_groups_that_hold_a_superblock(
+    features: frozenset[str], backups: tuple[int, ...] | None, groups: set[int]
+) -> None:
+    """Powers of 3, 5 and 7, the two that sparse_super2 names, or all."""
+    block = superblock(features=features, backup_bgs=backups)
+    assert {group for group in range(126) if has_superblock(block, group)} == groups
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"block_bytes": None},
+        {"blocks_per_group": None},
+        {"first_block": None},
+        {"size_blocks": 0},
+        {"descriptor_bytes": 96},
+        {"descriptor_bytes": 8192},
+    ],
+)
+def test_a_superblock_that_says_too_little_is_refused(changes: dict[str, Any]) -> None:
+    """A place that is not certain is none."""
+    with pytest.raises(ValueError, match=r"not known|fill no block"):
+        descriptor_extents(superblock(**changes))
+
+
+SPARSE_RESERVED = frozenset({"sparse_super", "64bit", "flex_bg"})
+SIZES: dict[str, Any] = {
+    "size_blocks": 9594 * 32768,
+    "descriptor_bytes": 64,
+    "reserved_gdt_blocks": 1024,
+}
+
+
+@pytest.mark.parametrize(
+    ("features", "group", "blocks"),
+    [
+        pytest.param(SPARSE_RESERVED, 0, 1175, id="superblock, 150 and 1024 descriptor blocks"),
+        pytest.param(SPARSE_RESERVED, 1, 1175, id="group 1 has a backup"),
+        pytest.param(SPARSE_RESERVED, 2, 0, id="group 2 has none"),
+        pytest.param(SPARSE_RESERVED, 343, 1175, id="a power of 7"),
+        pytest.param(SPARSE_RESERVED, 45, 0, id="a product of 3 and 5"),
+        pytest.param(
+            SPARSE_RESERVED - {"sparse_super"}, 2, 1175, id="without sparse_super all have one"
+        ),
+        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 0, 2, id="meta_bg: superblock and one block"),
+        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 64, 1, id="meta_bg: the first of 64"),
+        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 65, 1, id="meta_bg: the second"),
+        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 127, 1, id="meta_bg: the last"),
+        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 66, 0, id="meta_bg: the third"),
+        pytest.param(SPARSE_RESERVED | {"sparse_super2"}, 1, 1175, id="sparse_super2: named"),
+        pytest.param(SPARSE_RESERVED | {"sparse_super2"}, 3, 0, id="sparse_super2: not named"),
+    ],
+)
+def test_what_a_group_begins_with(features: frozenset[str], group: int, blocks: int) -> None:
+    """A copy of superblock and descriptors, or with meta_bg a block of descriptors."""
+    block = superblock(features=features, backup_bgs=(1, 9593), **SIZES)
+    assert reserved_blocks(block, group) == blocks
+
+
+def test_clusters_leave_the_boot_block_of_small_blocks_free() -> None:
+    """With 1 KiB blocks and larger clusters block 0 is the first, and the superblock is in 1."""
+    block = superblock(
+        features=SPARSE_RESERVED | {"bigalloc"},
+        block_bytes=1024,
+        first_block=0,
+        blocks_per_group=131072,
+        size_blocks=131072,
+        descriptor_bytes=64,
+        reserved_gdt_blocks=0,
+    )
+    assert reserved_blocks(block, 0) == 3
+
+
+def test_the_descriptor_table_is_rounded_up_to_blocks() -> None:
+    """9594 descriptors of 64 bytes fill 149.9 blocks."""
+    assert descriptor_table_blocks(superblock(features=SPARSE_RESERVED, **SIZES)) == 150
+
+
+GIB, TIB_CLOSED_FORM = 1 << 30, 1 << 40
+SETS = int(os.environ.get("EXT4AUDIT_MKFS_SETS", "60"))
+"""Hundreds take minutes: EXT4AUDIT_MKFS_SETS=800 for a release."""
+
+
+def rows(table: GroupTable, *groups: int) -> list[tuple[int, int, int]]:
+    """Return the places of some groups."""
+    columns = (table.block_bitmaps, table.inode_bitmaps, table.inode_tables)
+    return [(columns[0][group], columns[1][group], columns[2][group]) for group in groups]
+
+
+def test_a_flex_group_begins_with_all_its_bitmaps() -> None:
+    """1 GiB: behind superblock, 1 and 127 descriptor blocks lie 8 + 8 bitmaps, then tables."""
+    table = predict_table(parameters(GIB))
+    assert rows(table, 0, 1, 7) == [(129, 137, 145), (130, 138, 657), (136, 144, 3729)]
+
+
+def test_later_flex_groups_begin_at_their_first_block() -> None:
+    """1 TiB: flex group 1 is at 16 * 32768, and no backup stands before it."""
+    table = predict_table(parameters(TIB_CLOSED_FORM))
+    assert rows(table, 16, 17) == [(524288, 524304, 524320), (524289, 524305, 524832)]
+
+
+def test_a_last_flex_group_with_fewer_groups_takes_less_room() -> None:
+    """18 groups: the bitmaps of the last two are 2 + 2 blocks; a single one leaves room for 16."""
+    two = predict_table(parameters(18 * 32768 * 4096))
+    assert rows(two, 16, 17) == [(524288, 524290, 524292), (524289, 524291, 524804)]
+    one = predict_table(parameters(17 * 32768 * 4096))
+    assert rows(one, 16) == [(524288, 524304, 524320)]
+
+
+def test_without_flex_bg_each_group_is_on_its_own() -> None:
+    """Group 2 has no backup, group 3 has one of 1 + 1 + 127 blocks."""
+    options = MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"})
+    table = predict_table(parameters(GIB, options))
+    assert rows(table, 2, 3) == [(65536, 65537, 65538), (98433, 98434, 98435)]
+
+
+def test_without_flex_bg_a_stride_shifts_the_bitmaps() -> None:
+    """The shift is stride times group number behind the inode table."""
+    options = MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"}, stride_blocks=128)
+    table = predict_table(parameters(GIB, options))
+    assert rows(table, 2) == [(65536 + 512 + 256, 65536 + 512 + 257, 65536)]
+
+
+@pytest.mark.parametrize(
+    ("block", "exact"),
+    [
+        *(
+            (parameters(size), True)
+            for size in (GIB, 100 * GIB, TIB_CLOSED_FORM, 4 * TIB_CLOSED_FORM, 16 * TIB_CLOSED_FORM)
+        ),
+        (parameters(TIB_CLOSED_FORM, MkfsOptions(group_option=32744)), True),
+        (parameters(TIB_CLOSED_FORM, MkfsOptions(flex_bg_groups=32)), True),
+        (parameters(TIB_CLOSED_FORM, MkfsOptions(flex_bg_groups=1)), True),
+        (parameters(TIB_CLOSED_FORM, MkfsOptions(flex_bg_groups=64)), False),
+        (parameters(TIB_CLOSED_FORM, MkfsOptions(bytes_per_inode=1024)), False),
+    ],
+)
+def test_ordinary_filesystems_are_exact(block: Superblock, *, exact: bool) -> None:
+    """Large flex groups and very many inodes are not: their tables reach a backup."""
+    assert is_exact(block) is exact
+
+
+def test_descriptors_in_two_places_are_not_exact() -> None:
+    """A resize may switch to meta_bg; where it did, the old groups keep the old scheme."""
+    made = parameters(TIB_CLOSED_FORM)
+    mixed = superblock(
+        features=made.features | {"meta_bg"}, first_meta_bg=1, size_blocks=made.size_blocks
+    )
+    assert not is_exact(mixed)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"block_bytes": None}, {"inodes_per_group": None}, {"first_block": None}]
+)
+def test_a_superblock_without_sizes_is_refused(fields: dict[str, None]) -> None:
+    """No place can be computed without them."""
+    with pytest.raises(ValueError, match="not known"):
+        predict_table(superblock(**fields))
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("size_bytes", "words", "options"),
+    [
+        (3 * GIB, "", MkfsOptions()),
+        (5 * TIB_CLOSED_FORM, "", MkfsOptions()),
+        (1200 * GIB, "-g 32744 -G 8", MkfsOptions(group_option=32744, flex_bg_groups=8)),
+    ],
+)
+def test_the_defaults_are_exact_to_the_block(
+    size_bytes: int, words: str, options: MkfsOptions
+) -> None:
+    """Every place in every group is where mke2fs put it."""
+    assert is_exact(parameters(size_bytes, options))
+    with sparse_image(size_bytes) as image:
+        run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {words} {image}")
+        assert same_table(predict_table(parameters(size_bytes, options)), read_table(image))
+
+
+SEEN: Counter[str] = Counter()
+
+
+@needs_e2fsprogs
+def test_what_is_said_to_be_exact_is_exact_on_random_options() -> None:
+    """Parameters and all places agree with mke2fs, or `is_exact` says that they need not."""
+    SEEN.clear()
+    check_random_options()
+    assert SEEN["exact"] > SETS // 3
+
+
+@settings(max_examples=SETS, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(mkfs_cases())
+def check_random_options(case: tuple[int, str, MkfsOptions]) -> None:
+    """Make one filesystem and compare; what mke2fs refuses is no case."""
+    size_bytes, words, options = case
+    with sparse_image(size_bytes) as image:
+        made = subprocess.run(
+            ["mkfs.ext4", "-q", "-F", *words.split(), str(image)], capture_output=True, check=False
+        )
+        if made.returncode:
+            SEEN["refused"] += 1
+            return
+        real, table = read_superblock(image), read_table(image)
+    predicted = parameters(size_bytes, options)
+    assert sizes(predicted) == sizes(real), words
+    exact = is_exact(predicted)
+    SEEN["exact" if exact else "not exact"] += 1
+    assert not exact or same_table(predict_table(predicted), table), words
+
+
+def sizes(block: Superblock) -> tuple[int | None, ...]:
+    """Return what decides the places."""
+    return (
+        block.size_blocks,
+        block.first_block,
+        block.blocks_per_group,
+        block.inodes_per_group,
+        block.reserved_gdt_blocks,
+    )
+
+
+def same_table(one: GroupTable, other: GroupTable) -> bool:
+    """Whether two tables have the same places."""
+    return all(
+        list(a) == list(b)
+        for a, b in (
+            (one.block_bitmaps, other.block_bitmaps),
+            (one.inode_bitmaps, other.inode_bitmaps),
+            (one.inode_tables, other.inode_tables),
+        )
+    )

@@ -1,0 +1,141 @@
+"""parse_dry_run: what `mke2fs -n -v` prints."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_mkfs_words
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("-g 32744 -O ^metadata_csum", "-g 32744 -O ^metadata_csum"),
+        ("-g32744 -G16", "-g 32744 -G 16"),
+        ("-O a -O b,c", "-O a,b,c"),
+        ("-E stride=4,,stripe_width=8", "-E stride=4,stripe_width=8"),
+        ("-j", "-O has_journal"),
+        ("-FqG 4", "-G 4"),
+        ("-L 'two words'", "-L|two words"),
+        ("-b -4096", "-b -4096"),
+        ("-J size=64,location=1G", "-J size=64,location=1G"),
+    ],
+)
+def test_options_are_taken_as_getopt_takes_them(text: str, line: str) -> None:
+    """Values may be attached; several -O are joined, as mke2fs joins them since 1.43."""
+    split = line.split("|") if "|" in line else line.split()
+    assert parse_mkfs_words(text).words() == tuple(split)
+
+
+def test_flags_of_manner_are_kept_apart() -> None:
+    """They stand in the printed line, and change nothing of what is made."""
+    assert parse_mkfs_words("-F -m 0 -qv").manner == ("-F", "-q", "-v")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("/dev/sda", "is no option"),
+        ("-m 0 /dev/sda", "is no option"),
+        ("-m 0 ; reboot", "is no option"),
+        ("-- /dev/sda", "is no option"),
+        ("-", "is no option"),
+        ("-c", "bad blocks"),
+        ("-S", "writes superblocks"),
+        ("-n", "makes nothing"),
+        ("-z undo", "undo file"),
+        ("-d /etc", "copy a directory"),
+        ("-l list", "bad blocks"),
+        ("-X", "not an option"),
+        ("-Fc", "bad blocks"),
+        ("--help", "-\\-: not an option"),
+        ("-g", "needs a value"),
+        ("-E a=1 -E b=2", "given twice"),
+        ("-E offset=4096", "fills its device"),
+        ("-J device=/dev/sdb", "another device"),
+        ("-J size=4,device=UUID=x", "another device"),
+        ("-t xfs", "ext4, ext3 or ext2"),
+        ("-L 'open", "closing quotation"),
+        ("-L a\nb", "cannot be typed"),
+        ("-L \x1b[2J", "cannot be typed"),
+        ("-L \udcff", "cannot be typed"),
+    ],
+)
+def test_what_is_no_description_of_a_filesystem_is_refused(text: str, reason: str) -> None:
+    """A device, a command, or an option that reads or writes something else."""
+    with pytest.raises(ValueError, match=f"(?i){reason}"):
+        parse_mkfs_words(text)
+
+
+def test_a_shell_is_never_asked() -> None:
+    """What a shell would run is a value like any other."""
+    assert parse_mkfs_words("-L '$(reboot)'").value("-L") == "$(reboot)"
+
+
+@given(st.text() | st.text("-gGOEbFq 0123456789,=^'\\\"", max_size=30))
+def test_any_text_is_options_or_a_value_error(text: str) -> None:
+    """What is taken can be said again, and is then the same."""
+    try:
+        options = parse_mkfs_words(text)
+    except ValueError:
+        return
+    assert parse_mkfs_words(shlex.join(options.words())).words() == options.words()
+
+
+HUGE = """\
+mke2fs 1.47.0 (5-Feb-2023)
+fs_types for mke2fs.conf resolution: 'ext4', 'huge'
+Filesystem label=
+OS type: Linux
+Block size=4096 (log=2)
+Fragment size=4096 (log=2)
+Stride=128 blocks, Stripe width=1536 blocks
+1074530304 inodes, 17179869184 blocks
+858993459 blocks (5.00%) reserved for the super user
+First data block=0
+524673 block groups
+32744 blocks per group, 32744 fragments per group
+2048 inodes per group
+"""
+ONE_GROUP = """\
+Block size=4096 (log=2)
+Cluster size=65536 (log=6)
+16384 inodes, 262144 blocks
+First data block=0
+Maximum filesystem blocks=268435456
+1 block group
+524288 blocks per group, 32768 clusters per group
+16384 inodes per group
+"""
+
+
+def test_the_parameters_of_64_tib() -> None:
+    """As mke2fs 1.47.0 prints them."""
+    assert parse_dry_run(HUGE) == DryRun(
+        block_bytes=4096,
+        inodes=1074530304,
+        blocks=17179869184,
+        first_block=0,
+        groups=524673,
+        blocks_per_group=32744,
+        inodes_per_group=2048,
+        usage_types=("huge",),
+    )
+
+
+def test_one_group_of_clusters() -> None:
+    """Groups are counted in blocks also with bigalloc; without -v there are no usage types."""
+    found = parse_dry_run(ONE_GROUP)
+    assert (found.groups, found.blocks_per_group, found.usage_types) == (1, 524288, ())
+
+
+@pytest.mark.parametrize("line", HUGE.splitlines()[4:5] + HUGE.splitlines()[7:8])
+def test_a_line_that_is_missing_is_named(line: str) -> None:
+    """Half an answer is no answer."""
+    with pytest.raises(ValueError, match="does not state"):
+        parse_dry_run(HUGE.replace(line, ""))

@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import Setter
+from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.remedies.options import change_option, change_options, disruption
+from support.builders import filesystem, fstab_entry, known, mount, options, superblock, unknown
+from support.remedy_shell import RemedyShell
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+BITS, STRING, MOUNT = Setter.SUPERBLOCK_BITS, Setter.SUPERBLOCK_STRING, Setter.MOUNT
+
+
+@dataclass(frozen=True)
+class Case:
+    """A filesystem as an administrator left it, and the options that it should have."""
+
+    wanted: dict[str, str]
+    setters: dict[str, Setter]
+    fstab: str = "defaults"
+    by_hand: str = ""
+    tune: tuple[str, ...] = ()
+    superblock_seen: bool = True
+    mount_point: str = "data"
+    lasts: bool = True
+    live: bool = True
+    expected: tuple[str, ...] = field(default=())
+
+
+CASES = {
+    "fstab": Case({"barrier": "barrier"}, {"barrier": MOUNT}, "noatime,nobarrier"),
+    "fstab alias and flags": Case(
+        {"barrier": "barrier"}, {"barrier": MOUNT}, "nosuid,barrier=0,noexec,lazytime"
+    ),
+    "bits": Case({"barrier": "barrier"}, {"barrier": BITS}, tune=("tune2fs -o nobarrier DEV",)),
+    "string": Case(
+        {"barrier": "barrier"}, {"barrier": STRING}, tune=("tune2fs -E mount_opts=barrier=0 DEV",)
+    ),
+    "string of two": Case(
+        {"barrier": "barrier"},
+        {"barrier": STRING},
+        tune=("debugfs -w -R 'set_super_value mount_opts nobarrier,commit=30' DEV",),
+        expected=("commit=30",),
+    ),
+    "string of three": Case(
+        {"barrier": "barrier"},
+        {"barrier": STRING},
+        tune=("debugfs -w -R 'set_super_value mount_opts commit=30,nobarrier,stripe=64' DEV",),
+        expected=("commit=30", "stripe=64"),
+    ),
+    "string of three, mounted by hand": Case(
+        {"barrier": "barrier"},
+        {"barrier": STRING},
+        fstab="",
+        by_hand="nosuid,noatime",
+        tune=("debugfs -w -R 'set_super_value mount_opts commit=30,nobarrier,stripe=64' DEV",),
+        expected=("commit=30", "stripe=64"),
+    ),
+    "bits and fstab": Case(
+        {"barrier": "barrier"},
+        {"barrier": BITS},
+        "nobarrier",
+        tune=("tune2fs -o nobarrier DEV",),
+    ),
+    "bits, not seen": Case(
+        {"barrier": "barrier"},
+        {"barrier": Setter.SUPERBLOCK},
+        tune=("tune2fs -o nobarrier DEV",),
+        superblock_seen=False,
+    ),
+    "string, not seen": Case(
+        {"barrier": "barrier"},
+        {"barrier": Setter.SUPERBLOCK},
+        tune=("tune2fs -E mount_opts=nobarrier DEV",),
+        superblock_seen=False,
+    ),
+    "string without a bit, not seen": Case(
+        {"auto_da_alloc": "auto_da_alloc"},
+        {"auto_da_alloc": Setter.SUPERBLOCK},
+        tune=("tune2fs -E mount_opts=noauto_da_alloc DEV",),
+        superblock_seen=False,
+    ),
+    "by hand, no fstab": Case(
+        {"barrier": "barrier"},
+        {"barrier": MOUNT},
+        fstab="",
+        by_hand="nosuid,nobarrier",
+        lasts=False,
+    ),
+    "by hand, read-only and noexec, fstab differs": Case(
+        {"barrier": "barrier"},
+        {"barrier": MOUNT},
+        fstab="defaults,nobarrier",
+        by_hand="ro,noexec,strictatime,sync,nobarrier",
+    ),
+    "read-only in fstab": Case({"barrier": "barrier"}, {"barrier": MOUNT}, "ro,nobarrier"),
+    "fstab blocks remounts by nodelalloc": Case(
+        {"barrier": "barrier"}, {"barrier": MOUNT}, "nodelalloc,nobarrier", "nosuid,nobarrier"
+    ),
+    "fstab blocks remounts by data": Case(
+        {"barrier": "barrier"}, {"barrier": MOUNT}, "data=writeback,nobarrier", "nobarrier,noatime"
+    ),
+    "nodelalloc in fstab": Case({"delalloc": "delalloc"}, {"delalloc": MOUNT}, "nodelalloc"),
+    "nodelalloc in bits": Case(
+        {"delalloc": "delalloc"}, {"delalloc": BITS}, tune=("tune2fs -o nodelalloc DEV",)
+    ),
+    "nodelalloc by hand": Case(
+        {"delalloc": "delalloc"}, {"delalloc": MOUNT}, "", "nodev,noatime,nodelalloc", lasts=False
+    ),
+    "dioread_lock must be said": Case({"dioread_nolock": "nodioread_nolock"}, {}, "noatime"),
+    "dioread_nolock is replaced": Case(
+        {"dioread_nolock": "nodioread_nolock"}, {"dioread_nolock": MOUNT}, "noatime,dioread_nolock"
+    ),
+    "dioread_nolock again": Case(
+        {"dioread_nolock": "dioread_nolock"}, {"dioread_nolock": MOUNT}, "nodioread_nolock"
+    ),
+    "noauto_da_alloc": Case(
+        {"auto_da_alloc": "auto_da_alloc"}, {"auto_da_alloc": MOUNT}, "noauto_da_alloc"
+    ),
+    "noauto_da_alloc wanted": Case({"auto_da_alloc": "noauto_da_alloc"}, {}, "defaults"),
+    "discard in bits": Case(
+        {"discard": "nodiscard"}, {"discard": BITS}, tune=("tune2fs -o discard DEV",)
+    ),
+    "a value": Case({"commit": "commit=5"}, {"commit": MOUNT}, "commit=60,noatime"),
+    "two bits and a string at once": Case(
+        {"barrier": "barrier", "delalloc": "delalloc", "auto_da_alloc": "auto_da_alloc"},
+        {"barrier": BITS, "delalloc": BITS, "auto_da_alloc": STRING},
+        tune=(
+            "tune2fs -o nobarrier,nodelalloc DEV",
+            "tune2fs -E mount_opts=noauto_da_alloc DEV",
+        ),
+    ),
+    "data in bits": Case(
+        {"data": "data=ordered"},
+        {"data": BITS},
+        tune=("tune2fs -o journal_data_writeback DEV",),
+        live=False,
+    ),
+    "data in fstab": Case(
+        {"data": "data=ordered"}, {"data": MOUNT}, "noatime,data=writeback", live=False
+    ),
+    "a hostile mount point": Case(
+        {"barrier": "barrier"},
+        {"barrier": MOUNT},
+        "nobarrier",
+        mount_point="-my $(touch pwned)\t'\"\n\x1b[31m\udcff #&|\\",
+    ),
+}
+
+
+@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
+def case(request: pytest.FixtureRequest) -> Case:
+    """Give each case its own test."""
+    assert isinstance(request.param, Case)
+    return request.param
+
+
+@pytest.fixture
+def shell(case: Case, tmp_path: Path) -> Iterator[RemedyShell]:
+    """Make the filesystem of a case and mount it as the case says."""
+    shell = RemedyShell(tmp_path, case.mount_point)
+    try:
+        for command in case.tune:
+            shell.check(command.replace("DEV", shell.device))
+        shell.write_fstab(case.fstab)
+        shell.mount(case.by_hand)
+        yield shell
+    finally:
+        shell.close()
+
+
+def steps_of(case: Case, shell: RemedyShell) -> tuple[Step, ...]:
+    """Compute the steps from the facts of the mounted filesystem."""
+    fs = shell.filesystem(case.setters, superblock_seen=case.superblock_seen, **unseen(case))
+    return change_options(fs, case.wanted)
+
+
+def unseen(case: Case) -> dict[str, object]:
+    """Hide the superblock where the case says so."""
+    return {} if case.superblock_seen else {"superblock": unknown("the superblock")}
+
+
+def commands(steps: tuple[Step, ...], *phases: Phase) -> list[str]:
+    """Return the commands of some phases, in order."""
+    return [step.command for step in steps if step.phase in phases]
+
+
+@needs_root
+@pytest.mark.kernel
+def test_the_steps_change_the_option_now_and_for_good(case: Case, shell: RemedyShell) -> None:
+    """Run as printed, they put the option in force, keep the flags, and survive a new mount."""
+    steps = steps_of(case, shell)
+    before = shell.mountinfo()
+    verify = commands(steps, Phase.VERIFY)
+    assert not all(shell.run(command).returncode == 0 for command in verify)
+    for command in commands(steps, Phase.IMMEDIATE, Phase.PERSISTENT):
+        shell.check(command)
+    assert shell.mountinfo().mount_options == before.mount_options
+    if case.live:
+        assert set(case.wanted.values()) < set(shell.tokens())
+        for command in verify:
+            shell.check(command)
+    if case.lasts:
+        shell.unmount()
+        shell.mount("" if case.fstab else "defaults")
+        assert {*case.wanted.values(), *case.expected} < set(shell.tokens())
+        for command in verify:
+            shell.check(command)
+
+
+@needs_root
+@pytest.mark.kernel
+def test_the_rollback_brings_the_old_state_back(case: Case, shell: RemedyShell) -> None:
+    """Options, flags, fstab and superblock are as they were, now and after a new mount."""
+    steps = steps_of(case, shell)
+    before = shell.state()
+    for command in commands(steps, Phase.IMMEDIATE, Phase.PERSISTENT, Phase.ROLLBACK):
+        shell.check(command)
+    after = shell.state()
+    if case.superblock_seen:
+        assert after == before
+    else:
+        assert after[:-1] == before[:-1]
+
+
+BACKUP_ONCE = "test -e /etc/fstab.ext4audit || cp -a /etc/fstab /etc/fstab.ext4audit"
+
+
+def test_the_usual_case_reads_as_a_person_would_type_it() -> None:
+    """Remount by mount point, take the word out of fstab, look, and know the way back."""
+    fs = filesystem(
+        options=known(options("nobarrier")),
+        fstab=known((fstab_entry("defaults", "nobarrier"),)),
+    )
+    start = "[[:blank:]]*[^[:blank:]]+[[:blank:]]+/data/*[[:blank:]]+[^[:blank:]]+[[:blank:]]+"
+    sed = "LC_ALL=C sed -i -E '7s#^({})defaults{}([[:blank:]]|$)#\\1defaults{}\\2#' /etc/fstab"
+    edited = (
+        f"sed -n 7p /etc/fstab | LC_ALL=C grep -qE '^{start}defaults{{}}([[:blank:]]|$)' || "
+        "{{ echo 'line 7 of /etc/fstab is not what was audited: nothing changed, scan again' "
+        ">&2; false; }}"
+    )
+    assert change_option(fs, "barrier", "barrier") == (
+        Step(Phase.IMMEDIATE, "mount -o remount,barrier /data"),
+        Step(Phase.PERSISTENT, BACKUP_ONCE),
+        Step(Phase.PERSISTENT, sed.format(start, ",nobarrier", "")),
+        Step(Phase.PERSISTENT, edited.format("")),
+        Step(Phase.VERIFY, "grep -qx barrier /proc/fs/ext4/sda/options"),
+        Step(Phase.ROLLBACK, BACKUP_ONCE),
+        Step(Phase.ROLLBACK, sed.format(start, "", ",nobarrier")),
+        Step(Phase.ROLLBACK, edited.format(",nobarrier")),
+        Step(Phase.ROLLBACK, "mount -o remount,nobarrier /data"),
+    )
+
+
+HIDDEN = known(options(hidden=["nobarrier"]))
+NOBARRIER = known(options("nobarrier"))
+
+
+@pytest.mark.parametrize(
+    ("fs", "expected"),
+    [
+        (filesystem(options=NOBARRIER), ["mount -o remount,barrier /data"]),
+        (
+            filesystem(options=NOBARRIER, mounts=(mount(super_options=("ro",), flags=("ro",)),)),
+            ["mount -o remount,ro,strictatime,barrier /data"],
+        ),
+        (
+            filesystem(options=NOBARRIER, fstab=unknown("/etc/fstab")),
+            ["mount --options-source=disable -o remount,rw,relatime,barrier /data"],
+        ),
+        (
+            filesystem(
+                options=NOBARRIER,
+                mounts=(
+                    mount("/bind", root="/srv", mount_id=28),
+                    mount("/readonly", flags=("ro", "relatime"), mount_id=29),
+                    mount("/whole", mount_id=31),
+                ),
+            ),
+            ["mount -o remount,barrier /whole"],
+        ),
+        (
+            filesystem(options=NOBARRIER, mounts=(mount(flags=("rw", "nosuid", "relatime")),)),
+            ["mount -o remount,rw,nosuid,relatime,barrier /data"],
+        ),
+        (
+            filesystem(
+                options=NOBARRIER,
+                mounts=(mount(flags=("rw", "nosuid", "nodev", "noatime")),),
+                fstab=known((fstab_entry("users", "exec", "noatime", "nobarrier"),)),
+            ),
+            ["mount -o remount,barrier /data"],
+        ),
+        (filesystem(options=known(options())), []),
+    ],
+    ids=["plain", "read-only", "no fstab seen", "which mount", "by hand", "users", "in force"],
+)
+def test_the_remount_changes_nothing_else(fs: Filesystem, expected: list[str]) -> None:
+    """The flags of the mount stay: fstab's are taken only where they are the same."""
+    assert commands(change_option(fs, "barrier", "barrier"), Phase.IMMEDIATE) == expected
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(options=HIDDEN, mounts=()),
+        filesystem(options=HIDDEN, mounts=(mount(root="/srv"),)),
+        filesystem(options=HIDDEN, mounts=(mount(flags=("ro",)),)),
+        filesystem(options=HIDDEN, mounts=(mount("/ends\n"),)),
+        filesystem(options=HIDDEN, device="/dev/\0"),
+    ],
+    ids=["no mount", "bind mount only", "read-only mount only", "newline", "NUL"],
+)
+def test_there_are_no_commands_where_none_would_be_right(fs: Filesystem) -> None:
+    """Without a mount of the whole tree, or a way to write a name, nothing is printed."""
+    assert change_option(fs, "barrier", "barrier") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "expected"),
+    [
+        ("delalloc", "delalloc", "grep -qx delalloc F"),
+        ("delalloc", "nodelalloc", "grep -q . F && ! grep -qx delalloc F"),
+        ("dioread_nolock", "dioread_lock", "grep -q . F && ! grep -qx dioread_nolock F"),
+        ("auto_da_alloc", "auto_da_alloc", "grep -q . F && ! grep -qx noauto_da_alloc F"),
+        ("auto_da_alloc", "noauto_da_alloc", "grep -qx noauto_da_alloc F"),
+        ("data", "data=ordered", "grep -qx data=ordered F"),
+    ],
+)
+def test_an_option_is_verified_on_kernels_that_list_only_set_bits(
+    name: str, wanted: str, expected: str
+) -> None:
+    """Before 4.17 the options file never says nodelalloc or auto_da_alloc."""
+    steps = change_option(filesystem(), name, wanted)
+    assert commands(steps, Phase.VERIFY) == [expected.replace("F", "/proc/fs/ext4/sda/options")]
+
+
+def test_delalloc_is_corrected_in_fstab_before_the_remount() -> None:
+    """From 6.13 on no remount works while fstab says nodelalloc and the mount has delalloc."""
+    fs = filesystem(options=known(options("nodelalloc")), fstab=known((fstab_entry("nodelalloc"),)))
+    phases = [step.phase for step in change_option(fs, "delalloc", "delalloc")]
+    assert phases.index(Phase.PERSISTENT) < phases.index(Phase.IMMEDIATE)
+
+
+def test_a_way_back_from_delalloc_does_not_rest_on_a_remount() -> None:
+    """Where the kernel refuses nodelalloc by remount, the filesystem is mounted anew."""
+    fs = filesystem(options=known(options("nodelalloc")), fstab=known((fstab_entry("nodelalloc"),)))
+    assert commands(change_option(fs, "delalloc", "delalloc"), Phase.ROLLBACK)[-1] == (
+        "mount -o remount,nodelalloc /data || { umount /data && mount -o nodelalloc /data; }"
+    )
+
+
+def test_hostile_text_in_options_and_superblock_is_never_run() -> None:
+    """What a foreign image or snapshot says is quoted, or there is no command for it."""
+    fs = filesystem(
+        options=known(options("commit=$(reboot)")),
+        superblock=known(superblock(mount_option_string="nobarrier,x='`reboot`;")),
+        name="$(reboot)",
+    )
+    steps = change_options(fs, {"commit": "commit=5", "barrier": "barrier"})
+    assert [step.command for step in steps] == [
+        "mount -o remount,commit=5 /data",
+        "grep -qx commit=5 '/proc/fs/ext4/$(reboot)/options'",
+        "grep -qx barrier '/proc/fs/ext4/$(reboot)/options'",
+        "mount -o 'remount,commit=$(reboot)' /data",
+    ]
+
+
+def test_every_entry_of_the_device_is_corrected() -> None:
+    """Two entries of one device share its superblock; a bind mount has no options of its own."""
+    entries = (
+        fstab_entry("nobarrier", line_number=3),
+        fstab_entry("barrier=0", mount_point="/other", line_number=4),
+        fstab_entry("bind", "nobarrier", mount_point="/bound", line_number=5),
+    )
+    fs = filesystem(options=NOBARRIER, fstab=known(entries))
+    persistent = commands(change_option(fs, "barrier", "barrier"), Phase.PERSISTENT)
+    assert ["'3s#" in c or "'4s#" in c for c in persistent if " sed " in c] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("fs", "remount", "expected"),
+    [
+        (filesystem(options=HIDDEN), True, Disruption.REMOUNT),
+        (filesystem(options=HIDDEN), False, Disruption.ONLINE),
+        (
+            filesystem(
+                options=HIDDEN,
+                superblock=known(superblock(mount_option_string="nobarrier,commit=9,stripe=8")),
+            ),
+            True,
+            Disruption.UNMOUNT,
+        ),
+    ],
+)
+def test_the_disruption_is_the_worst_of_the_steps(
+    fs: Filesystem, remount: bool, expected: Disruption
+) -> None:
+    """A list of options in the superblock can only be written while it is not mounted."""
+    assert disruption(change_option(fs, "barrier", "barrier", remount=remount)) is expected

@@ -1,0 +1,465 @@
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ext4audit.evidence import Unknown
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Setter
+from ext4audit.renderers.json_v1 import render_report
+from ext4audit.report import Report
+from support.builders import (
+    UNREAD,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    layout,
+    mount,
+    options,
+    unknown,
+)
+from support.sample_reports import (
+    HOSTILE_NAMES,
+    barriers,
+    boot,
+    hostile_report,
+    hotspot,
+    inodes,
+    md127,
+    murky_report,
+    night_report,
+    old_kernel,
+    report,
+    root,
+)
+
+FORBIDDEN = "rich click psutil pyudev jsonschema"
+
+
+def document(of: Report) -> Any:
+    """Render and read back."""
+    return json.loads(render_report(of, tool_version="0.1.0"))
+
+
+def only_filesystem(fs: Filesystem) -> Any:
+    """Render a host with one filesystem and return that."""
+    return document(report(host(fs)))["filesystems"][0]
+
+
+def without_originals(value: Any) -> Any:
+    """Leave out the `_b64` members."""
+    if isinstance(value, dict):
+        kept = {key: each for key, each in value.items() if not key.endswith("_b64")}
+        return {key: without_originals(each) for key, each in kept.items()}
+    return [without_originals(each) for each in value] if isinstance(value, list) else value
+
+
+def test_the_envelope_says_who_what_where_and_how_much() -> None:
+    """The members beside the lists are these, in the contract's order, additive ones last."""
+    whole = document(night_report())
+    assert list(whole) == [
+        "schema_version",
+        "tool",
+        "source",
+        "host",
+        "complete",
+        "summary",
+        "filesystems",
+        "verdicts",
+        "gaps",
+        "fixed",
+        "notices",
+        "profiles",
+    ]
+    del whole["filesystems"], whole["verdicts"]
+    expected = {
+        "schema_version": "1.1",
+        "tool": {"name": "ext4audit", "version": "0.1.0"},
+        "source": {"kind": "live", "label": "this host", "taken_at": "2026-01-02T03:04:05Z"},
+        "host": {
+            "name": "db1",
+            "kernel_release": "6.1.0-18-amd64",
+            "os_id": "debian",
+            "os_version": "12",
+            "virtualization": None,
+            "container": None,
+            "os_name": "Debian GNU/Linux 12",
+        },
+        "complete": True,
+        "summary": {
+            "pass": 5,
+            "fail": 2,
+            "not_applicable": 2,
+            "undetermined": 0,
+            "error": 0,
+            "suppressed": 0,
+            "findings": {"critical": 1, "high": 0, "medium": 1, "low": 0, "info": 0},
+            "known": 0,
+            "fixed": None,
+        },
+        "gaps": [],
+        "fixed": None,
+        "notices": [],
+        "profiles": [],
+    }
+    assert json.dumps(whole) == json.dumps(expected)
+
+
+def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
+    """A verdict is spelled out down to each command, in the contract's order."""
+    expected = {
+        "rule": "LAY001",
+        "name": "striped-metadata-hotspot",
+        "filesystem": "u-md127",
+        "outcome": "fail",
+        "findings": [
+            {
+                "severity": "medium",
+                "confidence": "likely",
+                "message": "All bitmaps lie on 1 of 2 disks.",
+                "evidence": [{"label": "skew", "value": "2.00", "origin": "dumpe2fs /dev/md127"}],
+                "remedies": [
+                    {
+                        "summary": "Make the filesystem anew.",
+                        "disruption": "recreate",
+                        "destructive": True,
+                        "trade_off": None,
+                        "steps": [
+                            {"phase": "persistent", "command": "mkfs.ext4 -g 32744 /dev/md127"}
+                        ],
+                    }
+                ],
+                "fact": "",
+                "suppression": None,
+                "known": False,
+            }
+        ],
+        "unknowns": [],
+        "note": None,
+        "suppression": None,
+        "evidence": [],
+    }
+    (verdict,) = document(report(host(md127()), hotspot))["verdicts"]
+    assert json.dumps(verdict) == json.dumps(expected)
+
+
+def test_the_other_outcomes_carry_their_reasons() -> None:
+    """A pass has its evidence, a not-applicable its reason, an undetermined its holes."""
+    passed, spared = document(report(host(root()), barriers, hotspot))["verdicts"]
+    assert passed["outcome"] == "pass"
+    assert passed["evidence"] == [
+        {"label": "barrier", "value": "barrier", "origin": "/proc/fs/ext4/sda/options"}
+    ]
+    assert (spared["outcome"], spared["note"]) == ("not_applicable", "no stripe lies below")
+    (open_,) = document(report(host(filesystem(superblock=UNREAD)), inodes))["verdicts"]
+    assert open_["outcome"] == "undetermined"
+    assert open_["unknowns"] == [
+        {
+            "what": "something",
+            "why": "denied",
+            "detail": "permission denied",
+            "hint": "run as root",
+        }
+    ]
+
+
+def test_a_verdict_on_the_host_names_no_filesystem() -> None:
+    """A host rule's verdict has null as its filesystem, also on a host without ext4."""
+    whole = document(report(host(), old_kernel))
+    assert whole["filesystems"] == []
+    assert whole["verdicts"][0]["filesystem"] is None
+
+
+def test_an_incomplete_audit_says_so() -> None:
+    """Holes, errors and gaps are counted and shown."""
+    whole = document(murky_report())
+    assert whole["complete"] is False
+    assert (whole["summary"]["undetermined"], whole["summary"]["error"]) == (2, 2)
+    assert whole["gaps"] == [
+        {
+            "what": "the mount table of PID 1",
+            "why": "timed_out",
+            "detail": "after 10 s",
+            "hint": "",
+        }
+    ]
+    assert whole["verdicts"][1]["note"].endswith("KeyError: 'sd'\n")
+
+
+MEMBER_MORE = ("descriptor_blocks", "described_groups", "bitmap_parity", "touch_parity")
+HOT_SPREAD = {"effective_members": 1.0, "evenness": 0.5, "skew": 2.0, "hottest_share": 1.0}
+EVEN_SPREAD = {"effective_members": 2.0, "evenness": 1.0, "skew": 1.0, "hottest_share": 0.5}
+
+
+def test_a_filesystem_is_spelled_out() -> None:
+    """The members of a filesystem, its stack and its layout are these, in this order."""
+    fs = only_filesystem(md127("/data"))
+    assert list(fs["options"]) == [
+        "effective",
+        "source",
+        "mount_table",
+        "superblock_defaults",
+        "hidden",
+        "fstab",
+        "complete",
+        "provenance",
+        "unknown",
+    ]
+    del fs["options"], fs["stack"][1:]
+    expected = {
+        "id": "u-md127",
+        "device": "/dev/md127",
+        "device_number": "9:127",
+        "uuid": "u-md127",
+        "label": None,
+        "fstype": "ext4",
+        "mounted": True,
+        "mount_points": ["/data", "/srv"],
+        "read_only": False,
+        "stack": [
+            {
+                "name": "md127",
+                "kind": "raid0",
+                "device_number": "9:127",
+                "members": ["vdb", "vdc"],
+                "chunk_bytes": 524288,
+                "write_cache": "write back",
+                "rotational": True,
+                "level": "raid0",
+                "path": "/dev/md127",
+                "size_bytes": 107374182400,
+                "model": None,
+                "backing_file": None,
+                "dm_name": None,
+            }
+        ],
+        "layout": {
+            "block_bytes": 4096,
+            "blocks_per_group": 32768,
+            "groups": 9594,
+            "flex_bg_groups": 16,
+            "members": [
+                {
+                    "name": "vdb",
+                    "block_bitmaps": 100,
+                    "inode_bitmaps": 100,
+                    "inode_table_blocks": 0,
+                    **dict.fromkeys(MEMBER_MORE, 0),
+                    "bitmap_writes": 200,
+                    "touches": 200,
+                },
+                {
+                    "name": "vdc",
+                    "block_bitmaps": 0,
+                    "inode_bitmaps": 0,
+                    "inode_table_blocks": 0,
+                    **dict.fromkeys(MEMBER_MORE, 0),
+                    "bitmap_writes": 0,
+                    "touches": 0,
+                },
+            ],
+            "skew": 2.0,
+            "effective_members": 1.0,
+            "evenness": 0.5,
+            "cluster_blocks": 1,
+            "size_blocks": 314376192,
+            "basis": "descriptors",
+            "stripe": {
+                "device": "md127",
+                "level": "raid0",
+                "chunk_bytes": 524288,
+                "offset_bytes": 0,
+                "md_layout": None,
+            },
+            "bitmaps": HOT_SPREAD,
+            "bitmap_data": HOT_SPREAD,
+            "inode_tables": EVEN_SPREAD,
+            "descriptors": EVEN_SPREAD,
+            "touches": HOT_SPREAD,
+            "doubts": [],
+        },
+        "superblock_source": "dumpe2fs -h /dev/sda",
+        "unknowns": [],
+    }
+    assert json.dumps(fs) == json.dumps(expected)
+
+
+def test_ratios_are_rounded() -> None:
+    """Ratios have four digits after the point, so that two runs can be compared as text."""
+    told = only_filesystem(filesystem(layout=known(layout([200, 100, 100]))))["layout"]
+    assert (told["skew"], told["effective_members"], told["evenness"]) == (1.5, 2.6667, 0.8889)
+
+
+def test_a_layout_without_a_stripe_and_with_doubts() -> None:
+    """`stripe` is null where nothing stripes, and each doubt is spelled as an unknown is."""
+    measured = replace(layout([1]), geometry=None, basis="computed", doubts=(UNREAD,))
+    told = only_filesystem(filesystem(layout=known(measured)))["layout"]
+    assert (told["stripe"], told["basis"]) == (None, "computed")
+    assert [doubt["what"] for doubt in told["doubts"]] == ["something"]
+
+
+def test_the_stack_goes_down_to_the_disk() -> None:
+    """The stack lists each device once, the top one first, with what it is made of."""
+    stack = only_filesystem(root())["stack"]
+    assert [(each["name"], each["members"], each["dm_name"]) for each in stack] == [
+        ("dm-0", ["nvme0n1p2"], "vg0-root"),
+        ("nvme0n1p2", ["sda"], None),
+        ("sda", [], None),
+    ]
+
+
+def test_complete_options_are_listed_with_their_provenance() -> None:
+    """Where the source shows every option, `effective` lists them and who set each."""
+    layer = Layer(Setter.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs -h /dev/sda")
+    option = EffectiveOption(
+        "barrier",
+        "nobarrier",
+        "/proc/fs/ext4/sda/options",
+        Setter.SUPERBLOCK_BITS,
+        hidden=True,
+        baseline="barrier",
+        layers=(layer,),
+    )
+    effective = EffectiveOptions("/proc/fs/ext4/sda/options", True, (option,), ("rw",))
+    entry = fstab_entry("noatime", mount_point="/elsewhere")
+    fs = filesystem(options=known(effective), fstab=known((entry, fstab_entry())))
+    expected = {
+        "effective": ["nobarrier"],
+        "source": "/proc/fs/ext4/sda/options",
+        "mount_table": ["rw"],
+        "superblock_defaults": ["user_xattr", "acl"],
+        "hidden": ["nobarrier"],
+        "fstab": ["defaults"],
+        "complete": True,
+        "provenance": [
+            {
+                "option": "barrier",
+                "in_force": "nobarrier",
+                "set_by": "superblock_default_mount_options",
+                "origin": "/proc/fs/ext4/sda/options",
+                "hidden": True,
+                "baseline": "barrier",
+                "layers": [
+                    {
+                        "set_by": "superblock_default_mount_options",
+                        "token": "nobarrier",
+                        "origin": "dumpe2fs -h /dev/sda",
+                    }
+                ],
+            }
+        ],
+        "unknown": None,
+    }
+    assert json.dumps(only_filesystem(fs)["options"]) == json.dumps(expected)
+
+
+def test_a_part_of_the_options_is_never_called_all_of_them() -> None:
+    """Where the source does not show every option, `effective` is null and the hole is told."""
+    told = only_filesystem(filesystem(options=known(options("nodelalloc", complete=False))))
+    assert told["options"]["effective"] is None
+    assert told["options"]["complete"] is False
+    assert [each["in_force"] for each in told["options"]["provenance"]] == ["nodelalloc"]
+    assert told["options"]["unknown"]["what"] == "the effective options"
+
+
+def test_what_is_unknown_is_null_and_told() -> None:
+    """Evidence that is missing becomes null, and `unknowns` names each hole once."""
+    names = ("fstype", "read_only", "superblock", "options", "fstab", "stack", "layout")
+    holes: dict[str, Unknown] = {name: unknown(name) for name in names}
+    fs = only_filesystem(filesystem(**holes, mounts=(mount(super_options=("rw", "discard")),)))
+    assert [each["what"] for each in fs["unknowns"]] == list(names)
+    assert (fs["fstype"], fs["read_only"], fs["superblock_source"]) == (None, None, None)
+    assert (fs["stack"], fs["layout"]) == ([], None)
+    assert fs["options"] == {
+        "effective": None,
+        "source": None,
+        "mount_table": ["rw", "discard"],
+        "superblock_defaults": None,
+        "hidden": [],
+        "fstab": None,
+        "complete": False,
+        "provenance": [],
+        "unknown": {
+            "what": "options",
+            "why": "denied",
+            "detail": "permission denied",
+            "hint": "run as root",
+        },
+    }
+
+
+def test_a_hole_that_hides_several_things_is_told_once() -> None:
+    """One hole behind two nulls is one entry of `unknowns`."""
+    fs = only_filesystem(filesystem(superblock=UNREAD, fstab=UNREAD))
+    assert len(fs["unknowns"]) == 1
+
+
+def test_a_filesystem_that_is_not_mounted_here_has_no_mount_table() -> None:
+    """Without a mount in our namespace, mount points and mount table are empty lists."""
+    here = filesystem(mounts=(), options=UNREAD, fstab=known(()))
+    fs = only_filesystem(here)
+    assert (fs["mounted"], fs["mount_points"]) == (True, [])
+    assert (fs["options"]["mount_table"], fs["options"]["fstab"]) == ([], None)
+
+
+def test_an_unknown_host_has_nulls() -> None:
+    """A host whose kernel and system are unknown says null, not an empty text."""
+    told = document(report(host(boot(), kernel=UNREAD, os=UNREAD)))["host"]
+    assert (told["kernel_release"], told["os_id"], told["os_version"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
+def test_hostile_names_stay_ascii_json(name: str) -> None:
+    """Any name yields pure ASCII, readable by any JSON reader, without a lone surrogate."""
+    text = render_report(hostile_report(name), tool_version="0.1.0")
+    assert text.isascii()
+    assert text.endswith("}\n")
+    json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")
+
+
+def test_bytes_that_are_not_utf8_are_kept_beside_the_name() -> None:
+    """A bad name shows U+FFFD, and its bytes as base64 right after it; lists do so in parallel."""
+    fs = document(hostile_report("/mnt/\udcff"))["filesystems"][0]
+    assert fs["mount_points"] == ["/mnt/\ufffd", "/srv"]
+    assert fs["mount_points_b64"] == ["L21udC//", None]
+    assert (fs["device"], fs["device_b64"]) == ("/mnt/\ufffd", "L21udC//")
+    assert list(fs)[:4] == ["id", "id_b64", "device", "device_b64"]
+    assert "fstype_b64" not in fs
+
+
+@given(st.binary(min_size=1))
+@settings(max_examples=25, deadline=None)
+def test_any_bytes_round_trip(raw: bytes) -> None:
+    """From the JSON, the original bytes of any name can be had back."""
+    device = filesystem(device=raw.decode("utf-8", "surrogateescape"))
+    fs = document(report(host(device)))["filesystems"][0]
+    original = fs.get("device_b64")
+    told = base64.b64decode(original) if original else fs["device"].encode("utf-8")
+    assert told == raw
+
+
+def test_names_that_are_utf8_have_no_second_form() -> None:
+    """Without a bad byte there is no `_b64` member at all."""
+    whole = document(hostile_report("/mnt/Übung"))
+    assert without_originals(whole) == whole
+
+
+def test_rendering_json_loads_no_slow_library() -> None:
+    """A fresh interpreter renders JSON without rich, click, psutil, pyudev or jsonschema."""
+    program = (
+        "import sys, ext4audit.renderers.json_v1 as j; j.schema_text();"
+        f"print(sorted(set('{FORBIDDEN}'.split()) & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

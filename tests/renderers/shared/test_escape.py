@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import base64
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext4audit.renderers.shared.escape import base64_of, replaced, utf8_or_none, visible
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "/data",
+        "/mnt/with space",
+        "/mnt/Übung/写真",
+        r"mount -o remount -- $'/mnt/a\x1b\nb' \\",
+        "$(reboot) `id` [/red] ::error -rf :smile:",
+    ],
+)
+def test_printable_text_is_shown_as_it_is(text: str) -> None:
+    """Printable text, commands with their backslashes included, is returned unchanged."""
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb", r"a\x0ab"),
+        ("a\tb\r", r"a\x09b\x0d"),
+        ("\x1b[31m", r"\x1b[31m"),
+        ("\x00\x7f", r"\x00\x7f"),
+        ("\x85\x9b", r"\u0085\u009b"),
+        ("\udcff\udc80", r"\xff\x80"),
+        ("\ud800", r"\ud800"),
+        ("\u202egnp\u2066\u200e\u061c", r"\u202egnp\u2066\u200e\u061c"),
+        ("a\u200bb\ufeff\xad", r"a\u200bb\ufeff\u00ad"),
+        ("a\u2028b\u2029", r"a\u2028b\u2029"),
+        ("a\xa0b\u3000", r"a\u00a0b\u3000"),
+        ("\ue000\U000e0041", r"\ue000\U000e0041"),
+        ("a\ufe0f\u3164\u115f", r"a\ufe0f\u3164\u115f"),
+    ],
+)
+def test_what_a_terminal_obeys_or_hides_is_spelled_out(text: str, shown: str) -> None:
+    r"""Bytes are spelled `\xHH`, code points `\uHHHH` or `\UHHHHHHHH`."""
+    assert visible(text) == shown
+
+
+def test_backslashes_are_doubled_beside_an_escape() -> None:
+    r"""In a text where something is escaped, the characters `\n` differ from a newline."""
+    assert visible("a\\x0a\nb") == r"a\\x0a\x0ab"
+
+
+def test_ascii_only_spells_out_all_that_is_not_ascii() -> None:
+    """A terminal that cannot encode a letter is given its code point."""
+    assert visible("/Übung", ascii_only=True) == r"/\u00dcbung"
+
+
+@given(ANY_TEXT)
+def test_nothing_unsafe_is_ever_shown(text: str) -> None:
+    """Whatever the text, what is shown is printable, and showing it again changes nothing."""
+    shown = visible(text)
+    assert shown.isprintable()
+    assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    assert visible(shown) == shown
+
+
+@given(ANY_TEXT)
+def test_ascii_only_shows_ascii_only(text: str) -> None:
+    """Whatever the text, `ascii_only` yields printable ASCII."""
+    shown = visible(text, ascii_only=True)
+    assert shown.isascii()
+    assert shown.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("/Übung", "/Übung"), ("", ""), ("a\udcff", None), ("\ud800", None)]
+)
+def test_utf8_is_told_from_other_bytes(text: str, expected: str | None) -> None:
+    """A text is itself when UTF-8 can hold it, and None when it holds other bytes."""
+    assert utf8_or_none(text) == expected
+
+
+def test_each_bad_byte_is_replaced() -> None:
+    """Each byte that is not UTF-8 becomes one U+FFFD."""
+    assert replaced("/mnt/\udcff\udcfeä") == "/mnt/\ufffd\ufffdä"
+
+
+@given(st.binary())
+def test_base64_gives_the_original_bytes(raw: bytes) -> None:
+    """Bytes decoded with surrogateescape come back out of base64."""
+    assert base64.b64decode(base64_of(raw.decode("utf-8", "surrogateescape"))) == raw
+
+
+def test_a_surrogate_of_no_byte_does_not_end_the_output() -> None:
+    """A lone surrogate that no byte made is written as its three bytes."""
+    assert base64.b64decode(base64_of("\ud800")) == b"\xed\xa0\x80"

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import csv
+import re
+from io import StringIO
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from ext4audit.engine import audit
+from ext4audit.facts.host import Host
+from ext4audit.renderers.csv import COLUMNS, render
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared.rows import blind_spots
+from ext4audit.rules import all_rules
+from support.any_host import HOSTS
+from support.sample_reports import (
+    CLEAN,
+    FLEET,
+    HOSTILE_NAMES,
+    LIVE,
+    MURKY,
+    NIGHT,
+    PAGE,
+    TREATED,
+    UNREAD_HOST,
+    hostile_report,
+)
+
+FORMULAS = {
+    "link": '=HYPERLINK("http://example.com","a")',
+    "plus": "+1",
+    "minus": "-1+cmd|' /C calc'!A0",
+    "at": "@SUM(1)",
+    "wide": "\uff1d1+1",
+    "quotes": '"a","b"',
+    "comma": "a,b",
+}
+NAMES = {**HOSTILE_NAMES, **FORMULAS}
+
+
+def read(*hosts: Audited) -> list[dict[str, str]]:
+    """Render and read back; the header is the columns, and each row ends with CR LF."""
+    text = render(hosts, PAGE)
+    text.encode()
+    assert text.endswith("\r\n")
+    assert not re.search(r"\r(?!\n)", text)
+    reader = csv.DictReader(StringIO(text, newline=""), strict=True)
+    found = list(reader)
+    assert tuple(reader.fieldnames or ()) == COLUMNS
+    assert all(None not in row and None not in row.values() for row in found)
+    return found
+
+
+def test_a_finding_is_a_row() -> None:
+    """Commands are lines of one cell, without those that undo."""
+    critical, medium = read(NIGHT)
+    commands = critical.pop("commands").split("\n")
+    assert critical == {
+        "host": "db1",
+        "kind": "finding",
+        "rule": "DUR001",
+        "name": "barrier-disabled",
+        "severity": "critical",
+        "confidence": "confirmed",
+        "state": "active",
+        "device": "/dev/md127",
+        "mount_point": r"/mnt/a\x1b[b",
+        "uuid": "u-md127",
+        "fact": "",
+        "message": "Write barriers are off above disks with a volatile write cache: a power cut "
+        "can corrupt the filesystem.",
+        "evidence": "option in force: nobarrier (/proc/fs/ext4/md127/options); "
+        r"mount point: /mnt/a\x1b[b (/proc/self/mountinfo)",
+        "remedy": "Turn barriers on again.",
+        "disruption": "online",
+        "hint": "",
+        "reason": "",
+        "owner": "",
+        "expires": "",
+        "source": "fleet/night",
+    }
+    assert commands[1:] == [
+        "tune2fs -o ^nobarrier /dev/md127",
+        "grep -x barrier /proc/fs/ext4/md127/options",
+    ]
+    assert medium["disruption"] == "destroys and recreates the filesystem"
+
+
+def test_findings_that_do_not_count_are_marked() -> None:
+    """The reason, its owner and its last day have columns."""
+    by_rule = {row["rule"]: row for row in read(TREATED)}
+    assert {code: row["state"] for code, row in by_rule.items()} == {
+        "DUR001": "suppressed",
+        "LAY001": "known",
+        "KRN003": "active",
+        "PRF002": "active",
+    }
+    suppressed = by_rule["DUR001"]
+    shown = [suppressed[column] for column in ("reason", "owner", "expires")]
+    assert shown == ["replaced in May", "storage team", "2026-05-31"]
+
+
+def test_what_nobody_could_judge_is_a_row() -> None:
+    """It says what is not known and how to know it; a rule that broke is an error."""
+    gap, hole, broken, *_ = read(MURKY)
+    assert (gap["kind"], gap["rule"]) == ("undetermined", "")
+    assert gap["message"] == "the mount table of PID 1 (timed out: after 10 s)"
+    assert (hole["kind"], hole["rule"], hole["hint"]) == ("undetermined", "CAP001", "run as root")
+    assert hole["device"] == "/dev/sda"
+    assert (broken["kind"], broken["rule"]) == ("error", "HLT009")
+
+
+def test_every_host_has_a_row() -> None:
+    """A host without findings is clean, one without a report says why."""
+    found = read(*FLEET)
+    assert {row["host"] for row in found} == {"db1", "web1", "m", "bad.tar.gz", "db9"}
+    (clean,) = read(CLEAN)
+    assert (clean["kind"], clean["severity"]) == ("clean", "")
+    (unread,) = read(UNREAD_HOST)
+    assert (unread["kind"], unread["message"]) == ("unread", "fleet/bad.tar.gz: not a snapshot")
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_no_cell_is_a_formula(name: str) -> None:
+    """A name that begins like one is behind an apostrophe; what is shown else is unchanged."""
+    found = read(Audited(name, hostile_report(name)))
+    cells = [cell for row in found for cell in row.values()]
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\uff1d"))]
+    assert found[0]["mount_point"] in (visible(name), f"'{visible(name)}")
+    assert found[0]["commands"] == f"umount -- {visible(name)}"
+    assert not any("\n" in row[column] for row in found for column in row if column != "commands")
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(judged=HOSTS)
+def test_any_host_is_read_back(judged: Host) -> None:
+    """There is a row for each finding and each blind spot, and at least one."""
+    report = audit(LIVE, judged, all_rules())
+    found = read(Audited("x", report))
+    expected = len(report.findings) + len(blind_spots("x", report))
+    assert len(found) == max(expected, 1)
+    assert (found[0]["kind"] == "clean") is (expected == 0)

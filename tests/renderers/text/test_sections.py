@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity, Step
+from ext4audit.rule import Rule, Said, rule
+from support.builders import UNREAD, filesystem, host, known, mount
+from support.sample_reports import (
+    as_text,
+    barriers,
+    boot,
+    buggy,
+    inodes,
+    md127,
+    old_kernel,
+    renames,
+    report,
+    root,
+)
+
+
+def test_a_note_beside_a_problem_is_one_line() -> None:
+    """In a section with worse findings a note is one line, without evidence and commands."""
+    fs = md127("/data")
+    labelled = filesystem(uuid=fs.uuid, label="renames", options=fs.options, layout=None)
+    told = as_text(report(host(labelled), barriers, renames))
+    line = "  · INFO  PRF002 auto-da-alloc-stall (possible): Replacing a file waits for its data.\n"
+    assert line in told
+    assert "noauto_da_alloc" not in told
+
+
+def test_verbose_shows_a_note_whole() -> None:
+    """With -v a note has its evidence and its remedies."""
+    told = as_text(report(host(boot("renames")), renames), verbosity=1)
+    assert told.startswith("""\
+✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1, read-only
+
+  · INFO  PRF002 auto-da-alloc-stall (possible)
+    Replacing a file waits for its data.
+
+      option in force  auto_da_alloc  (/proc/fs/ext4/sda/options)
+
+    Remedy (needs a remount): Ask for noauto_da_alloc.
+""")
+
+
+def test_several_notes_are_named_once_each() -> None:
+    """Beyond one note the mention counts them and names their codes."""
+
+    @rule("PRF009", "second-note", severity=Severity.INFO, since="0.1")
+    def second(_fs: Filesystem, _host: Host) -> Said:
+        """Inform twice."""
+        yield Finding("One.", Severity.INFO, Confidence.CONFIRMED, ())
+        yield Finding("Two.", Severity.INFO, Confidence.CONFIRMED, ())
+
+    told = as_text(report(host(boot("renames")), second, renames))
+    assert "; 3 notes: PRF002, PRF009 (-v shows them)\n" in told
+
+
+def test_verbose_shows_the_traceback_of_a_rule() -> None:
+    """With -v the traceback is there to be reported, each line behind a bar."""
+    told = as_text(report(host(filesystem(name="sd")), buggy), verbosity=1)
+    assert "      | Traceback (most recent call last):\n" in told
+    assert "      | KeyError: 'sd'\n" in told
+
+
+def test_steps_keep_the_order_in_which_they_must_be_run() -> None:
+    """Where the file must be corrected before the remount, "for good" stands before "now"."""
+    steps = (
+        Step(Phase.PERSISTENT, "first"),
+        Step(Phase.IMMEDIATE, "second"),
+        Step(Phase.PERSISTENT, "third"),
+    )
+    told = as_text(report(host(root()), finding_rule(Remedy("Do.", Disruption.REMOUNT, steps))))
+    assert [line.strip() for line in told.split("\n")][5:12] == [
+        "Remedy (needs a remount): Do.",
+        "for good:",
+        "first",
+        "now:",
+        "second",
+        "for good:",
+        "third",
+    ]
+
+
+def finding_rule(*remedies: Remedy, code: str = "DUR005", severity: str = "high") -> Rule:
+    """Make a rule that finds something on every filesystem but /boot."""
+
+    @rule(code, "always", severity=Severity.HIGH, since="0.1")
+    def find(fs: Filesystem, _host: Host) -> Said:
+        """Find."""
+        if fs.device != "/dev/nvme0n1p1":
+            yield Finding("Odd.", Severity(severity), Confidence.CONFIRMED, (), remedies)
+
+    return find
+
+
+def headings(told: str) -> list[str]:
+    """Return the lines that name subjects and findings."""
+    return [line for line in told.split("\n") if re.match(r"(  )?[✖▲◆◇·✓?] ", line)]
+
+
+def test_the_worst_stands_first() -> None:
+    """Subjects go by their worst finding, then as the host has them; findings also by code."""
+    rules = (
+        finding_rule(code="DUR007", severity="low"),
+        finding_rule(code="DUR006", severity="high"),
+        finding_rule(code="DUR005", severity="high"),
+        old_kernel,
+        barriers,
+    )
+    told = as_text(report(host(boot(), root(), md127("/data"), filesystem()), *rules))
+    assert [line.partition(":")[0] for line in headings(told)] == [
+        "✖ /dev/md127 on /data, /srv",
+        "  ✖ CRITICAL  DUR001 barrier-disabled",
+        "  ▲ HIGH  DUR005 always",
+        "  ▲ HIGH  DUR006 always",
+        "  ◇ LOW  DUR007 always",
+        "▲ /dev/mapper/vg0-root on /",
+        "  ▲ HIGH  DUR005 always",
+        "  ▲ HIGH  DUR006 always",
+        "  ◇ LOW  DUR007 always",
+        "▲ /dev/sda on /data",
+        "  ▲ HIGH  DUR005 always",
+        "  ▲ HIGH  DUR006 always",
+        "  ◇ LOW  DUR007 always",
+        "◇ host db1",
+        "  ◇ LOW  KRN003 fast-commit-corruption",
+        "✓ /dev/nvme0n1p1 on /boot",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fs", "line"),
+    [
+        (filesystem(), "✓ /dev/sda on /data: ext4, disk; no findings"),
+        (filesystem(fstype=known("ext3")), "✓ /dev/sda on /data: ext3, disk; no findings"),
+        (filesystem(fstype=UNREAD), "✓ /dev/sda on /data: type not known, disk; no findings"),
+        (
+            filesystem(read_only=known(value=True)),
+            "✓ /dev/sda on /data: ext4, disk, read-only; no findings",
+        ),
+        (
+            filesystem(alive=False, mounts=()),
+            "✓ /dev/sda: ext4, disk, not mounted; no findings",
+        ),
+        (
+            filesystem(mounts=()),
+            (
+                "✓ /dev/sda: ext4, disk, not mounted here (another mount namespace holds it); "
+                "no findings"
+            ),
+        ),
+        (
+            filesystem(mounts=tuple(mount(f"/m{n}", mount_id=n) for n in range(5))),
+            "✓ /dev/sda on /m0, /m1, /m2 and 2 more: ext4, disk; no findings",
+        ),
+    ],
+)
+def test_the_line_of_a_filesystem(fs: Filesystem, line: str) -> None:
+    """One line names device, mount points, type, stack, and how it is mounted."""
+    assert as_text(report(host(fs))).split("\n")[0] == line
+
+
+def test_verbose_names_every_mount_point() -> None:
+    """With -v no mount point is left out."""
+    fs = filesystem(mounts=tuple(mount(f"/m{n}", mount_id=n) for n in range(5)))
+    told = as_text(report(host(fs), renames), verbosity=1)
+    assert told.startswith("✓ /dev/sda on /m0, /m1, /m2, /m3, /m4: ext4, disk\n")
+
+
+def test_a_section_says_that_more_is_not_determined() -> None:
+    """A filesystem with a finding and with open rules says both in its first line."""
+    told = as_text(report(host(filesystem(superblock=UNREAD)), finding_rule(), inodes))
+    assert told.startswith("▲ /dev/sda on /data: ext4, disk; 1 rule not determined\n")
+
+
+def test_one_hole_of_many_filesystems_is_told_once() -> None:
+    """Beyond three places the others are counted."""
+    every = [filesystem(uuid=f"u{n}", device=f"/dev/sd{n}", superblock=UNREAD) for n in range(5)]
+    told = as_text(report(host(*every), inodes))
+    assert "    needed by CAP001 on /dev/sd0, /dev/sd1, /dev/sd2 and 2 more\n" in told
+    assert told.count("run as root") == 1

@@ -1,0 +1,386 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ext4audit.evidence import Unknown, Why
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.report import Report
+from ext4audit.rule import Rule, Said, rule
+from support.builders import filesystem, host, known, mount, options
+from support.sample_reports import (
+    HOSTILE_NAMES,
+    QUOTED,
+    as_text,
+    barriers,
+    boot,
+    hostile_report,
+    inodes,
+    md127,
+    murky_report,
+    night_report,
+    old_kernel,
+    renames,
+    report,
+    root,
+)
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+NIGHT = r"""
+✖ /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
+
+  ✖ CRITICAL  DUR001 barrier-disabled
+    Write barriers are off above disks with a volatile write cache: a power cut can corrupt the filesystem.
+
+      option in force  nobarrier     (/proc/fs/ext4/md127/options)
+      mount point      /mnt/a\x1b[b  (/proc/self/mountinfo)
+
+    Remedy (online): Turn barriers on again.
+      now:
+        mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
+      for good:
+        tune2fs -o ^nobarrier /dev/md127
+      check:
+        grep -x barrier /proc/fs/ext4/md127/options
+      undo:
+        tune2fs -o nobarrier /dev/md127
+        mount -o remount,nobarrier "$(printf '/mnt/a\033\133b')"
+      Trade-off: Each fsync() waits for a cache flush.
+
+    Or (needs an unmount): Use drives with power-loss protection.
+
+  ◆ MEDIUM  LAY001 striped-metadata-hotspot (likely)
+    All bitmaps lie on 1 of 2 disks.
+
+      skew  2.00  (dumpe2fs /dev/md127)
+
+    Remedy (destroys and recreates the filesystem): Make the filesystem anew.
+      for good:
+        mkfs.ext4 -g 32744 /dev/md127
+
+✓ /dev/mapper/vg0-root on /: ext4, lvm (dm-linear) on nvme0n1p2; no findings
+✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1, read-only; no findings
+
+host db1: 3 filesystems; 1 critical, 1 medium; 5 passed, 2 not applicable, 0 undetermined; audit complete
+"""[1:]  # noqa: E501 - the lines of the output
+
+
+NIGHT_VERBOSE_ASCII = r"""
+X /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
+
+  X CRITICAL  DUR001 barrier-disabled
+    Write barriers are off above disks with a volatile write cache: a power cut can corrupt the filesystem.
+
+      option in force  nobarrier     (/proc/fs/ext4/md127/options)
+      mount point      /mnt/a\x1b[b  (/proc/self/mountinfo)
+
+    Remedy (online): Turn barriers on again.
+      now:
+        mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
+      for good:
+        tune2fs -o ^nobarrier /dev/md127
+      check:
+        grep -x barrier /proc/fs/ext4/md127/options
+      undo:
+        tune2fs -o nobarrier /dev/md127
+        mount -o remount,nobarrier "$(printf '/mnt/a\033\133b')"
+      Trade-off: Each fsync() waits for a cache flush.
+
+    Or (needs an unmount): Use drives with power-loss protection.
+
+  * MEDIUM  LAY001 striped-metadata-hotspot (likely)
+    All bitmaps lie on 1 of 2 disks.
+
+      skew  2.00  (dumpe2fs /dev/md127)
+
+    Remedy (destroys and recreates the filesystem): Make the filesystem anew.
+      for good:
+        mkfs.ext4 -g 32744 /dev/md127
+
+  + passed PRF002 auto-da-alloc-stall
+
++ /dev/mapper/vg0-root on /: ext4, lvm (dm-linear) on nvme0n1p2
+
+  + passed DUR001 barrier-disabled
+      barrier  barrier  (/proc/fs/ext4/sda/options)
+  + passed PRF002 auto-da-alloc-stall
+  - does not apply: LAY001 striped-metadata-hotspot, no stripe lies below
+
++ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1, read-only
+
+  + passed DUR001 barrier-disabled
+      barrier  barrier  (/proc/fs/ext4/sda/options)
+  + passed PRF002 auto-da-alloc-stall
+  - does not apply: LAY001 striped-metadata-hotspot, no stripe lies below
+
+host db1: 3 filesystems; 1 critical, 1 medium; 5 passed, 2 not applicable, 0 undetermined; audit complete
+"""[1:]  # noqa: E501 - the lines of the output
+
+
+NIGHT_NARROW = r"""
+✖ /dev/md127 on /data, /srv: ext4, raid0 of 2 disks, 512 KiB
+  chunk
+
+  ✖ CRITICAL  DUR001 barrier-disabled
+    Write barriers are off above disks with a volatile write
+    cache: a power cut can corrupt the filesystem.
+
+      option in force  nobarrier
+                       (/proc/fs/ext4/md127/options)
+      mount point      /data      (/proc/self/mountinfo)
+
+    Remedy (online): Turn barriers on again.
+      now:
+        mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
+      for good:
+        tune2fs -o ^nobarrier /dev/md127
+      check:
+        grep -x barrier /proc/fs/ext4/md127/options
+      undo:
+        tune2fs -o nobarrier /dev/md127
+        mount -o remount,nobarrier "$(printf '/mnt/a\033\133b')"
+      Trade-off: Each fsync() waits for a cache flush.
+
+    Or (needs an unmount): Use drives with power-loss
+    protection.
+
+✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1,
+  read-only; no findings
+
+host db1: 2 filesystems; 1 critical; 1 passed, 0 not
+applicable, 0 undetermined; audit complete
+"""[1:]
+
+
+MURKY = """\
+? /dev/sda on /data: ext4, disk; no findings; 2 rules not determined
+? /dev/sdb on /data: ext4, disk; no findings; 2 rules not determined
+
+Not determined
+
+  ? the mount table of PID 1 (timed out: after 10 s)
+    a gap in the view of the host: what lies behind it was not audited
+  ? something (permission denied)
+    needed by CAP001 on /dev/sda, /dev/sdb
+    to know it: run as root
+  ? HLT009 rule-with-a-bug stopped with an error on /dev/sda, /dev/sdb: KeyError: 'sd'
+    this is a bug in ext4audit
+
+host db1: 2 filesystems; no findings; 0 passed, 0 not applicable, 2 undetermined, 2 stopped with an error; audit INCOMPLETE
+"""  # noqa: E501 - the lines of the output
+
+
+NOTES = """\
+◇ host db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
+
+  ◇ LOW  KRN003 fast-commit-corruption
+    This kernel can lose files.
+
+      kernel  6.1.0-18-amd64  (uname)
+
+✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1, read-only; 1 note: PRF002 (-v shows it)
+✓ /dev/mapper/vg0-root on /: ext4, lvm (dm-linear) on nvme0n1p2; no findings
+
+host db1: 2 filesystems; 1 low, 1 info; 3 passed, 0 not applicable, 0 undetermined; audit complete
+"""
+
+
+def narrow_report() -> Report:
+    """Audit one clean filesystem and one with a critical finding."""
+    return report(host(md127("/data"), boot()), barriers)
+
+
+def notes_report() -> Report:
+    """Audit a filesystem with a note, a clean one, and a host with a finding of its own."""
+    return report(host(boot("renames"), root()), renames, barriers, old_kernel)
+
+
+@pytest.mark.parametrize(
+    ("of", "verbosity", "width", "ascii_only", "expected"),
+    [
+        pytest.param(night_report(), 0, None, False, NIGHT, id="night"),
+        pytest.param(night_report(), 1, None, True, NIGHT_VERBOSE_ASCII, id="verbose, ASCII"),
+        pytest.param(narrow_report(), 0, 60, False, NIGHT_NARROW, id="terminal of 60 columns"),
+        pytest.param(murky_report(), 0, None, False, MURKY, id="not determined"),
+        pytest.param(notes_report(), 0, None, False, NOTES, id="only notes"),
+    ],
+)
+def test_the_whole_output(
+    of: Report, verbosity: int, width: int | None, ascii_only: bool, expected: str
+) -> None:
+    """The text of a small report is this, to the letter."""
+    assert as_text(of, verbosity=verbosity, width=width, ascii_only=ascii_only) == expected
+
+
+def test_quiet_is_the_summary_alone() -> None:
+    """With -q only the last line is left."""
+    assert as_text(night_report(), verbosity=-1) == NIGHT.splitlines()[-1] + "\n"
+
+
+def test_a_host_without_ext4_is_told_so() -> None:
+    """No ext4 is a complete audit, and a sentence says so."""
+    assert as_text(report(host(), inodes)) == (
+        "There is no ext4 filesystem on host db1: nothing to audit.\n\nhost db1: 0 filesystems; "
+        "no findings; 0 passed, 0 not applicable, 0 undetermined; audit complete\n"
+    )
+
+
+def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
+    """With a gap, no filesystem seen does not mean that there is none."""
+    gap = Unknown("the mount table", Why.FAILED, "Input/output error", "look at the disk")
+    told = as_text(report(host(gaps=(gap,)), inodes))
+    assert told.startswith("No ext4 filesystem could be seen on host db1.\n\nNot determined\n")
+    assert told.endswith("audit INCOMPLETE\n")
+
+
+@pytest.mark.parametrize("width", [None, 24, 80])
+@pytest.mark.parametrize("color", [False, True])
+def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> None:
+    """A command is byte-identical on a line of its own, at one indentation, at any width."""
+    lines = SGR.sub("", as_text(night_report(), width=width, color=color)).split("\n")
+    for command in (
+        f'mount -o remount,barrier "{QUOTED}"',
+        "tune2fs -o ^nobarrier /dev/md127",
+        "grep -x barrier /proc/fs/ext4/md127/options",
+        "tune2fs -o nobarrier /dev/md127",
+        f'mount -o remount,nobarrier "{QUOTED}"',
+    ):
+        assert " " * 8 + command in lines
+
+
+def unsafe(shown: str) -> set[str]:
+    """Return what a terminal must not be given."""
+    return {char for char in shown.replace("\n", "") if not char.isprintable()}
+
+
+def starts(shown: str) -> Sequence[str]:
+    """Return how the lines begin, as a log that trims them sees it."""
+    return [line.lstrip()[:2] for line in shown.split("\n")]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
+@pytest.mark.parametrize("verbosity", [-1, 0, 1])
+def test_hostile_names_are_shown_and_not_obeyed(name: str, verbosity: int) -> None:
+    """Whatever a name holds, no control reaches the output, and no line begins a command."""
+    shown = as_text(hostile_report(name), verbosity=verbosity)
+    assert unsafe(shown) == set()
+    assert "::" not in starts(shown)
+    assert (
+        unsafe(as_text(hostile_report(name), verbosity=verbosity, width=40, ascii_only=True))
+        == set()
+    )
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
+def test_a_name_cannot_add_a_line(name: str) -> None:
+    """A report has the same lines whatever its names are."""
+    harmless = as_text(hostile_report("/data"))
+    assert as_text(hostile_report(name)).count("\n") == harmless.count("\n")
+
+
+@given(st.text(st.characters(exclude_categories=())))
+@settings(max_examples=25, deadline=None)
+def test_no_text_at_all_is_unsafe(name: str) -> None:
+    """Any text whatever, coloured and wrapped or not, yields printable characters only."""
+    of = hostile_report(name)
+    assert unsafe(as_text(of)) == set()
+    assert unsafe(SGR.sub("", as_text(of, color=True, width=50, verbosity=1))) == set()
+
+
+def test_markup_and_emoji_codes_are_plain_text() -> None:
+    """What rich would take for markup or an emoji is shown as it is."""
+    shown = as_text(hostile_report("/mnt/[/red][bold]:smile:"), color=True)
+    assert "/mnt/[/red][bold]:smile:" in shown
+
+
+def test_ascii_only_is_ascii() -> None:
+    """Glyphs have ASCII variants, and names are spelled out."""
+    shown = as_text(hostile_report("/mnt/Übung"), verbosity=1, ascii_only=True)
+    assert shown.isascii()
+    assert r"/mnt/\u00dcbung" in shown
+
+
+def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words are the same with colour, and the environment has no say in either."""
+    for name, value in {
+        "NO_COLOR": "1",
+        "FORCE_COLOR": "1",
+        "TERM": "dumb",
+        "COLUMNS": "9",
+    }.items():
+        monkeypatch.setenv(name, value)
+    plain, colored = as_text(night_report()), as_text(night_report(), color=True)
+    assert "\x1b" not in plain
+    assert "\x1b[1;31mCRITICAL\x1b[0m" in colored
+    assert SGR.sub("", colored) == plain
+
+
+@pytest.mark.parametrize("width", [None, 40, 80])
+def test_no_line_ends_in_blanks(width: int | None) -> None:
+    """Neither padding nor wrapping leaves blanks at the end of a line."""
+    for line in as_text(night_report(), width=width, verbosity=1).split("\n"):
+        assert line == line.rstrip()
+
+
+def test_prose_is_wrapped_between_words_only() -> None:
+    """On a terminal prose keeps to its width, and a long path stays whole."""
+    path = "/srv/" + "x" * 60
+    told = as_text(report(host(filesystem(mounts=(mount(path),)))), width=40)
+    assert told.split("\n")[:4] == ["✓ /dev/sda on", f"  {path}:", "  ext4, disk; no findings", ""]
+
+
+def saying(message: str, *citations: Citation) -> Rule:
+    """Make a rule that finds the message everywhere."""
+
+    @rule("DUR005", "always", severity=Severity.HIGH, since="0.1")
+    def find(_fs: Filesystem, _host: Host) -> Said:
+        """Find."""
+        yield Finding(message, Severity.HIGH, Confidence.CONFIRMED, citations)
+
+    return find
+
+
+def test_a_long_word_at_the_beginning_leaves_no_empty_line() -> None:
+    """A first word that is wider than the terminal stands on the first line."""
+    path = "/srv/" + "x" * 60
+    told = as_text(report(host(filesystem()), saying(f"{path} is odd.")), width=24)
+    assert f"always\n    {path}\n    is odd.\n" in told
+
+
+def test_a_long_value_moves_only_its_own_origin() -> None:
+    """One long value does not push the origins of the others to the right."""
+    rows = (Citation("short", "1", "here"), Citation("long", "x" * 37, "there"))
+    told = as_text(report(host(filesystem()), saying("Odd.", *rows)))
+    assert f"\n      short  1  (here)\n      long   {'x' * 37}  (there)\n" in told
+
+
+def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
+    """A row that is too wide continues below its value, broken between words only."""
+    odd = "a value that is a whole sentence"
+    fs = filesystem(mounts=(mount(odd),), options=known(options(hidden=["nobarrier"])))
+    told = as_text(report(host(fs), barriers), width=50)
+    assert (
+        """
+      option in force  nobarrier
+                       (/proc/fs/ext4/md127/options)
+      mount point      a value that is a whole
+                       sentence
+                       (/proc/self/mountinfo)
+"""
+        in told
+    )
+
+
+def test_wide_letters_are_counted_as_two_columns() -> None:
+    """Columns stay aligned under letters that take two columns each."""
+    fs = md127("/写真")
+    told = as_text(report(host(fs), barriers))
+    assert "option in force  nobarrier  (/proc" in told
+    assert "mount point      /写真      (/proc" in told

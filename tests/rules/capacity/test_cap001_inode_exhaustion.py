@@ -1,0 +1,118 @@
+"""CAP001: a filesystem that runs out of inodes before it runs out of space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap001_inode_exhaustion import check
+from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown, usage
+
+INODES = 1_000_000
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def using(used: int, *, inodes: int = INODES, place: str = "/data", **changes: Any) -> Filesystem:
+    """Build a filesystem with so many inodes in use, mounted at a place."""
+    found = usage(inodes=inodes, free_inodes=inodes - used)
+    return filesystem(usage=known(found, "statfs"), mounts=(mount(place),), **changes)
+
+
+READ_ONLY: dict[str, Any] = {"read_only": known(value=True)}
+UNKNOWN_RO: dict[str, Any] = {"read_only": unknown("read-only")}
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (using(500_000), Outcome.PASS),
+        (using(849_999), Outcome.PASS),
+        (using(850_000), Outcome.FAIL),
+        (using(850_000, **UNKNOWN_RO), Outcome.UNDETERMINED),
+        (using(500_000, **UNKNOWN_RO), Outcome.PASS),
+        # Images are made with exactly the inodes that they need.
+        (using(INODES, **READ_ONLY), Outcome.NOT_APPLICABLE),
+        (using(0, inodes=0), Outcome.NOT_APPLICABLE),
+        (filesystem(usage=unknown("space in use")), Outcome.UNDETERMINED),
+        (filesystem(alive=False, mounts=(), usage=unknown("space")), Outcome.NOT_APPLICABLE),
+        (filesystem(), Outcome.PASS),
+    ],
+)
+def test_cap001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The share of inodes in use decides, on what is mounted writable."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("used", "severity"),
+    [
+        (850_000, Severity.MEDIUM),
+        (949_999, Severity.MEDIUM),
+        (950_000, Severity.HIGH),
+        (989_999, Severity.HIGH),
+        (990_000, Severity.CRITICAL),
+        (INODES, Severity.CRITICAL),
+    ],
+)
+def test_cap001_gets_worse_as_inodes_run_out(used: int, severity: Severity) -> None:
+    """85, 95 and 99 % are the steps."""
+    (finding,) = verdict(using(used)).findings
+    assert finding.severity is severity
+    assert "45 GiB of space free" in finding.message
+
+
+def test_cap001_says_that_nothing_is_left() -> None:
+    """At the end no file can be created any more."""
+    (finding,) = verdict(using(INODES)).findings
+    assert finding.message.startswith("100 % of the inodes are in use: now no file")
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (using(11, inodes=100_000, place="/var/lib/docker"), Outcome.FAIL),
+        (using(11, inodes=100_000, place="/var/lib/docker/overlay2"), Outcome.FAIL),
+        (using(11, inodes=100_000, place="/var/lib/dockers"), Outcome.PASS),
+        (using(11, inodes=100_000, place="/data"), Outcome.PASS),
+        # What mke2fs makes by default, up to the type "huge" of 64 KiB for each inode.
+        (using(11, inodes=6_553_600, place="/var/lib/docker"), Outcome.PASS),
+        (using(11, inodes=1_638_400, place="/var/lib/docker"), Outcome.PASS),
+        # In use, it is measured by its use.
+        (using(20_000, inodes=100_000, place="/var/lib/docker"), Outcome.PASS),
+    ],
+)
+def test_cap001_judges_the_ratio_of_an_empty_filesystem(fs: Filesystem, outcome: Outcome) -> None:
+    """Few inodes where many small files will come are reported while there is nothing to lose."""
+    found = verdict(fs)
+    assert found.outcome is outcome
+    assert all(finding.severity is Severity.MEDIUM for finding in found.findings)
+
+
+def test_cap001_names_the_command_that_finds_the_files() -> None:
+    """The mount point in it is quoted; the names of files are never in it."""
+    (finding,) = verdict(using(INODES, place="/my data")).findings
+    find = finding.remedies[0].summary
+    assert "find '/my data' -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail" in find
+    assert finding.remedies[2].destructive
+    assert all(not remedy.steps for remedy in finding.remedies)
+
+
+@pytest.mark.parametrize(
+    ("device_gib", "says"), [(100, "Grow the volume"), (300, "as CAP005 says")]
+)
+def test_cap001_uses_the_room_that_its_device_has(device_gib: int, says: str) -> None:
+    """Inodes that cost one resize2fs come before a larger volume."""
+    sectors = known(device_gib * GIB // 512, "/sys")
+    own = known(superblock(size_blocks=100 * GIB // 4096))
+    fs = using(INODES, stack=known(disk(size_sectors=sectors)), superblock=own)
+    (finding,) = verdict(fs).findings
+    assert says in finding.remedies[1].summary

@@ -1,0 +1,110 @@
+"""CAP002: much space of a data filesystem is reserved for root."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap002_reserved_blocks_huge import check
+from support.builders import (
+    GIB,
+    filesystem,
+    host,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+    usage,
+)
+
+BLOCK = 4096
+UNREAD: dict[str, Any] = {"superblock": unknown("superblock")}
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def sized(
+    gib: int, reserved_percent: float, *, free_percent: float = 50, **changes: Any
+) -> Filesystem:
+    """Build a filesystem of a size with a reserve and a share of free blocks."""
+    total = gib * GIB // BLOCK
+    reserved = int(total * reserved_percent / 100)
+    free = int(total * free_percent / 100)
+    found = usage(size_blocks=total, free_blocks=free, available_blocks=max(0, free - reserved))
+    values: dict[str, Any] = {
+        "usage": known(found, "statfs"),
+        "superblock": known(superblock(size_blocks=total, reserved_blocks=reserved), "dumpe2fs"),
+    }
+    values.update(changes)
+    return filesystem(**values)
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (sized(1000, 5), Outcome.FAIL),
+        (sized(1000, 5, **UNREAD), Outcome.FAIL),
+        (sized(1000, 1), Outcome.PASS),
+        (sized(1000, 1, **UNREAD), Outcome.PASS),
+        (sized(1000, 0), Outcome.PASS),
+        (sized(4000, 2), Outcome.FAIL),
+        # mke2fs's default on what a small host or a cloud image has.
+        (sized(99, 5), Outcome.NOT_APPLICABLE),
+        (sized(1000, 5, mounts=(mount("/"),)), Outcome.NOT_APPLICABLE),
+        (sized(1000, 5, mounts=(mount("/var"),)), Outcome.NOT_APPLICABLE),
+        (sized(1000, 5, mounts=()), Outcome.NOT_APPLICABLE),
+        (sized(1000, 5, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+        (sized(1000, 5, read_only=unknown("read-only")), Outcome.UNDETERMINED),
+        (sized(1000, 5, usage=unknown("space in use")), Outcome.UNDETERMINED),
+        # Somebody gave it to a user on purpose.
+        (sized(1000, 5, options=known(options("resuid=1000"))), Outcome.NOT_APPLICABLE),
+        # Users have nothing left, and what is left of the reserve does not tell its size.
+        (sized(1000, 5, free_percent=1, **UNREAD), Outcome.UNDETERMINED),
+        (sized(1000, 5, free_percent=4.5, **UNREAD), Outcome.FAIL),
+        (sized(1000, 5, free_percent=1), Outcome.FAIL),
+    ],
+)
+def test_cap002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Size, share and place decide; the two counts of statfs tell the reserve without root."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("free_percent", "severity"),
+    [(50, Severity.LOW), (15.1, Severity.LOW), (14.9, Severity.MEDIUM), (1, Severity.MEDIUM)],
+)
+def test_cap002_is_worse_where_users_run_out(free_percent: float, severity: Severity) -> None:
+    """Below 10 % left for users the reserve is what they lack."""
+    (finding,) = verdict(sized(1000, 5, free_percent=free_percent)).findings
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("gib", "kept_gib"), [(100, 1), (1000, 10), (4000, 20)], ids=["100 GiB", "1000 GiB", "4000 GiB"]
+)
+def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
+    """1 % stays, at most 20 GiB; the commands name blocks, and the old number for the way back."""
+    (finding,) = verdict(sized(gib, 5)).findings
+    kept, before = kept_gib * GIB // BLOCK, gib * GIB // BLOCK // 20
+    (remedy,) = finding.remedies
+    assert [step.command for step in remedy.steps] == [
+        f"tune2fs -r {kept} /dev/sda",
+        f"tune2fs -l /dev/sda | grep -qE '^Reserved block count: +{kept}$'",
+        f"tune2fs -r {before} /dev/sda",
+    ]
+
+
+def test_cap002_has_no_commands_without_a_way_back() -> None:
+    """Who is not root sees the finding, and is told the option."""
+    (finding,) = verdict(sized(1000, 5, **UNREAD)).findings
+    assert finding.remedies[0].steps == ()
+    assert "as root" in finding.remedies[0].summary

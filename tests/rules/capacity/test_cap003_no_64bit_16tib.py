@@ -1,0 +1,136 @@
+"""CAP003: a filesystem with block numbers of 32 bits on a large device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Disruption, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap003_no_64bit_16tib import check
+from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown, usage
+
+TIB = 1024 * GIB
+NARROW = frozenset({"has_journal", "extent"})
+
+
+def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, replace(host(fs), planned=planned))
+
+
+def on(
+    tib: float, *, block: int = 4096, features: frozenset[str] = NARROW, **changes: Any
+) -> Filesystem:
+    """Build a small filesystem on a device of this size."""
+    values: dict[str, Any] = {
+        "stack": known(disk(size_sectors=known(int(tib * TIB) // 512))),
+        "superblock": known(superblock(features=features, block_bytes=block)),
+        "usage": known(usage(block_bytes=block)),
+    }
+    values.update(changes)
+    return filesystem(**values)
+
+
+NO_SUPERBLOCK: dict[str, Any] = {"superblock": unknown("superblock")}
+NO_USAGE: dict[str, Any] = {"usage": unknown("space in use")}
+MODERN = frozenset({"64bit"})
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (on(8), Outcome.FAIL),
+        (on(7.9), Outcome.NOT_APPLICABLE),
+        (on(7.9, **NO_SUPERBLOCK), Outcome.NOT_APPLICABLE),
+        (on(8, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
+        (on(1.9, **NO_SUPERBLOCK, **NO_USAGE), Outcome.NOT_APPLICABLE),
+        (on(2.1, **NO_SUPERBLOCK, **NO_USAGE), Outcome.UNDETERMINED),
+        (on(2.1, **NO_USAGE), Outcome.NOT_APPLICABLE),
+        (on(2, block=1024), Outcome.FAIL),
+        # What mke2fs of today makes, of any size.
+        (on(20, features=MODERN), Outcome.PASS),
+        (on(8, stack=unknown("stack")), Outcome.UNDETERMINED),
+        (filesystem(superblock=known(superblock(features=NARROW))), Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_cap003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Half of 2^32 blocks is where it begins to matter; below nobody needs root to say so."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("tib", "block", "severity", "words"),
+    [
+        (8, 4096, Severity.MEDIUM, "ends at 16 TiB, and the device has 8 TiB already"),
+        (16, 4096, Severity.MEDIUM, "ends at 16 TiB"),
+        (20, 4096, Severity.HIGH, "4 TiB of the device can never be used"),
+        (5, 1024, Severity.HIGH, "ends at 4 TiB, and 1 TiB of"),
+    ],
+)
+def test_cap003_is_high_beyond_the_limit(
+    tib: float, block: int, severity: Severity, words: str
+) -> None:
+    """The limit follows from the block size."""
+    (finding,) = verdict(on(tib, block=block)).findings
+    assert finding.severity is severity
+    assert words in finding.message
+
+
+def test_cap003_notes_it_in_every_plan() -> None:
+    """Before the filesystem exists the feature costs nothing."""
+    (finding,) = verdict(on(1), planned=True).findings
+    assert finding.severity is Severity.INFO
+    assert verdict(on(1, features=MODERN), planned=True).outcome is Outcome.PASS
+
+
+def test_cap003_converts_the_unmounted_filesystem() -> None:
+    """The work is guarded: another mount namespace may still hold the filesystem."""
+    (finding,) = verdict(on(8)).findings
+    (remedy,) = finding.remedies
+    assert remedy.disruption is Disruption.UNMOUNT
+    commands = [step.command for step in remedy.steps]
+    guard = "test ! -e /sys/fs/ext4/sda && "
+    assert commands[:4] == [
+        "umount /data",
+        f"{guard}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }}",
+        f"{guard}resize2fs -b /dev/sda",
+        "mount /data",
+    ]
+    assert f"{guard}resize2fs -s /dev/sda" in commands
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mounts": (mount("/"),)}, "from a rescue system"),
+        ({"mounts": (mount("/a"), mount("/b", mount_id=31))}, "once it is mounted nowhere"),
+        ({"mounts": ()}, "mount namespace that holds it"),
+    ],
+)
+def test_cap003_prints_no_commands_where_one_unmount_is_not_enough(
+    changes: dict[str, Any], words: str
+) -> None:
+    """The root, a filesystem with several mounts, and one of another namespace are advised."""
+    (finding,) = verdict(on(8, **changes)).findings
+    assert finding.remedies[0].steps == ()
+    assert words in finding.remedies[0].summary
+
+
+def test_cap003_works_on_a_filesystem_that_is_not_mounted() -> None:
+    """There is nothing to unmount, and nothing to mount again."""
+    (finding,) = verdict(on(8, alive=False, mounts=(), **NO_USAGE)).findings
+    commands = [step.command for step in finding.remedies[0].steps]
+    assert not any("mount " in command for command in commands)
+    assert commands[1] == "test ! -e /sys/fs/ext4/sda && resize2fs -b /dev/sda"
+
+
+def test_cap003_does_not_convert_a_filesystem_without_extents() -> None:
+    """Resize2fs refuses it ("Please enable the extents feature", 1.47.0)."""
+    (finding,) = verdict(on(8, features=frozenset({"has_journal"}))).findings
+    (remedy,) = finding.remedies
+    assert (remedy.steps, remedy.destructive) == ((), True)

@@ -1,0 +1,119 @@
+"""CAP004: the index of a directory that may be full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Known
+from ext4audit.facts.host import ErrorCounters, Filesystem
+from ext4audit.finding import Confidence, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap004_htree_ceiling import check, least_names, leaves, usual_names
+from support.builders import filesystem, host, kernel, known, mount, superblock, unknown, usage
+
+INDEXED = frozenset({"has_journal", "dir_index"})
+LARGE = INDEXED | {"large_dir"}
+MILLIONS = 2_000_000
+
+
+def verdict(fs: Filesystem, release: str = "6.1.0-18-amd64") -> Verdict:
+    """Judge one filesystem on a kernel."""
+    return judge(check, fs, host(fs, kernel=known(kernel(release))))
+
+
+def holding(
+    files: int,
+    *,
+    inodes: int = 6_553_600,
+    block: int = 4096,
+    warnings: int | None = 0,
+    features: frozenset[str] = INDEXED,
+    **changes: Any,
+) -> Filesystem:
+    """Build a filesystem with so many files, and so many warnings since its mount."""
+    values: dict[str, Any] = {
+        "usage": known(usage(inodes=inodes, free_inodes=inodes - files, block_bytes=block)),
+        "errors": known(ErrorCounters(0, warnings)),
+        "superblock": known(superblock(features=features, block_bytes=block)),
+    }
+    values.update(changes)
+    return filesystem(**values)
+
+
+SMALL_BLOCKS: dict[str, Any] = {"block": 1024, "inodes": 500_000}
+UNREAD: dict[str, Any] = {"superblock": unknown("superblock")}
+UNCOUNTED: dict[str, Any] = {"errors": unknown("recorded errors")}
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (holding(MILLIONS), Outcome.PASS),
+        (holding(MILLIONS, warnings=1), Outcome.FAIL),
+        (holding(MILLIONS, warnings=None), Outcome.PASS),
+        (holding(MILLIONS, warnings=1, features=LARGE), Outcome.PASS),
+        (holding(MILLIONS, warnings=1, features=frozenset()), Outcome.NOT_APPLICABLE),
+        (holding(MILLIONS, **UNREAD), Outcome.PASS),
+        (holding(MILLIONS, warnings=1, **UNREAD), Outcome.UNDETERMINED),
+        (holding(MILLIONS, **UNCOUNTED), Outcome.UNDETERMINED),
+        # Warnings have other causes: with so few files no directory can be full.
+        (holding(1_000_000, warnings=9), Outcome.PASS),
+        (holding(1_000_000, **UNREAD, **UNCOUNTED), Outcome.PASS),
+        (holding(11, **SMALL_BLOCKS), Outcome.FAIL),
+        (holding(11, **SMALL_BLOCKS, features=LARGE), Outcome.PASS),
+        (holding(11, **SMALL_BLOCKS, **UNREAD), Outcome.UNDETERMINED),
+        # mke2fs gives blocks of 1 KiB to a /boot of 500 MB.
+        (holding(300, block=1024, inodes=131_072), Outcome.PASS),
+        (holding(11, usage=unknown("space in use")), Outcome.UNDETERMINED),
+        (holding(11, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
+        (filesystem(), Outcome.PASS),
+    ],
+)
+def test_cap004_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """A warning counts where there are files enough to fill one directory."""
+    assert verdict(fs).outcome is outcome
+
+
+def test_cap004_a_warning_is_only_possibly_of_a_directory() -> None:
+    """The counter does not say what was warned of."""
+    (finding,) = verdict(holding(MILLIONS, warnings=3)).findings
+    assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.POSSIBLE)
+    assert "3 times" in finding.message
+    assert "dmesg" in finding.remedies[0].summary
+
+
+def test_cap004_notes_small_blocks() -> None:
+    """Some hundred thousand names are possible with blocks of 1 KiB."""
+    (finding,) = verdict(holding(11, **SMALL_BLOCKS)).findings
+    assert finding.severity is Severity.INFO
+    assert "about 418,000 names" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("fs", "release", "printed"),
+    [
+        (holding(11, **SMALL_BLOCKS), "6.1.0", True),
+        (holding(11, **SMALL_BLOCKS, mounts=(mount("/boot"),)), "6.1.0", False),
+        (holding(11, **SMALL_BLOCKS, mounts=(mount("/"),)), "6.1.0", False),
+        (holding(11, **SMALL_BLOCKS), "4.4.0", False),
+    ],
+)
+def test_cap004_adds_a_level_only_where_everybody_can_read_it(
+    fs: Filesystem, release: str, *, printed: bool
+) -> None:
+    """Linux before 4.13 and older boot loaders cannot; there is no way back to be printed."""
+    (finding,) = verdict(fs, release).findings
+    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    assert any("tune2fs -O large_dir /dev/sda" in command for command in commands) is printed
+    assert not any(step.phase.value == "rollback" for r in finding.remedies for step in r.steps)
+
+
+def test_the_numbers_of_an_index() -> None:
+    """Two levels: what the index's own blocks have room for (fs/ext4/namei.c, with checksums)."""
+    assert (leaves(1024), leaves(4096)) == (123 * 126, 507 * 510)
+    assert usual_names(1024) == 15_498 * 27
+    assert least_names(1024) < least_names(4096) == 258_570 * 7
+    assert isinstance(filesystem().usage, Known)

@@ -1,0 +1,111 @@
+"""CAP005: a filesystem that does not fill its device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import ErrorCounters, Filesystem
+from ext4audit.finding import Disruption, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap005_filesystem_smaller_than_device import check
+from support.builders import GIB, disk, filesystem, host, known, superblock, unknown, usage
+
+BLOCK = 4096
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def of(own_gib: float, device_gib: float, *, full: float = 0.5, **changes: Any) -> Filesystem:
+    """Build a filesystem of a size on a device of another; 2 % of it are ext4's own."""
+    blocks = int(own_gib * GIB) // BLOCK
+    shown = int(blocks * 0.98)
+    free = int(shown * (1 - full))
+    found = usage(size_blocks=shown, free_blocks=free, available_blocks=free)
+    values: dict[str, Any] = {
+        "stack": known(disk(size_sectors=known(int(device_gib * GIB) // 512, "/sys"))),
+        "superblock": known(superblock(size_blocks=blocks)),
+        "usage": known(found, "statfs"),
+    }
+    values.update(changes)
+    return filesystem(**values)
+
+
+NO_SUPERBLOCK: dict[str, Any] = {"superblock": unknown("superblock")}
+NO_USAGE: dict[str, Any] = {"usage": unknown("space in use")}
+TOLD_BY_IOCTL: dict[str, Any] = {
+    "superblock": known(superblock(size_blocks=20 * GIB // BLOCK, block_bytes=None))
+}
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (of(20, 100), Outcome.FAIL),
+        (of(100, 100), Outcome.PASS),
+        (of(100, 100, **NO_USAGE), Outcome.PASS),
+        # The rounding of partitions and block groups.
+        (of(99.2, 100), Outcome.PASS),
+        (of(9900.5, 10_000), Outcome.PASS),
+        (of(9899, 10_000), Outcome.FAIL),
+        (of(0.2, 1), Outcome.PASS),
+        # Without root: what df shows is nearly all of a small device.
+        (of(20, 20, **NO_SUPERBLOCK), Outcome.PASS),
+        (of(100, 100, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
+        (of(20, 100, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
+        (of(20, 100, **TOLD_BY_IOCTL), Outcome.FAIL),
+        (of(20, 100, **TOLD_BY_IOCTL, **NO_USAGE), Outcome.UNDETERMINED),
+        (of(20, 100, stack=unknown("stack")), Outcome.UNDETERMINED),
+        (of(20, 100, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+        (of(20, 100, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_cap005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """More than 1 % and more than 1 GiB of the device must be idle."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(("full", "severity"), [(0.5, Severity.LOW), (0.85, Severity.MEDIUM)])
+def test_cap005_is_worse_where_space_is_needed(full: float, severity: Severity) -> None:
+    """A filesystem that is nearly full needs what lies idle."""
+    (finding,) = verdict(of(20, 100, full=full)).findings
+    assert finding.severity is severity
+    assert "80 GiB of /dev/sda are not used: the device has 100 GiB" in finding.message
+
+
+def test_cap005_grows_it_online() -> None:
+    """Nothing takes the growth back while it is mounted: there is no rollback to print."""
+    (finding,) = verdict(of(20, 100)).findings
+    (remedy,) = finding.remedies
+    assert remedy.disruption is Disruption.ONLINE
+    assert [step.phase.value for step in remedy.steps] == ["immediate", "verify"]
+    assert remedy.steps[0].command == "resize2fs /dev/sda"
+    assert remedy.steps[1].command.endswith(f'" -le {GIB}')
+    assert "better made anew" not in (remedy.trade_off or "")
+
+
+def test_cap005_warns_of_what_does_not_grow() -> None:
+    """A filesystem grown many times over keeps its journal and block size."""
+    (finding,) = verdict(of(2, 100)).findings
+    assert "better made anew" in (finding.remedies[0].trade_off or "")
+
+
+def test_cap005_leaves_what_32_bits_cannot_reach_to_cap003() -> None:
+    """resize2fs would stop at 16 TiB."""
+    narrow = known(superblock(size_blocks=20 * GIB // BLOCK, features=frozenset({"extent"})))
+    (finding,) = verdict(of(20, 20_000, superblock=narrow)).findings
+    assert finding.remedies[0].steps == ()
+    assert "CAP003" in finding.remedies[0].summary
+
+
+def test_cap005_grows_nothing_with_recorded_errors() -> None:
+    """The kernel refuses it, and resize2fs says "Permission denied" only."""
+    errors = known(ErrorCounters(errors=1))
+    (finding,) = verdict(of(20, 100, errors=errors)).findings
+    assert finding.remedies[0].steps == ()
+    assert "HLT001" in finding.remedies[0].summary

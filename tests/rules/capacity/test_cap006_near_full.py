@@ -1,0 +1,58 @@
+"""CAP006: a filesystem that is nearly full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap006_near_full import check
+from support.builders import filesystem, host, known, unknown, usage
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def filled(percent: float, **changes: Any) -> Filesystem:
+    """Build a filesystem that df calls so full; a twentieth of it is reserved."""
+    total = 1_000_000
+    reserve = total // 20
+    available = int((total - reserve) * (1 - percent / 100))
+    found = usage(size_blocks=total, free_blocks=available + reserve, available_blocks=available)
+    return filesystem(**{"usage": known(found, "statfs"), **changes})
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome", "severity"),
+    [
+        (filled(50), Outcome.PASS, None),
+        (filled(94.9), Outcome.PASS, None),
+        (filled(95.1), Outcome.FAIL, Severity.LOW),
+        (filled(99.1), Outcome.FAIL, Severity.MEDIUM),
+        (filled(100), Outcome.FAIL, Severity.MEDIUM),
+        # Images fill their filesystem to the last block.
+        (filled(100, read_only=known(value=True)), Outcome.NOT_APPLICABLE, None),
+        (filled(100, read_only=unknown("read-only")), Outcome.UNDETERMINED, None),
+        (filesystem(usage=unknown("space in use")), Outcome.UNDETERMINED, None),
+        (filesystem(alive=False, mounts=()), Outcome.NOT_APPLICABLE, None),
+    ],
+)
+def test_cap006_outcomes(fs: Filesystem, outcome: Outcome, severity: Severity | None) -> None:
+    """95 % is low and 99 % medium, as df counts."""
+    found = verdict(fs)
+    assert found.outcome is outcome
+    assert [finding.severity for finding in found.findings] == ([severity] if severity else [])
+
+
+def test_cap006_says_how_much_is_left() -> None:
+    """The message has df's share and the space that users still have."""
+    (finding,) = verdict(filled(96)).findings
+    assert finding.message.startswith("It is 96 % full, with 148.4 MiB left")
+    (finding,) = verdict(filled(100)).findings
+    assert finding.message == "It is full: nobody but root can write."

@@ -1,0 +1,89 @@
+"""CAP007: quotas that are asked for or prepared, and not in force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Confidence, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap007_quota_mismatch import check
+from support.builders import filesystem, fstab_entry, host, known, mount, superblock, unknown
+
+FEATURE = known(superblock(features=frozenset({"has_journal", "quota"})), "dumpe2fs")
+
+
+def verdict(fs: Filesystem, container: str | None = None) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs, container=container))
+
+
+def having(live: tuple[str, ...], asked: tuple[str, ...], **changes: Any) -> Filesystem:
+    """Build a filesystem with words in force and words in fstab."""
+    values: dict[str, Any] = {
+        "mounts": (mount(super_options=("rw", *live)),),
+        "fstab": known((fstab_entry(*asked),), "/etc/fstab"),
+    }
+    values.update(changes)
+    return filesystem(**values)
+
+
+BOTH = ("usrquota", "grpquota")
+JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome", "words"),
+    [
+        # What nearly everybody has.
+        (having((), ()), Outcome.NOT_APPLICABLE, []),
+        (having((), BOTH), Outcome.FAIL, ["usrquota, grpquota on /data"]),
+        (having((), ("quota",)), Outcome.FAIL, ["asks for quota on /data"]),
+        (having((), ("noquota",)), Outcome.NOT_APPLICABLE, []),
+        (having(("quota", "usrquota"), ("quota",), superblock=FEATURE), Outcome.PASS, []),
+        (having(("usrquota",), BOTH, superblock=FEATURE), Outcome.FAIL, ["asks for grpquota"]),
+        (having(BOTH, BOTH, superblock=FEATURE), Outcome.PASS, []),
+        (having(BOTH, (), superblock=FEATURE), Outcome.PASS, []),
+        (having(BOTH, BOTH), Outcome.FAIL, [": of the old kind"]),
+        (having(JOURNALED, JOURNALED), Outcome.FAIL, [": of the old kind"]),
+        (having((), (), superblock=FEATURE), Outcome.FAIL, ["has the feature quota"]),
+        (having((), BOTH, superblock=FEATURE), Outcome.FAIL, ["usrquota, grpquota on /data"]),
+        (having((), (), superblock=unknown("superblock")), Outcome.UNDETERMINED, []),
+        (having((), (), fstab=unknown("fstab")), Outcome.UNDETERMINED, []),
+        (having((), (), mounts=()), Outcome.NOT_APPLICABLE, []),
+    ],
+)
+def test_cap007_outcomes(fs: Filesystem, outcome: Outcome, words: list[str]) -> None:
+    """What fstab asks for must be in force, and what is counted should be enforced."""
+    found = verdict(fs)
+    assert found.outcome is outcome, (found.note, found.findings)
+    assert len(found.findings) == len(words)
+    for finding, word in zip(found.findings, words, strict=True):
+        assert word in finding.message
+        assert finding.severity is Severity.LOW
+
+
+def test_cap007_does_not_judge_in_a_container() -> None:
+    """The fstab of a container is not the host's."""
+    assert verdict(having((), BOTH), "docker").outcome is Outcome.NOT_APPLICABLE
+
+
+def test_cap007_does_not_know_whether_old_quotas_are_on() -> None:
+    """Quotaon leaves no trace in the options."""
+    (finding,) = verdict(having(BOTH, BOTH)).findings
+    assert finding.confidence is Confidence.POSSIBLE
+    assert "quotaon -p" in finding.remedies[0].summary
+
+
+def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
+    """The edit is guarded by what the audit saw, and has a way back."""
+    (finding,) = verdict(having((), ("noatime", *JOURNALED))).findings
+    remedy = next(remedy for remedy in finding.remedies if remedy.steps)
+    commands = [step.command for step in remedy.steps]
+    edit = next(command for command in commands if "sed -i" in command)
+    assert "noatime,usrjquota=aquota" in edit
+    assert edit.count("usrjquota") == 1
+    assert remedy.steps[-1].phase.value == "rollback"

@@ -1,0 +1,91 @@
+"""CMP001: a boot loader that cannot read the kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import BootLoader, Filesystem, Loader
+from ext4audit.finding import Confidence, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.compatibility.cmp001_bootloader_cannot_read import check
+from support.builders import filesystem, host, known, mount, superblock, unknown
+
+SEED = "metadata_csum_seed"
+OLD = BootLoader(Loader.GRUB, "2.04-1ubuntu26")
+
+
+def booted(*features: str, at: str = "/boot") -> Filesystem:
+    """Build the filesystem that holds the kernels."""
+    more = superblock().features | set(features)
+    return filesystem(mounts=(mount(at),), superblock=known(superblock(features=more)))
+
+
+def verdict(fs: Filesystem, loader: Any = known(OLD), **changes: Any) -> Verdict:
+    """Judge it with this boot loader."""
+    return judge(check, fs, host(fs, boot_loader=loader, **changes))
+
+
+@pytest.mark.parametrize(
+    ("fs", "loader", "outcome"),
+    [
+        (booted(), known(OLD), Outcome.PASS),
+        (booted(), unknown("boot loader"), Outcome.PASS),
+        (booted("orphan_file"), known(OLD), Outcome.PASS),
+        (booted(SEED), known(OLD), Outcome.FAIL),
+        (booted(SEED, at="/"), known(OLD), Outcome.FAIL),
+        (booted(SEED, at="/data"), known(OLD), Outcome.NOT_APPLICABLE),
+        (booted(SEED), known(BootLoader(Loader.GRUB, "2.12-1ubuntu7")), Outcome.PASS),
+        (booted(SEED), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.PASS),
+        (booted(SEED, "large_dir"), known(BootLoader(Loader.GRUB, "2.06-8")), Outcome.PASS),
+        (booted("bigalloc"), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.FAIL),
+        (booted(SEED), known(BootLoader(Loader.SYSTEMD_BOOT)), Outcome.NOT_APPLICABLE),
+        (booted(SEED), unknown("boot loader"), Outcome.UNDETERMINED),
+        (filesystem(mounts=(mount("/boot"),), superblock=unknown("superblock")), known(OLD),
+         Outcome.UNDETERMINED),
+    ],
+)  # fmt: skip
+def test_cmp001_outcomes(fs: Filesystem, loader: Any, outcome: Outcome) -> None:
+    """orphan_file is a compat bit, which GRUB does not look at."""
+    mounts = known(fs.mounts)
+    assert verdict(fs, loader, mounts=mounts).outcome is outcome
+
+
+def test_cmp001_leaves_the_root_alone_where_boot_is_its_own() -> None:
+    """GRUB reads the filesystem on /boot only."""
+    fs = booted(SEED, at="/")
+    both = known((*fs.mounts, mount("/boot", mount_id=31)))
+    assert verdict(fs, mounts=both).outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("features", "loader", "severity", "confidence"),
+    [
+        ((SEED,), OLD, Severity.CRITICAL, Confidence.LIKELY),
+        ((SEED,), BootLoader(Loader.GRUB, "2.06"), Severity.LOW, Confidence.POSSIBLE),
+        ((SEED,), BootLoader(Loader.GRUB, "2.06-3~deb11u6"), Severity.CRITICAL, Confidence.LIKELY),
+        ((SEED,), BootLoader(Loader.GRUB, "2.06-2ubuntu7.2"), Severity.HIGH, Confidence.LIKELY),
+        ((SEED, "casefold"), BootLoader(Loader.GRUB, "2.06"), Severity.CRITICAL, Confidence.LIKELY),
+        (("casefold",), BootLoader(Loader.GRUB, "2.12"), Severity.MEDIUM, Confidence.POSSIBLE),
+        ((SEED,), BootLoader(Loader.GRUB), Severity.MEDIUM, Confidence.POSSIBLE),
+        ((SEED,), BootLoader(Loader.EXTLINUX), Severity.MEDIUM, Confidence.POSSIBLE),
+        ((SEED,), BootLoader(Loader.NONE_FOUND), Severity.MEDIUM, Confidence.POSSIBLE),
+    ],
+)
+def test_cmp001_severity(
+    features: tuple[str, ...], loader: BootLoader, severity: Severity, confidence: Confidence
+) -> None:
+    """A 2.06 that tells no package may be one of the vendors' that read the checksum seed."""
+    (finding,) = verdict(booted(*features), known(loader)).findings
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+def test_cmp001_commands() -> None:
+    """The feature is taken out between an unmount and a mount, and put back by the rollback."""
+    (finding,) = verdict(booted(SEED)).findings
+    (remedy,) = finding.remedies
+    steps = {phase: [s.command for s in remedy.steps if s.phase is phase] for phase in Phase}
+    assert f"test ! -e /sys/fs/ext4/sda && tune2fs -O ^{SEED} /dev/sda" in steps[Phase.IMMEDIATE]
+    assert f"test ! -e /sys/fs/ext4/sda && tune2fs -O {SEED} /dev/sda" in steps[Phase.ROLLBACK]

@@ -1,0 +1,71 @@
+"""CMP002: features that the kernel does not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.compatibility.cmp002_features_newer_than_target import check
+from support.builders import filesystem, host, kernel, known, superblock, unknown
+
+OLD, NEW = "5.4.0-150-generic", "6.1.0-18-amd64"
+
+
+def made(*features: str) -> Filesystem:
+    """Build a filesystem with more features than the default."""
+    return filesystem(superblock=known(superblock(features=superblock().features | set(features))))
+
+
+def verdict(fs: Filesystem, release: str = OLD, *, planned: bool = True) -> Verdict:
+    """Judge it for a kernel."""
+    return judge(check, fs, host(fs, kernel=known(kernel(release)), planned=planned))
+
+
+@pytest.mark.parametrize(
+    ("features", "release", "planned", "outcome"),
+    [
+        ((), OLD, True, Outcome.PASS),
+        (("orphan_file", "metadata_csum_seed"), NEW, True, Outcome.PASS),
+        (("metadata_csum_seed",), OLD, True, Outcome.PASS),
+        (("orphan_file",), OLD, True, Outcome.FAIL),
+        (("orphan_file",), OLD, False, Outcome.FAIL),
+        (("metadata_csum_seed",), "3.10.0-1160.el7", True, Outcome.FAIL),
+        (("metadata_csum_seed",), "4.1.0", False, Outcome.PASS),
+    ],
+)
+def test_cmp002_outcomes(
+    features: tuple[str, ...], release: str, planned: bool, outcome: Outcome
+) -> None:
+    """A kernel that has mounted a filesystem knows what it refuses to mount without."""
+    assert verdict(made(*features), release, planned=planned).outcome is outcome
+
+
+def test_cmp002_without_evidence() -> None:
+    """A plan without a kernel is not determined; a host without one is not judged."""
+    fs = made("orphan_file")
+    nobody = unknown("kernel release")
+    assert judge(check, fs, host(fs, kernel=nobody)).outcome is Outcome.NOT_APPLICABLE
+    planned = host(fs, kernel=nobody, planned=True)
+    assert judge(check, fs, planned).outcome is Outcome.UNDETERMINED
+
+
+@pytest.mark.parametrize(
+    ("features", "release", "severity"),
+    [
+        (("orphan_file",), OLD, Severity.MEDIUM),
+        (("orphan_file", "casefold"), "5.1.0", Severity.HIGH),
+    ],
+)
+def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Severity) -> None:
+    """A kernel that refuses the mount is worse than one that mounts it."""
+    (finding,) = verdict(made(*features), release).findings
+    assert finding.severity is severity
+
+
+def test_cmp002_tells_a_plan_the_option_of_mkfs() -> None:
+    """Nothing exists that could be unmounted."""
+    (finding,) = verdict(made("orphan_file")).findings
+    assert finding.remedies[0].summary == "Make it with -O ^orphan_file."

@@ -1,0 +1,161 @@
+"""CMP003: names of devices in fstab that a boot may give to others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.compatibility.cmp003_fstab_unstable_device import check
+from support.builders import UUID, filesystem, fstab_entry, host, known, listed, unknown
+
+SDA, SDB = listed(), listed("sdb", DeviceNumber(8, 16), uuid="11111111-2222-3333-4444-555555555555")
+NVME = tuple(
+    listed(name, DeviceNumber(259, i), uuid=None)
+    for i, name in enumerate(["nvme0n1", "nvme0n1p1", "nvme1n1"])
+)
+
+
+def naming(spec: str, *options: str, **changes: Any) -> Host:
+    """Build a host whose fstab names the filesystem by `spec`."""
+    values: dict[str, Any] = {"fstab": known((fstab_entry(*options, spec=spec),))}
+    return host(filesystem(), **(values | changes))
+
+
+def verdict(on: Host) -> Verdict:
+    """Judge a host."""
+    return judge(check, None, on)
+
+
+@pytest.mark.parametrize(
+    ("on", "severity"),
+    [
+        (naming("/dev/sda1"), Severity.MEDIUM),
+        (naming("/dev/sda1", virtualization="kvm"), Severity.LOW),
+        (naming("/dev/sda1", devices=known((SDA, SDB))), Severity.HIGH),
+        (naming("/dev/sda", devices=known((SDA, SDB)), virtualization="kvm"), Severity.HIGH),
+        (naming("/dev/sda", "noauto", devices=known((SDA, SDB))), Severity.LOW),
+        (naming("/dev/nvme1n1", devices=known(NVME)), Severity.HIGH),
+        (naming("/dev/nvme1n1p2", devices=known(NVME[:2])), Severity.MEDIUM),
+        (naming("/dev/xvdf", virtualization="xen", devices=known((SDA, SDB))), Severity.MEDIUM),
+        (naming("/dev/vdb", virtualization="kvm"), Severity.LOW),
+        (naming("/dev/dm-3"), Severity.MEDIUM),
+        (naming("/dev/loop7"), Severity.MEDIUM),
+        (naming("/dev/md127"), Severity.MEDIUM),
+        (naming("/dev/md0p1"), Severity.MEDIUM),
+    ],
+)
+def test_cmp003_grades_by_how_likely_the_name_moves(on: Host, severity: Severity) -> None:
+    """Two disks of a kind can swap; one disk of a virtual machine hardly moves."""
+    (finding,) = verdict(on).findings
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("on", "outcome"),
+    [
+        *(
+            (naming(spec), Outcome.PASS)
+            for spec in (
+                f"UUID={UUID}",
+                "LABEL=cloudimg-rootfs",
+                "PARTUUID=1234-02",
+                "/dev/disk/by-id/nvme-x-part1",
+                "/dev/mapper/vg-data",
+                "/dev/vg/data",
+                "/dev/vda_data/lv",
+                "/dev/md/data",
+                "/dev/mmcblk0p2",
+            )
+        ),
+        (naming("/dev/md0", md_arrays=known(("/dev/md0",))), Outcome.PASS),
+        (naming("/dev/md0", md_arrays=known(("/dev/md/0",))), Outcome.PASS),
+        (naming("/dev/md0p2", md_arrays=known(("/dev/md/0",))), Outcome.PASS),
+        (naming("/dev/md127", md_arrays=known(("/dev/md/127x",))), Outcome.FAIL),
+        (naming("/dev/md0", md_arrays=unknown("mdadm.conf")), Outcome.UNDETERMINED),
+        (naming("x", fstab=unknown("fstab")), Outcome.UNDETERMINED),
+        (naming("x", fstab=known(())), Outcome.NOT_APPLICABLE),
+        (
+            naming("x", fstab=known((fstab_entry(spec="/dev/sdb1", fstype="auto"),))),
+            Outcome.NOT_APPLICABLE,
+        ),
+        (naming("/dev/sda1", container="docker"), Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_cmp003_outcomes(on: Host, outcome: Outcome) -> None:
+    """Identifiers, udev's links, logical volumes and arrays of mdadm.conf are stable."""
+    assert verdict(on).outcome is outcome
+
+
+def test_cmp003_edits_the_first_field_of_the_line() -> None:
+    """The edit is guarded, and the UUID must lead to the device of the line."""
+    (finding,) = verdict(naming("/dev/sda1")).findings
+    (remedy,) = finding.remedies
+    assert [(step.phase, step.command) for step in remedy.steps] == [
+        (
+            Phase.PERSISTENT,
+            "test -e /etc/fstab.ext4audit || cp -a /etc/fstab /etc/fstab.ext4audit",
+        ),
+        (
+            Phase.PERSISTENT,
+            (
+                "LC_ALL=C sed -i -E '7s#^([[:blank:]]*)/dev/sda1([[:blank:]]+/data/*[[:blank:]])"
+                rf"#\1UUID={UUID}\2#' /etc/fstab"
+            ),
+        ),
+        remedy_check(UUID),
+        (Phase.VERIFY, f"findmnt --fstab -no SOURCE /data | grep -qxF UUID={UUID}"),
+        (Phase.VERIFY, f'test "$(findfs UUID={UUID})" -ef /dev/sda1'),
+        *((step.phase, step.command) for step in remedy.steps[-3:]),
+    ]
+    assert all(step.phase is Phase.ROLLBACK for step in remedy.steps[-3:])
+
+
+def remedy_check(uuid: str) -> tuple[Phase, str]:
+    """Return the check that fails where the line was another one."""
+    return (
+        Phase.PERSISTENT,
+        (
+            "sed -n 7p /etc/fstab | LC_ALL=C grep -qE "
+            f"'^[[:blank:]]*UUID={uuid}([[:blank:]]+/data/*[[:blank:]])' || "
+            "{ echo 'line 7 of /etc/fstab is not what was audited: nothing changed, scan again' "
+            ">&2; false; }"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        naming("/dev/sda1", devices=known((SDA, listed("sdb", DeviceNumber(8, 16))))),
+        naming("/dev/sda1", devices=unknown("lsblk")),
+        naming(
+            "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", number=unknown("device")),))
+        ),
+        naming("/dev/sda1", filesystems=(filesystem(uuid="$(reboot)"),)),
+        naming("/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", mount_point="/a\0"),))),
+    ],
+)
+def test_cmp003_prints_no_command_that_may_take_another_device(on: Host) -> None:
+    """A UUID that two devices have, or that is not known to be on one only, is not written."""
+    (finding,) = verdict(on).findings
+    assert finding.remedies[0].steps == ()
+
+
+def test_cmp003_keeps_the_hole_beside_the_finding() -> None:
+    """Without lsblk the name is as unstable, and the severity is a guess."""
+    said = verdict(naming("/dev/sda1", devices=unknown("lsblk")))
+    assert said.outcome is Outcome.FAIL
+    assert [hole.what for hole in said.unknowns] == ["lsblk"]
+
+
+def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> None:
+    """No filesystem was read there, and lsblk names it all the same."""
+    entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
+    (finding,) = verdict(naming("", fstab=known((entry,)), devices=known((SDA, SDB)))).findings
+    assert "UUID=11111111-2222" in finding.remedies[0].steps[1].command

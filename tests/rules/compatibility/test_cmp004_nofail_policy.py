@@ -1,0 +1,108 @@
+"""CMP004: data volumes of virtual machines without nofail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber, FstabEntry
+from ext4audit.finding import Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.compatibility.cmp004_nofail_policy import check
+from support.builders import disk, filesystem, fstab_entry, host, known, mount, unknown
+
+NUMBER = DeviceNumber(8, 17)
+ROOT = filesystem(mounts=(mount("/"),))
+
+
+def volume(where: str, below: DeviceNumber = DeviceNumber(8, 16)) -> Filesystem:
+    """Build the filesystem of a partition that lies on a disk."""
+    part = disk(
+        "sdb1", NUMBER, kind="partition", below=known((disk("sdb", below),)), start_sectors=2048
+    )
+    return filesystem(number=NUMBER, mounts=(mount(where, number=NUMBER),), stack=known(part))
+
+
+def entry(*options: str, where: str = "/data", **more: Any) -> FstabEntry:
+    """Build its entry."""
+    return fstab_entry(*options, mount_point=where, number=known(NUMBER), **more)
+
+
+def machine(line: FstabEntry, fs: Filesystem | None = None, **changes: Any) -> Host:
+    """Build a virtual machine with a root, and a volume where its entry says."""
+    there = fs or volume(line.line.mount_point)
+    values: dict[str, Any] = {"virtualization": "kvm", "fstab": known((line,))}
+    return host(ROOT, there, **(values | changes))
+
+
+def verdict(on: Host) -> Verdict:
+    """Judge a host."""
+    return judge(check, None, on)
+
+
+@pytest.mark.parametrize(
+    ("on", "outcome"),
+    [
+        (machine(entry()), Outcome.FAIL),
+        (machine(entry(where="/srv/db")), Outcome.FAIL),
+        (machine(entry(where="/var/lib/postgresql")), Outcome.FAIL),
+        (machine(entry("defaults", "nofail")), Outcome.PASS),
+        (machine(entry("noauto")), Outcome.PASS),
+        (machine(entry("_netdev")), Outcome.PASS),
+        (
+            machine(entry(), filesystem(mounts=(mount("/data", number=DeviceNumber(8, 99)),))),
+            Outcome.NOT_APPLICABLE,
+        ),
+        (machine(entry("x-systemd.automount")), Outcome.PASS),
+        *(
+            (machine(entry(where=where)), Outcome.NOT_APPLICABLE)
+            for where in ("/", "/boot", "/boot/", "/boot/grub", "/usr", "/usr/local", "/var")
+        ),
+        (machine(entry(), volume("/data", DeviceNumber(8, 0))), Outcome.NOT_APPLICABLE),
+        (machine(entry(), volume("/elsewhere")), Outcome.NOT_APPLICABLE),
+        (machine(entry(fstype="auto")), Outcome.NOT_APPLICABLE),
+        (machine(entry(), virtualization=None), Outcome.NOT_APPLICABLE),
+        (machine(entry(), container="docker"), Outcome.NOT_APPLICABLE),
+        (machine(entry(), fstab=unknown("fstab")), Outcome.UNDETERMINED),
+        (machine(entry(), mounts=unknown("mounts")), Outcome.UNDETERMINED),
+    ],
+)
+def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
+    """What the system needs, what lies on root's disk and what DRF006 judges is left alone."""
+    said = verdict(on)
+    assert said.outcome is outcome, said.note
+    assert all(finding.severity is Severity.LOW for finding in said.findings)
+
+
+@pytest.mark.parametrize(
+    ("options", "after"),
+    [
+        (("defaults",), "defaults,nofail,x-systemd.device-timeout=30s"),
+        (("noatime", "x-systemd.device-timeout=5"), "noatime,x-systemd.device-timeout=5,nofail"),
+    ],
+)
+def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str) -> None:
+    """A timeout that is there stays."""
+    (finding,) = verdict(machine(entry(*options))).findings
+    (remedy,) = finding.remedies
+    edit = remedy.steps[1].command
+    assert f"#\\1{after}\\2#' /etc/fstab" in edit
+    checks = [step.command for step in remedy.steps if step.phase is Phase.VERIFY]
+    assert checks[0] == "findmnt --fstab -no OPTIONS /data | grep -qwF -e nofail"
+    assert remedy.trade_off is not None
+    assert "RequiresMountsFor=/data" in remedy.trade_off
+
+
+def test_cmp004_spells_the_mount_point_as_a_unit_file_does() -> None:
+    """A blank ends a path there for systemd, and % begins a specifier."""
+    (finding,) = verdict(machine(entry(where="/my 50% data"))).findings
+    assert 'RequiresMountsFor="/my 50%% data" first' in (finding.remedies[0].trade_off or "")
+
+
+def test_cmp004_prints_no_command_for_a_name_that_no_shell_takes() -> None:
+    """The finding stays."""
+    (finding,) = verdict(machine(entry(where="/a\0"))).findings
+    assert finding.remedies[0].steps == ()

@@ -1,0 +1,73 @@
+"""CMP005: RAID0 of unequal disks and the record of its layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts.devices import BlockDevice, MdArray, MdMember
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.compatibility.cmp005_raid0_multizone_layout import check
+from support.builders import disk, filesystem, host, known, raid, unknown
+
+DISKS = (disk("vdb", DeviceNumber(253, 16)), disk("vdc", DeviceNumber(253, 32)))
+NO_MODULE = Unknown("raid0.default_layout", Why.ABSENT)
+
+
+def array(*sizes: int, layout: int | None = -1, level: str = "raid0") -> BlockDevice:
+    """Build an array whose members have these sizes in sectors."""
+    made = raid(DISKS, level=level)
+    assert isinstance(made.md, Known)
+    members = tuple(MdMember(i, f"vd{'bc'[i]}", 2048, size) for i, size in enumerate(sizes))
+    changed: MdArray = replace(made.md.value, layout=layout, members=members)
+    return replace(made, md=known(changed, "/sys/block/md127/md"))
+
+
+def verdict(stack: Evidence[BlockDevice], parameter: Evidence[int] = Known(0, "test")) -> Verdict:
+    """Judge a filesystem on a stack."""
+    fs = filesystem(stack=stack)
+    return judge(check, fs, host(fs, raid0_default_layout=parameter))
+
+
+@pytest.mark.parametrize(
+    ("stack", "outcome"),
+    [
+        (known(array(1 << 20, 1 << 21)), Outcome.FAIL),
+        (known(array(1 << 20, 1 << 21, layout=0)), Outcome.FAIL),
+        (known(array(1 << 20, 1 << 21, layout=None)), Outcome.FAIL),
+        (known(array(1 << 20, 1 << 21, layout=1)), Outcome.PASS),
+        (known(array(1 << 20, 1 << 21, layout=2)), Outcome.PASS),
+        (known(array(1 << 20, 1 << 20)), Outcome.NOT_APPLICABLE),
+        (known(array(1 << 20, (1 << 20) + 8)), Outcome.NOT_APPLICABLE),
+        (known(array(1 << 20, 1 << 21, level="linear")), Outcome.NOT_APPLICABLE),
+        (known(disk()), Outcome.NOT_APPLICABLE),
+        (known(replace(array(1, 1), md=unknown("md"))), Outcome.UNDETERMINED),
+        (unknown("stack"), Outcome.UNDETERMINED),
+    ],
+)
+def test_cmp005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:
+    """Disks of equal size, to a chunk, show no layout and need none."""
+    assert verdict(stack).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("parameter", "severity", "confidence"),
+    [
+        (known(0), Severity.HIGH, Confidence.CONFIRMED),
+        (known(2), Severity.MEDIUM, Confidence.CONFIRMED),
+        (NO_MODULE, Severity.HIGH, Confidence.CONFIRMED),
+        (unknown("raid0.default_layout"), Severity.HIGH, Confidence.LIKELY),
+    ],
+)
+def test_cmp005_a_parameter_helps_this_host_only(
+    parameter: Evidence[int], severity: Severity, confidence: Confidence
+) -> None:
+    """With raid0.default_layout the array is assembled, and nowhere else."""
+    (finding,) = verdict(known(array(1 << 20, 1 << 21)), parameter).findings
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+    assert finding.remedies[0].steps == ()

@@ -1,0 +1,126 @@
+"""CMP006: the format of ext3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.compatibility.cmp006_legacy_ext3_format import check
+from support.builders import (
+    GIB,
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    superblock,
+    unknown,
+)
+
+EXT3 = frozenset({"has_journal", "dir_index", "sparse_super", "large_file"})
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge a filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def old(kind: str = "ext3", *, mount_point: str = "/data", **changes: Any) -> Filesystem:
+    """Build a filesystem of this type in the format of ext3."""
+    values = {
+        "fstype": known(kind),
+        "mounts": (mount(mount_point, fstype=kind),),
+        "superblock": known(superblock(features=EXT3), "dumpe2fs -h /dev/sda"),
+        "fstab": known((fstab_entry(fstype=kind, mount_point=mount_point),)),
+    }
+    return filesystem(**{**values, **changes})
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding about a filesystem."""
+    (finding,) = verdict_of(fs).findings
+    return finding
+
+
+def commands(finding: Finding, phase: Phase) -> list[str]:
+    """Return the commands of the remedy in place."""
+    return [step.command for step in finding.remedies[1].steps if step.phase is phase]
+
+
+SMALL = known(disk(size_sectors=known(GIB // 512)))
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        pytest.param(filesystem(), Outcome.PASS, id="ext4"),
+        pytest.param(filesystem(stack=SMALL), Outcome.PASS, id="ext4, small"),
+        pytest.param(old("ext3"), Outcome.FAIL, id="ext3"),
+        pytest.param(old("ext2"), Outcome.FAIL, id="ext2"),
+        pytest.param(old(superblock=unknown("superblock")), Outcome.FAIL, id="ext3 without root"),
+        pytest.param(old("ext4"), Outcome.FAIL, id="ext4 without extents"),
+        pytest.param(
+            old(alive=False, mounts=(), fstype=unknown("type")), Outcome.FAIL, id="not mounted"
+        ),
+        pytest.param(old("ext2", mount_point="/boot"), Outcome.NOT_APPLICABLE, id="Debian's /boot"),
+        pytest.param(old("ext3", stack=SMALL), Outcome.NOT_APPLICABLE, id="small"),
+        pytest.param(
+            filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED, id="needs root"
+        ),
+        pytest.param(old(fstype=unknown("type")), Outcome.UNDETERMINED, id="type unread"),
+        pytest.param(old(stack=unknown("stack")), Outcome.UNDETERMINED, id="size unread"),
+    ],
+)
+def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Large filesystems that are ext3 by their type or by their format are findings."""
+    assert verdict_of(fs).outcome is outcome
+
+
+def test_the_mount_type_is_seen_without_root() -> None:
+    """It says that there is no delayed allocation either."""
+    finding = finding_of(old(superblock=unknown("superblock")))
+    assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
+    assert "mounted as ext3" in finding.message
+    assert "100 GiB" in finding.message
+    assert [c.value for c in finding.citations] == ["ext3", "ext3"]
+
+
+def test_fstab_is_changed_before_the_features() -> None:
+    """The mount at the end reads the new type, and nothing takes extents back."""
+    finding = finding_of(old())
+    assert "#\\1ext4\\2#" in commands(finding, Phase.PERSISTENT)[1]
+    assert commands(finding, Phase.IMMEDIATE) == [
+        "umount /data",
+        (
+            "test ! -e /sys/fs/ext4/sda && tune2fs -O extent,uninit_bg /dev/sda && "
+            "{ e2fsck -f -p /dev/sda || test $? -eq 1; }"
+        ),
+        "mount /data",
+    ]
+    assert commands(finding, Phase.ROLLBACK) == []
+    assert finding.remedies[1].disruption is Disruption.UNMOUNT
+
+
+def test_checksums_of_metadata_leave_uninit_bg_out() -> None:
+    """The two features exclude each other."""
+    features = EXT3 | {"metadata_csum"}
+    finding = finding_of(old("ext4", superblock=known(superblock(features=features))))
+    assert "tune2fs -O extent /dev/sda" in commands(finding, Phase.IMMEDIATE)[1]
+
+
+def test_a_mount_by_hand_is_mounted_again_as_ext4() -> None:
+    """Without an entry of fstab the command names the type."""
+    finding = finding_of(old(fstab=known(())))
+    assert commands(finding, Phase.IMMEDIATE)[2] == ("mount -t ext4 -o rw,relatime /dev/sda /data")
+
+
+def test_the_root_is_left_to_a_rescue_system() -> None:
+    """It cannot be unmounted."""
+    (_, in_place) = finding_of(old(mount_point="/")).remedies
+    assert (in_place.steps, "rescue system" in in_place.summary) == ((), True)

@@ -1,0 +1,326 @@
+"""CMP007: what the vendors of chosen products demand, and the filesystem does not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.finding import Disruption, Finding, Phase, Remedy, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.compatibility.cmp007_vendor_demand import check
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    kernel,
+    known,
+    mount,
+    options,
+    superblock,
+)
+from support.builders import unknown as hole
+
+OLD, NEW = "5.4.286", "6.18.5"
+BIGALLOC = superblock().features | {"bigalloc"}
+GENTLE = (mount(flags=("rw", "noatime")),)
+
+
+def verdict_of(
+    fs: Filesystem, *names: str, release: str = OLD, place: str | None = None
+) -> Verdict:
+    """Judge a filesystem by some profiles."""
+    profiles = tuple(ActiveProfile(all_profiles()[name], place) for name in names)
+    return judge(check, fs, host(fs, kernel=known(kernel(release)), profiles=profiles))
+
+
+def mounted(*tokens: str, hidden: tuple[str, ...] = (), **changes: Any) -> Filesystem:
+    """Build a filesystem with these options, mounted with noatime."""
+    values: dict[str, Any] = {
+        "options": known(options(*tokens, hidden=hidden, release=OLD)),
+        "mounts": GENTLE,
+        "fstab": known((fstab_entry("noatime", *tokens),)),
+    }
+    return filesystem(**{**values, **changes})
+
+
+def made(**changes: Any) -> Filesystem:
+    """Build a filesystem with another superblock."""
+    return filesystem(superblock=known(superblock(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("fs", "names", "outcome", "facts"),
+    [
+        pytest.param(mounted(), (), "not_applicable", [], id="no profile"),
+        pytest.param(mounted(), ("kafka",), "not_applicable", [], id="nothing is demanded"),
+        pytest.param(mounted("nodelalloc"), ("tidb",), "pass", [], id="all there"),
+        pytest.param(mounted(), ("tidb",), "fail", ["missing nodelalloc"], id="no option"),
+        pytest.param(
+            filesystem(), ("tidb",), "fail", ["missing noatime,nodelalloc"], id="neither of two"
+        ),
+        pytest.param(
+            mounted(hidden=("nodelalloc",)), ("tidb",), "fail", ["hidden nodelalloc"], id="hidden"
+        ),
+        pytest.param(
+            mounted(hidden=("nodelalloc",)), ("daos",), "pass", [], id="hidden from nobody"
+        ),
+        pytest.param(filesystem(), ("neo4j",), "fail", ["missing noatime"], id="relatime"),
+        pytest.param(
+            filesystem(mounts=(*GENTLE, mount("/srv", mount_id=31))),
+            ("neo4j",),
+            "fail",
+            ["missing noatime"],
+            id="one mount of two",
+        ),
+        pytest.param(filesystem(mounts=()), ("neo4j",), "undetermined", [], id="mounted elsewhere"),
+        pytest.param(mounted(), ("postgres", "etcd"), "pass", [], id="barriers are on"),
+        pytest.param(
+            mounted("nobarrier"), ("postgres", "etcd"), "fail", ["missing barrier"], id="said once"
+        ),
+        pytest.param(
+            filesystem(options=hole("options")), ("daos",), "undetermined", [], id="options unread"
+        ),
+        pytest.param(mounted("errors=remount-ro"), ("lustre",), "pass", [], id="remount-ro"),
+        pytest.param(
+            filesystem(
+                options=known(options(complete=False)),
+                superblock=known(superblock(errors="remount-ro")),
+            ),
+            ("lustre",),
+            "pass",
+            [],
+            id="of the superblock",
+        ),
+        pytest.param(
+            mounted("errors=continue"),
+            ("lustre",),
+            "fail",
+            ["missing errors=remount-ro"],
+            id="errors",
+        ),
+        pytest.param(
+            filesystem(superblock=hole("superblock"), options=known(options(complete=False))),
+            ("lustre",),
+            "undetermined",
+            [],
+            id="errors unseen",
+        ),
+        pytest.param(
+            filesystem(alive=False, mounts=()), ("tidb",), "not_applicable", [], id="not mounted"
+        ),
+        pytest.param(
+            made(), ("mysql-aws-twp",), "fail", ["mysql-aws-twp bigalloc"], id="no feature"
+        ),
+        pytest.param(
+            made(features=BIGALLOC, cluster_blocks=4), ("mysql-aws-twp",), "pass", [], id="16 KiB"
+        ),
+        pytest.param(
+            made(features=BIGALLOC, cluster_blocks=16),
+            ("mysql-aws-twp",),
+            "fail",
+            ["mysql-aws-twp clusters"],
+            id="64 KiB",
+        ),
+        pytest.param(
+            made(features=BIGALLOC, cluster_blocks=None),
+            ("mysql-aws-twp",),
+            "undetermined",
+            [],
+            id="clusters unseen",
+        ),
+        pytest.param(
+            made(reserved_blocks=1310720), ("k8s-csi",), "fail", ["k8s-csi reserve"], id="5 %"
+        ),
+        pytest.param(made(reserved_blocks=262144), ("k8s-csi",), "pass", [], id="1 %"),
+        pytest.param(made(reserved_blocks=None), ("k8s-csi",), "undetermined", [], id="unseen"),
+        pytest.param(made(reserved_blocks=9, size_blocks=0), ("k8s-csi",), "pass", [], id="odd"),
+        pytest.param(filesystem(), ("mongodb",), "fail", ["mongodb filesystem"], id="another"),
+        pytest.param(
+            filesystem(
+                options=hole("options"), superblock=known(superblock(reserved_blocks=1310720))
+            ),
+            ("daos", "k8s-csi"),
+            "fail",
+            ["k8s-csi reserve"],
+            id="a hole hides nothing else",
+        ),
+    ],
+)
+def test_outcomes(fs: Filesystem, names: tuple[str, ...], outcome: str, facts: list[str]) -> None:
+    """What is missing is found, what is not seen is undetermined, the rest is neither."""
+    verdict = verdict_of(fs, *names)
+    assert (verdict.outcome.value, [f.fact for f in verdict.findings]) == (outcome, facts)
+
+
+def test_a_hole_stands_beside_what_was_found() -> None:
+    """An audit by two profiles is incomplete where one of them could not be judged."""
+    fs = filesystem(options=hole("options"), superblock=known(superblock(reserved_blocks=1310720)))
+    assert [each.what for each in verdict_of(fs, "daos", "k8s-csi").unknowns] == ["options"]
+
+
+def test_a_profile_is_for_its_mount_points() -> None:
+    """A product that lies elsewhere demands nothing here."""
+    assert verdict_of(filesystem(), "tidb", place="/var/*").outcome is Outcome.NOT_APPLICABLE
+    assert verdict_of(filesystem(), "tidb", place="/da*").outcome is Outcome.FAIL
+
+
+def only(verdict: Verdict) -> Finding:
+    """Return the only finding."""
+    (finding,) = verdict.findings
+    return finding
+
+
+def remedy_of(verdict: Verdict) -> Remedy:
+    """Return the only remedy of the only finding."""
+    (remedy,) = only(verdict).remedies
+    return remedy
+
+
+def commands(remedy: Remedy, phase: Phase) -> list[str]:
+    """Return the commands of a phase."""
+    return [step.command for step in remedy.steps if step.phase is phase]
+
+
+@pytest.mark.parametrize(
+    ("fs", "names", "severity"),
+    [
+        (mounted(), ("tidb",), Severity.MEDIUM),
+        (mounted(hidden=("nodelalloc",)), ("tidb",), Severity.LOW),
+        (made(), ("mysql-aws-twp",), Severity.MEDIUM),
+        (filesystem(), ("mongodb",), Severity.INFO),
+    ],
+)
+def test_what_is_only_hidden_or_advised_weighs_less(
+    fs: Filesystem, names: tuple[str, ...], severity: Severity
+) -> None:
+    """A missing demand is medium, one that a check does not see low, advice a note."""
+    assert only(verdict_of(fs, *names)).severity is severity
+
+
+def test_the_vendors_words_and_page_are_the_evidence() -> None:
+    """Nobody has to believe the rule: the statement is cited with its source."""
+    (cited,) = only(verdict_of(mounted(), "tidb")).citations
+    profile = all_profiles()["tidb"]
+    assert (cited.label, cited.value, cited.origin) == (
+        "profile tidb",
+        profile.says,
+        profile.source,
+    )
+
+
+def test_a_pass_names_who_demands_what_is_there() -> None:
+    """The evidence of a pass is each demand, with its profiles."""
+    verdict = verdict_of(mounted(), "postgres", "etcd", "neo4j")
+    assert [(c.value, c.origin) for c in verdict.evidence] == [
+        ("barrier", "profile postgres, etcd"),
+        ("noatime", "profile neo4j"),
+    ]
+
+
+def test_before_6_13_the_option_goes_by_remount() -> None:
+    """The change is written into fstab first, and is then made by one command."""
+    remedy = remedy_of(verdict_of(mounted(), "tidb"))
+    assert remedy.disruption is Disruption.REMOUNT
+    assert commands(remedy, Phase.IMMEDIATE) == ["mount -o remount,nodelalloc /data"]
+    assert any("noatime,nodelalloc" in each for each in commands(remedy, Phase.PERSISTENT))
+
+
+@pytest.mark.parametrize("release", ["6.13.0", NEW])
+def test_from_6_13_on_it_needs_an_unmount(release: str) -> None:
+    """The kernel refuses the remount."""
+    remedy = remedy_of(verdict_of(mounted(), "tidb", release=release))
+    assert remedy.disruption is Disruption.UNMOUNT
+    assert commands(remedy, Phase.IMMEDIATE) == ["umount /data", "mount -o nodelalloc /data"]
+
+
+def test_the_root_needs_a_restart() -> None:
+    """Nobody can unmount it: fstab is corrected, and the restart is told."""
+    fs = mounted(
+        mounts=(mount("/", flags=("rw", "noatime")),),
+        fstab=known((fstab_entry("noatime", mount_point="/"),)),
+    )
+    remedy = remedy_of(verdict_of(fs, "tidb", release=NEW))
+    assert remedy.disruption is Disruption.REBOOT
+    assert "the root cannot be unmounted" in remedy.summary
+    assert not commands(remedy, Phase.IMMEDIATE)
+
+
+@pytest.mark.parametrize(
+    ("release", "tokens", "with_lock"),
+    [
+        (OLD, ("dioread_nolock",), True),
+        ("5.6.12", ("dioread_nolock",), True),
+        (OLD, (), False),
+        (NEW, ("dioread_nolock",), False),
+    ],
+)
+def test_the_commands_do_not_run_into_prf001(
+    release: str, tokens: tuple[str, ...], with_lock: bool
+) -> None:
+    """Where dioread_nolock is in force on an affected kernel, nodelalloc goes with the lock."""
+    remedy = remedy_of(verdict_of(mounted(*tokens), "daos", release=release))
+    assert ("because of PRF001" in remedy.summary) is with_lock
+    assert any("dioread_lock" in each for each in commands(remedy, Phase.IMMEDIATE)) is with_lock
+
+
+def test_flags_and_options_are_one_series_of_commands() -> None:
+    """The flag goes first, its way back last: the option's edit of fstab meets the flag's."""
+    fs = filesystem(options=known(options(release=OLD)), fstab=known((fstab_entry("nosuid"),)))
+    remedy = remedy_of(verdict_of(fs, "tidb"))
+    edits = " ".join(commands(remedy, Phase.PERSISTENT))
+    assert edits.index("nosuid,noatime") < edits.index("nosuid,noatime,nodelalloc")
+    back = " ".join(commands(remedy, Phase.ROLLBACK))
+    assert back.index("nodelalloc") < back.index("noatime([[:blank:]]|$)")
+
+
+def test_a_mount_that_no_remount_reaches_has_no_commands() -> None:
+    """A part of the commands would be no remedy."""
+    fs = filesystem(mounts=(mount(root="/sub"),))
+    assert remedy_of(verdict_of(fs, "neo4j")).steps == ()
+
+
+def test_what_nothing_makes_last_is_told() -> None:
+    """Where no fstab entry names it, the unit that mounts it must be corrected."""
+    fs = filesystem(fstab=known(()))
+    assert "No fstab entry names it" in remedy_of(verdict_of(fs, "neo4j")).summary
+
+
+def test_a_hidden_option_moves_to_fstab() -> None:
+    """It is cleared in the superblock, because the mount table leaves out what that asks for."""
+    fs = mounted(
+        hidden=("nodelalloc",),
+        superblock=known(superblock(default_mount_options=("user_xattr", "nodelalloc"))),
+    )
+    remedy = remedy_of(verdict_of(fs, "tidb"))
+    assert "tune2fs -o ^nodelalloc /dev/sda" in commands(remedy, Phase.PERSISTENT)
+    assert commands(remedy, Phase.IMMEDIATE)[0] == "umount /data"
+    assert "tune2fs -o nodelalloc /dev/sda" in commands(remedy, Phase.ROLLBACK)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"fstab": known(())}, "No fstab entry names it"),
+        ({"mounts": (mount("/", flags=("rw", "noatime")),)}, "the root cannot be unmounted"),
+        ({"mounts": (*GENTLE, *(mount("/b", flags=("rw", "noatime"), mount_id=31),))}, "from all"),
+    ],
+)
+def test_without_one_mount_that_fstab_makes_the_move_is_advice(
+    changes: dict[str, Any], words: str
+) -> None:
+    """Then the sentence says what is left to do by hand."""
+    remedy = remedy_of(verdict_of(mounted(hidden=("nodelalloc",), **changes), "tidb"))
+    assert not remedy.steps
+    assert words in remedy.summary
+
+
+def test_what_mkfs_decides_is_no_command() -> None:
+    """It destroys the data: the words say how, and nothing can be pasted."""
+    remedy = remedy_of(verdict_of(made(), "mysql-aws-twp"))
+    assert (remedy.disruption, remedy.destructive) == (Disruption.RECREATE, True)
+    assert "mkfs.ext4 -O bigalloc -C 16384 DESTROYS" in remedy.summary
+    assert not remedy.steps

@@ -1,0 +1,221 @@
+"""DRF001: what is in force and will be gone after the next mount."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.options import Setter
+from ext4audit.finding import Confidence, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf001_live_not_in_fstab import check
+from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+
+
+def verdict(fs: Filesystem, on: Host | None = None) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, on or host(fs))
+
+
+def live(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -> Filesystem:
+    """Build a filesystem mounted with `tokens` while fstab says something else."""
+    return filesystem(
+        options=known(options(*tokens)), fstab=known((fstab_entry(*fstab),)), **changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (live(), Outcome.PASS),
+        (live("nobarrier", fstab=("nobarrier",)), Outcome.PASS),
+        (live("nobarrier", fstab=("barrier=0",)), Outcome.PASS),
+        (live("commit=30", fstab=("noatime", "commit=30")), Outcome.PASS),
+        (live("stripe=1536"), Outcome.PASS),
+        (live("errors=remount-ro"), Outcome.PASS),
+        (live("resuid=65534"), Outcome.PASS),
+        (live("nobarrier"), Outcome.FAIL),
+        (live("commit=30"), Outcome.FAIL),
+        (live("norecovery"), Outcome.FAIL),
+        (live("vendor_word"), Outcome.FAIL),
+        (
+            live(fstab=("defaults",), mounts=(mount(flags=("rw", "nosuid", "relatime")),)),
+            Outcome.FAIL,
+        ),
+        (
+            live(
+                fstab=("user",),
+                mounts=(mount(flags=("rw", "nosuid", "nodev", "noexec", "relatime")),),
+            ),
+            Outcome.PASS,
+        ),
+        (live("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
+        (filesystem(fstab=known(())), Outcome.NOT_APPLICABLE),
+        (filesystem(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
+        (filesystem(options=unknown("effective options")), Outcome.UNDETERMINED),
+    ],
+)
+def test_drf001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Only what a past mount call alone holds in force is drift."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("tokens", "flags", "severity"),
+    [
+        (("nobarrier",), (), Severity.MEDIUM),
+        (("nodelalloc",), (), Severity.MEDIUM),
+        (("commit=30",), (), Severity.LOW),
+        ((), ("nodev",), Severity.MEDIUM),
+        ((), ("nodiratime",), Severity.LOW),
+    ],
+)
+def test_drf001_severity_is_that_of_what_changes(
+    tokens: tuple[str, ...], flags: tuple[str, ...], severity: Severity
+) -> None:
+    """What other rules judge, and hardening, is medium; the rest is low."""
+    fs = live(*tokens, mounts=(mount(flags=("rw", *flags, "relatime")),))
+    (finding,) = verdict(fs).findings
+    assert finding.severity is severity
+
+
+def test_drf001_counts_what_rootflags_asks_for() -> None:
+    """For the root, rootflags= of the kernel command line is intention too."""
+    fs = live("nobarrier", mounts=(mount("/"),))
+    fs = replace(fs, fstab=known((fstab_entry("defaults", mount_point="/"),)))
+    assert verdict(fs).outcome is Outcome.FAIL
+    booted = host(fs, kernel_arguments=known(("rootflags=nobarrier", "quiet")))
+    assert verdict(fs, booted).outcome is Outcome.PASS
+
+
+def test_drf001_does_not_read_a_containers_fstab() -> None:
+    """In a container /etc/fstab belongs to the image."""
+    fs = live("nobarrier")
+    found = verdict(fs, host(fs, container="docker"))
+    assert found.outcome is Outcome.NOT_APPLICABLE
+    assert "container" in str(found.note)
+
+
+def test_drf001_leaves_hidden_superblock_options_to_their_own_rule() -> None:
+    """A superblock default survives a reboot: it is not drift."""
+    fs = filesystem(options=known(options(hidden=("nobarrier",))))
+    assert verdict(fs).outcome is Outcome.PASS
+
+
+def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
+    """`commit=30` in the mount table may come from the superblock's string: likely."""
+    one = options("commit=30", set_by=Setter.MOUNT)
+    fs = filesystem(
+        options=known(replace(one, options=tuple(replace(o, baseline=None) for o in one.options)))
+    )
+    (finding,) = verdict(fs).findings
+    assert finding.confidence is Confidence.LIKELY
+
+
+def test_drf001_never_writes_a_dangerous_option_into_fstab() -> None:
+    """Nobarrier in force by a remount is offered to be taken back, not to be kept."""
+    (finding,) = verdict(live("nobarrier")).findings
+    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    assert commands
+    assert not any("fstab" in command for command in commands)
+
+
+def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
+    """Barriers by a remount, over a superblock that says nobarrier, are to be kept."""
+    one = options("barrier")
+    changed = tuple(
+        replace(o, baseline="nobarrier") if o.name == "barrier" else o for o in one.options
+    )
+    (finding,) = verdict(filesystem(options=known(replace(one, options=changed)))).findings
+    assert [remedy.summary for remedy in finding.remedies] == [
+        "Keep what is in force: write barrier into fstab."
+    ]
+
+
+def test_drf001_cites_both_sides_with_their_origin() -> None:
+    """The finding shows fstab's line and what is in force, each with where it was read."""
+    (finding,) = verdict(live("nobarrier", fstab=("noatime",))).findings
+    cited = {(citation.label, citation.value, citation.origin) for citation in finding.citations}
+    assert ("in force", "nobarrier", "/proc/fs/ext4/sda/options") in cited
+    assert ("fstab options", "noatime", "/etc/fstab line 7") in cited
+
+
+@pytest.mark.parametrize(
+    ("fstab", "flags", "shared", "lost"),
+    [
+        (("defaults",), ("rw", "noatime"), (), "noatime"),
+        (("defaults",), ("rw",), (), "strictatime"),
+        (("defaults",), ("rw", "relatime"), ("sync",), "sync"),
+        (("defaults",), ("rw", "relatime"), ("dirsync",), "dirsync"),
+        (("defaults",), ("rw", "relatime"), ("lazytime",), "lazytime"),
+        (("defaults",), ("ro", "relatime"), (), "ro"),
+        (("noatime",), ("rw", "noatime"), (), None),
+        (("strictatime",), ("rw",), (), None),
+        (("sync", "lazytime"), ("rw", "relatime"), ("sync", "lazytime"), None),
+        # The entry says another word of the kind: that is DRF002's to say.
+        (("noatime",), ("rw", "relatime"), (), None),
+        (("noatime",), ("rw",), (), None),
+    ],
+)
+def test_drf001_knows_the_flags_of_superblock_and_access_times(
+    fstab: tuple[str, ...], flags: tuple[str, ...], shared: tuple[str, ...], lost: str | None
+) -> None:
+    """Mountinfo shows sync and lazytime among ext4's options, and strictatime not at all."""
+    there = mount(flags=flags, super_options=("rw", *shared))
+    findings = verdict(live(fstab=fstab, mounts=(there,))).findings
+    heads = [finding.message.split(" will be gone")[0] for finding in findings]
+    assert heads == ([lost] if lost else [])
+
+
+def test_drf001_does_not_take_what_an_error_did_for_an_option() -> None:
+    """After errors=remount-ro the superblock is read-only and the mount is not: no drift."""
+    there = mount(flags=("rw", "relatime"), super_options=("ro", "errors=remount-ro"))
+    assert verdict(live(mounts=(there,))).outcome is Outcome.PASS
+
+
+def test_drf001_judges_every_mount_that_fstab_knows() -> None:
+    """A flag is of one mount; an option of the superblock is told once."""
+    there = (mount("/data"), mount("/again", flags=("rw", "nosuid", "relatime"), mount_id=31))
+    entries = (fstab_entry(), fstab_entry(mount_point="/again", line_number=8))
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options("commit=30")))
+    messages = [finding.message.partition(":")[::2] for finding in verdict(fs).findings]
+    assert messages == [
+        ("commit=30 will be gone after the next mount", " /etc/fstab line 7 does not ask for it."),
+        ("nosuid will be gone after the next mount", " /etc/fstab line 8 does not ask for it."),
+    ]
+
+
+def test_drf001_takes_an_option_for_intended_where_any_entry_asks() -> None:
+    """Which of two mounts is first at boot, and sets the superblock's options, is not known."""
+    there = (mount("/data"), mount("/again", mount_id=31))
+    entries = (fstab_entry(), fstab_entry("commit=30", mount_point="/again", line_number=8))
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options("commit=30")))
+    assert verdict(fs).outcome is Outcome.PASS
+
+
+def test_drf001_is_not_silenced_by_another_state_in_a_later_entry() -> None:
+    """Nobarrier by hand is lost although the second entry says barrier."""
+    there = (mount("/data"), mount("/again", mount_id=31))
+    entries = (fstab_entry(), fstab_entry("barrier", mount_point="/again", line_number=8))
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options("nobarrier")))
+    (finding,) = verdict(fs).findings
+    assert finding.message.startswith("nobarrier will be gone")
+
+
+def test_drf001_is_undetermined_where_an_entry_may_mean_another_filesystem() -> None:
+    """A PARTUUID that nobody can see may be that of another disk."""
+    entry = fstab_entry(number=unknown("device PARTUUID=x"))
+    assert verdict(filesystem(fstab=known((entry,)))).outcome is Outcome.UNDETERMINED
+
+
+def test_drf001_prefers_the_entry_that_names_the_device() -> None:
+    """An unresolved entry for the same place does not stand before it."""
+    unsure = fstab_entry(number=unknown("device PARTUUID=x"), line_number=3)
+    fs = filesystem(
+        fstab=known((unsure, fstab_entry("commit=30"))), options=known(options("commit=30"))
+    )
+    assert verdict(fs).outcome is Outcome.PASS

@@ -1,0 +1,261 @@
+"""DRF002: what fstab asks for and does not get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
+from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.finding import Finding, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf002_fstab_not_active import check
+from support.builders import filesystem, fstab_entry, host, kernel, known, mount, options, unknown
+from support.option_evidence import resolve
+
+TIDB = ActiveProfile(all_profiles()["tidb"])
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def asked(*fstab: str, live: tuple[str, ...] = (), **changes: Any) -> Filesystem:
+    """Build a filesystem for which fstab asks `fstab` while `live` is in force."""
+    return filesystem(options=known(options(*live)), fstab=known((fstab_entry(*fstab),)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (asked("defaults"), Outcome.PASS),
+        (asked("noatime", mounts=(mount(flags=("rw", "noatime")),)), Outcome.PASS),
+        (asked("barrier=1", "data=ordered", "delalloc"), Outcome.PASS),
+        (asked("nobarrier", live=("nobarrier",)), Outcome.PASS),
+        (asked("noload", live=("norecovery",)), Outcome.PASS),
+        (asked("nofail", "_netdev", "x-systemd.device-timeout=30s"), Outcome.PASS),
+        (asked("usrquota", "stripe=1536"), Outcome.PASS),
+        (asked("errors=remount-ro", live=("errors=remount-ro",)), Outcome.PASS),
+        (asked("errors=remount-ro", live=("errors=continue",)), Outcome.FAIL),
+        (asked("defaults", mounts=(mount(flags=("rw", "noatime")),)), Outcome.PASS),
+        (asked("relatime", mounts=(mount(flags=("rw", "noatime")),)), Outcome.FAIL),
+        (asked("strictatime", mounts=(mount(flags=("rw",)),)), Outcome.PASS),
+        (asked("sync"), Outcome.FAIL),
+        (asked("nobarrier"), Outcome.FAIL),
+        (asked("data=writeback"), Outcome.FAIL),
+        (asked("nodelalloc"), Outcome.FAIL),
+        (asked("noload"), Outcome.FAIL),
+        (asked("noatime"), Outcome.FAIL),
+        (asked("nosuid"), Outcome.PASS),
+        (asked("nosymfollow"), Outcome.FAIL),
+        (asked("nobh"), Outcome.FAIL),
+        (asked("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
+        (filesystem(fstab=known(())), Outcome.NOT_APPLICABLE),
+        (filesystem(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
+    ],
+)
+def test_drf002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """An intention that is in force, however it is spelt, is no drift."""
+    assert verdict(fs).outcome is outcome
+
+
+def test_drf002_does_not_guess_what_it_cannot_see() -> None:
+    """Without the options file an option that fstab asks for may or may not be in force."""
+    fs = filesystem(
+        options=known(options(complete=False)), fstab=known((fstab_entry("nobarrier"),))
+    )
+    found = verdict(fs)
+    assert found.outcome is Outcome.UNDETERMINED
+    assert found.unknowns
+
+
+@pytest.mark.parametrize(
+    ("word", "severity"),
+    [
+        ("nobarrier", Severity.MEDIUM),
+        ("ro", Severity.MEDIUM),
+        ("commit=60", Severity.LOW),
+        ("noatime", Severity.LOW),
+        ("nobh", Severity.INFO),
+    ],
+)
+def test_drf002_severity(word: str, severity: Severity) -> None:
+    """What other rules judge is medium, the rest low, and a word that ext4 ignores is info."""
+    (finding,) = verdict(asked(word)).findings
+    assert finding.severity is severity
+
+
+def test_drf002_does_not_put_a_dangerous_option_in_force() -> None:
+    """Where fstab asks for nobarrier and barriers are on, only fstab is to be corrected."""
+    (finding,) = verdict(asked("nobarrier")).findings
+    (remedy,) = finding.remedies
+    assert "say what runs" in remedy.summary
+
+
+def test_drf002_offers_no_remount_for_a_data_mode() -> None:
+    """Every kernel refuses to change data= by remount: only fstab can be corrected."""
+    (finding,) = verdict(asked("data=writeback")).findings
+    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    assert commands
+    assert not any("remount" in command for command in commands)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "offered"),
+    [
+        (known(kernel("4.18.0-553.el8_10.x86_64")), True),
+        (known(kernel("6.12.95+deb12-amd64")), True),
+        (known(kernel("6.13.0")), False),
+        (known(kernel("7.2.13+deb14-amd64")), False),
+        (unknown("kernel release"), False),
+    ],
+)
+def test_drf002_offers_a_remount_to_nodelalloc_where_the_kernel_takes_it(
+    evidence: Evidence[Kernel], offered: bool
+) -> None:
+    """7.2 answers such a remount with EINVAL, 6.12 does as it is told (both booted)."""
+    fs = asked("nodelalloc")
+    (finding,) = judge(check, fs, host(fs, kernel=evidence, profiles=(TIDB,))).findings
+    assert ("mount -o remount /data" in commands(finding)) is offered
+    assert ("Unmount it" in finding.remedies[0].summary) is not offered
+
+
+def test_drf002_leaves_out_what_another_rule_warns_of() -> None:
+    """PRF003 warns of nodelalloc that no profile demands, and says so where fstab is corrected."""
+    (finding,) = verdict(asked("nodelalloc")).findings
+    (remedy,) = finding.remedies
+    assert remedy.summary == (
+        "Make fstab say what runs: take nodelalloc out of it. PRF003 warns of nodelalloc."
+    )
+
+
+def test_drf002_never_takes_out_what_a_profile_demands() -> None:
+    """Here the words of fstab are right, and what runs is not."""
+    fs = asked("noatime", "commit=20", mounts=(mount(flags=("rw", "relatime")),))
+    (finding,) = judge(check, fs, host(fs, profiles=(TIDB,))).findings
+    remount, correct = finding.remedies
+    assert "mount -o remount,noatime /data" in [step.command for step in remount.steps]
+    assert "take commit=20 out of it" in correct.summary
+
+
+def test_drf002_does_not_call_for_less_than_fstab_says() -> None:
+    """DUR006 warns of what runs: fstab keeps its word, and only the remount is offered."""
+    (finding,) = verdict(asked("errors=remount-ro")).findings
+    (remedy,) = finding.remedies
+    assert remedy.steps[0].command == "mount -o remount /data"
+
+
+def test_drf002_writes_down_what_runs_by_a_remount() -> None:
+    """Without fstab's word the next mount would have a third state, the superblock's."""
+    fs = asked("commit=20", live=("commit=10",))
+    (finding,) = verdict(fs).findings
+    summary = finding.remedies[-1].summary
+    assert summary.endswith("take commit=20 out of it, and write commit=10 there.")
+    assert any("\\1commit=10\\2" in command for command in commands(finding))
+
+
+def test_drf002_remount_keeps_the_flags_that_only_the_mount_has() -> None:
+    """DRF001 says that nosuid is to be kept: the remount that reads fstab must not end it."""
+    there = mount(flags=("rw", "nosuid", "relatime"))
+    (finding,) = verdict(asked("commit=20", mounts=(there,))).findings
+    assert "mount -o remount,nosuid /data" in commands(finding)
+
+
+def test_drf002_remounts_nothing_that_the_kernel_has_stopped() -> None:
+    """Since an error it is read-only, and a remount with rw would be no cure (HLT002)."""
+    fs = asked("commit=20", errors=known(ErrorCounters(errors=3)), journal_errno=known(-5))
+    (finding,) = verdict(fs).findings
+    assert not any("remount" in command for command in commands(finding))
+
+
+def test_drf002_leaves_what_a_data_mode_implies() -> None:
+    """data=journal turns delalloc off: PRF007 says so, and no remedy of fstab could."""
+    live = resolve("6.1", file="rw data=journal nodelalloc", table="rw,data=journal")
+    fs = filesystem(options=known(live), fstab=known((fstab_entry("data=journal", "delalloc"),)))
+    assert "delalloc is in force" not in str([each.message for each in verdict(fs).findings])
+
+
+def commands(finding: Finding) -> list[str]:
+    """Return all commands of all remedies."""
+    return [step.command for remedy in finding.remedies for step in remedy.steps]
+
+
+@pytest.mark.parametrize(
+    ("word", "flags", "named"),
+    [
+        ("atime", ("rw", "noatime"), "relatime"),
+        ("relatime", ("rw", "noatime"), "relatime"),
+        ("noatime", ("rw", "relatime"), "noatime"),
+    ],
+)
+def test_drf002_remount_names_the_word_of_atime(
+    word: str, flags: tuple[str, ...], named: str
+) -> None:
+    """The kernel keeps atime on a plain remount, and mount(8) passes nothing for `atime`."""
+    (finding,) = verdict(asked(word, mounts=(mount(flags=flags),))).findings
+    assert f"mount -o remount,{named} /data" in commands(finding)
+
+
+def test_drf002_does_not_bring_writes_at_every_read() -> None:
+    """PRF008 warns of strictatime."""
+    (finding,) = verdict(asked("strictatime")).findings
+    (remedy,) = finding.remedies
+    assert remedy.summary.endswith("take strictatime out of it. PRF008 warns of strictatime.")
+
+
+def test_drf002_edits_only_words_that_stand_in_fstab() -> None:
+    """What `user` implies is SEC002's to judge, and a word that a later one overrules stays."""
+    there = mount(flags=("rw", "relatime"))
+    words = ("user", "noatime", "relatime", "nosymfollow")
+    (finding,) = verdict(asked(*words, mounts=(there,))).findings
+    assert "asks for nosymfollow," in finding.message
+    assert "take nosymfollow out" in finding.remedies[-1].summary
+
+
+def test_drf002_edits_what_can_be_made_true() -> None:
+    """A literal word that is not in force is taken out; `user` whose flags are in force stays."""
+    there = mount(flags=("rw", "nosuid", "nodev", "noexec", "relatime"))
+    (finding,) = verdict(asked("user", "noatime", mounts=(there,))).findings
+    assert "take noatime out" in finding.remedies[-1].summary
+
+
+def test_drf002_judges_every_mount_that_fstab_knows() -> None:
+    """A flag is of one mount; options of the superblock belong to the first entry."""
+    there = (mount("/data"), mount("/again", mount_id=31))
+    entries = (
+        fstab_entry("commit=30"),
+        fstab_entry("nosymfollow", "sync", "commit=30", mount_point="/again", line_number=8),
+    )
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options()))
+    assert [finding.message for finding in verdict(fs).findings] == [
+        "/etc/fstab line 7 asks for commit=30, but commit=5 is in force.",
+        "/etc/fstab line 8 asks for nosymfollow, but no nosymfollow is in force.",
+    ]
+
+
+@pytest.mark.parametrize("word", ["nobarrier", "norecovery", "data=writeback"])
+def test_drf002_remounts_no_later_entry_with_a_dangerous_or_refused_option(word: str) -> None:
+    """A remount for a flag applies the whole line, nobarrier too."""
+    there = (mount("/data"), mount("/again", mount_id=31))
+    entries = (fstab_entry(), fstab_entry("noatime", word, mount_point="/again", line_number=8))
+    fs = filesystem(mounts=there, fstab=known(entries), options=known(options()))
+    (finding,) = verdict(fs).findings
+    assert commands(finding)
+    assert not any("remount" in command for command in commands(finding))
+
+
+def test_drf002_gives_rootflags_its_own_origin_and_no_fstab_edit() -> None:
+    """An fstab does not say what the kernel command line says, and no edit of it can cure that."""
+    fs = filesystem(mounts=(mount("/"),), fstab=known((fstab_entry("relatime", mount_point="/"),)))
+    booted = host(fs, kernel_arguments=known(("rootflags=commit=30,bogus",)))
+    drift, dead = judge(check, fs, booted).findings
+    assert drift.message == (
+        "/proc/cmdline rootflags= asks for commit=30, but commit=5 is in force."
+    )
+    assert ("commit=30,bogus", "/proc/cmdline") in {(c.value, c.origin) for c in drift.citations}
+    assert dead.message.startswith("/proc/cmdline rootflags= holds bogus")
+    assert (drift.remedies, dead.remedies) == ((), ())

@@ -1,0 +1,266 @@
+"""DRF003: two devices with one UUID or label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.devices import BlockDevice, LsblkDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf003_fstab_identifier import check
+from support.builders import (
+    UUID,
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    listed,
+    loop,
+    raid,
+    superblock,
+    unknown,
+)
+
+SDB = DeviceNumber(8, 16)
+OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
+BY_PATH = known((fstab_entry(spec="/dev/sda"),))
+
+
+def verdict(on: Host) -> Verdict:
+    """Judge a host."""
+    return judge(check, None, on)
+
+
+def with_rows(*rows: LsblkDevice, fs: Filesystem | None = None, **changes: Any) -> Host:
+    """Build a host with /dev/sda on /data, and these rows of lsblk beside it."""
+    mounted = fs or filesystem()
+    values: dict[str, Any] = {"devices": known((listed(), *rows), "lsblk")}
+    return host(mounted, **{**values, **changes})
+
+
+COPY = listed("sdb", SDB)
+LABELLED = (
+    listed("sda", uuid=UUID, label="data"),
+    listed("sdb", SDB, uuid=OTHER_UUID, label="data"),
+)
+
+
+UNTOLD = (
+    listed("sda", fstype=None, uuid=None),
+    listed("sdb", SDB, fstype=None, uuid=None),
+)
+TWIN = filesystem(number=SDB, alive=False, mounts=(), stack=known(disk("sdb", SDB)))
+
+
+def stacked(kind: str, *below: BlockDevice) -> Filesystem:
+    """Build the filesystem of a device that lies on others."""
+    top = disk("dm-0", DeviceNumber(253, 0), kind=kind, below=known(below))
+    return filesystem(number=top.device_number, name="dm-0", device="/dev/dm-0", stack=known(top))
+
+
+@pytest.mark.parametrize(
+    ("on", "outcome"),
+    [
+        (with_rows(), Outcome.PASS),
+        (with_rows(listed("sdb", SDB, uuid=OTHER_UUID)), Outcome.PASS),
+        (with_rows(COPY), Outcome.FAIL),
+        (with_rows(listed("sdb", SDB, uuid=UUID.upper())), Outcome.FAIL),
+        (with_rows(COPY, fstab=BY_PATH), Outcome.FAIL),
+        # lsblk lists an array below each of its members: the same device twice.
+        (with_rows(listed()), Outcome.PASS),
+        (with_rows(listed("sdb", SDB, fstype="mpath_member")), Outcome.PASS),
+        (with_rows(listed("sdb", SDB, fstype="linux_raid_member")), Outcome.PASS),
+        (with_rows(listed("sdb", SDB, fstype="xfs")), Outcome.PASS),
+        (with_rows(listed("sda-real", SDB, kernel_name="dm-3")), Outcome.PASS),
+        (with_rows(devices=known(LABELLED)), Outcome.PASS),
+        (
+            with_rows(devices=known(LABELLED), fstab=known((fstab_entry(spec="LABEL=data"),))),
+            Outcome.FAIL,
+        ),
+        (
+            with_rows(devices=known(LABELLED), kernel_arguments=known(("root=LABEL=data",))),
+            Outcome.FAIL,
+        ),
+        (with_rows(devices=known(LABELLED), fstab=unknown("fstab")), Outcome.UNDETERMINED),
+        (with_rows(COPY, fstab=unknown("fstab")), Outcome.FAIL),
+        (with_rows(devices=unknown("lsblk")), Outcome.UNDETERMINED),
+        # Without udev lsblk shows no identifiers at all: superblocks do, to root.
+        (with_rows(devices=known(UNTOLD)), Outcome.PASS),
+        (with_rows(devices=known(UNTOLD), idle=known((TWIN,))), Outcome.FAIL),
+        (with_rows(devices=known(UNTOLD), idle=unknown("idle")), Outcome.UNDETERMINED),
+        (
+            with_rows(
+                devices=known(UNTOLD), fs=filesystem(superblock=unknown("superblock"), uuid=None)
+            ),
+            Outcome.UNDETERMINED,
+        ),
+        # The ioctl that everybody may use tells no label.
+        (
+            with_rows(
+                devices=known(UNTOLD),
+                fs=filesystem(superblock=known(superblock(block_bytes=None))),
+                fstab=known((fstab_entry(spec="LABEL=data"),)),
+            ),
+            Outcome.UNDETERMINED,
+        ),
+        (with_rows(COPY, container="docker"), Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_drf003_outcomes(on: Host, outcome: Outcome) -> None:
+    """A copy is another filesystem with the same name, and not a layer of the same one."""
+    assert verdict(on).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("fs", "rows"),
+    [
+        (
+            stacked("dm-multipath", disk("sdb", SDB), disk("sdc", DeviceNumber(8, 32))),
+            [listed("sdb", SDB), listed("sdc", DeviceNumber(8, 32))],
+        ),
+        # The partition of a multipath device and those of its paths.
+        (
+            stacked(
+                "dm-linear",
+                disk("dm-1", DeviceNumber(253, 1), kind="dm-multipath", below=known((disk(),))),
+            ),
+            [listed("sda1", DeviceNumber(8, 1))],
+        ),
+        (
+            filesystem(
+                number=DeviceNumber(9, 127),
+                stack=known(raid([disk("sdb", SDB), disk("sdc", DeviceNumber(8, 32))])),
+            ),
+            [listed("sdb", SDB), listed("sdc", DeviceNumber(8, 32))],
+        ),
+    ],
+)
+def test_drf003_leaves_out_what_a_filesystem_lies_on(
+    fs: Filesystem, rows: list[LsblkDevice]
+) -> None:
+    """Paths and members show the filesystem's own superblock."""
+    top = listed(fs.name, fs.device_number)
+    on = with_rows(fs=fs, devices=known((top, *rows)))
+    assert verdict(on).outcome is Outcome.PASS
+
+
+def test_drf003_does_not_take_a_neighbour_for_a_layer() -> None:
+    """Another partition of the same disk, and the file below a loop device, are no layers."""
+    sda1 = disk(
+        "sda1",
+        DeviceNumber(8, 1),
+        kind="partition",
+        below=known((disk("sda", DeviceNumber(8, 0)),)),
+    )
+    fs = filesystem(number=DeviceNumber(8, 1), name="sda1", stack=known(sda1))
+    rows = (listed("sda1", DeviceNumber(8, 1)), listed("sda2", DeviceNumber(8, 2)))
+    assert verdict(with_rows(fs=fs, devices=known(rows))).outcome is Outcome.FAIL
+    over_a_file = filesystem(
+        number=DeviceNumber(7, 0), name="loop0", stack=known(loop(known((disk(),))))
+    )
+    rows = (listed("loop0", DeviceNumber(7, 0)), listed())
+    assert verdict(with_rows(fs=over_a_file, devices=known(rows))).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("on", "severity", "confidence"),
+    [
+        (with_rows(COPY), Severity.HIGH, Confidence.LIKELY),
+        (with_rows(COPY, fstab=BY_PATH), Severity.MEDIUM, Confidence.LIKELY),
+        (
+            with_rows(COPY, fstab=BY_PATH, kernel_arguments=known((f"root=UUID={UUID}",))),
+            Severity.HIGH,
+            Confidence.LIKELY,
+        ),
+        (
+            with_rows(COPY, fstab=known((fstab_entry(spec=f"/dev/disk/by-uuid/{UUID}"),))),
+            Severity.HIGH,
+            Confidence.LIKELY,
+        ),
+        # Two images of a system of which neither is mounted, nor named.
+        (
+            with_rows(
+                fs=filesystem(alive=False, mounts=()),
+                fstab=BY_PATH,
+                devices=known((listed(), COPY)),
+            ),
+            Severity.LOW,
+            Confidence.LIKELY,
+        ),
+        (
+            with_rows(
+                COPY,
+                idle=known(
+                    (filesystem(number=SDB, alive=False, mounts=(), stack=known(disk("sdb", SDB))),)
+                ),
+            ),
+            Severity.HIGH,
+            Confidence.CONFIRMED,
+        ),
+    ],
+)
+def test_drf003_severity(on: Host, severity: Severity, confidence: Confidence) -> None:
+    """It is high where a boot goes by the name, and low where nothing is mounted by it."""
+    (finding,) = verdict(on).findings
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+def test_drf003_gives_the_copy_another_uuid() -> None:
+    """Only what is not mounted is changed, and only while nobody has it mounted."""
+    (finding,) = verdict(with_rows(COPY)).findings
+    assert finding.message == (
+        f"sda, sdb have the same UUID {UUID}: which of them fstab line 7 gets is chance."
+    )
+    (remedy,) = finding.remedies
+    assert [(step.phase, step.command) for step in remedy.steps] == [
+        (
+            Phase.IMMEDIATE,
+            "test ! -e /sys/fs/ext4/sdb && { e2fsck -f -p /dev/sdb || test $? -eq 1; }",
+        ),
+        (Phase.IMMEDIATE, "test ! -e /sys/fs/ext4/sdb && tune2fs -U random /dev/sdb"),
+        (
+            Phase.VERIFY,
+            'blkid -p /dev/sdb && test "$(blkid -p -o value -s UUID /dev/sdb)" != ' + UUID,
+        ),
+        (Phase.ROLLBACK, f"test ! -e /sys/fs/ext4/sdb && tune2fs -U {UUID} /dev/sdb"),
+    ]
+
+
+def test_drf003_does_not_choose_between_two_that_are_mounted() -> None:
+    """Nothing tells the copy from the original then: the person must."""
+    both = host(
+        filesystem(),
+        filesystem(number=SDB, name="sdb", device="/dev/sdb"),
+        devices=known((listed(), COPY)),
+    )
+    (finding,) = verdict(both).findings
+    (remedy,) = finding.remedies
+    assert remedy.steps == ()
+    assert remedy.summary.startswith("Find out which is the copy")
+
+
+@pytest.mark.parametrize("label", ["-L", "a\nb", "x'y", "\\x41"])
+def test_drf003_prints_no_command_for_an_odd_label(label: str) -> None:
+    """What lsblk shows of such a label need not be what stands there."""
+    rows = (listed("sda", label=label), listed("sdb", SDB, uuid=OTHER_UUID, label=label))
+    named = known((fstab_entry(spec=f"LABEL={label}"),))
+    (finding,) = verdict(with_rows(devices=known(rows), fstab=named)).findings
+    assert [remedy.steps for remedy in finding.remedies] == [()]
+
+
+def test_drf003_takes_the_label_off_the_copy() -> None:
+    """A filesystem needs no label."""
+    named = known((fstab_entry(spec='LABEL="data"'),))
+    (finding,) = verdict(with_rows(devices=known(LABELLED), fstab=named)).findings
+    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    assert commands[1:] == [
+        "test ! -e /sys/fs/ext4/sdb && tune2fs -L '' /dev/sdb",
+        "blkid -p /dev/sdb && test \"$(blkid -p -o value -s LABEL /dev/sdb)\" = ''",
+        "test ! -e /sys/fs/ext4/sdb && tune2fs -L data /dev/sdb",
+    ]

@@ -1,0 +1,142 @@
+"""DRF004: a data mode of the root that only fstab asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Confidence, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf002_fstab_not_active import check as not_active
+from ext4audit.rules.drift.drf004_root_data_mode_in_fstab import check
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+
+
+def root(*fstab: str, live: str = "data=ordered", **changes: Any) -> Filesystem:
+    """Build the root filesystem with the data mode `live`, for which fstab asks `fstab`."""
+    values: dict[str, Any] = {
+        "mounts": (mount("/"),),
+        "options": known(options(live)),
+        "fstab": known((fstab_entry(*fstab, mount_point="/"),)),
+    }
+    return filesystem(**{**values, **changes})
+
+
+def verdict(fs: Filesystem, *arguments: str, **changes: Any) -> Verdict:
+    """Judge one filesystem of a host with these arguments of the kernel."""
+    values: dict[str, Any] = {"kernel_arguments": known(("root=/dev/sda", "ro", *arguments))}
+    return judge(check, fs, host(fs, **{**values, **changes}))
+
+
+WRITEBACK = known(superblock(default_mount_options=("journal_data_writeback", "acl")))
+STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
+
+
+@pytest.mark.parametrize(
+    ("fs", "arguments", "outcome"),
+    [
+        (root("defaults"), (), Outcome.NOT_APPLICABLE),
+        (root("data=ordered"), (), Outcome.PASS),
+        (root("data=writeback"), (), Outcome.FAIL),
+        (root("data=writeback", superblock=WRITEBACK), (), Outcome.PASS),
+        (root("data=ordered", live="data=writeback", superblock=WRITEBACK), (), Outcome.FAIL),
+        (root("data=journal", superblock=STRING), (), Outcome.PASS),
+        (root("data=writeback"), ("rootflags=data=writeback",), Outcome.PASS),
+        (root("data=writeback"), ("rootflags=data=journal",), Outcome.FAIL),
+        # An initramfs that mounts with the options of fstab (dracut): it is in force.
+        (root("data=writeback", live="data=writeback"), (), Outcome.PASS),
+        (root("data=journal", mounts=(mount("/data"),)), (), Outcome.NOT_APPLICABLE),
+        (
+            root("data=journal", superblock=known(superblock(features=frozenset()))),
+            (),
+            Outcome.NOT_APPLICABLE,
+        ),
+        (root("data=journal", fstab=known(())), (), Outcome.NOT_APPLICABLE),
+        (root("data=journal", fstab=unknown("fstab")), (), Outcome.UNDETERMINED),
+        (root("data=journal", options=unknown("options")), (), Outcome.UNDETERMINED),
+        (root("data=journal", superblock=unknown("superblock")), (), Outcome.UNDETERMINED),
+    ],
+)
+def test_drf004_outcomes(fs: Filesystem, arguments: tuple[str, ...], outcome: Outcome) -> None:
+    """The mode must be in force before fstab is read, or the remount of the boot fails."""
+    assert verdict(fs, *arguments).outcome is outcome
+
+
+def test_drf004_does_not_judge_a_container_nor_guess_the_command_line() -> None:
+    """A container does not boot; what /proc/cmdline says may give the mode."""
+    fs = root("data=journal")
+    assert verdict(fs, container="lxc").outcome is Outcome.NOT_APPLICABLE
+    unread = unknown("kernel command line")
+    assert verdict(fs, kernel_arguments=unread).outcome is Outcome.UNDETERMINED
+
+
+@pytest.mark.parametrize(
+    ("fs", "arguments", "severity", "confidence"),
+    [
+        (root("data=journal"), (), Severity.CRITICAL, Confidence.LIKELY),
+        (root("data=journal"), ("rw",), Severity.MEDIUM, Confidence.LIKELY),
+        (
+            root("data=journal", read_only=known(value=True)),
+            (),
+            Severity.CRITICAL,
+            Confidence.CONFIRMED,
+        ),
+    ],
+)
+def test_drf004_severity(
+    fs: Filesystem, arguments: tuple[str, ...], severity: Severity, confidence: Confidence
+) -> None:
+    """A root that the kernel mounts read-write stays so; one that is read-only proves the rule."""
+    (finding,) = verdict(fs, *arguments).findings
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+def test_drf004_takes_it_out_or_stores_it() -> None:
+    """The superblock is where the kernel finds a mode before any file can be read."""
+    stored = superblock(default_mount_options=("journal_data_writeback",))
+    live = known(options(hidden=["data=writeback"]))
+    fs = root("noatime", "data=ordered", superblock=known(stored), options=live)
+    (finding,) = verdict(fs).findings
+    assert finding.message == (
+        "/etc/fstab line 7 gives the root data=ordered, which neither /proc/cmdline rootflags= "
+        "nor the superblock does: the next boot's remount fails, and the root stays read-only."
+    )
+    forget, store = finding.remedies
+    assert any("s#^" in step.command and "noatime" in step.command for step in forget.steps)
+    assert [(step.phase, step.command) for step in store.steps] == [
+        (Phase.PERSISTENT, "tune2fs -o journal_data_ordered /dev/sda"),
+        (
+            Phase.VERIFY,
+            "tune2fs -l /dev/sda | grep -qE '^Default mount options:.* journal_data_ordered( |$)'",
+        ),
+        (Phase.ROLLBACK, "tune2fs -o journal_data_writeback /dev/sda"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"), [("data=writeback", "DUR003"), ("data=journal", "PRF007")]
+)
+def test_drf004_stores_no_mode_that_another_rule_warns_of(mode: str, code: str) -> None:
+    """That rule is named, and no remedy makes the mode last."""
+    (finding,) = verdict(root(mode)).findings
+    assert [remedy.summary for remedy in finding.remedies] == [
+        f"Take {mode} out of fstab. {code} warns of {mode}."
+    ]
+
+
+def test_drf002_leaves_the_data_mode_of_the_root_to_drf004() -> None:
+    """One entry is one finding."""
+    fs = root("data=journal", "relatime")
+    assert judge(not_active, fs, host(fs)).outcome is Outcome.PASS

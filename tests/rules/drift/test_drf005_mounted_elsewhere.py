@@ -1,0 +1,45 @@
+"""DRF005: a filesystem that another mount namespace holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Host
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf005_mounted_elsewhere import check
+from support.builders import filesystem, host, known, mount, unknown
+
+
+def verdict(on: Host) -> Verdict:
+    """Judge the only filesystem of a host."""
+    return judge(check, on.filesystems[0], on)
+
+
+HIDDEN = filesystem(mounts=())
+
+
+@pytest.mark.parametrize(
+    ("on", "outcome"),
+    [
+        (host(filesystem()), Outcome.PASS),
+        (host(filesystem(mounts=(mount(root="/sub"),))), Outcome.PASS),
+        (host(HIDDEN), Outcome.FAIL),
+        (host(HIDDEN, mounts=unknown("mount table")), Outcome.UNDETERMINED),
+        (host(filesystem(alive=False, mounts=())), Outcome.NOT_APPLICABLE),
+        # A container sees every filesystem of the host in /sys, and the mounts of none.
+        (host(HIDDEN, container="docker"), Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_drf005_outcomes(on: Host, outcome: Outcome) -> None:
+    """Alive without a line in the mount table means that somebody else has it mounted."""
+    assert verdict(on).outcome is outcome
+
+
+def test_drf005_names_the_device_number_to_look_for() -> None:
+    """What the mount table of each process is searched for is the number, not a name."""
+    (finding,) = verdict(host(HIDDEN, mounts=known((mount("/"),)))).findings
+    assert finding.severity is Severity.INFO
+    assert "grep -l ' 8:0 ' /proc/[0-9]*/mountinfo" in finding.remedies[0].summary
+    assert finding.citations[1].value == "no line of 1 has it"

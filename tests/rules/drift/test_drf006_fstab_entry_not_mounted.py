@@ -1,0 +1,115 @@
+"""DRF006: an ext4 entry of fstab that is not mounted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Host
+from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check
+from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+
+
+def verdict(on: Host) -> Verdict:
+    """Judge a host."""
+    return judge(check, None, on)
+
+
+def having(*entries: FstabEntry) -> Host:
+    """Build a host with /data mounted and these fstab entries."""
+    return host(filesystem(), fstab=known(entries))
+
+
+@pytest.mark.parametrize(
+    ("on", "outcome"),
+    [
+        (having(fstab_entry()), Outcome.PASS),
+        (having(fstab_entry(mount_point="/data/")), Outcome.PASS),
+        (having(fstab_entry(mount_point="/srv")), Outcome.FAIL),
+        (having(fstab_entry("nofail", mount_point="/srv")), Outcome.FAIL),
+        (having(fstab_entry("noauto", mount_point="/srv")), Outcome.NOT_APPLICABLE),
+        (having(fstab_entry(mount_point="/srv", fstype="auto")), Outcome.NOT_APPLICABLE),
+        (having(fstab_entry("x-systemd.automount", mount_point="/srv")), Outcome.NOT_APPLICABLE),
+        (having(), Outcome.NOT_APPLICABLE),
+        (host(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
+        (host(mounts=unknown("mount table")), Outcome.UNDETERMINED),
+        (host(container="docker"), Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_drf006_outcomes(on: Host, outcome: Outcome) -> None:
+    """What fstab wants at boot and the mount table lacks is a finding."""
+    assert verdict(on).outcome is outcome
+
+
+def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
+    """`mount` cannot cure a disk that is absent: no command is printed."""
+    gone = fstab_entry(mount_point="/srv", number=unknown("device UUID=…"))
+    (finding,) = verdict(having(gone)).findings
+    assert finding.remedies == ()
+
+
+@pytest.mark.parametrize(
+    ("there", "entry", "outcome"),
+    [
+        (mount("/srv"), fstab_entry(mount_point="/srv"), Outcome.PASS),
+        (mount("/srv"), fstab_entry(mount_point="//srv/./"), Outcome.PASS),
+        (
+            mount("/srv"),
+            replace(fstab_entry(mount_point="/link"), real_mount_point="/srv"),
+            Outcome.PASS,
+        ),
+        (
+            mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs"),
+            fstab_entry(mount_point="/srv"),
+            Outcome.FAIL,
+        ),
+        (mount("/srv", number=DeviceNumber(8, 9)), fstab_entry(mount_point="/srv"), Outcome.FAIL),
+        (
+            mount("/srv"),
+            replace(
+                fstab_entry(mount_point="/srv", number=unknown("device LABEL=gone")),
+                other_devices=(DeviceNumber(8, 0),),
+            ),
+            Outcome.FAIL,
+        ),
+        (
+            mount("/srv"),
+            fstab_entry(mount_point="/srv", number=unknown("device PARTUUID=x")),
+            Outcome.UNDETERMINED,
+        ),
+        (
+            mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs"),
+            fstab_entry(mount_point="/srv", number=unknown("device PARTUUID=x")),
+            Outcome.FAIL,
+        ),
+    ],
+)
+def test_drf006_compares_the_place_and_the_device(
+    there: Mount, entry: FstabEntry, outcome: Outcome
+) -> None:
+    """A place is one however it is spelt, and another filesystem there is not the intended one."""
+    on = host(filesystem(mounts=(there,)), fstab=known((entry,)))
+    assert verdict(on).outcome is outcome
+
+
+def test_drf006_prints_no_mount_over_another_filesystem() -> None:
+    """`mount` would hide what is in use there."""
+    there = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
+    on = host(filesystem(mounts=(there,)), fstab=known((fstab_entry(mount_point="/srv"),)))
+    (finding,) = verdict(on).findings
+    assert finding.remedies == ()
+    assert "/dev/sda (tmpfs, 0:44) on /srv" in {citation.value for citation in finding.citations}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("nofail", "a boot goes on"), ("defaults", "waits for it and then fails")]
+)
+def test_drf006_says_what_a_boot_does_without_the_device(word: str, said: str) -> None:
+    """An absent device stops the boot where the entry lacks nofail."""
+    gone = fstab_entry(word, mount_point="/srv", number=unknown("device UUID=…"))
+    (finding,) = verdict(having(gone)).findings
+    assert said in finding.message

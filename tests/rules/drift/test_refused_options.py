@@ -1,0 +1,172 @@
+"""Words of fstab that the kernel refuses or ignores, as DRF002 finds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Finding, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf002_fstab_not_active import check
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    kernel,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+
+OLD, MIDDLE, NEW = "4.19.0-27-amd64", "5.17.0", "6.18.0"
+REFUSES = "which this kernel's ext4 refuses"
+
+
+def asked(*words: str, release: str = NEW, fstype: str = "ext4", **changes: Any) -> Filesystem:
+    """Build a filesystem whose fstab entry has these words."""
+    changes.setdefault("options", known(options(release=release)))
+    return filesystem(fstab=known((fstab_entry(*words, fstype=fstype),)), **changes)
+
+
+def verdict(fs: Filesystem, release: str = NEW, **changes: Any) -> Verdict:
+    """Judge it on a kernel."""
+    changes.setdefault("kernel", known(kernel(release)))
+    return judge(check, fs, host(fs, **changes))
+
+
+def refusals(found: Verdict) -> list[Finding]:
+    """Return the findings about words that are refused."""
+    return [finding for finding in found.findings if REFUSES in finding.message]
+
+
+@pytest.mark.parametrize(
+    ("words", "release", "refused"),
+    [
+        (("bogus_opt=1",), NEW, True),
+        (("noacl",), NEW, True),
+        (("noacl",), OLD, False),
+        (("nodioread_nolock",), OLD, True),
+        (("nodioread_nolock",), NEW, False),
+        (("commit=x",), NEW, True),
+        (("delalloc=1",), NEW, True),
+        (("data=foo",), NEW, True),
+        (("nobh",), NEW, False),
+        (("journal_ioprio=3", "debug_want_extra_isize=32"), NEW, False),
+        (("data=journal", "delalloc"), NEW, True),
+        (("data=journal", "dioread_nolock"), OLD, True),
+        (("data=journal", "dioread_nolock"), NEW, False),
+        (("data=ordered", "journal_async_commit"), NEW, True),
+        (("journal_async_commit",), NEW, True),
+        (("data=writeback", "journal_async_commit"), NEW, False),
+        (("usrjquota=aquota.user",), NEW, True),
+        (("usrjquota=aquota.user", "jqfmt=vfsv1"), NEW, False),
+        (("usrjquota=",), NEW, False),
+        (("usrjquota=quota/aquota.user", "jqfmt=vfsv1"), NEW, True),
+        (("prjquota",), NEW, True),
+        (("noatime=1",), NEW, True),
+        (("nofail=1",), NEW, True),
+        (("ro=recursive", "noatime=recursive", "sync=1", "user=somebody"), NEW, False),
+        (("defaults", "noatime", "nofail", "_netdev", "x-systemd.automount", "user"), NEW, False),
+        (("context=system_u:object_r:tmp_t:s0", "errors=remount-ro"), NEW, False),
+        (("usrquota", "grpquota", "stripe=16", "discard", "lazytime", "acl", "user_xattr"), NEW,
+         False),
+    ],
+)  # fmt: skip
+def test_what_is_refused(words: tuple[str, ...], release: str, refused: bool) -> None:
+    """The kernel's version, the value and the other words decide."""
+    assert bool(refusals(verdict(asked(*words, release=release), release))) is refused
+
+
+@pytest.mark.parametrize(("fstype", "refused"), [("ext4", False), ("ext3", True), ("ext2", True)])
+def test_the_type_decides(fstype: str, refused: bool) -> None:
+    """What ext3 does not have, the ext4 driver refuses in its name."""
+    assert bool(refusals(verdict(asked("delalloc", fstype=fstype)))) is refused
+
+
+def test_a_word_in_the_mount_table_was_taken() -> None:
+    """A vendor's kernel may know words that no other does."""
+    shown = mount(super_options=("rw", "resv_strict", "noacl"))
+    assert not refusals(verdict(asked("resv_strict", "noacl", mounts=(shown,))))
+
+
+def test_a_word_in_the_options_file_was_taken() -> None:
+    """It shows what the mount table hides."""
+    live = known(options("resv_strict", release=NEW))
+    assert not refusals(verdict(asked("resv_strict", options=live)))
+    assert refusals(verdict(asked("resv_lax", options=live)))
+
+
+def test_no_journal() -> None:
+    """The options in force have no data mode, and the superblock no journal."""
+    bare = superblock(features=superblock().features - {"has_journal"})
+    live = known(options(release=NEW))
+    without = known(
+        type(live.value)(
+            live.value.source,
+            live.value.complete,
+            tuple(option for option in live.value.options if option.name != "data"),
+            live.value.mount_table,
+        )
+    )
+    fs = asked("commit=30", options=without, superblock=known(bare))
+    assert refusals(verdict(fs))
+    fs = asked("commit=5", options=without, superblock=known(bare))
+    assert not refusals(verdict(fs))
+    fs = asked("commit=30", options=without, superblock=unknown("superblock"))
+    found = verdict(fs)
+    assert found.unknowns
+    assert not refusals(found)
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"),
+    [("noacl", Outcome.UNDETERMINED), ("bogus", Outcome.FAIL), ("noatime", Outcome.PASS)],
+)
+def test_without_a_kernel_only_what_all_kernels_do_is_said(word: str, outcome: Outcome) -> None:
+    """Noacl was taken once."""
+    fs = asked(word, mounts=(mount(flags=("rw", "noatime")),))
+    fs = fs if word != "noacl" else asked(word, options=known(options("noacl", release=NEW)))
+    assert verdict(fs, kernel=unknown("kernel release")).outcome is outcome
+
+
+def test_between_two_kernels_that_were_looked_at_nothing_is_guessed() -> None:
+    """5.15 takes nouser_xattr, 6.1 refuses it."""
+    live = known(options("nouser_xattr", release=MIDDLE))
+    found = verdict(asked("nouser_xattr", options=live), MIDDLE)
+    assert found.outcome is Outcome.UNDETERMINED
+    assert "5.17" in found.unknowns[0].what
+
+
+@pytest.mark.parametrize(
+    ("words", "severity"),
+    [
+        (("bogus",), Severity.HIGH),
+        (("bogus", "nofail"), Severity.MEDIUM),
+        (("bogus", "noauto"), Severity.MEDIUM),
+        (("nobh",), Severity.INFO),
+        (("stripe=0",), Severity.INFO),
+    ],
+)
+def test_severity(words: tuple[str, ...], severity: Severity) -> None:
+    """A boot waits for an entry without nofail; what is ignored does no harm."""
+    (finding,) = verdict(asked(*words)).findings
+    assert finding.severity is severity
+
+
+def test_no_remount_is_offered_that_would_be_refused() -> None:
+    """It reads all of the entry again, with the word that is refused."""
+    found = verdict(asked("bogus", "noatime"))
+    commands = [s.command for f in found.findings for r in f.remedies for s in r.steps]
+    assert commands
+    assert not any("remount" in command for command in commands)
+
+
+def test_a_value_that_is_refused_is_no_drift_as_well() -> None:
+    """One word is one finding."""
+    (finding,) = verdict(asked("data=foo")).findings
+    assert "it takes journal, ordered, writeback" in finding.message

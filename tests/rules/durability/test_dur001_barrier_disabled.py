@@ -1,0 +1,371 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Unknown, Why
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.options import Layer, Setter
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur001_barrier_disabled import check
+from support.builders import (
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    loop,
+    mount,
+    options,
+    queue,
+    raid,
+    superblock,
+    unknown,
+)
+from support.remedy_shell import RemedyShell
+
+THROUGH = queue(write_cache="write through")
+UNSEEN = queue(write_cache=unknown("/sys/block/sda/queue/write_cache"))
+NO_STACK = Unknown("/sys/dev/block/8:0", Why.ABSENT, "no sysfs here", "run on the host")
+LOWER_NUMBER = DeviceNumber(254, 1)
+
+
+def member(name: str, minor: int, *, through: bool = False) -> BlockDevice:
+    """Build a member disk."""
+    return disk(name, DeviceNumber(8, minor), THROUGH if through else queue())
+
+
+def dm(*below: BlockDevice, cache: str = "write back") -> BlockDevice:
+    """Build a linear volume over devices."""
+    return disk(
+        "dm-0",
+        DeviceNumber(252, 0),
+        queue(write_cache=cache),
+        kind="dm-linear",
+        below=known(below),
+    )
+
+
+def on(device: BlockDevice, *tokens: str, **changes: Any) -> Filesystem:
+    """Build a filesystem with barriers off, or with these options, on a device."""
+    return filesystem(
+        options=known(options(*(tokens or ("nobarrier",)))), stack=known(device), **changes
+    )
+
+
+def verdict_of(fs: Filesystem, *others: Filesystem) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs, *others))
+
+
+def finding_of(fs: Filesystem, *others: Filesystem) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs, *others)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+CRITICAL = (Severity.CRITICAL, Confidence.CONFIRMED)
+HARMLESS = (Severity.INFO, Confidence.CONFIRMED)
+DOUBTFUL = (Severity.INFO, Confidence.LIKELY)
+HIGH = (Severity.HIGH, Confidence.CONFIRMED)
+UNKNOWN = (Severity.HIGH, Confidence.POSSIBLE)
+
+STACKS = {
+    "disk, write back": (disk(), CRITICAL),
+    "disk, write through": (disk(limits=THROUGH), HARMLESS),
+    "disk, not seen": (disk(limits=UNSEEN), UNKNOWN),
+    "partition, write back": (disk("sda1", kind="partition", below=known((disk(),))), CRITICAL),
+    "md over write back": (raid([member("sdb", 16), member("sdc", 32)]), CRITICAL),
+    "md over write through": (
+        raid([member("sdb", 16, through=True), member("sdc", 32, through=True)]),
+        DOUBTFUL,
+    ),
+    "md over mixed": (raid([member("sdb", 16, through=True), member("sdc", 32)]), CRITICAL),
+    "md, members not seen": (
+        replace(raid([member("sdb", 16)]), below=unknown("/sys/block/md127/slaves")),
+        UNKNOWN,
+    ),
+    "one of two not seen": (
+        raid([member("sdb", 16, through=True), disk("sdc", DeviceNumber(8, 32), UNSEEN)]),
+        UNKNOWN,
+    ),
+    "dm that still says write back": (dm(member("sdb", 16, through=True)), DOUBTFUL),
+    "dm, write through": (dm(member("sdb", 16, through=True), cache="write through"), HARMLESS),
+    "dm, overridden above write back": (dm(member("sdb", 16), cache="write through"), CRITICAL),
+    "AWS instance store": (disk(model="Amazon EC2 NVMe Instance Storage"), HIGH),
+    "GCP local SSD": (
+        disk(udev=(("DEVLINKS", "/dev/disk/by-id/google-local-ssd-0"),)),
+        HIGH,
+    ),
+    "AWS EBS": (disk(model="Amazon Elastic Block Store"), CRITICAL),
+}
+
+
+@pytest.mark.parametrize(("device", "grade"), STACKS.values(), ids=STACKS.keys())
+def test_the_devices_at_the_bottom_decide_how_bad_it_is(
+    device: BlockDevice, grade: tuple[Severity, Confidence]
+) -> None:
+    """The worst device counts, by its own word: what stacked devices say is inherited or fixed."""
+    finding = finding_of(on(device))
+    assert (finding.severity, finding.confidence) == grade
+
+
+def lower(*tokens: str, through: bool = False) -> Filesystem:
+    """Build the filesystem that holds a loop device's file."""
+    return filesystem(
+        number=LOWER_NUMBER,
+        name="vda1",
+        uuid="lower",
+        options=known(options(*tokens)),
+        stack=known(disk("vda", LOWER_NUMBER, THROUGH if through else queue())),
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "through", "grade"),
+    [
+        ((lower(),), False, (Severity.MEDIUM, Confidence.CONFIRMED)),
+        ((lower("nobarrier"),), False, CRITICAL),
+        ((lower("nobarrier"),), True, DOUBTFUL),
+        ((), False, (Severity.MEDIUM, Confidence.LIKELY)),
+    ],
+    ids=["barriers on below", "off below", "off below, write through", "not ext4 below"],
+)
+def test_a_loop_device_is_judged_by_the_filesystem_that_holds_its_file(
+    others: tuple[Filesystem, ...], through: bool, grade: tuple[Severity, Confidence]
+) -> None:
+    """Its own write back means nothing: flushes become fsync() of the backing file."""
+    below = disk("vda", LOWER_NUMBER, THROUGH if through else queue())
+    device = loop(known((below,)), backing=LOWER_NUMBER)
+    finding = finding_of(on(device, number=DeviceNumber(7, 0)), *others)
+    assert (finding.severity, finding.confidence) == grade
+
+
+def test_a_loop_file_on_a_filesystem_on_that_loop_ends() -> None:
+    """A file that lies, by some bind of namespaces, on its own loop device is not followed."""
+    device = loop(backing=DeviceNumber(7, 0))
+    finding = finding_of(on(device, number=DeviceNumber(7, 0)))
+    assert finding.severity is Severity.MEDIUM
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        on(disk(), "barrier"),
+        on(disk(), "nodelalloc"),
+        filesystem(options=known(options("barrier", mount_table=["rw", "barrier"]))),
+        filesystem(fstab=known((fstab_entry("nobarrier"),))),
+        on(disk(), "barrier", fstype=known("ext3")),
+    ],
+    ids=["on", "another option", "on against the superblock", "fstab not in force", "ext3"],
+)
+def test_barriers_on_pass_with_their_evidence(fs: Filesystem) -> None:
+    """`nobarrier` contains `barrier`: whole tokens are compared, and a pass says what it saw."""
+    verdict = verdict_of(fs)
+    assert verdict.outcome is Outcome.PASS
+    assert ("option in force: barrier", "barrier", "/proc/fs/ext4/sda/options") in [
+        (each.label, each.value, each.origin) for each in verdict.evidence
+    ]
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        on(disk()),
+        on(disk(), "barrier=0"),
+        on(disk(), fstype=known("ext3")),
+        on(disk(), fstype=known("ext2")),
+        on(disk(), mounts=()),
+        filesystem(options=known(options(hidden=["nobarrier"]))),
+        filesystem(options=known(options("nobarrier", complete=False))),
+        on(disk(), superblock=unknown("the superblock"), read_only=unknown("read-only")),
+    ],
+    ids=["mount", "barrier=0", "ext3", "ext2", "namespace", "hidden", "mount table", "no root"],
+)
+def test_nobarrier_fails_whoever_set_it(fs: Filesystem) -> None:
+    """On ext2 and ext3, in another namespace, by the superblock, and without root."""
+    verdict = verdict_of(fs)
+    assert (verdict.outcome, verdict.findings[0].severity) == (Outcome.FAIL, Severity.CRITICAL)
+
+
+def test_what_is_not_mounted_is_not_judged() -> None:
+    """Options exist only while the kernel has it mounted."""
+    verdict = verdict_of(filesystem(alive=False, mounts=(), options=unknown("options")))
+    assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, "it is not mounted")
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        unknown("the options"),
+        known(options(complete=False)),
+        known(options("noatime", complete=False)),
+    ],
+    ids=["nothing", "a mount table without the word", "other words"],
+)
+def test_silence_of_the_mount_table_is_not_a_pass(evidence: Any) -> None:
+    """A superblock that was not read may hide nobarrier."""
+    verdict = verdict_of(filesystem(options=evidence))
+    assert verdict.outcome is Outcome.UNDETERMINED
+    assert verdict.unknowns[0].hint == "run as root"
+
+
+def test_a_read_only_superblock_is_latent() -> None:
+    """Nothing is written that could be lost, until someone remounts it."""
+    finding = finding_of(on(disk(), read_only=known(value=True)))
+    assert finding.severity is Severity.INFO
+    assert "read-only" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("fs", "hole"),
+    [
+        (filesystem(options=known(options("nobarrier")), stack=NO_STACK), NO_STACK),
+        (on(disk(limits=UNSEEN)), UNSEEN.write_cache),
+    ],
+)
+def test_a_cache_that_cannot_be_seen_is_taken_for_dangerous_and_said(
+    fs: Filesystem, hole: Unknown
+) -> None:
+    """In a container without sysfs the finding stands as possible, and the hole beside it."""
+    verdict = verdict_of(fs)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.findings[0].confidence is Confidence.POSSIBLE
+    assert verdict.unknowns == (hole,)
+
+
+def test_the_finding_cites_every_device_and_whoever_set_the_option() -> None:
+    """Option, superblock or mount table, fstab, and the cache of each member are printed."""
+    fs = on(
+        raid([member("sdb", 16, through=True), member("sdc", 32)]),
+        fstab=known((fstab_entry("noatime", "barrier=0"),)),
+    )
+    finding = finding_of(fs)
+    assert {each.label: each.value for each in finding.citations} == {
+        "option in force: barrier": "nobarrier",
+        "mount table": "rw,nobarrier",
+        "fstab line 7": "noatime,barrier=0",
+        "write cache of sdb": "write through",
+        "write cache of sdc": "write back",
+        "write cache of md127": "write back (an md array always says so)",
+    }
+    assert all(each.origin for each in finding.citations)
+    assert "sdc: its write cache is volatile" in finding.message
+    assert "sdb" not in finding.message
+
+
+def test_every_layer_that_says_something_is_cited_once() -> None:
+    """What the kernel, the superblock and the mount table say is shown where they disagree."""
+    found = options("nobarrier")
+    layers = (
+        Layer(Setter.KERNEL_DEFAULT, "barrier", "Linux 6.1.0"),
+        Layer(Setter.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs -h"),
+        Layer(Setter.MOUNT, "nobarrier", "/proc/self/mountinfo"),
+    )
+    with_layers = tuple(
+        replace(o, layers=layers) if o.name == "barrier" else o for o in found.options
+    )
+    fs = on(disk(limits=THROUGH))
+    fs = replace(fs, options=known(replace(found, options=with_layers)))
+    assert [(each.label, each.value, each.origin) for each in finding_of(fs).citations] == [
+        ("option in force: barrier", "nobarrier", "/proc/fs/ext4/sda/options"),
+        ("kernel default", "barrier", "Linux 6.1.0"),
+        ("superblock, default mount options", "nobarrier", "dumpe2fs -h"),
+        ("mount table", "rw,nobarrier", "/proc/self/mountinfo"),
+        ("write cache of sda", "write through", "/sys/block/sda/queue/write_cache"),
+    ]
+
+
+def test_a_hidden_nobarrier_has_the_superblock_as_its_cause() -> None:
+    """The evidence names the superblock, and the remedy clears its bit."""
+    fs = filesystem(
+        options=known(options(hidden=["nobarrier"])),
+        superblock=known(superblock(default_mount_options=("nobarrier",))),
+    )
+    finding = finding_of(fs)
+    assert ("set by", "superblock, default mount options") in [
+        (each.label, each.value) for each in finding.citations
+    ]
+    persistent = [s.command for s in finding.remedies[0].steps if s.phase is Phase.PERSISTENT]
+    assert persistent == ["tune2fs -o ^nobarrier /dev/sda"]
+
+
+@pytest.mark.parametrize(
+    ("fs", "arguments", "expected"),
+    [
+        (
+            on(disk(), mounts=(mount("/"),)),
+            ("quiet", "rootflags=noatime,barrier=0"),
+            "Turn barriers on. Correct rootflags= in the boot loader's configuration as well.",
+        ),
+        (
+            on(disk()),
+            ("rootflags=nobarrier",),
+            (
+                "Turn barriers on. Neither fstab nor the superblock has it: correct the unit or "
+                "script that mounts it."
+            ),
+        ),
+        (on(disk(), fstab=known((fstab_entry("nobarrier"),))), (), "Turn barriers on."),
+        (
+            on(disk(), fstab=known((fstab_entry("nobarrier"),)), mounts=()),
+            (),
+            "Turn barriers on, in the mount namespace that has it mounted.",
+        ),
+    ],
+    ids=["rootflags", "not the root", "fstab", "elsewhere"],
+)
+def test_the_remedy_names_what_no_command_can_correct(
+    fs: Filesystem, arguments: tuple[str, ...], expected: str
+) -> None:
+    """The kernel command line, a unit or a script, another namespace."""
+    verdict = judge(check, fs, host(fs, kernel_arguments=known(arguments)))
+    assert verdict.findings[0].remedies[0].summary == expected
+
+
+def test_the_second_remedy_is_advice() -> None:
+    """Who wanted speed is told what to do instead, without a command to copy."""
+    advice = finding_of(on(disk())).remedies[1]
+    assert (advice.steps, advice.disruption) == ((), Disruption.ONLINE)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[RemedyShell]:
+    """Mount a real filesystem without barriers."""
+    shell = RemedyShell(tmp_path)
+    try:
+        shell.write_fstab("noatime,nobarrier")
+        shell.mount()
+        yield shell
+    finally:
+        shell.close()
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
+    """After its steps the rule passes, also after a new mount; the rollback undoes them."""
+    fs = shell.filesystem({"barrier": Setter.MOUNT})
+    before = shell.state()
+    (remedy, _) = finding_of(fs).remedies
+    for step in remedy.steps:
+        if step.phase is not Phase.ROLLBACK:
+            shell.check(step.command)
+    assert verdict_of(shell.filesystem()).outcome is Outcome.PASS
+    shell.unmount()
+    shell.mount()
+    assert verdict_of(shell.filesystem()).outcome is Outcome.PASS
+    for step in remedy.steps:
+        if step.phase is Phase.ROLLBACK:
+            shell.check(step.command)
+    assert shell.state() == before

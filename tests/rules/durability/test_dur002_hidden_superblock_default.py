@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import Setter
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur002_hidden_superblock_default import check
+from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
+from support.remedy_shell import RemedyShell
+
+NO_SUPERBLOCK = unknown("the superblock of /dev/sda")
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def hiding(*tokens: str, **changes: object) -> Filesystem:
+    """Build a filesystem whose superblock hides these options."""
+    return filesystem(options=known(options(hidden=tokens)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "severity"),
+    [
+        (["data=writeback"], Severity.LOW),
+        (["data=journal"], Severity.LOW),
+        (["nodelalloc"], Severity.LOW),
+        (["discard"], Severity.LOW),
+        (["noblock_validity"], Severity.LOW),
+        (["noauto_da_alloc"], Severity.LOW),
+        (["nodioread_nolock"], Severity.LOW),
+        (["nobarrier"], Severity.LOW),
+        (["nodelalloc", "nobarrier"], Severity.LOW),
+        (["nodelalloc", "nobarrier", "data=writeback"], Severity.LOW),
+    ],
+)
+def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
+    tokens: list[str], severity: Severity
+) -> None:
+    """Hidden nobarrier and data=writeback are named here; DUR001 and DUR003 say how bad it is."""
+    finding = finding_of(hiding(*tokens))
+    assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
+    assert all(token in finding.message for token in tokens)
+    hidden = [c.value.partition(",")[0] for c in finding.citations if c.label.startswith("hidden")]
+    assert hidden == tokens
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(),
+        filesystem(options=known(options("nobarrier", "data=writeback"))),
+        hiding("errors=remount-ro"),
+        hiding("acl", "user_xattr", "grpid"),
+        filesystem(
+            options=known(options(hidden=["nodelalloc"], set_by=Setter.IMPLIED)),
+        ),
+        filesystem(superblock=NO_SUPERBLOCK),
+        filesystem(options=known(options(complete=False))),
+    ],
+    ids=["nothing", "shown", "errors", "good", "implied", "no root", "superblock only"],
+)
+def test_what_is_shown_or_good_or_implied_passes(fs: Filesystem) -> None:
+    """Only dangerous options that nothing shows are found; the mount table is the evidence."""
+    verdict = verdict_of(fs)
+    assert verdict.outcome is Outcome.PASS
+    assert [each.label for each in verdict.evidence] == ["mount table"]
+
+
+def test_without_root_the_options_file_gives_them_away() -> None:
+    """Bits or string, one as root sees; that the superblock has it follows from the two files."""
+    fs = filesystem(
+        options=known(options(hidden=["nobarrier"], set_by=Setter.SUPERBLOCK)),
+        superblock=NO_SUPERBLOCK,
+    )
+    finding = finding_of(fs)
+    assert finding.confidence is Confidence.LIKELY
+    persistent = [s.command for s in finding.remedies[0].steps if s.phase is Phase.PERSISTENT]
+    assert persistent == [
+        "tune2fs -o ^nobarrier /dev/sda",
+        "tune2fs -l /dev/sda | grep -i 'mount options:'",
+        (
+            "if tune2fs -l /dev/sda | grep -qxE 'Mount options: +(nobarrier|barrier=0)'; "
+            "then tune2fs -E mount_opts= /dev/sda; fi"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(options=unknown("the options"), superblock=NO_SUPERBLOCK),
+        filesystem(options=known(options(complete=False)), superblock=NO_SUPERBLOCK),
+        filesystem(
+            options=known(options("nobarrier", mount_table=())), mounts=(), superblock=NO_SUPERBLOCK
+        ),
+    ],
+    ids=["nothing", "mount table only", "no mount table to compare with"],
+)
+def test_what_neither_file_nor_superblock_shows_is_undetermined(fs: Filesystem) -> None:
+    """The mount table alone proves nothing, nor does the options file without it."""
+    verdict = verdict_of(fs)
+    assert verdict.outcome is Outcome.UNDETERMINED
+    assert verdict.unknowns[0].hint == "run as root"
+
+
+def unmounted(*bits: str, string: str = "", **changes: object) -> Filesystem:
+    """Build a filesystem that is not mounted, with these words in its superblock."""
+    held = superblock(default_mount_options=("acl", *bits), mount_option_string=string)
+    values: dict[str, object] = {"superblock": known(held, "dumpe2fs -h /dev/sda"), **changes}
+    return filesystem(alive=False, mounts=(), options=unknown("options"), **values)
+
+
+@pytest.mark.parametrize(
+    ("bits", "string", "severity", "words"),
+    [
+        (["nobarrier"], "", Severity.MEDIUM, "nobarrier"),
+        (["nodelalloc", "discard"], "", Severity.LOW, "discard, nodelalloc"),
+        (["journal_data_writeback"], "", Severity.MEDIUM, "data=writeback"),
+        ([], "barrier=0,noauto_da_alloc", Severity.MEDIUM, "nobarrier, noauto_da_alloc"),
+        (["journal_data_writeback"], "data=journal", Severity.LOW, "data=journal"),
+    ],
+)
+def test_before_a_mount_the_superblock_tells_what_will_be_hidden(
+    bits: list[str], string: str, severity: Severity, words: str
+) -> None:
+    """The string wins over the bits; what other rules judge when it is mounted is medium."""
+    finding = finding_of(unmounted(*bits, string=string))
+    assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
+    assert finding.message.startswith("From the next mount on in force, ")
+    assert finding.message.endswith(f"in the superblock: {words}.")
+
+
+def test_a_superblock_without_danger_passes_before_its_mount() -> None:
+    """What it holds is the evidence."""
+    verdict = verdict_of(unmounted("user_xattr"))
+    assert verdict.outcome is Outcome.PASS
+    assert [each.value for each in verdict.evidence] == ["acl, user_xattr"]
+
+
+def test_without_a_journal_a_mode_of_data_means_nothing() -> None:
+    """The bits stay in the superblock when tune2fs takes the journal away."""
+    held = superblock(
+        default_mount_options=("journal_data_writeback",), features=frozenset({"extent"})
+    )
+    assert verdict_of(unmounted(superblock=known(held))).outcome is Outcome.PASS
+
+
+def test_an_unread_superblock_of_what_is_not_mounted_is_undetermined() -> None:
+    """It is all that there is to see."""
+    verdict = verdict_of(unmounted(superblock=NO_SUPERBLOCK))
+    assert verdict.outcome is Outcome.UNDETERMINED
+
+
+def test_a_harmless_string_is_told_before_the_mount_too() -> None:
+    """It has no command: nothing is to be taken out."""
+    finding = finding_of(unmounted(string="commit=30"))
+    assert finding.severity is Severity.LOW
+    assert "commit=30" in finding.message
+    assert [remedy.steps for remedy in finding.remedies] == [()]
+
+
+def test_what_fstab_says_of_it_is_told_before_the_mount() -> None:
+    """An entry of its device decides what is in force in the end."""
+    fs = unmounted("nodelalloc", fstab=known((fstab_entry("noatime", "delalloc"),)))
+    finding = finding_of(fs)
+    assert "fstab does say something of nodelalloc" in finding.message
+    assert "noatime,delalloc" in [each.value for each in finding.citations]
+
+
+def test_a_string_in_the_superblock_is_told_even_when_it_is_harmless() -> None:
+    """Few know that it exists; it holds options for every mount."""
+    fs = filesystem(superblock=known(superblock(mount_option_string="commit=30"), "dumpe2fs -h"))
+    finding = finding_of(fs)
+    assert finding.severity is Severity.LOW
+    assert "commit=30" in finding.message
+    assert ("superblock, mount options string", "commit=30", "dumpe2fs -h") in [
+        (each.label, each.value, each.origin) for each in finding.citations
+    ]
+
+
+def test_an_option_that_fstab_says_too_is_told_so() -> None:
+    """Then the administrator knows it, although the mount table is silent."""
+    finding = finding_of(hiding("nodelalloc", fstab=known((fstab_entry("noatime", "nodelalloc"),))))
+    assert "fstab does say something of nodelalloc" in finding.message
+    assert "noatime,nodelalloc" in [each.value for each in finding.citations]
+
+
+def test_the_remedy_clears_everything_in_one_go() -> None:
+    """One command for the bits, one remount; data= waits for the next mount."""
+    fs = hiding(
+        "nobarrier",
+        "nodelalloc",
+        "data=writeback",
+        superblock=known(
+            superblock(
+                default_mount_options=("nobarrier", "nodelalloc", "journal_data_writeback", "acl")
+            )
+        ),
+    )
+    remedy = finding_of(fs).remedies[0]
+    forward = [s.command for s in remedy.steps if s.phase in (Phase.IMMEDIATE, Phase.PERSISTENT)]
+    assert forward == [
+        "tune2fs -o ^nodelalloc,^nobarrier,^journal_data_writeback /dev/sda",
+        "mount -o remount,delalloc,barrier /data",
+    ]
+    assert remedy.disruption is Disruption.UNMOUNT
+    assert "No remount can change data=" in remedy.summary
+
+
+def below_tidb(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem whose product demands nodelalloc."""
+    profiles = (ActiveProfile(all_profiles()["tidb"]),)
+    (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
+    return finding
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_what_a_profile_demands_stays(mounted: bool) -> None:
+    """The other options go, the demanded one is told as hidden and not ordered away."""
+    words = ("nodelalloc", "nobarrier")
+    finding = below_tidb(hiding(*words) if mounted else unmounted(*words))
+    remedy = finding.remedies[0]
+    assert "nodelalloc" in finding.message
+    assert "nodelalloc stays, by demand of TiDB and TiKV (profile tidb)." in remedy.summary
+    assert any("nobarrier" in step.command for step in remedy.steps)
+    assert not any("delalloc" in step.command for step in remedy.steps)
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_what_is_only_demanded_is_moved_at_most(mounted: bool) -> None:
+    """Nothing is left that could return to the kernel's default."""
+    finding = below_tidb(hiding("nodelalloc") if mounted else unmounted("nodelalloc"))
+    assert [remedy.steps for remedy in finding.remedies] == [()]
+    assert finding.remedies[0].summary.startswith("If they are wanted: write them into fstab")
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[RemedyShell]:
+    """Mount a real filesystem whose superblock hides options of both kinds."""
+    shell = RemedyShell(tmp_path)
+    try:
+        shell.check(f"tune2fs -o nobarrier,journal_data_writeback {shell.device}")
+        shell.check(f"tune2fs -E mount_opts=noauto_da_alloc {shell.device}")
+        shell.write_fstab("noatime")
+        shell.mount()
+        yield shell
+    finally:
+        shell.close()
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
+    """From the next mount on nothing is hidden; the rollback brings all of it back."""
+    bits = Setter.SUPERBLOCK_BITS
+    setters = {"barrier": bits, "data": bits, "auto_da_alloc": Setter.SUPERBLOCK_STRING}
+    fs = shell.filesystem(setters)
+    assert fs.mounts[0].super_options == ("rw",)
+    before = shell.state()
+    remedy = finding_of(fs).remedies[0]
+    steps = {phase: [s.command for s in remedy.steps if s.phase is phase] for phase in Phase}
+    for command in steps[Phase.IMMEDIATE] + steps[Phase.PERSISTENT]:
+        shell.check(command)
+    shell.unmount()
+    shell.mount()
+    for command in steps[Phase.VERIFY]:
+        shell.check(command)
+    assert verdict_of(shell.filesystem()).outcome is Outcome.PASS
+    for command in steps[Phase.ROLLBACK]:
+        shell.check(command)
+    shell.unmount()
+    shell.mount()
+    assert shell.state() == before

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber, Mount
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur003_writeback_data_mode import check
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+
+WRITEBACK = "data=writeback"
+NO_JOURNAL = options()
+NO_JOURNAL_OPTIONS = type(NO_JOURNAL)(
+    NO_JOURNAL.source,
+    complete=True,
+    options=tuple(option for option in NO_JOURNAL.options if option.name != "data"),
+    mount_table=("rw",),
+)
+
+
+def verdict_of(fs: Filesystem, **around: Any) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs, **around))
+
+
+def finding_of(fs: Filesystem, **around: Any) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs, **around)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def writeback(*tokens: str, **changes: Any) -> Filesystem:
+    """Build a filesystem with data=writeback, whose fstab entry says so."""
+    values = {"fstab": known((fstab_entry(WRITEBACK, *tokens),)), **changes}
+    return filesystem(options=known(options(WRITEBACK, *tokens)), **values)
+
+
+@pytest.mark.parametrize(
+    ("place", "severity"),
+    [
+        ("/data", Severity.MEDIUM),
+        ("/", Severity.MEDIUM),
+        ("/homework", Severity.MEDIUM),
+        ("/home", Severity.HIGH),
+        ("/var/lib/docker", Severity.HIGH),
+        ("/var/lib/kubelet/pods/1/volumes/kubernetes.io~csi/a/mount", Severity.HIGH),
+    ],
+)
+def test_it_is_worse_where_several_users_keep_their_files(place: str, severity: Severity) -> None:
+    """What a crash uncovers there belongs to somebody else."""
+    finding = finding_of(writeback(mounts=(mount(place),)))
+    assert finding.severity is severity
+    assert ("mount points", place) in [(each.label, each.value) for each in finding.citations]
+
+
+OVERLAY = mount(
+    "/var/lib/docker/overlay2/1/merged",
+    number=DeviceNumber(0, 50),
+    fstype="overlay",
+    super_options=("rw", "lowerdir=/l", "upperdir=/var/lib/docker/overlay2/1/diff"),
+    mount_id=40,
+)
+
+
+@pytest.mark.parametrize(
+    ("others", "around", "severity"),
+    [
+        ((OVERLAY,), {}, Severity.HIGH),
+        ((OVERLAY,), {"container": "docker"}, Severity.MEDIUM),
+        (
+            (OVERLAY, mount("/var/lib/docker", number=DeviceNumber(8, 16), mount_id=31)),
+            {},
+            Severity.MEDIUM,
+        ),
+        ((), {}, Severity.MEDIUM),
+    ],
+    ids=["on the root", "seen from within", "on another filesystem", "none"],
+)
+def test_layers_of_containers_are_tenants(
+    others: tuple[Mount, ...], around: dict[str, Any], severity: Severity
+) -> None:
+    """Container storage mostly lies in a folder of the root."""
+    fs = writeback(mounts=(mount("/"),))
+    finding = finding_of(fs, mounts=known((*fs.mounts, *others)), **around)
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("tokens", "confidence"),
+    [
+        ((), Confidence.LIKELY),
+        (("nodelalloc",), Confidence.CONFIRMED),
+        (("nodioread_nolock",), Confidence.CONFIRMED),
+    ],
+)
+def test_unwritten_extents_make_it_only_likely(
+    tokens: tuple[str, ...], confidence: Confidence
+) -> None:
+    """With delalloc and dioread_nolock most new blocks show zeros until their data is there."""
+    assert finding_of(writeback(*tokens)).confidence is confidence
+
+
+def test_old_kernels_have_no_unwritten_extents_by_default() -> None:
+    """Before 5.6 dioread_nolock is off."""
+    fs = filesystem(options=known(options(WRITEBACK, release="4.19.0-26-amd64")))
+    assert finding_of(fs).confidence is Confidence.CONFIRMED
+
+
+def test_a_read_only_mount_is_a_note() -> None:
+    """Nothing is being written when it crashes."""
+    finding = finding_of(writeback(read_only=known(value=True)))
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith("once it is mounted writable.")
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(),
+        filesystem(options=known(options("data=journal"))),
+        filesystem(fstab=known((fstab_entry(WRITEBACK),))),
+        filesystem(
+            options=known(options("data=ordered")),
+            superblock=known(superblock(default_mount_options=("journal_data_writeback",))),
+        ),
+    ],
+    ids=["default", "journal", "fstab not in force", "superblock overruled"],
+)
+def test_another_mode_passes_with_its_evidence(fs: Filesystem) -> None:
+    """What is in force counts, not what some place asks for."""
+    verdict = verdict_of(fs)
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence[0].label == "option in force: data"
+
+
+@pytest.mark.parametrize(
+    ("fs", "note"),
+    [
+        (filesystem(alive=False, mounts=()), "it is not mounted"),
+        (filesystem(options=known(NO_JOURNAL_OPTIONS)), "without a journal"),
+    ],
+)
+def test_without_a_journal_in_use_there_is_no_mode(fs: Filesystem, note: str) -> None:
+    """The options file then has no line of it."""
+    verdict = verdict_of(fs)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    assert note in (verdict.note or "")
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [unknown("the options"), known(options(complete=False)), known(options("rw", complete=False))],
+)
+def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+    """The superblock may hide the mode."""
+    assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
+
+
+def test_the_superblock_is_cited_as_the_cause() -> None:
+    """DUR002 says that it is hidden; this rule says what it does."""
+    fs = filesystem(
+        options=known(options(hidden=[WRITEBACK])),
+        superblock=known(superblock(default_mount_options=("journal_data_writeback",))),
+    )
+    finding = finding_of(fs)
+    assert ("set by", "superblock, default mount options") in [
+        (each.label, each.value) for each in finding.citations
+    ]
+    commands = [step.command for step in finding.remedies[0].steps]
+    assert commands == [
+        "tune2fs -o ^journal_data_writeback /dev/sda",
+        "umount /data",
+        "mount /data",
+        "grep -qx data=ordered /proc/fs/ext4/sda/options",
+        (
+            "! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' "
+            "| grep -qwE 'data=writeback|journal_data_writeback'"
+        ),
+        "tune2fs -o journal_data_writeback /dev/sda",
+        "umount /data",
+        "mount -o data=writeback /data",
+    ]
+
+
+def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
+    """No remount changes the mode, so that the new mount reads what was corrected."""
+    (remedy,) = finding_of(writeback()).remedies
+    forward = [step.command for step in remedy.steps if step.phase is not Phase.ROLLBACK]
+    assert forward[0].startswith("test -e /etc/fstab.ext4audit ||")
+    assert forward[-3:] == [
+        "umount /data",
+        "mount /data",
+        "grep -qx data=ordered /proc/fs/ext4/sda/options",
+    ]
+    assert remedy.disruption is Disruption.UNMOUNT
+
+
+def test_journal_async_commit_goes_with_it() -> None:
+    """The kernel refuses the option in the ordered mode."""
+    (remedy,) = finding_of(writeback("journal_async_commit")).remedies
+    assert "journal_async_commit goes with it" in remedy.summary
+    checks = [step.command for step in remedy.steps if step.phase is Phase.VERIFY]
+    assert any("! grep -qx journal_async_commit" in command for command in checks)
+
+
+@pytest.mark.parametrize(
+    ("fs", "arguments", "words"),
+    [
+        (
+            writeback(mounts=(mount("/"),), fstab=known((fstab_entry(mount_point="/"),))),
+            ("rootflags=data=writeback",),
+            "Then restart: the root cannot be unmounted. Correct rootflags=",
+        ),
+        (
+            writeback(mounts=(mount(), mount("/bind", root="/dir", mount_id=31))),
+            (),
+            "Then unmount it from all its mount points",
+        ),
+        (writeback(mounts=()), (), "in the mount namespace that has it mounted"),
+    ],
+    ids=["root", "several mounts", "another namespace"],
+)
+def test_where_one_command_cannot_unmount_it_no_command_tries(
+    fs: Filesystem, arguments: tuple[str, ...], words: str
+) -> None:
+    """What sets the mode is still corrected, and the rest is said."""
+    (remedy,) = finding_of(fs, kernel_arguments=known(arguments)).remedies
+    assert words in remedy.summary
+    assert not any(step.command.startswith(("umount", "mount")) for step in remedy.steps)
+
+
+def test_the_root_needs_a_restart() -> None:
+    """Its remedy says so before anybody starts."""
+    fs = writeback(mounts=(mount("/"),), fstab=known((fstab_entry(WRITEBACK, mount_point="/"),)))
+    (remedy,) = finding_of(fs).remedies
+    assert remedy.disruption is Disruption.REBOOT
+    assert Phase.PERSISTENT in [step.phase for step in remedy.steps]

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur004_async_journal_commit import check
+from support.builders import (
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    loop,
+    options,
+    queue,
+    superblock,
+    unknown,
+)
+
+NAME = "journal_async_commit"
+WORDS = ("data=writeback", NAME)
+THROUGH = disk(limits=queue(write_cache="write through"))
+UNSEEN = disk(limits=queue(write_cache=unknown("/sys/block/sda/queue/write_cache")))
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def asynchronous(**changes: Any) -> Filesystem:
+    """Build a filesystem with the option in force, whose fstab entry says so."""
+    values = {"fstab": known((fstab_entry(*WORDS),)), **changes}
+    return filesystem(options=known(options(*WORDS)), **values)
+
+
+@pytest.mark.parametrize(
+    ("stack", "severity", "confidence"),
+    [
+        (known(disk()), Severity.HIGH, Confidence.CONFIRMED),
+        (known(THROUGH), Severity.MEDIUM, Confidence.CONFIRMED),
+        (known(UNSEEN), Severity.HIGH, Confidence.POSSIBLE),
+        (known(loop()), Severity.MEDIUM, Confidence.LIKELY),
+        (unknown("the stack"), Severity.HIGH, Confidence.POSSIBLE),
+    ],
+    ids=["write back", "write through", "cache not seen", "loop", "devices not seen"],
+)
+def test_the_caches_below_say_how_bad_it_is(
+    stack: Any, severity: Severity, confidence: Confidence
+) -> None:
+    """What cannot be seen is taken for volatile."""
+    finding = finding_of(asynchronous(stack=stack))
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+@pytest.mark.parametrize("stack", [known(UNSEEN), unknown("the stack")])
+def test_what_is_unseen_is_told_beside_the_finding(stack: Any) -> None:
+    """The verdict carries the hole."""
+    verdict = verdict_of(asynchronous(stack=stack))
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.unknowns
+
+
+def test_a_read_only_mount_is_a_note() -> None:
+    """Nothing is committed."""
+    assert finding_of(asynchronous(read_only=known(value=True))).severity is Severity.INFO
+
+
+def test_what_is_not_listed_is_not_in_force() -> None:
+    """The options file lists it whenever it is, and data=writeback alone is no finding here."""
+    verdict = verdict_of(filesystem(options=known(options("data=writeback"))))
+    assert verdict.outcome is Outcome.PASS
+    assert [(each.label, each.value) for each in verdict.evidence] == [
+        ("option in force: journal_async_commit", "not listed")
+    ]
+
+
+@pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
+def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+    """A string in the superblock that was not read may set it."""
+    fs = filesystem(options=evidence, superblock=unknown("superblock"))
+    assert verdict_of(fs).outcome is Outcome.UNDETERMINED
+
+
+@pytest.mark.parametrize(
+    ("string", "outcome"),
+    [("", Outcome.PASS), ("noatime,STRING", Outcome.UNDETERMINED)],
+)
+def test_the_superblock_settles_what_the_mount_table_hides(string: str, outcome: Outcome) -> None:
+    """The table shows the option unless the string sets it."""
+    held = superblock(mount_option_string=string.replace("STRING", NAME))
+    fs = filesystem(options=known(options(complete=False)), superblock=known(held))
+    assert verdict_of(fs).outcome is outcome
+
+
+def test_what_is_not_mounted_is_not_judged() -> None:
+    """Options exist only while the kernel has it mounted."""
+    assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_the_remedy_leaves_the_mode_of_data_alone() -> None:
+    """Whether writeback is wanted is another question, and another rule's."""
+    (remedy,) = finding_of(asynchronous()).remedies
+    forward = [step.command for step in remedy.steps if step.phase is not Phase.ROLLBACK]
+    assert any("data=writeback\\2" in command for command in forward)
+    assert forward[-3:] == [
+        "umount /data",
+        "mount /data",
+        (
+            "grep -q . /proc/fs/ext4/sda/options && "
+            "! grep -qx journal_async_commit /proc/fs/ext4/sda/options"
+        ),
+    ]
+    assert remedy.disruption is Disruption.UNMOUNT

@@ -1,0 +1,146 @@
+"""DUR005: no journal, or one that the mount leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import EffectiveOptions
+from ext4audit.finding import Confidence, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur005_missing_journal import FLEETING, check
+from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
+
+EXT4_WITHOUT = frozenset({"extent", "64bit", "flex_bg", "metadata_csum"})
+WITHOUT = known(superblock(features=EXT4_WITHOUT, journal_bytes=None))
+UNKNOWN = unknown("it")
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge a filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def unlisted(*tokens: str) -> EffectiveOptions:
+    """Build the options of a mount without a journal: no line data=."""
+    full = options(*tokens)
+    return replace(full, options=tuple(each for each in full.options if each.name != "data"))
+
+
+def without(**changes: Any) -> Filesystem:
+    """Build a filesystem without a journal."""
+    values: dict[str, Any] = {"options": known(unlisted()), "superblock": WITHOUT}
+    values.update(changes)
+    return filesystem(**values)
+
+
+def unmounted(**changes: Any) -> Filesystem:
+    """Build a filesystem without a journal that is not mounted."""
+    hole = unknown("it is not mounted")
+    values = {"alive": False, "mounts": (), "options": hole, "fstype": hole, "read_only": hole}
+    return without(**{**values, **changes})
+
+
+SMALL = known(disk(size_sectors=known((512 << 20) // 512)))
+OUTCOMES = {
+    "the default": (filesystem(), Outcome.PASS),
+    "writeback": (filesystem(options=known(options("data=writeback"))), Outcome.PASS),
+    "seen without root": (filesystem(superblock=UNKNOWN), Outcome.PASS),
+    "by the superblock": (
+        filesystem(options=known(options(complete=False))),
+        Outcome.PASS,
+    ),
+    "none": (without(), Outcome.FAIL),
+    "none, seen without root": (without(superblock=UNKNOWN), Outcome.FAIL),
+    "none, by the superblock": (without(options=known(options(complete=False))), Outcome.FAIL),
+    "left out": (filesystem(options=known(unlisted("norecovery"))), Outcome.FAIL),
+    "ext2": (without(fstype=known("ext2")), Outcome.NOT_APPLICABLE),
+    "read-only": (without(read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+    "a small boot medium": (without(stack=SMALL), Outcome.NOT_APPLICABLE),
+    "an image": (unmounted(), Outcome.FAIL),
+    "an image with a journal": (unmounted(superblock=known(superblock())), Outcome.PASS),
+    "an image of ext2": (
+        unmounted(superblock=known(superblock(features=frozenset()))),
+        Outcome.NOT_APPLICABLE,
+    ),
+    "an image that cannot be read": (unmounted(superblock=UNKNOWN), Outcome.UNDETERMINED),
+    "nothing seen": (
+        filesystem(options=known(options(complete=False)), superblock=UNKNOWN),
+        Outcome.UNDETERMINED,
+    ),
+    "options not seen": (filesystem(options=UNKNOWN), Outcome.UNDETERMINED),
+    "type not seen": (without(fstype=UNKNOWN), Outcome.UNDETERMINED),
+}
+
+
+@pytest.mark.parametrize(("fs", "outcome"), OUTCOMES.values(), ids=OUTCOMES.keys())
+def test_dur005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The options file proves a journal in use, without root; the feature speaks for the rest."""
+    assert verdict(fs).outcome is outcome
+
+
+def found(fs: Filesystem) -> Finding:
+    """Return the finding of a filesystem."""
+    (finding,) = verdict(fs).findings
+    return finding
+
+
+STORE = known(disk(model="Amazon EC2 NVMe Instance Storage"))
+
+
+@pytest.mark.parametrize(
+    ("fs", "severity"),
+    [
+        (without(mounts=(mount("/"),)), Severity.HIGH),
+        (without(mounts=(mount("/var/lib/mysql"),)), Severity.HIGH),
+        (without(mounts=(mount("/data"),)), Severity.MEDIUM),
+        (without(mounts=(mount("/various"),)), Severity.MEDIUM),
+        (without(mounts=(mount(FLEETING[0]),)), Severity.LOW),
+        (without(mounts=(mount("/var/cache/apt"),)), Severity.LOW),
+        (without(mounts=(mount("/var/lib/kafka"),), stack=STORE), Severity.LOW),
+        (without(mounts=()), Severity.MEDIUM),
+        (unmounted(), Severity.LOW),
+    ],
+    ids="root database data like-var tmp cache instance-store elsewhere not-mounted".split(),
+)
+def test_dur005_severity_follows_what_is_lost(fs: Filesystem, severity: Severity) -> None:
+    """The system and what lies below /var are precious; a cache or an instance store is not."""
+    assert found(fs).severity is severity
+
+
+def test_what_is_not_mounted_may_never_be_written() -> None:
+    """An image without a journal can be meant to be read only."""
+    assert found(unmounted()).confidence is Confidence.POSSIBLE
+
+
+def test_dur005_commands_make_a_journal() -> None:
+    """They unmount, check, tune and mount; the way back takes the journal out again."""
+    (remedy,) = found(without(fstab=known(()))).remedies
+    forward = [s.command for s in remedy.steps if s.phase is Phase.IMMEDIATE]
+    assert forward[0] == "umount /data"
+    assert forward[2] == "test ! -e /sys/fs/ext4/sda && tune2fs -O has_journal /dev/sda"
+    assert forward[-1].endswith("/data")
+    back = [s.command for s in remedy.steps if s.phase is Phase.ROLLBACK]
+    assert back[1] == "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda"
+    assert remedy.trade_off is not None
+    assert remedy.trade_off.startswith("It takes 512 MiB. ")
+
+
+def test_the_root_has_words_and_no_commands() -> None:
+    """Nobody can unmount the root."""
+    (remedy,) = found(without(mounts=(mount("/"),), superblock=UNKNOWN)).remedies
+    assert (remedy.steps, remedy.summary) == (
+        (),
+        "Make a journal, from a rescue system, because the root cannot be unmounted.",
+    )
+
+
+def test_a_journal_that_is_left_out_is_not_made_again() -> None:
+    """With norecovery the journal is there: a mount without the word uses it."""
+    finding = found(filesystem(options=known(unlisted("norecovery"))))
+    assert "norecovery" in finding.message
+    assert "without norecovery" in finding.remedies[0].summary

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import ErrorCounters, Filesystem
+from ext4audit.facts.options import Setter
+from ext4audit.finding import Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur006_errors_continue import check
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+from support.option_evidence import resolve
+
+READ_ONLY = "errors=remount-ro"
+
+
+def verdict_of(fs: Filesystem, **around: Any) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs, **around))
+
+
+def finding_of(fs: Filesystem, **around: Any) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs, **around)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def commands(fs: Filesystem, *phases: Phase) -> list[str]:
+    """Return the commands of the remedy."""
+    (remedy,) = finding_of(fs).remedies
+    return [step.command for step in remedy.steps if step.phase in (phases or tuple(Phase))]
+
+
+@pytest.mark.parametrize(
+    "place", ["/data", "/", "/home", "/var/lib/docker", "/var/lib/mysql-files"]
+)
+def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
+    """Every filesystem that was made without -e has it, and no database is to be seen there."""
+    assert finding_of(filesystem(mounts=(mount(place),))).severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("/var/lib/postgresql", "below a database"),
+        ("/var/lib/mysql/data", "below a database"),
+        ("/var/lib/kubelet/pods/1/volumes/a/mount", "an orchestrator gives out"),
+    ],
+)
+def test_databases_and_volumes_have_more_to_lose(place: str, words: str) -> None:
+    """The mount point tells what it is for."""
+    finding = finding_of(filesystem(mounts=(mount(place),)))
+    assert finding.severity is Severity.MEDIUM
+    assert words in finding.message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"errors": known(ErrorCounters(errors=3), "/sys/fs/ext4/sda")},
+        {"errors": unknown("errors"), "superblock": known(superblock(error_count=3), "dumpe2fs")},
+    ],
+    ids=["kernel", "superblock"],
+)
+def test_errors_that_have_happened_make_it_high(changes: dict[str, Any]) -> None:
+    """It is being written on at this moment."""
+    finding = finding_of(filesystem(**changes))
+    assert finding.severity is Severity.HIGH
+    assert finding.message.endswith("it has already recorded errors: 3.")
+    assert ("errors recorded", "3") in [(each.label, each.value) for each in finding.citations]
+
+
+@pytest.mark.parametrize("token", [READ_ONLY, "errors=panic"])
+def test_what_stops_at_an_error_passes(token: str) -> None:
+    """Debian's installer writes the first into the root's fstab entry; panic is deliberate."""
+    verdict = verdict_of(filesystem(options=known(options(token))))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence[0].value == token
+
+
+@pytest.mark.parametrize(
+    ("fs", "note"),
+    [
+        (filesystem(alive=False, mounts=()), "it is not mounted"),
+        (filesystem(read_only=known(value=True)), "read-only"),
+        (
+            filesystem(errors=known(ErrorCounters(errors=3)), journal_errno=known(-5)),
+            "HLT002 says what comes first",
+        ),
+    ],
+)
+def test_what_is_not_written_is_not_judged(fs: Filesystem, note: str) -> None:
+    """Nothing can spread."""
+    verdict = verdict_of(fs)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    assert note in (verdict.note or "")
+
+
+@pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
+def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+    """The superblock says what happens at an error, and was not read."""
+    assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
+
+
+def test_plans_are_not_judged() -> None:
+    """What mke2fs does by default is no mistake of a plan."""
+    assert check.default
+    assert not check.in_plans
+
+
+def test_the_superblock_keeps_it_where_fstab_is_silent() -> None:
+    """Then a rescue system mounts it the same way."""
+    assert commands(filesystem()) == [
+        "mount -o remount,errors=remount-ro /data",
+        "tune2fs -e remount-ro /dev/sda",
+        "grep -qx errors=remount-ro /proc/fs/ext4/sda/options",
+        "tune2fs -l /dev/sda | grep -qx 'Errors behavior: *Remount read-only'",
+        "tune2fs -e continue /dev/sda",
+        "mount -o remount,errors=continue /data",
+    ]
+
+
+def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
+    """Its word wins over the superblock's."""
+    fs = filesystem(
+        options=known(options("errors=continue")),
+        fstab=known((fstab_entry("noatime", "errors=continue"),)),
+    )
+    kept = " ".join(commands(fs, Phase.PERSISTENT))
+    assert "noatime,errors=remount-ro" in kept
+    assert "tune2fs -e" not in kept
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(fstab=known((fstab_entry("errors=panic"),))),
+        filesystem(
+            superblock=known(superblock(errors="panic")),
+            options=known(resolve(table="rw,errors=continue", on_disk=superblock(errors="panic"))),
+        ),
+    ],
+    ids=["fstab", "superblock"],
+)
+def test_a_panic_that_is_written_down_is_advice(fs: Filesystem) -> None:
+    """It stops the writing too, and somebody wanted it; no test may run its commands."""
+    (remedy,) = finding_of(fs).remedies
+    assert remedy.summary.startswith("Stop the host at the first error (errors=panic)")
+    assert remedy.steps == ()
+
+
+def test_a_mount_by_hand_is_only_remounted() -> None:
+    """The superblock is in order."""
+    fs = filesystem(
+        options=known(options("errors=continue")),
+        superblock=known(superblock(errors="remount-ro")),
+        fstab=known(()),
+    )
+    assert not any("tune2fs -e" in command for command in commands(fs))
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(mounts=()),
+        filesystem(superblock=known(superblock(mount_option_string="errors=continue"))),
+        filesystem(
+            options=known(options(hidden=["errors=continue"], set_by=Setter.SUPERBLOCK_STRING)),
+            superblock=unknown("superblock"),
+        ),
+    ],
+    ids=["another namespace", "string", "string not read"],
+)
+def test_where_no_command_is_certain_it_is_advice(fs: Filesystem) -> None:
+    """A string in the superblock overrules the field, and another namespace cannot be reached."""
+    (remedy,) = finding_of(fs).remedies
+    assert (remedy.steps, remedy.disruption) == ((), Disruption.REMOUNT)
+    assert ("overrules its field" in remedy.summary) == bool(fs.mounts)
+
+
+def test_rootflags_are_named() -> None:
+    """No command edits the boot loader."""
+    fs = filesystem(mounts=(mount("/"),))
+    finding = finding_of(fs, kernel_arguments=known(("rootflags=errors=continue",)))
+    assert "Correct rootflags=" in finding.remedies[0].summary

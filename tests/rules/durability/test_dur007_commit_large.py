@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur007_commit_large import check
+from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def committing(seconds: object, place: str = "/data", **changes: Any) -> Filesystem:
+    """Build a filesystem with this interval in force, whose fstab entry says so."""
+    word = f"commit={seconds}"
+    values = {"fstab": known((fstab_entry(word, mount_point=place),)), **changes}
+    return filesystem(options=known(options(word)), mounts=(mount(place),), **values)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "place", "severity"),
+    [
+        (31, "/data", Severity.INFO),
+        (60, "/", Severity.INFO),
+        (61, "/data", Severity.LOW),
+        (300, "/", Severity.LOW),
+        (301, "/data", Severity.LOW),
+        (301, "/", Severity.MEDIUM),
+        (600, "/var/lib/postgresql", Severity.MEDIUM),
+        (600, "/var/lib/postgresql.old", Severity.LOW),
+    ],
+)
+def test_the_longer_the_more_is_lost(seconds: int, place: str, severity: Severity) -> None:
+    """The root and databases have most to lose."""
+    finding = finding_of(committing(seconds, place))
+    assert finding.severity is severity
+    assert f"a crash undoes up to {seconds} s" in finding.message
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 30])
+def test_what_delayed_allocation_holds_back_anyway_passes(seconds: int) -> None:
+    """30 seconds is how long dirty data may stay in memory by default."""
+    verdict = verdict_of(committing(seconds))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence[0].value == f"commit={seconds}"
+
+
+def test_the_spelling_of_the_default_by_zero_passes() -> None:
+    """The kernel takes commit=0 for 5."""
+    assert verdict_of(committing(0)).outcome is Outcome.PASS
+
+
+def test_a_read_only_mount_is_a_note() -> None:
+    """Nothing is lost before it is writable."""
+    assert finding_of(committing(900, read_only=known(value=True))).severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(options=unknown("options")),
+        filesystem(options=known(options(complete=False))),
+        committing("$(reboot)"),
+        committing("²"),
+    ],
+    ids=["unread", "not shown", "hostile", "a digit that is no number"],
+)
+def test_an_interval_that_is_not_known_is_undetermined(fs: Filesystem) -> None:
+    """A value that no kernel prints is not judged."""
+    assert verdict_of(fs).outcome is Outcome.UNDETERMINED
+
+
+def test_what_is_not_mounted_is_not_judged() -> None:
+    """Options exist only while the kernel has it mounted."""
+    assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_the_remedy_remounts_and_corrects_fstab() -> None:
+    """The default needs no word in fstab."""
+    (remedy,) = finding_of(committing(600)).remedies
+    immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
+    assert immediate == ["mount -o remount,commit=5 /data"]
+    assert any("\\1defaults\\2" in step.command for step in remedy.steps)
+    assert remedy.disruption is Disruption.REMOUNT
+
+
+def test_it_is_off_by_default() -> None:
+    """Laptops and flash have good reasons."""
+    assert not check.default

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import Setter
+from ext4audit.finding import Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur008_auto_da_alloc_disabled import check
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+
+OFF = "noauto_da_alloc"
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def unprotected(place: str = "/data", *tokens: str, **changes: Any) -> Filesystem:
+    """Build a filesystem with the option off, whose fstab entry says so."""
+    values = {"fstab": known((fstab_entry(OFF, mount_point=place),)), **changes}
+    return filesystem(options=known(options(OFF, *tokens)), mounts=(mount(place),), **values)
+
+
+@pytest.mark.parametrize(
+    ("place", "severity"),
+    [
+        ("/", Severity.MEDIUM),
+        ("/etc", Severity.MEDIUM),
+        ("/home", Severity.MEDIUM),
+        ("/home/ann", Severity.MEDIUM),
+        ("/var", Severity.MEDIUM),
+        ("/var/lib/postgresql", Severity.MEDIUM),
+        ("/data", Severity.LOW),
+        ("/variable", Severity.LOW),
+        ("/var/cache/build", Severity.LOW),
+        ("/var/tmp", Severity.LOW),  # noqa: S108 - a mount point
+    ],
+)
+def test_it_is_worse_where_files_of_lasting_worth_are_replaced(
+    place: str, severity: Severity
+) -> None:
+    """Build and cache volumes set it on purpose."""
+    assert finding_of(unprotected(place)).severity is severity
+
+
+def test_a_read_only_mount_is_a_note() -> None:
+    """Nothing is replaced."""
+    assert finding_of(unprotected("/", read_only=known(value=True))).severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(),
+        filesystem(options=known(options("auto_da_alloc", "nodelalloc"))),
+        filesystem(fstab=known((fstab_entry(OFF),))),
+    ],
+    ids=["default", "on, without delayed allocation", "fstab not in force"],
+)
+def test_on_passes_with_its_evidence(fs: Filesystem) -> None:
+    """What is in force counts."""
+    verdict = verdict_of(fs)
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence[0].value == "auto_da_alloc"
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(alive=False, mounts=()),
+        unprotected("/", "nodelalloc"),
+        unprotected("/", "nodelalloc", fstype=known("ext3")),
+    ],
+    ids=["not mounted", "nodelalloc", "ext3"],
+)
+def test_without_delayed_allocation_it_does_nothing(fs: Filesystem) -> None:
+    """The blocks are allocated by the time of the rename."""
+    assert verdict_of(fs).outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        unknown("options"),
+        known(options(complete=False)),
+        known(options(OFF, complete=False)),
+    ],
+)
+def test_what_is_not_established_is_undetermined(evidence: Any) -> None:
+    """Both options are needed."""
+    assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
+
+
+def test_the_remedy_remounts_and_corrects_fstab() -> None:
+    """auto_da_alloc is the default, which needs no word."""
+    (remedy,) = finding_of(unprotected()).remedies
+    immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
+    assert immediate == ["mount -o remount,auto_da_alloc /data"]
+    assert remedy.disruption is Disruption.REMOUNT
+
+
+def test_a_string_in_the_superblock_is_cleared() -> None:
+    """It would set the option at the next mount."""
+    fs = filesystem(
+        options=known(options(hidden=[OFF], set_by=Setter.SUPERBLOCK_STRING)),
+        superblock=known(superblock(mount_option_string=OFF)),
+    )
+    commands = [step.command for step in finding_of(fs).remedies[0].steps]
+    assert "tune2fs -E mount_opts= /dev/sda" in commands
+
+
+def test_in_another_namespace_there_is_no_command() -> None:
+    """A remount needs the mount point."""
+    fs = filesystem(options=known(options(OFF)), mounts=())
+    (remedy,) = finding_of(fs).remedies
+    assert remedy.steps == ()
+    assert "in the mount namespace that has it mounted" in remedy.summary

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Confidence, Disruption, Finding, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.durability.dur009_norecovery_mount import check
+from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
+
+CLEAN = superblock()
+DIRTY = superblock(features=CLEAN.features | {"needs_recovery"})
+READ_ONLY = (mount(flags=("ro", "relatime"), super_options=("ro", "norecovery")),)
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def unreplayed(word: str = "norecovery", **changes: Any) -> Filesystem:
+    """Build a read-only mount without recovery of a journal that waits for it."""
+    values: dict[str, Any] = {
+        "read_only": known(value=True),
+        "superblock": known(DIRTY, "dumpe2fs -h /dev/sda"),
+        "mounts": READ_ONLY,
+        **changes,
+    }
+    return filesystem(options=known(options(word)), **values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "severity", "confidence"),
+    [
+        ({}, Severity.MEDIUM, Confidence.CONFIRMED),
+        ({"word": "noload"}, Severity.MEDIUM, Confidence.CONFIRMED),
+        ({"read_only": known(value=False)}, Severity.CRITICAL, Confidence.CONFIRMED),
+        (
+            {"read_only": known(value=False), "superblock": known(CLEAN)},
+            Severity.CRITICAL,
+            Confidence.CONFIRMED,
+        ),
+        ({"superblock": known(CLEAN)}, Severity.INFO, Confidence.CONFIRMED),
+        ({"stack": known(disk(kind="dm-snapshot"))}, Severity.INFO, Confidence.LIKELY),
+        ({"superblock": unknown("superblock")}, Severity.MEDIUM, Confidence.POSSIBLE),
+        ({"read_only": unknown("read-only")}, Severity.MEDIUM, Confidence.LIKELY),
+    ],
+    ids=["ro", "noload", "rw", "rw, clean", "ro, clean", "snapshot", "no root", "ro unknown"],
+)
+def test_a_writable_mount_is_worst_and_a_clean_one_a_note(
+    changes: dict[str, Any], severity: Severity, confidence: Confidence
+) -> None:
+    """A read-only mount of a snapshot of a live volume is how backups are made."""
+    finding = finding_of(unreplayed(**changes))
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+@pytest.mark.parametrize("missing", ["superblock", "read_only"])
+def test_what_would_settle_it_is_told_beside_the_finding(missing: str) -> None:
+    """The verdict carries the hole."""
+    changes: dict[str, Any] = {missing: unknown(missing)}
+    verdict = verdict_of(unreplayed(**changes))
+    assert [each.what for each in verdict.unknowns] == [missing]
+
+
+def test_a_normal_mount_passes() -> None:
+    """The option is listed whenever it is in force."""
+    verdict = verdict_of(filesystem(superblock=known(DIRTY)))
+    assert verdict.outcome is Outcome.PASS
+    assert [each.value for each in verdict.evidence] == ["not listed"]
+
+
+@pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
+def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+    """A string in the superblock that was not read may set it."""
+    fs = filesystem(options=evidence, superblock=unknown("superblock"))
+    assert verdict_of(fs).outcome is Outcome.UNDETERMINED
+
+
+@pytest.mark.parametrize(
+    ("string", "outcome"),
+    [("", Outcome.PASS), ("noatime,STRING", Outcome.UNDETERMINED)],
+)
+def test_the_superblock_settles_what_the_mount_table_hides(string: str, outcome: Outcome) -> None:
+    """The table shows the option unless the string sets it."""
+    held = superblock(mount_option_string=string.replace("STRING", "noload"))
+    fs = filesystem(options=known(options(complete=False)), superblock=known(held))
+    assert verdict_of(fs).outcome is outcome
+
+
+def test_what_is_not_mounted_is_not_judged() -> None:
+    """Options exist only while the kernel has it mounted."""
+    assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_a_read_only_mount_is_mounted_anew() -> None:
+    """The new mount replays the journal, and stays read-only."""
+    (remedy,) = finding_of(unreplayed(fstab=known(()))).remedies
+    assert [step.command for step in remedy.steps] == [
+        "umount /data",
+        "mount -t ext4 -o ro,relatime /dev/sda /data",
+        ("grep -q . /proc/fs/ext4/sda/options && ! grep -qx norecovery /proc/fs/ext4/sda/options"),
+        "umount /data",
+        "mount -t ext4 -o ro,relatime,norecovery /dev/sda /data",
+    ]
+    assert remedy.disruption is Disruption.UNMOUNT
+
+
+@pytest.mark.parametrize("read_only", [known(value=False), unknown("read-only")])
+def test_e2fsck_looks_before_a_writable_one_is_mounted_again(read_only: Any) -> None:
+    """It ran without a journal; the check changes nothing, and not while it is alive anywhere."""
+    fs = unreplayed(read_only=read_only, mounts=(mount(super_options=("rw", "norecovery")),))
+    commands = [step.command for step in finding_of(fs).remedies[0].steps]
+    assert commands[:2] == [
+        "umount /data",
+        "test ! -e /sys/fs/ext4/sda && e2fsck -fn /dev/sda",
+    ]
+
+
+def test_it_is_off_by_default() -> None:
+    """Who mounts that way mostly knows why."""
+    assert not check.default

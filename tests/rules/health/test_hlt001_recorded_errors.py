@@ -1,0 +1,144 @@
+"""HLT001: errors on record in a mounted filesystem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import ErrorCounters, Filesystem
+from ext4audit.facts.superblock import RecordedError
+from ext4audit.finding import Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.health.hlt001_recorded_errors import check
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+
+TAKEN_AT = 1767323045
+"""When the builders' host was audited: 2026-01-02T03:04:05Z."""
+DAY = 86400
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def counted(errors: int, at: int | None = TAKEN_AT - 100 * DAY, **more: Any) -> ErrorCounters:
+    """Build counters whose last error was at a time."""
+    last = RecordedError(at, "ext4_lookup", 1805, 12, 0) if errors else None
+    return ErrorCounters(errors, more.pop("warnings", 0), last, last, more.pop("code", 5))
+
+
+def erring(counters: ErrorCounters, **changes: Any) -> Filesystem:
+    """Build a filesystem that records errors and goes on."""
+    values: dict[str, Any] = {"errors": known(counters), "superblock": unknown("superblock")}
+    return filesystem(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (filesystem(), Outcome.PASS),
+        (erring(counted(0)), Outcome.PASS),
+        (erring(counted(1)), Outcome.FAIL),
+        (erring(counted(0, warnings=2)), Outcome.FAIL),
+        (filesystem(errors=unknown("errors")), Outcome.UNDETERMINED),
+        (erring(counted(1), alive=False, mounts=()), Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_hlt001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The counters decide, which everybody may read."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("fs", "severity"),
+    [
+        (erring(counted(3, TAKEN_AT - DAY)), Severity.HIGH),
+        (erring(counted(3, TAKEN_AT - 8 * DAY)), Severity.MEDIUM),
+        (erring(counted(3, None)), Severity.MEDIUM),
+        (erring(ErrorCounters(3)), Severity.MEDIUM),
+        (
+            erring(
+                counted(3),
+                superblock=known(superblock(last_mounted_at=TAKEN_AT - 101 * DAY)),
+            ),
+            Severity.HIGH,
+        ),
+        (
+            erring(counted(3), superblock=known(superblock(last_mounted_at=TAKEN_AT - 99 * DAY))),
+            Severity.MEDIUM,
+        ),
+        (erring(counted(0, warnings=1)), Severity.INFO),
+    ],
+)
+def test_hlt001_severity(fs: Filesystem, severity: Severity) -> None:
+    """An error of this mount or of the last week is high, an older one medium, a warning info."""
+    (finding,) = verdict(fs).findings
+    assert finding.severity is severity
+
+
+def test_hlt001_says_when_and_where() -> None:
+    """The message holds what is recorded of the last error."""
+    (finding,) = verdict(erring(counted(3, TAKEN_AT))).findings
+    assert finding.message == (
+        "3 errors recorded, the last on 2026-01-02T03:04:05Z, in ext4_lookup(), line 1805, about "
+        "inode 12: its metadata may be damaged until e2fsck has checked it, and writes can "
+        "spread it."
+    )
+    assert "(EFSCORRUPTED)" in {c.label: c.value for c in finding.citations}["last error"]
+
+
+def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
+    """The check runs only when nobody holds the filesystem, and the record is empty after it."""
+    (finding,) = verdict(erring(counted(1))).findings
+    (remedy,) = finding.remedies
+    assert [(step.phase, step.command) for step in remedy.steps] == [
+        (Phase.IMMEDIATE, "umount /data"),
+        (
+            Phase.IMMEDIATE,
+            "test ! -e /sys/fs/ext4/sda && { e2fsck -f -p /dev/sda || test $? -eq 1; }",
+        ),
+        (Phase.IMMEDIATE, "mount /data"),
+        (Phase.VERIFY, "grep -qx 0 /sys/fs/ext4/sda/errors_count"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mounts", "words"),
+    [
+        ((mount("/"),), "fsck.mode=force"),
+        ((mount("/a"), mount("/b", mount_id=31)), "once it is mounted nowhere"),
+        ((), "once the mount namespace that holds it has unmounted it"),
+    ],
+)
+def test_hlt001_has_no_commands_where_one_unmount_is_not_enough(
+    mounts: tuple[Any, ...], words: str
+) -> None:
+    """The root is checked by a reboot; the rest is said in words."""
+    (finding,) = verdict(erring(counted(1), mounts=mounts)).findings
+    (remedy,) = finding.remedies
+    assert remedy.steps == ()
+    assert words in remedy.summary
+
+
+def test_hlt001_leaves_the_cure_to_hlt002_where_writes_have_stopped() -> None:
+    """One check cures both: its commands are printed once."""
+    stopped = erring(
+        counted(1),
+        options=known(options("errors=remount-ro", "emergency_ro")),
+        fstab=known((fstab_entry("errors=remount-ro"),)),
+    )
+    (finding,) = verdict(stopped).findings
+    assert "it has stopped taking writes (HLT002)" in finding.message
+    assert [remedy.steps for remedy in finding.remedies] == [()]

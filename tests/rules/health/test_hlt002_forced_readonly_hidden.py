@@ -1,0 +1,240 @@
+"""HLT002: a filesystem that refuses writes after an error and does not say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import judge
+from ext4audit.facts.host import ErrorCounters, Filesystem
+from ext4audit.facts.superblock import RecordedError, Superblock
+from ext4audit.finding import Confidence, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.health.hlt002_forced_readonly_hidden import check
+from ext4audit.sources.snapshot import read_snapshot
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+
+HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
+MOUNTED_AT = 1767320000
+REMOUNT_RO = known(options("errors=remount-ro"))
+NO_JOURNAL = frozenset({"extent"})
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def error(at: int | None = MOUNTED_AT + 60) -> RecordedError:
+    """Build an error at a time."""
+    return RecordedError(at, "ext4_lookup", 1805, 12, 0)
+
+
+def counted(at: int | None = MOUNTED_AT + 60) -> ErrorCounters:
+    """Build counters of one error at a time."""
+    return ErrorCounters(1, 0, error(at), error(at), 5)
+
+
+def stored(**changes: Any) -> Superblock:
+    """Build the superblock of a filesystem that was mounted before the error."""
+    values: dict[str, Any] = {
+        "last_mounted_at": MOUNTED_AT,
+        "last_checked_at": MOUNTED_AT - 5,
+        "error_count": 1,
+        "last_error": error(),
+    }
+    return superblock(**{**values, **changes})
+
+
+def erring(**changes: Any) -> Filesystem:
+    """Build a filesystem with an error since the mount, under errors=remount-ro."""
+    values: dict[str, Any] = {
+        "errors": known(counted()),
+        "options": REMOUNT_RO,
+        "superblock": known(stored()),
+        "journal_errno": known(0),
+    }
+    return filesystem(**{**values, **changes})
+
+
+def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
+    """Build an erring filesystem whose superblock says ro under a mount with a flag."""
+    there = mount(flags=(flag, "relatime"), super_options=("ro",))
+    values: dict[str, Any] = {"read_only": known(value=True), "mounts": (there,)}
+    return erring(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (filesystem(), Outcome.PASS),
+        # Nobody needs root where no error is counted.
+        (
+            filesystem(superblock=unknown("superblock"), journal_errno=unknown("errno")),
+            Outcome.PASS,
+        ),
+        (filesystem(options=known(options("emergency_ro"))), Outcome.FAIL),
+        (filesystem(options=known(options("shutdown"))), Outcome.FAIL),
+        (filesystem(mounts=(mount(super_options=("rw", "emergency_ro")),)), Outcome.FAIL),
+        (erring(journal_errno=known(-5)), Outcome.FAIL),
+        (
+            erring(journal_errno=known(-5), options=known(options("errors=continue"))),
+            Outcome.FAIL,
+        ),
+        (erring(), Outcome.FAIL),
+        (erring(journal_errno=unknown("errno")), Outcome.FAIL),
+        (erring(superblock=known(stored(features=NO_JOURNAL))), Outcome.FAIL),
+        (erring(options=known(options("errors=continue"))), Outcome.PASS),
+        (
+            erring(
+                options=known(options("errors=continue")),
+                superblock=known(stored(features=NO_JOURNAL)),
+                journal_errno=unknown("errno"),
+            ),
+            Outcome.PASS,
+        ),
+        # The counter outlives the mount that it was made in.
+        (
+            erring(
+                errors=known(counted(MOUNTED_AT - 60)),
+                superblock=known(stored(last_error=error(MOUNTED_AT - 60))),
+            ),
+            Outcome.PASS,
+        ),
+        # e2fsck checked it in place since: the counter in memory is not told.
+        (
+            erring(
+                superblock=known(
+                    stored(last_checked_at=MOUNTED_AT + 900, error_count=0, last_error=None)
+                )
+            ),
+            Outcome.PASS,
+        ),
+        # A time zone that dumpe2fs did not name: both times of the superblock are off by it.
+        (
+            erring(
+                superblock=known(
+                    stored(
+                        last_mounted_at=MOUNTED_AT + 7200,
+                        last_checked_at=MOUNTED_AT + 7000,
+                        last_error=error(MOUNTED_AT + 7260),
+                    )
+                )
+            ),
+            Outcome.FAIL,
+        ),
+        (read_only(), Outcome.FAIL),
+        (read_only(fstab=known((fstab_entry("ro"),))), Outcome.NOT_APPLICABLE),
+        (read_only(fstab=known(())), Outcome.NOT_APPLICABLE),
+        (read_only("rw", fstab=known(())), Outcome.FAIL),
+        (read_only(fstab=unknown("fstab")), Outcome.UNDETERMINED),
+        (read_only(errors=known(ErrorCounters(0, 0))), Outcome.NOT_APPLICABLE),
+        (filesystem(alive=False, mounts=()), Outcome.NOT_APPLICABLE),
+        (filesystem(errors=unknown("errors")), Outcome.UNDETERMINED),
+        (filesystem(mounts=(), options=unknown("options")), Outcome.UNDETERMINED),
+        (
+            erring(superblock=unknown("superblock"), journal_errno=unknown("errno")),
+            Outcome.UNDETERMINED,
+        ),
+        (
+            erring(options=known(options("errors=continue")), journal_errno=unknown("errno")),
+            Outcome.UNDETERMINED,
+        ),
+        (erring(superblock=known(stored(last_mounted_at=None))), Outcome.UNDETERMINED),
+        (
+            erring(errors=known(counted(None)), superblock=known(stored(last_error=None))),
+            Outcome.UNDETERMINED,
+        ),
+    ],
+)
+def test_hlt002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Evidence decides, not the kernel's version."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("fs", "severity", "confidence"),
+    [
+        (
+            filesystem(options=known(options("emergency_ro"))),
+            Severity.CRITICAL,
+            Confidence.CONFIRMED,
+        ),
+        (erring(journal_errno=known(-5)), Severity.CRITICAL, Confidence.CONFIRMED),
+        (erring(journal_errno=unknown("errno")), Severity.CRITICAL, Confidence.LIKELY),
+        # After an error under errors=continue somebody chose remount-ro: it still writes, and a
+        # device that went away leaves the same traces.
+        (erring(), Severity.HIGH, Confidence.POSSIBLE),
+        (read_only(), Severity.CRITICAL, Confidence.CONFIRMED),
+        (read_only("rw", fstab=known(())), Severity.CRITICAL, Confidence.LIKELY),
+    ],
+)
+def test_hlt002_is_as_sure_as_its_evidence(
+    fs: Filesystem, severity: Severity, confidence: Confidence
+) -> None:
+    """The kernel's own word is certain; times alone are not."""
+    (finding,) = verdict(fs).findings
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+def test_hlt002_says_that_the_mount_table_hides_it() -> None:
+    """The message tells why nobody noticed."""
+    (finding,) = verdict(erring(journal_errno=known(-5))).findings
+    assert finding.message == (
+        "It refuses writes and says rw: the journal has given up with error -5. What writes to it "
+        "then fails until it is unmounted and checked."
+    )
+    (honest,) = verdict(read_only("rw")).findings
+    assert honest.message.startswith("It refuses writes: it is read-only and /etc/fstab line 7")
+
+
+def test_hlt002_has_what_is_only_possible_tried_first() -> None:
+    """A write tells more than the times of two events."""
+    (finding,) = verdict(erring()).findings
+    assert finding.message.startswith("It may refuse writes and says rw: errors=remount-ro is in")
+    assert [bool(remedy.steps) for remedy in finding.remedies] == [False, True]
+
+
+@pytest.mark.parametrize("release", ["5.10", "6.1", "6.12", "7.2"])
+def test_hlt002_is_certain_on_every_kernel_that_was_tried(release: str) -> None:
+    """Each kernel tells it otherwise; the snapshots were taken after an error on a real one."""
+    source, taken_at = read_snapshot(HOSTS / f"forced-readonly-{release}" / "snapshot")
+    on = assemble_host(source, taken_at)
+    (finding,) = judge(check, on.filesystems[0], on).findings
+    assert (finding.severity, finding.confidence) == (Severity.CRITICAL, Confidence.CONFIRMED)
+    assert (" and says rw" in finding.message) == (release != "5.10")
+
+
+def test_hlt002_mounts_it_again_without_the_words_of_the_error() -> None:
+    """No mount takes emergency_ro, and what an error made read-only is mounted rw again."""
+    there = mount(super_options=("rw", "errors=remount-ro", "emergency_ro"))
+    fs = erring(mounts=(there,), fstab=known(()))
+    (finding,) = verdict(fs).findings
+    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    assert "mount -t ext4 -o rw,relatime,errors=remount-ro /dev/sda /data" in commands
+    assert commands[-1] == (
+        'file=$(mktemp -p /data .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
+    )
+    (honest,) = verdict(read_only("rw", fstab=known(()))).findings
+    commands = [step.command for remedy in honest.remedies for step in remedy.steps]
+    assert "mount -t ext4 -o rw,relatime /dev/sda /data" in commands
+
+
+def test_hlt002_never_orders_a_remount() -> None:
+    """`mount -o remount,rw` succeeds on 6.1 and 6.12 and repairs nothing."""
+    (finding,) = verdict(erring(journal_errno=known(-5))).findings
+    steps = [step.command for remedy in finding.remedies for step in remedy.steps]
+    assert steps
+    assert not any("remount" in command for command in steps)

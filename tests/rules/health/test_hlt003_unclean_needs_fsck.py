@@ -1,0 +1,111 @@
+"""HLT003: filesystems that are not mounted and not clean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.health.hlt003_unclean_needs_fsck import check
+from support.builders import filesystem, host, known, superblock, unknown
+
+OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
+CLEAN = "tune2fs -l /dev/sdb | grep -qE '^Filesystem state: +clean$'"
+REPLAY = frozenset({"has_journal", "extent", "needs_recovery"})
+ORPHANS = frozenset({"has_journal", "extent", "orphan_file", "orphan_present"})
+
+
+def verdict(on: Host) -> Verdict:
+    """Judge a host."""
+    return judge(check, None, on)
+
+
+def idle(*, name: str = "sdb", uuid: str = OTHER_UUID, **changes: Any) -> Filesystem:
+    """Build a filesystem that nothing has mounted."""
+    return filesystem(
+        number=DeviceNumber(8, 16),
+        name=name,
+        device=f"/dev/{name}",
+        alive=False,
+        mounts=(),
+        uuid=uuid,
+        superblock=known(superblock(**changes), f"dumpe2fs -h /dev/{name}"),
+    )
+
+
+def lying(*idle_ones: Filesystem) -> Host:
+    """Build a host with a mounted filesystem and idle ones."""
+    return host(filesystem(), idle=known(idle_ones))
+
+
+@pytest.mark.parametrize(
+    ("on", "outcome"),
+    [
+        (lying(idle()), Outcome.PASS),
+        # A snapshot of an orphan_file filesystem that is clean: the feature alone says nothing.
+        (lying(idle(features=ORPHANS - {"orphan_present"})), Outcome.PASS),
+        (lying(idle(features=REPLAY)), Outcome.FAIL),
+        (lying(idle(features=ORPHANS)), Outcome.FAIL),
+        (lying(idle(state="not clean")), Outcome.FAIL),
+        (lying(idle(state="clean with errors")), Outcome.FAIL),
+        (lying(idle(error_count=3)), Outcome.FAIL),
+        (host(filesystem(superblock=known(superblock(features=REPLAY)))), Outcome.NOT_APPLICABLE),
+        (host(idle(features=REPLAY)), Outcome.FAIL),
+        (host(idle()), Outcome.PASS),
+        (host(filesystem(), idle=unknown("idle")), Outcome.UNDETERMINED),
+        (host(idle(features=REPLAY), idle=unknown("idle")), Outcome.FAIL),
+        (
+            lying(filesystem(alive=False, mounts=(), superblock=unknown("superblock"))),
+            Outcome.UNDETERMINED,
+        ),
+    ],
+)
+def test_hlt003_outcomes(on: Host, outcome: Outcome) -> None:
+    """Mounted filesystems are never clean on disk, and are not judged."""
+    assert verdict(on).outcome is outcome
+
+
+def test_hlt003_knows_the_snapshot_of_a_mounted_filesystem() -> None:
+    """A snapshot is as a crash would have left it: it says so, and orders nothing."""
+    mounted = filesystem()
+    (finding,) = verdict(lying(idle(features=REPLAY, uuid=str(mounted.uuid)))).findings
+    assert finding.severity is Severity.INFO
+    assert finding.remedies == ()
+
+
+def test_hlt003_judges_a_target_once() -> None:
+    """A device that is a target and idle is one subject."""
+    target = idle(state="not clean")
+    assert len(verdict(host(target, idle=known((target,)))).findings) == 1
+
+
+def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
+    """The commands refuse to run while the filesystem is mounted in any namespace."""
+    (finding,) = verdict(lying(idle(features=REPLAY, state="not clean"))).findings
+    assert finding.severity is Severity.MEDIUM
+    assert finding.message == (
+        "/dev/sdb is not mounted and not clean: its journal has not been replayed, and it was "
+        "not unmounted."
+    )
+    (remedy,) = finding.remedies
+    assert [(step.phase, step.command) for step in remedy.steps] == [
+        (
+            Phase.IMMEDIATE,
+            "test ! -e /sys/fs/ext4/sdb && { e2fsck -p /dev/sdb || test $? -eq 1; }",
+        ),
+        (
+            Phase.VERIFY,
+            f"{CLEAN} && ! tune2fs -l /dev/sdb | grep -qwE 'needs_recovery|orphan_present'",
+        ),
+    ]
+
+
+def test_hlt003_prints_no_command_for_a_name_that_no_shell_word_holds() -> None:
+    """An image whose name ends in a newline can be named by no word."""
+    (finding,) = verdict(lying(idle(name="image\n", state="not clean"))).findings
+    assert [remedy.steps for remedy in finding.remedies] == [()]

@@ -1,0 +1,76 @@
+"""HLT004: metadata without checksums."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome
+from ext4audit.rules.health.hlt004_metadata_csum_missing import check
+from support.builders import GIB, filesystem, host, known, superblock, unknown
+
+MODERN = frozenset({"has_journal", "extent", "64bit", "flex_bg"})
+
+
+def plain(*features: str, size_gib: int = 100, without: frozenset[str] = frozenset()) -> Filesystem:
+    """Build a filesystem without checksums."""
+    held = superblock(
+        features=(MODERN | set(features)) - without, size_blocks=size_gib * GIB // 4096
+    )
+    return filesystem(superblock=known(held), fstab=known(()))
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (filesystem(), Outcome.PASS),
+        (plain(), Outcome.FAIL),
+        (plain("uninit_bg"), Outcome.FAIL),
+        (plain(without=frozenset({"extent"})), Outcome.NOT_APPLICABLE),
+        (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
+    ],
+    ids=["default", "without", "group checksums only", "ext3", "not read"],
+)
+def test_hlt004_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The feature decides; what was made as ext3 is not judged."""
+    assert judge(check, fs, host(fs)).outcome is outcome
+
+
+def found(fs: Filesystem, *, planned: bool = False) -> Finding:
+    """Return the finding of a filesystem."""
+    (finding,) = judge(check, fs, host(fs, planned=planned)).findings
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("size_gib", "severity"), [(100, Severity.INFO), (1024, Severity.INFO), (1025, Severity.LOW)]
+)
+def test_hlt004_is_a_note_up_to_a_tebibyte(size_gib: int, severity: Severity) -> None:
+    """RHEL 7 made no other filesystems."""
+    assert found(plain(size_gib=size_gib)).severity is severity
+
+
+@pytest.mark.parametrize(
+    ("fs", "back"),
+    [(plain(), "^metadata_csum,^uninit_bg"), (plain("uninit_bg"), "^metadata_csum")],
+    ids=["none", "uninit_bg"],
+)
+def test_the_way_back_restores_the_features(fs: Filesystem, back: str) -> None:
+    """tune2fs puts uninit_bg in the place of metadata_csum."""
+    (remedy,) = found(fs).remedies
+    undo = [step.command for step in remedy.steps if step.phase is Phase.ROLLBACK]
+    assert undo[2] == f"test ! -e /sys/fs/ext4/sda && tune2fs -O {back} /dev/sda"
+
+
+def test_narrow_descriptors_are_told_of() -> None:
+    """Without 64bit, half of a checksum has no room."""
+    assert "resize2fs -b" not in found(plain()).remedies[0].summary
+    assert "resize2fs -b" in found(plain(without=frozenset({"64bit"}))).remedies[0].summary
+
+
+def test_a_plan_is_told_the_option_of_mkfs() -> None:
+    """There is nothing to be unmounted."""
+    (remedy,) = found(plain(), planned=True).remedies
+    assert (remedy.disruption, remedy.steps) == (Disruption.ONLINE, ())

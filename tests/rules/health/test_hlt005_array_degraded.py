@@ -1,0 +1,80 @@
+"""HLT005: md arrays that lack members or synchronize."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence, Known
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.health.hlt005_array_degraded import check
+from support.builders import disk, filesystem, host, known, raid, unknown
+
+
+def array(level: str, disks: int, degraded: int | None, action: str | None = "idle") -> BlockDevice:
+    """Build an array in some state."""
+    made = raid([disk(f"vd{i}", DeviceNumber(253, i)) for i in range(disks)], level=level)
+    assert isinstance(made.md, Known)
+    return replace(made, md=known(replace(made.md.value, degraded=degraded, sync_action=action)))
+
+
+def verdict(stack: Evidence[BlockDevice]) -> Verdict:
+    """Judge a filesystem on a stack."""
+    fs = filesystem(stack=stack)
+    return judge(check, fs, host(fs))
+
+
+@pytest.mark.parametrize(
+    ("stack", "severity", "remedies"),
+    [
+        (array("raid5", 4, 1), Severity.HIGH, 1),
+        (array("raid5", 4, 1, "recover"), Severity.HIGH, 0),
+        (array("raid6", 6, 1), Severity.MEDIUM, 1),
+        (array("raid6", 6, 2), Severity.HIGH, 1),
+        (array("raid10", 4, 1), Severity.HIGH, 1),
+        (array("raid1", 2, 1), Severity.HIGH, 1),
+        (array("raid1", 12, 10), Severity.LOW, 1),
+        (array("raid1", 2, 0, "check"), Severity.INFO, 0),
+        (array("raid5", 4, 0, "reshape"), Severity.INFO, 0),
+    ],
+)
+def test_hlt005_grades_by_the_redundancy_that_is_left(
+    stack: BlockDevice, severity: Severity, remedies: int
+) -> None:
+    """A storage appliance's mirror over empty bays is low; a check that runs is an info."""
+    (finding,) = verdict(known(stack)).findings
+    assert finding.severity is severity
+    assert len(finding.remedies) == remedies
+
+
+@pytest.mark.parametrize(
+    ("stack", "outcome"),
+    [
+        (known(array("raid5", 4, 0)), Outcome.PASS),
+        (known(array("raid5", 4, 0, "frozen")), Outcome.PASS),
+        (known(array("raid0", 4, None, None)), Outcome.NOT_APPLICABLE),
+        (known(disk()), Outcome.NOT_APPLICABLE),
+        (known(array("raid5", 4, None)), Outcome.UNDETERMINED),
+        (known(array("raid5", 4, 0, None)), Outcome.UNDETERMINED),
+        (known(array("raid5", 4, 1, None)), Outcome.FAIL),
+        (known(replace(array("raid5", 4, 0), md=unknown("md"))), Outcome.UNDETERMINED),
+        (unknown("stack"), Outcome.UNDETERMINED),
+    ],
+)
+def test_hlt005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:
+    """What has no redundancy cannot be degraded, and what was not read is not whole."""
+    assert verdict(stack).outcome is outcome
+
+
+def test_hlt005_says_how_many_members_are_missing() -> None:
+    """The numbers of this array."""
+    (finding,) = verdict(known(array("raid6", 6, 1, "recover"))).findings
+    assert finding.message == (
+        "md127 (raid6) lacks 1 of 6 members, while a recover runs: one more loss can be borne, "
+        "and reads are slower."
+    )

@@ -1,0 +1,83 @@
+"""HLT006: what nothing ever checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import FstabEntry
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.health.hlt006_fsck_never import check
+from support.builders import filesystem, fstab_entry, host, known, superblock, unknown
+
+
+def entry(number: int, *words: str, mount_point: str = "/data") -> FstabEntry:
+    """Build an fstab entry with this sixth field."""
+    made = fstab_entry(*words, mount_point=mount_point)
+    return replace(made, line=replace(made.line, fsck_pass=number))
+
+
+def having(*entries: FstabEntry, **stated: Any) -> Filesystem:
+    """Build a filesystem with these entries, and these fields of the superblock."""
+    fields = {"max_mount_count": -1, "check_interval_seconds": 0, **stated}
+    return filesystem(fstab=known(entries), superblock=known(superblock(**fields)))
+
+
+def verdict(fs: Filesystem, **changes: Any) -> Verdict:
+    """Judge a filesystem."""
+    on: Host = host(fs, **changes)
+    return judge(check, fs, on)
+
+
+NO_SUPERBLOCK = {"superblock": unknown("superblock")}
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (having(entry(2)), Outcome.PASS),
+        (having(entry(0)), Outcome.FAIL),
+        (having(entry(0), max_mount_count=0), Outcome.FAIL),
+        (having(entry(0), max_mount_count=30), Outcome.PASS),
+        (having(entry(0), check_interval_seconds=86400), Outcome.PASS),
+        (having(entry(0, mount_point="/")), Outcome.NOT_APPLICABLE),
+        (having(entry(0, "bind", mount_point="/srv")), Outcome.NOT_APPLICABLE),
+        (having(entry(0, "noauto")), Outcome.NOT_APPLICABLE),
+        (having(), Outcome.NOT_APPLICABLE),
+        (having(entry(0), max_mount_count=None), Outcome.UNDETERMINED),
+        (filesystem(fstab=known((entry(2),)), **NO_SUPERBLOCK), Outcome.PASS),
+        (filesystem(fstab=known((entry(0),)), **NO_SUPERBLOCK), Outcome.UNDETERMINED),
+        (filesystem(fstab=unknown("fstab")), Outcome.UNDETERMINED),
+    ],
+    ids=(
+        "default never never-by-zero by-mounts by-time root bind noauto no-entry not-stated "
+        "by-fstab not-read no-fstab"
+    ).split(),
+)
+def test_hlt006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Either the boot looks at it, or the superblock asks for a check now and then."""
+    judged = verdict(fs)
+    assert judged.outcome is outcome
+    assert all(finding.severity is Severity.INFO for finding in judged.findings)
+
+
+def test_a_container_has_no_boot() -> None:
+    """Its fstab is not the host's."""
+    assert verdict(having(entry(0)), container="docker").outcome is Outcome.NOT_APPLICABLE
+
+
+def test_an_image_is_mounted_by_no_boot() -> None:
+    """What is not mounted is not judged."""
+    fs = filesystem(alive=False, mounts=(), fstab=unknown("fstab"))
+    assert verdict(fs).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_hlt006_names_the_line() -> None:
+    """The remedy is a field of fstab, changed by hand."""
+    (finding,) = verdict(having(entry(0))).findings
+    assert finding.remedies[0].summary == "Put 2 into the sixth field of line 7 of /etc/fstab."

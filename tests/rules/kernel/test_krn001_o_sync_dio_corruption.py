@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Kernel
+from ext4audit.finding import Confidence, Disruption, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.kernel.krn001_o_sync_dio_corruption import check
+from support.builders import filesystem, host, kernel, known, mount, unknown
+
+BAD = kernel("6.1.64", "#1 SMP")
+DEBIAN_BAD = kernel("6.1.0-14-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.64-1 (2023-11-30)")
+
+
+def verdict_of(of: Kernel, *filesystems: Any, **changes: Any) -> Verdict:
+    """Judge a host that runs this kernel."""
+    mounted = filesystems or (filesystem(),)
+    return judge(check, None, host(*mounted, **{"kernel": known(of, "uname"), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("of", "grade"),
+    [
+        (BAD, (Severity.HIGH, Confidence.CONFIRMED)),
+        (DEBIAN_BAD, (Severity.HIGH, Confidence.CONFIRMED)),
+        (kernel("5.10.228"), (Severity.HIGH, Confidence.CONFIRMED)),
+        (kernel("5.10.227-219.884.amzn2.x86_64"), (Severity.LOW, Confidence.POSSIBLE)),
+    ],
+)
+def test_an_affected_kernel_is_found(of: Kernel, grade: tuple[Severity, Confidence]) -> None:
+    """A vendor's kernel of the same number may have been corrected."""
+    verdict = verdict_of(of)
+    assert verdict.outcome is Outcome.FAIL
+    assert [(f.severity, f.confidence) for f in verdict.findings] == [grade]
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        kernel("6.1.0-18-amd64", "#1 SMP Debian 6.1.76-1 (2024-02-01)"),
+        kernel("6.1.66"),
+        kernel("5.14.0-427.el9.x86_64"),
+        kernel("5.15.0-91-generic", "#101-Ubuntu SMP"),
+        kernel("6.8.0-31-generic", "#31-Ubuntu SMP"),
+    ],
+    ids=lambda of: of.release,
+)
+def test_the_kernels_of_the_distributors_pass(of: Kernel) -> None:
+    """Debian's 6.1.0 is none of the two updates: `uname -v` tells so."""
+    verdict = verdict_of(of)
+    assert verdict.outcome is Outcome.PASS
+    assert [each.label for each in verdict.evidence] == ["kernel"]
+
+
+@pytest.mark.parametrize(
+    ("filesystems", "note"),
+    [
+        ((filesystem(alive=False, mounts=()),), "no ext4 filesystem is mounted"),
+        (
+            (filesystem(read_only=known(value=True)),),
+            "all ext4 filesystems are mounted read-only",
+        ),
+    ],
+)
+def test_where_nothing_can_be_written_nothing_is_overwritten(
+    filesystems: tuple[Any, ...], note: str
+) -> None:
+    """Unmounted and read-only filesystems are not exposed."""
+    verdict = verdict_of(BAD, *filesystems)
+    assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, note)
+
+
+def test_a_filesystem_that_may_be_writable_counts() -> None:
+    """Whether it is read-only could not be seen."""
+    assert verdict_of(BAD, filesystem(read_only=unknown("it"))).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("changes", "hole"),
+    [
+        ({"kernel": unknown("the kernel")}, "the kernel"),
+        ({"kernel": known(kernel("6.1.0-14-amd64", "#1 SMP"))}, "stable update of the kernel"),
+    ],
+)
+def test_an_update_that_is_not_told_leaves_it_undetermined(
+    changes: dict[str, Any], hole: str
+) -> None:
+    """Debian's release alone names the ABI, which two good and bad packages may share."""
+    verdict = verdict_of(BAD, **changes)
+    assert verdict.outcome is Outcome.UNDETERMINED
+    assert [each.what for each in verdict.unknowns] == [hole]
+
+
+def test_one_finding_names_all_that_are_exposed() -> None:
+    """The kernel is one, however many filesystems it serves."""
+    (finding,) = verdict_of(
+        DEBIAN_BAD, filesystem(), filesystem(name="sdb", mounts=(mount("/srv"), mount("/var")))
+    ).findings
+    assert finding.message.endswith(
+        "overwrites the last one; 2 writable ext4 filesystems are exposed."
+    )
+    assert [(each.label, each.value, each.origin) for each in finding.citations] == [
+        (
+            "kernel",
+            "6.1.0-14-amd64 (Debian found it in 6.1.64-1 and corrected it in 6.1.66-1)",
+            "uname",
+        ),
+        (
+            "kernel bug, needs",
+            (
+                "write(2) at the file's own position; pwrite(2), as most databases use it, names "
+                "its offset"
+            ),
+            "https://bugs.debian.org/1057843",
+        ),
+        ("mounted writable", "/data, /srv, /var", "/proc/self/mountinfo"),
+    ]
+
+
+def test_the_remedies_are_advice() -> None:
+    """Which command updates a kernel is the distributor's affair."""
+    (finding,) = verdict_of(DEBIAN_BAD).findings
+    update, meanwhile = finding.remedies
+    assert update.summary == "Update the kernel to 6.1.66-1 or later, and restart."
+    assert update.disruption is Disruption.REBOOT
+    assert (update.steps, meanwhile.steps) == ((), ())

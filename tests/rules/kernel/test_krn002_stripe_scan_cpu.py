@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.finding import Confidence, Disruption, Phase, Remedy, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.kernel.krn002_stripe_scan_cpu import check
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    kernel,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+
+STRIPED = superblock(stride_blocks=128, stripe_width_blocks=384)
+
+
+def verdict_of(release: str, *tokens: str, **changes: Any) -> Verdict:
+    """Judge a filesystem with these options and a stripe in its superblock on a kernel."""
+    around = {
+        key: changes.pop(key) for key in ("kernel", "kernel_arguments", "planned") if key in changes
+    }
+    values = {
+        "options": known(options(*tokens), "/proc/fs/ext4/sda/options"),
+        "superblock": known(STRIPED, "dumpe2fs -h /dev/sda"),
+        **changes,
+    }
+    fs = filesystem(**values)
+    return judge(check, fs, host(fs, **{"kernel": known(kernel(release, ""), "uname"), **around}))
+
+
+def remedy_of(*tokens: str, **changes: Any) -> Remedy:
+    """Return the remedy that turns the stripe off."""
+    (finding,) = verdict_of("6.6.9", *tokens, **changes).findings
+    return finding.remedies[0]
+
+
+@pytest.mark.parametrize(
+    ("release", "grade"),
+    [
+        ("6.5.3", (Severity.MEDIUM, Confidence.LIKELY)),
+        ("6.6.31", (Severity.MEDIUM, Confidence.LIKELY)),
+        ("6.6.93", (Severity.LOW, Confidence.POSSIBLE)),
+        ("6.7.1", (Severity.MEDIUM, Confidence.LIKELY)),
+        ("6.1.192", (Severity.INFO, Confidence.POSSIBLE)),
+        ("6.1.0-18-amd64", (Severity.INFO, Confidence.POSSIBLE)),
+        ("6.5.0-14-generic", (Severity.LOW, Confidence.POSSIBLE)),
+    ],
+)
+def test_a_stripe_is_found_on_an_affected_kernel(
+    release: str, grade: tuple[Severity, Confidence]
+) -> None:
+    """Likely from 6.5 on, possible where a vendor may have corrected it.
+
+    A RAID on Debian 12 has a stripe by default and a kernel with few reports: that is an info.
+    """
+    verdict = verdict_of(release, "stripe=384")
+    assert verdict.outcome is Outcome.FAIL
+    assert [(f.severity, f.confidence) for f in verdict.findings] == [grade]
+
+
+@pytest.mark.parametrize(
+    ("release", "options_in_force"),
+    [
+        ("6.8.0", unknown("the options")),
+        ("6.12.43", known(options("stripe=384"))),
+        ("5.14.0-427.el9.x86_64", known(options("stripe=384"))),
+        ("5.15.0-91-generic", known(options("stripe=384"))),
+        ("6.6.9", known(options("stripe=0"))),
+        ("6.6.9", known(options())),
+        ("6.1.0-18-amd64", known(options())),
+    ],
+)
+def test_other_kernels_and_no_stripe_pass(release: str, options_in_force: Any) -> None:
+    """A healthy RAID of RHEL 9, or of Ubuntu 22.04 or 24.04, gives no finding."""
+    assert verdict_of(release, options=options_in_force).outcome is Outcome.PASS
+
+
+def test_what_is_not_mounted_is_not_judged() -> None:
+    """No allocator works there."""
+    verdict = verdict_of("6.6.9", "stripe=384", alive=False, mounts=())
+    assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, "it is not mounted")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"options": unknown("the options")},
+        {"options": known(options(complete=False))},
+        {"kernel": unknown("the kernel"), "options": known(options("stripe=384"))},
+    ],
+    ids=["no options", "a silent mount table", "no kernel"],
+)
+def test_without_kernel_or_stripe_it_is_undetermined(changes: dict[str, Any]) -> None:
+    """What is not known is not fine."""
+    assert verdict_of("6.6.9", **changes).outcome is Outcome.UNDETERMINED
+
+
+def test_a_stripe_of_a_read_only_filesystem_is_latent() -> None:
+    """Nothing is allocated there."""
+    (finding,) = verdict_of("6.6.9", "stripe=384", read_only=known(value=True)).findings
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith("has a stripe of 384 blocks, and is mounted read-only.")
+
+
+def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
+    """The options in force and the superblock may differ."""
+    (finding,) = verdict_of("6.6.9", "stripe=48").findings
+    said = {each.label: (each.value, each.origin) for each in finding.citations}
+    assert said["kernel"] == (
+        "6.6.9 (from 6.5, where it was first seen, and without 1f6bc02f1848, which is in 6.8)",
+        "uname",
+    )
+    assert said["kernel bug, needs"][1] == "https://bugzilla.kernel.org/show_bug.cgi?id=217965"
+    assert said["option in force: stripe"] == ("stripe=48", "/proc/fs/ext4/sda/options")
+    assert said["RAID hints"] == ("stride 128, width 384 blocks", "dumpe2fs -h /dev/sda")
+
+
+def test_the_stripe_leaves_the_mount_the_superblock_and_fstab() -> None:
+    """`stripe=0` is never written to fstab, where it does nothing."""
+    remedy = remedy_of("stripe=48", fstab=known((fstab_entry("stripe=48"),)))
+    forward = [step.command for step in remedy.steps if step.phase is not Phase.ROLLBACK]
+    assert forward[0] == "mount -o remount,stripe=0 /data"
+    assert "tune2fs -E stride=0,stripe_width=0 /dev/sda" in forward
+    assert not any("stripe=0" in command for command in forward if "/etc/fstab" in command)
+    assert any("sed -i" in command for command in forward)
+    undo = [step.command for step in remedy.steps if step.phase is Phase.ROLLBACK]
+    assert undo[0] == "tune2fs -E stride=128,stripe_width=384 /dev/sda"
+    assert undo[-1] == "mount -o remount,stripe=48 /data"
+    assert remedy.disruption is Disruption.REMOUNT
+
+
+def test_without_the_superblock_there_are_no_commands() -> None:
+    """What tune2fs would overwrite could not be brought back."""
+    remedy = remedy_of("stripe=384", superblock=unknown("the superblock"))
+    assert remedy.steps == ()
+    assert "Scan as root" in remedy.summary
+
+
+def test_rootflags_are_for_the_administrator() -> None:
+    """No command edits a boot loader's configuration."""
+    remedy = remedy_of(
+        "stripe=384",
+        mounts=(mount("/"),),
+        kernel_arguments=known(("rootflags=stripe=384",)),
+    )
+    assert "rootflags=" in remedy.summary
+
+
+@pytest.mark.parametrize(
+    ("tokens", "outcome"), [((), Outcome.FAIL), (("stripe=48",), Outcome.FAIL)]
+)
+def test_of_a_plan_the_superblock_tells_the_stripe(
+    tokens: tuple[str, ...], outcome: Outcome
+) -> None:
+    """No mount table prints the stripe of what is not mounted yet; it is judged if asked for."""
+    assert verdict_of("6.6.9", *tokens, planned=True).outcome is outcome
+    none = known(superblock())
+    assert verdict_of("6.6.9", planned=True, superblock=none).outcome is Outcome.PASS
+    assert not check.in_plans

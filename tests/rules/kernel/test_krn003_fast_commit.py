@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.finding import Confidence, Disruption, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.kernel.krn003_fast_commit import check
+from support.builders import filesystem, host, kernel, known, mount, options, superblock, unknown
+
+FAST = superblock(features=frozenset({"has_journal", "extent", "fast_commit"}))
+OLD = "5.15.20"
+
+
+def verdict_of(release: str, **changes: Any) -> Verdict:
+    """Judge a filesystem with fast_commit on a kernel."""
+    around = {key: changes.pop(key) for key in ("kernel",) if key in changes}
+    fs = filesystem(**{"superblock": known(FAST, "dumpe2fs -h /dev/sda"), **changes})
+    return judge(check, fs, host(fs, **{"kernel": known(kernel(release, ""), "uname"), **around}))
+
+
+@pytest.mark.parametrize(
+    ("release", "grade"),
+    [
+        ("5.15.20", (Severity.HIGH, Confidence.CONFIRMED)),
+        ("5.10.50", (Severity.HIGH, Confidence.CONFIRMED)),
+        ("5.10.262", (Severity.MEDIUM, Confidence.LIKELY)),
+        ("5.15.60", (Severity.LOW, Confidence.LIKELY)),
+        ("5.14.0-427.el9.x86_64", (Severity.LOW, Confidence.POSSIBLE)),
+    ],
+)
+def test_the_feature_is_found_on_an_affected_kernel(
+    release: str, grade: tuple[Severity, Confidence]
+) -> None:
+    """What loses data is worse than what cannot replay a newer kernel's journal."""
+    verdict = verdict_of(release)
+    assert verdict.outcome is Outcome.FAIL
+    assert [(f.severity, f.confidence) for f in verdict.findings] == [grade]
+
+
+@pytest.mark.parametrize(
+    ("release", "changes"),
+    [
+        ("6.1.76", {}),
+        ("6.18.5", {"superblock": unknown("the superblock")}),
+        (OLD, {"superblock": known(superblock())}),
+        ("5.15.0-91-generic", {"superblock": known(superblock())}),
+    ],
+    ids=["corrected", "corrected, not root", "off", "off, update not known"],
+)
+def test_corrected_kernels_and_filesystems_without_it_pass(
+    release: str, changes: dict[str, Any]
+) -> None:
+    """mke2fs does not set it; a corrected kernel needs no look at the superblock."""
+    assert verdict_of(release, **changes).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"alive": False, "mounts": ()}, "it is not mounted"),
+        (
+            {"options": known(options("data=journal"))},
+            "with data=journal no fast commits are made",
+        ),
+    ],
+)
+def test_where_no_fast_commit_is_made_nothing_is_judged(changes: dict[str, Any], note: str) -> None:
+    """data=journal turns fast commits off."""
+    verdict = verdict_of(OLD, **changes)
+    assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, note)
+
+
+@pytest.mark.parametrize(
+    ("release", "changes", "hole"),
+    [
+        (OLD, {"superblock": unknown("the superblock")}, "the superblock"),
+        (OLD, {"kernel": unknown("the kernel")}, "the kernel"),
+        ("5.15.0-91-generic", {}, "stable update of the kernel"),
+    ],
+)
+def test_without_kernel_or_superblock_it_is_undetermined(
+    release: str, changes: dict[str, Any], hole: str
+) -> None:
+    """What is not known is not fine."""
+    verdict = verdict_of(release, **changes)
+    assert verdict.outcome is Outcome.UNDETERMINED
+    assert [each.what for each in verdict.unknowns] == [hole]
+
+
+def test_options_that_are_not_known_do_not_excuse() -> None:
+    """data=journal is rare: without the options, the feature counts."""
+    assert verdict_of(OLD, options=unknown("the options")).outcome is Outcome.FAIL
+
+
+def test_a_read_only_filesystem_is_latent() -> None:
+    """Nothing is committed there."""
+    (finding,) = verdict_of(OLD, read_only=known(value=True)).findings
+    assert finding.severity is Severity.INFO
+
+
+def test_the_finding_says_what_is_lost_and_who_says_so() -> None:
+    """The kernel, the bug and the feature, each with its origin."""
+    (finding,) = verdict_of(OLD).findings
+    assert "fsync() had confirmed" in finding.message
+    assert [(each.label, each.value, each.origin) for each in finding.citations] == [
+        (
+            "kernel",
+            "5.15.20 (older than 5.15.27, which brought e85c81ba8859 and bdc8a53a6f2f)",
+            "uname",
+        ),
+        (
+            "kernel bug, needs",
+            "a crash: power failure, hard reset, panic",
+            "https://github.com/etcd-io/bbolt/blob/main/README.md#known-issues",
+        ),
+        ("feature fast_commit", "set", "dumpe2fs -h /dev/sda"),
+    ]
+
+
+def test_the_feature_is_taken_away_unmounted() -> None:
+    """The guard keeps tune2fs from what another mount namespace still holds."""
+    (finding,) = verdict_of(OLD).findings
+    away, update = finding.remedies
+    assert [(step.phase, step.command) for step in away.steps] == [
+        (Phase.IMMEDIATE, "umount /data"),
+        (
+            Phase.IMMEDIATE,
+            "test ! -e /sys/fs/ext4/sda && tune2fs -O ^fast_commit /dev/sda",
+        ),
+        (Phase.IMMEDIATE, "mount /data"),
+        (
+            Phase.VERIFY,
+            "tune2fs -l /dev/sda | grep '^Filesystem features:' | grep -qvw fast_commit",
+        ),
+        (Phase.ROLLBACK, "umount /data"),
+        (Phase.ROLLBACK, "test ! -e /sys/fs/ext4/sda && tune2fs -O fast_commit /dev/sda"),
+        (Phase.ROLLBACK, "mount /data"),
+    ]
+    assert away.disruption is Disruption.UNMOUNT
+    assert update.summary == "Update the kernel to 5.15.87, 6.1.4, 6.2 or later, and restart."
+
+
+def test_the_root_is_for_a_rescue_system() -> None:
+    """No command unmounts what the system runs from."""
+    (finding,) = verdict_of(OLD, mounts=(mount("/"),)).findings
+    assert finding.remedies[0].steps == ()
+    assert "rescue system" in finding.remedies[0].summary

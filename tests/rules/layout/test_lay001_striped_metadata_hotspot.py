@@ -1,0 +1,505 @@
+"""LAY001: bitmaps that lie on a few members of a stripe."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.layout import MetadataLayout
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.layout.lay001_striped_metadata_hotspot import check
+from support.builders import disk, filesystem, host, known, queue, raid, superblock, unknown
+from support.builders import layout as metadata_layout
+from support.mke2fs import (
+    TWELVE_DISKS_BLOCKS,
+    measure_image,
+    needs_e2fsprogs,
+    read_superblock,
+    run,
+    sparse_image,
+)
+
+HOT = [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+EVEN = [1600] * 12
+
+
+def layout(loads: list[int], **changes: Any) -> MetadataLayout:
+    """Build a layout on sdb, sdc, …: virtual disks do not tell whether they rotate."""
+    built = metadata_layout(loads, **changes)
+    members = tuple(replace(each, name=f"sd{each.name[2:]}") for each in built.members)
+    return replace(built, members=members)
+
+
+def array(rotational: list[Evidence[bool] | bool], prefix: str = "sd") -> BlockDevice:
+    """Build a RAID0 of sdb, sdc, … with these kinds of member."""
+    return raid(
+        [
+            disk(
+                f"{prefix}{chr(ord('b') + slot)}",
+                DeviceNumber(8, 16 * (slot + 1)),
+                queue(rotational=each),
+            )
+            for slot, each in enumerate(rotational)
+        ]
+    )
+
+
+def striped(
+    measured: Evidence[MetadataLayout] | MetadataLayout,
+    rotational: list[Evidence[bool] | bool] | None = None,
+    **changes: Any,
+) -> Filesystem:
+    """Build a filesystem on a RAID0."""
+    width = len(measured.members) if isinstance(measured, MetadataLayout) else 12
+    values: dict[str, Any] = {
+        "device": "/dev/md127",
+        "layout": known(measured) if isinstance(measured, MetadataLayout) else measured,
+        "stack": known(array(rotational or [True] * width)),
+    }
+    return filesystem(**{**values, **changes})
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge a filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding about a filesystem."""
+    (finding,) = verdict_of(fs).findings
+    return finding
+
+
+def mkfs_of(fs: Filesystem) -> Remedy:
+    """Return the destructive remedy."""
+    (remedy,) = [each for each in finding_of(fs).remedies if each.destructive]
+    return remedy
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        pytest.param(filesystem(), Outcome.NOT_APPLICABLE, id="one disk"),
+        pytest.param(
+            filesystem(superblock=unknown("superblock")),
+            Outcome.NOT_APPLICABLE,
+            id="one disk, blind",
+        ),
+        pytest.param(striped(unknown("layout")), Outcome.UNDETERMINED, id="not root"),
+        pytest.param(
+            striped(layout(EVEN), superblock=unknown("superblock")),
+            Outcome.UNDETERMINED,
+            id="no superblock",
+        ),
+        pytest.param(striped(layout(EVEN)), Outcome.PASS, id="even"),
+        pytest.param(striped(layout(HOT)), Outcome.FAIL, id="three of twelve"),
+        pytest.param(striped(layout([100, 100, 100, 30])), Outcome.FAIL, id="a note"),
+        pytest.param(
+            striped(layout([126, 0], groups=63)), Outcome.NOT_APPLICABLE, id="too few groups"
+        ),
+        pytest.param(
+            striped(layout([128, 0], groups=64, flex_bg_groups=1)), Outcome.FAIL, id="enough groups"
+        ),
+        pytest.param(
+            striped(layout(HOT, groups=47 * 16)), Outcome.NOT_APPLICABLE, id="too few flex groups"
+        ),
+        pytest.param(striped(layout(HOT, groups=48 * 16)), Outcome.FAIL, id="enough flex groups"),
+    ],
+)
+def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The rule applies to stripes with enough groups, and needs their real layout."""
+    assert verdict_of(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("loads", "rotational", "severity", "confidence"),
+    [
+        pytest.param(HOT, [True] * 12, Severity.HIGH, Confidence.CONFIRMED, id="disks, skew 4.0"),
+        pytest.param(
+            HOT, [*[False] * 11, True], Severity.HIGH, Confidence.CONFIRMED, id="one disk rotates"
+        ),
+        pytest.param(
+            [399, 1, 0, 0], [True] * 4, Severity.HIGH, Confidence.CONFIRMED, id="skew 3.99"
+        ),
+        pytest.param([99, 1], [True] * 2, Severity.MEDIUM, Confidence.CONFIRMED, id="skew 1.98"),
+        pytest.param(HOT, [False] * 12, Severity.LOW, Confidence.CONFIRMED, id="no disk rotates"),
+        pytest.param(
+            HOT,
+            [*[False] * 11, unknown("rotational")],
+            Severity.MEDIUM,
+            Confidence.LIKELY,
+            id="one is not known",
+        ),
+        pytest.param(
+            HOT,
+            [*[unknown("rotational")] * 11, True],
+            Severity.HIGH,
+            Confidence.CONFIRMED,
+            id="one that rotates decides",
+        ),
+        pytest.param(
+            [100, 100, 100, 30], [True] * 4, Severity.INFO, Confidence.CONFIRMED, id="0.75 to 0.95"
+        ),
+    ],
+)
+def test_severity_follows_the_skew_and_the_kind_of_disk(
+    loads: list[int],
+    rotational: list[Evidence[bool] | bool],
+    severity: Severity,
+    confidence: Confidence,
+) -> None:
+    """A hotspot of seeks is worse than a hotspot of queues; 3.99 is printed as 4, and is 4."""
+    finding = finding_of(striped(layout(loads, groups=9594), rotational))
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+def test_the_message_says_how_many_disks_work() -> None:
+    """One sentence with the number of disks in effect and the skew."""
+    assert finding_of(striped(layout(HOT))).message == (
+        "Effectively 3 of 12 disks serve this metadata: "
+        "the busiest gets 4 times the mean of the bitmap writes."
+    )
+
+
+def test_the_evidence_is_the_layout_itself() -> None:
+    """The finding shows stripe, groups, the load of each member, and the kinds of disk."""
+    citations = {c.label: c.value for c in finding_of(striped(layout(HOT))).citations}
+    assert citations == {
+        "stripe": "raid0 md127, 12 members, chunk 512 KiB, filesystem begins at byte 0",
+        "block groups": "9594 groups of 32768 blocks of 4096 bytes, flex_bg size 16",
+        "bitmaps per member": "sdb: 6368, sdc to sde: 0, sdf: 6400, sdg to sdi: 0, sdj: 6388, "
+        "sdk: 32, sdl to sdm: 0",
+        "spread of bitmaps": "skew 4.00, effective members 3.01 of 12, evenness 0.25",
+        "spread of the descriptor table": "skew 1.00, effective members 12.00 of 12, evenness 1.00",
+        "busiest member under small-file churn": "33% of the writes, 8% would be even",
+        "rotational members": "yes: 12",
+    }
+
+
+def test_a_pass_shows_what_it_rests_on() -> None:
+    """An even layout passes with its histogram as evidence."""
+    verdict = verdict_of(striped(layout(EVEN)))
+    assert verdict.evidence[2].value == "sdb to sdm: 1600"
+
+
+def test_slots_in_another_order_than_names_are_no_range() -> None:
+    """Members are told one by one where their names do not follow each other in the array."""
+    even = layout([1600] * 4)
+    slots = [even.members[index] for index in (1, 0, 2, 3)]
+    verdict = verdict_of(striped(replace(even, members=tuple(slots))))
+    assert verdict.evidence[2].value == "sdc: 1600, sdb: 1600, sdd to sde: 1600"
+
+
+@pytest.mark.parametrize(
+    ("changes", "holes"),
+    [
+        pytest.param({"rotational": [unknown("rotational")] * 12}, 1, id="no queue is read"),
+        pytest.param({"stack": unknown("stack")}, 1, id="no stack is read"),
+        pytest.param({"stack": known(disk())}, 12, id="the members are not in the stack"),
+    ],
+)
+def test_a_hotspot_on_unseen_disks_is_found_and_the_hole_is_shown(
+    changes: dict[str, Any], holes: int
+) -> None:
+    """The layout alone is a finding; that its severity is a guess is not silent."""
+    verdict = verdict_of(striped(layout(HOT), **changes))
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.findings[0].severity is Severity.MEDIUM
+    assert len(verdict.unknowns) == holes
+
+
+@pytest.mark.parametrize(
+    ("fs", "command"),
+    [
+        pytest.param(
+            striped(layout(HOT)),
+            "mkfs.ext4 -b 4096 -g 32744 -G 16 -i 16384 -E stride=128,stripe_width=1536 /dev/md127",
+            id="512 KiB",
+        ),
+        pytest.param(
+            striped(layout(HOT, chunk_bytes=256 << 10)),
+            "mkfs.ext4 -b 4096 -g 32744 -G 8 -i 16384 -E stride=64,stripe_width=768 /dev/md127",
+            id="256 KiB",
+        ),
+        pytest.param(
+            striped(replace(layout(HOT), cluster_blocks=16, blocks_per_group=524288)),
+            "mkfs.ext4 -b 4096 -g 32744 -G 1 -O bigalloc -C 65536 -i 262144 "
+            "-E stride=0,stripe_width=1536 /dev/md127",
+            id="bigalloc; without packing a stride would move the bitmaps",
+        ),
+        pytest.param(
+            striped(
+                layout(HOT),
+                superblock=known(
+                    superblock(features=frozenset({"meta_bg"}), inodes_per_group=None)
+                ),
+            ),
+            "mkfs.ext4 -b 4096 -g 32744 -G 16 -O meta_bg,^resize_inode "
+            "-E stride=128,stripe_width=1536 /dev/md127",
+            id="meta_bg, inodes not known",
+        ),
+    ],
+)
+def test_the_mkfs_line_is_made_for_this_array(fs: Filesystem, command: str) -> None:
+    """Block size, clusters, inode ratio and meta_bg stay; groups and flex groups change."""
+    assert mkfs_of(fs).steps[0].command == command
+
+
+def test_the_mkfs_line_says_what_it_destroys() -> None:
+    """It is destructive, stands under "persistent", and the summary has the word."""
+    remedy = mkfs_of(striped(layout(HOT)))
+    assert "DESTROYS all data on /dev/md127" in remedy.summary
+    assert remedy.disruption is Disruption.RECREATE
+    assert [step.phase for step in remedy.steps] == [Phase.PERSISTENT, Phase.VERIFY]
+
+
+def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() -> None:
+    """The printed mkfs line would make it without: a plan is advised instead."""
+    fs = striped(layout(HOT))
+    profiles = (ActiveProfile(all_profiles()["mysql-aws-twp"]),)
+    (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
+    recreate = [r for r in finding.remedies if r.disruption is Disruption.RECREATE]
+    assert [remedy.steps for remedy in recreate] == [()]
+    assert "bigalloc, by demand of MySQL" in recreate[0].summary
+
+
+def test_a_hostile_device_name_is_quoted_or_left_out() -> None:
+    """A name from a snapshot is one shell word; where no word can spell it, nothing is printed."""
+    named = mkfs_of(replace(striped(layout(HOT)), device="/dev/x; rm -rf $(y)"))
+    assert named.steps[0].command.endswith(" '/dev/x; rm -rf $(y)'")
+    assert mkfs_of(replace(striped(layout(HOT)), device="/dev/x\n")).steps == ()
+
+
+def leveled(level: str, loads: list[int], **changes: Any) -> MetadataLayout:
+    """Build a layout on another level."""
+    built = layout(loads, **changes)
+    assert built.geometry is not None
+    return replace(built, geometry=replace(built.geometry, level=level))
+
+
+def _growth(fs: Filesystem) -> list[str]:
+    return [r.summary for r in finding_of(fs).remedies if "Grow the array" in r.summary]
+
+
+@pytest.mark.parametrize(
+    ("measured", "says"),
+    [
+        pytest.param(layout(HOT), "from 12 to 13 members", id="defaults on 12"),
+        pytest.param(
+            layout([9000, 0, 0], blocks_per_group=32760), "from 3 to 4 members", id="3 is bad"
+        ),
+    ],
+)
+def test_growing_is_offered_where_it_evens_the_present_layout(
+    measured: MetadataLayout, says: str
+) -> None:
+    """The next number of members is the one that the present group size fits."""
+    (summary,) = _growth(striped(measured))
+    assert says in summary
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        pytest.param(layout(HOT, chunk_bytes=2048), id="no shape"),
+        pytest.param(
+            leveled("dm-striped", HOT),
+            id="striped LVM does not grow in width",
+        ),
+    ],
+)
+def test_growing_is_not_offered_where_it_is_not_known_to_help(measured: MetadataLayout) -> None:
+    """Only md grows in width, and only computed cures are offered."""
+    assert _growth(striped(measured)) == []
+
+
+def test_recreating_as_it_is_is_no_remedy() -> None:
+    """Where the present groups are as advised, something else made it uneven."""
+    as_advised = layout(HOT, blocks_per_group=32744)
+    assert not any(r.destructive for r in finding_of(striped(as_advised)).remedies)
+
+
+def test_recreating_without_the_stride_is_a_remedy_where_groups_are_not_packed() -> None:
+    """With -G 1, a stride moves the bitmaps of groups that are otherwise as advised."""
+    as_advised = layout([4000, 0, 4000, 0], chunk_bytes=32768, blocks_per_group=32760)
+    fs = striped(
+        replace(as_advised, flex_bg_groups=1), superblock=known(superblock(stride_blocks=8))
+    )
+    assert "-g 32760 -G 1 " in mkfs_of(fs).steps[0].command
+    fs = replace(fs, superblock=known(superblock(stride_blocks=0)))
+    assert not any(r.destructive for r in finding_of(fs).remedies)
+
+
+@pytest.mark.parametrize("level", ["raid0", "raid10", "raid4", "raid5", "raid6", "dm-striped"])
+def test_every_level_that_stripes_is_judged(level: str) -> None:
+    """All writes count, and so do mirrors and parity."""
+    assert verdict_of(striped(leveled(level, HOT))).outcome is Outcome.FAIL
+    assert verdict_of(striped(leveled(level, EVEN))).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        pytest.param(replace(layout(HOT), geometry=None), id="one disk after the other"),
+        pytest.param(leveled("raid1", HOT), id="a mirror"),
+        pytest.param(leveled("linear", HOT), id="a concatenation that was described"),
+        pytest.param(layout([9000]), id="one member"),
+    ],
+)
+def test_what_does_not_stripe_is_not_judged(measured: MetadataLayout) -> None:
+    """The layout of such a stack may be known, and says nothing about a hotspot."""
+    assert verdict_of(striped(measured)).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_parity_can_even_the_bitmaps_out() -> None:
+    """Bitmaps on one disk of three, parity on the two others."""
+    measured = leveled("raid5", [200, 0, 0])
+    members = tuple(
+        replace(each, bitmap_parity=parity)
+        for each, parity in zip(measured.members, (0, 190, 180), strict=True)
+    )
+    assert verdict_of(striped(replace(measured, members=members))).outcome is Outcome.PASS
+
+
+def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
+    """Even bitmaps pass, whatever the table does: no option of mke2fs moves it."""
+    measured = layout(EVEN)
+    members = (replace(measured.members[0], described_groups=9594), *measured.members[1:])
+    verdict = verdict_of(striped(replace(measured, members=members)))
+    assert verdict.outcome is Outcome.PASS
+    assert {each.label: each.value for each in verdict.evidence}[
+        "spread of the descriptor table"
+    ] == "skew 12.00, effective members 1.00 of 12, evenness 0.08"
+
+
+@pytest.mark.parametrize(
+    ("loads", "outcome"),
+    [
+        pytest.param(HOT, Outcome.FAIL, id="hot"),
+        pytest.param(EVEN, Outcome.UNDETERMINED, id="even"),
+    ],
+)
+def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Outcome) -> None:
+    """A hotspot on a guessed stripe is likely; evenness on one is no pass."""
+    hole = unknown("dmsetup table")
+    verdict = verdict_of(striped(replace(layout(loads), doubts=(hole,))))
+    assert verdict.outcome is outcome
+    assert verdict.unknowns == (hole,)
+    assert {each.confidence for each in verdict.findings} <= {Confidence.LIKELY}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "model"),
+    [("vd", None), ("xvd", None), ("sd", "QEMU HARDDISK"), ("sd", "Virtual disk")],
+)
+def test_a_virtual_disk_does_not_prove_that_it_rotates(prefix: str, model: str | None) -> None:
+    """A virtio disk says that it rotates over anything: the finding is likely, and complete."""
+    hot = layout(HOT)
+    members = tuple(replace(each, name=f"{prefix}{each.name[2:]}") for each in hot.members)
+    stack = array([True] * 12, prefix)
+    disks = tuple(replace(each, model=model) for each in stack.known_below)
+    fs = striped(replace(hot, members=members), stack=known(replace(stack, below=known(disks))))
+    verdict = verdict_of(fs)
+    (finding,) = verdict.findings
+    assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.LIKELY)
+    assert verdict.unknowns == ()
+
+
+def test_a_virtual_disk_that_does_not_rotate_is_believed() -> None:
+    """rotational=0 must be asked for in QEMU: somebody did."""
+    hot = metadata_layout(HOT)
+    finding = finding_of(striped(hot, stack=known(array([False] * 12, "vd"))))
+    assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
+
+
+@pytest.mark.parametrize(
+    ("level", "md_layout", "stripe_width"),
+    [
+        ("raid0", None, 12 * 128),
+        ("raid10", None, 6 * 128),
+        ("raid10", 0x103, 4 * 128),
+        ("raid10", 0x105, 12 * 128),
+        ("raid10", 0x201, 12 * 128),
+        ("raid5", 2, 11 * 128),
+        ("raid6", 2, 10 * 128),
+    ],
+)
+def test_the_stripe_width_counts_what_holds_data_of_its_own(
+    level: str, md_layout: int | None, stripe_width: int
+) -> None:
+    """Neither parity nor near copies: RAID stripe width is for the allocator (mke2fs(8))."""
+    hot = leveled(level, HOT, blocks_per_group=32736)
+    assert hot.geometry is not None
+    hot = replace(hot, geometry=replace(hot.geometry, layout=md_layout))
+    command = mkfs_of(striped(hot)).steps[0].command
+    assert f"stripe_width={stripe_width} " in command
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("members", "chunk_kib", "options", "effective_before", "kept"),
+    [
+        pytest.param(12, 512, "", 3.0, "-g 32744 -G 16", id="defaults on 12 x 512 KiB"),
+        pytest.param(8, 512, "", 1.0, "-g 32760 -G 16", id="defaults on 8"),
+        pytest.param(12, 256, "-g 32744", 6.0, "-g 32744 -G 8", id="half a cure: 256 KiB"),
+        pytest.param(8, 64, "-g 32744", 2.0, "-g 32760 -G 2", id="half a cure: 64 KiB"),
+        pytest.param(3, 512, "-g 32760", 1.0, "-g 32768 -G 16", id="worse than the defaults"),
+        pytest.param(
+            12,
+            512,
+            "-O bigalloc -C 16384",
+            3.0,
+            "-g 32744 -G 4 -O bigalloc -C 16384",
+            id="bigalloc",
+        ),
+        pytest.param(
+            12,
+            512,
+            "-O meta_bg,^resize_inode",
+            3.0,
+            "-g 32744 -G 16 -O meta_bg,^resize_inode",
+            id="meta_bg",
+        ),
+        pytest.param(
+            4, 32, "-G 1 -g 32760 -E stride=8", 2.7, "-g 32760 -G 1", id="moved by a stride"
+        ),
+    ],
+)
+def test_the_printed_mkfs_line_cures_a_real_filesystem(
+    members: int, chunk_kib: int, options: str, effective_before: float, kept: str
+) -> None:
+    """The rule fails on what mke2fs made, and passes on what the printed line makes."""
+    with sparse_image(TWELVE_DISKS_BLOCKS * 4096) as image:
+        run(f"mkfs.ext4 -q {options} {image}")
+        before = measure_image(image, members, chunk_kib)
+        fs = striped(before, device=str(image), superblock=known(read_superblock(image)))
+        assert round(before.effective_members, 1) == effective_before
+        remedy = mkfs_of(fs)
+        assert kept in remedy.steps[0].command
+        for step in remedy.steps:
+            run(step.command)
+        after = measure_image(image, members, chunk_kib)
+        fs = striped(after, device=str(image), superblock=known(read_superblock(image)))
+        assert verdict_of(fs).outcome is Outcome.PASS
+
+
+@needs_e2fsprogs
+def test_the_verify_step_fails_where_mke2fs_made_other_groups() -> None:
+    """With very many inodes mke2fs lowers the group size silently; the step tells."""
+    with sparse_image(20 << 30) as image:
+        remedy = mkfs_of(striped(layout(HOT), device=str(image)))
+        made = re.sub("-i [0-9]+", "-N 5300000", remedy.steps[0].command)
+        run(made)
+        assert read_superblock(image).blocks_per_group == 32544
+        with pytest.raises(AssertionError):
+            run(remedy.steps[1].command)

@@ -1,0 +1,223 @@
+"""LAY002: the stripe of ext4 against that of the array below."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence, Unknown, Why, need
+from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
+from ext4audit.facts.host import Filesystem, Kernel
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.layout.lay002_stride_stripe_mismatch import check
+from support.builders import (
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    kernel,
+    known,
+    mount,
+    options,
+    queue,
+    raid,
+    superblock,
+    unknown,
+)
+
+KIB = 1024
+NEW, SPINS = known(kernel("6.12.1")), known(kernel("6.6.9"))
+PLANNED = options("stripe=0", complete=False)
+MEMBERS = tuple(disk(f"vd{c}", DeviceNumber(253, 16 * i)) for i, c in enumerate("bcde"))
+
+
+def sizes(minimum: int, optimal: int, **more: Any) -> Any:
+    """Build the queue of a device that recommends I/O sizes, in KiB."""
+    return queue(minimum_io_bytes=minimum * KIB, optimal_io_bytes=optimal * KIB, **more)
+
+
+RAID5 = raid(MEMBERS, level="raid5", chunk_bytes=64 * KIB, limits=sizes(64, 192))
+RAID0 = raid(MEMBERS, limits=sizes(512, 2048))
+SSDS = raid(MEMBERS, limits=sizes(512, 2048, rotational=False))
+CONTROLLER = disk("sda", limits=sizes(256, 1024))
+LVM_RAID5 = disk(
+    "dm-0",
+    DeviceNumber(253, 0),
+    sizes(64, 192),
+    kind="dm-raid",
+    below=known(MEMBERS),
+    dm=DmDevice("vg-lv", "LVM-x", known((DmSegment(0, 2048, "raid", ("raid5_ls", "3", "128")),))),
+)
+
+
+def on(
+    stack: Evidence[BlockDevice] | BlockDevice,
+    stride: int = 0,
+    width: int = 0,
+    live: int | None = None,
+    **changes: Any,
+) -> Filesystem:
+    """Build a filesystem of 4 KiB blocks on a stack with RAID hints, and a stripe in force."""
+    made = superblock(stride_blocks=stride, stripe_width_blocks=width)
+    token = f"stripe={live if live is not None else width or stride}"
+    values: dict[str, Any] = {
+        "stack": stack if isinstance(stack, Unknown) else known(stack),
+        "superblock": known(made, "dumpe2fs"),
+        "options": known(options(token)),
+    }
+    return filesystem(**(values | changes))
+
+
+def verdict(fs: Filesystem, running: Evidence[Kernel] = NEW) -> Verdict:
+    """Judge a filesystem on a kernel."""
+    return judge(check, fs, host(fs, kernel=running))
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome", "severity"),
+    [
+        (on(RAID5, 16, 48), Outcome.PASS, None),
+        (on(RAID5, 16, 96), Outcome.PASS, None),
+        (on(RAID5, 16, 64), Outcome.FAIL, Severity.MEDIUM),
+        (on(RAID5, 16, 64, live=48), Outcome.PASS, None),
+        (on(RAID5, 16, 48, live=64), Outcome.FAIL, Severity.MEDIUM),
+        (on(RAID5, 16), Outcome.FAIL, Severity.MEDIUM),
+        (on(LVM_RAID5, 16, 64), Outcome.FAIL, Severity.MEDIUM),
+        (on(RAID0, 128, 512), Outcome.PASS, None),
+        (
+            on(raid(MEMBERS, limits=sizes(512, 2048, physical_block_bytes=unknown("x"))), 128, 512),
+            Outcome.PASS,
+            None,
+        ),
+        (on(RAID0, 128, 384), Outcome.FAIL, Severity.LOW),
+        (on(RAID0, 128, 512, options=known(PLANNED)), Outcome.PASS, None),
+        (on(RAID0), Outcome.FAIL, Severity.INFO),
+        (on(SSDS, 128), Outcome.PASS, None),
+        (on(RAID0, 128), Outcome.FAIL, Severity.LOW),
+        (on(RAID0, 64, 200, alive=False, mounts=()), Outcome.FAIL, Severity.LOW),
+        (on(RAID0, 0, 512, alive=False, mounts=()), Outcome.PASS, None),
+    ],
+)
+def test_lay002_compares_the_stripe_in_force_with_the_array(
+    fs: Filesystem, outcome: Outcome, severity: Severity | None
+) -> None:
+    """Multiples are right; parity makes it medium, no stripe at all is an info."""
+    said = verdict(fs)
+    assert said.outcome is outcome, said.note
+    assert [finding.severity for finding in said.findings] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        on(disk()),
+        on(disk(), 16, 64),
+        on(disk(limits=queue(minimum_io_bytes=4096, physical_block_bytes=4096))),
+        on(disk(limits=queue(minimum_io_bytes=4096, optimal_io_bytes=33553920))),
+        on(disk(limits=queue(optimal_io_bytes=512))),
+        on(disk(limits=queue(optimal_io_bytes=unknown("optimal"))), 16, 64),
+        on(CONTROLLER),
+        on(raid(MEMBERS[:2], level="raid1"), 16, 64),
+        on(raid(MEMBERS[:2], limits=sizes(2, 4))),
+        on(raid(MEMBERS, limits=sizes(1 << 16, 1 << 18))),
+        on(
+            replace(
+                RAID5, md=known(replace(need(RAID5.md or unknown("md")), reshape_position="8"))
+            ),
+            16,
+            64,
+        ),
+    ],
+)
+def test_lay002_judges_settled_stripes_only(fs: Filesystem) -> None:
+    """Single disks, USB bridges, mirrors, and a controller whose hints nobody took, are not."""
+    assert verdict(fs).outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("fs", "running"),
+    [
+        (on(unknown("stack")), NEW),
+        (on(raid(MEMBERS, limits=queue(optimal_io_bytes=unknown("optimal")))), NEW),
+        (on(RAID5, superblock=unknown("superblock"), usage=unknown("usage")), NEW),
+        (on(RAID5, superblock=known(superblock(block_bytes=None)), usage=unknown("usage")), NEW),
+        (on(RAID0, 128, superblock=unknown("superblock")), NEW),
+        (on(RAID5, options=unknown("options")), NEW),
+        (on(RAID5, options=known(options("stripe=x"))), NEW),
+        (on(RAID5), unknown("kernel")),
+        (on(raid(MEMBERS, limits=sizes(512, 2048, rotational=unknown("rotational"))), 128), NEW),
+    ],
+)
+def test_lay002_says_what_it_could_not_see(fs: Filesystem, running: Evidence[Kernel]) -> None:
+    """A hole is a hole, not a stripe that fits."""
+    assert verdict(fs, running).outcome is Outcome.UNDETERMINED
+
+
+@pytest.mark.parametrize(
+    ("live", "outcome"), [(48, Outcome.PASS), (64, Outcome.FAIL), (0, Outcome.FAIL)]
+)
+def test_lay002_needs_no_root_where_the_options_can_be_read(live: int, outcome: Outcome) -> None:
+    """The block size is statfs's; without the superblock there is no way back, and no command."""
+    said = verdict(on(RAID5, live=live, superblock=unknown("superblock")))
+    assert said.outcome is outcome
+    assert all(remedy.steps == () for finding in said.findings for remedy in finding.remedies)
+
+
+def test_lay002_without_a_stripe_is_right_on_kernels_that_spin() -> None:
+    """Who turned the stripe off because of KRN002 is not told to turn it on."""
+    assert verdict(on(RAID5), SPINS).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("running", [SPINS, Unknown("kernel", Why.DENIED)])
+def test_lay002_has_no_command_for_kernels_that_may_spin(running: Evidence[Kernel]) -> None:
+    """On 6.1 to 6.7 a stripe may cost a CPU: the numbers are told, and no command is."""
+    (finding,) = verdict(on(RAID5, 16, 64), running).findings
+    (remedy,) = finding.remedies
+    assert remedy.steps == ()
+    assert "KRN002" in remedy.summary
+    assert "stride=16,stripe_width=48" in remedy.summary
+
+
+def test_lay002_is_only_likely_where_the_array_is_not_seen() -> None:
+    """What a controller reports may be something else than a stripe."""
+    (finding,) = verdict(on(CONTROLLER, 64, 128)).findings
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.severity is Severity.LOW
+
+
+def test_lay002_stores_the_stripe_and_takes_it_out_of_fstab() -> None:
+    """Remount, fstab, superblock; the way back ends with the old remount."""
+    fs = on(
+        RAID5,
+        16,
+        64,
+        mounts=(mount(super_options=("rw", "stripe=64")),),
+        fstab=known((fstab_entry("noatime", "stripe=64"),)),
+    )
+    (finding,) = verdict(fs).findings
+    assert finding.message == (
+        "ext4 aligns to 256 KiB, but a stripe of md127 has 192 KiB: writes that could fill whole "
+        "stripes make it read and rewrite parity instead."
+    )
+    (remedy,) = finding.remedies
+    commands = [(step.phase, step.command) for step in remedy.steps]
+    assert commands[0][0] is Phase.IMMEDIATE
+    assert "stripe=48" in commands[0][1]
+    assert (Phase.PERSISTENT, "tune2fs -E stride=16,stripe_width=48 /dev/sda") in commands
+    assert (Phase.VERIFY, "grep -qx stripe=48 /proc/fs/ext4/sda/options") in commands
+    assert (Phase.VERIFY, "tune2fs -l /dev/sda | grep -qxE 'RAID stripe width: +48'") in commands
+    assert (Phase.ROLLBACK, "tune2fs -E stride=16,stripe_width=64 /dev/sda") in commands
+    assert commands[-1][0] is Phase.ROLLBACK
+    assert "stripe=64" in commands[-1][1]
+
+
+@pytest.mark.parametrize("change", [{"device": "/dev/a\0b"}, {"mounts": ()}])
+def test_lay002_prints_no_command_without_a_place_to_run_it(change: dict[str, Any]) -> None:
+    """No name that a shell can take, or no mount here: advice only."""
+    (finding,) = verdict(on(RAID5, 16, 64, **change)).findings
+    assert finding.remedies[0].steps == ()

@@ -1,0 +1,121 @@
+"""LAY003: stripes that no array has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.layout.lay003_stripe_oddity import check
+from support.builders import (
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    kernel,
+    known,
+    options,
+    queue,
+    superblock,
+    unknown,
+)
+
+STRIPED = disk(limits=queue(minimum_io_bytes=65536, optimal_io_bytes=196608))
+
+IMAGE = disk(
+    limits=queue(
+        minimum_io_bytes=unknown("x"),
+        optimal_io_bytes=unknown("x"),
+        physical_block_bytes=unknown("x"),
+    )
+)
+
+
+def having(live: int | str, stride: int = 0, width: int = 0, **changes: Any) -> Filesystem:
+    """Build a filesystem with a stripe in force and RAID hints in its superblock."""
+    block_bytes = changes.pop("block_bytes", 4096)
+    made = superblock(stride_blocks=stride, stripe_width_blocks=width, block_bytes=block_bytes)
+    values: dict[str, Any] = {
+        "superblock": known(made, "dumpe2fs"),
+        "options": known(options(f"stripe={live}")),
+    }
+    return filesystem(**(values | changes))
+
+
+def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
+    """Judge a filesystem on a kernel."""
+    return judge(check, fs, host(fs, kernel=known(kernel(release))))
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (having(0), Outcome.PASS),
+        (having(0, superblock=unknown("superblock"), stack=unknown("stack")), Outcome.PASS),
+        (having(2048, 128, 2048), Outcome.PASS),
+        (having(128, 128), Outcome.PASS),
+        (having(8191, 8191, 8191), Outcome.FAIL),
+        (having(8191, 0, 8191), Outcome.FAIL),
+        (having(32767, 0, 32767, block_bytes=1024), Outcome.FAIL),
+        (having(8191, 0, 8191, block_bytes=1024), Outcome.PASS),
+        (having(24, 16, 24), Outcome.FAIL),
+        (having(24, 16, 24, stack=known(IMAGE)), Outcome.FAIL),
+        (having(65536), Outcome.FAIL),
+        (having(0, 0, 8191, alive=False, mounts=()), Outcome.FAIL),
+        (having(0, alive=False, mounts=()), Outcome.PASS),
+        (having(8191, 0, 8191, stack=known(STRIPED)), Outcome.NOT_APPLICABLE),
+        (having(8191, superblock=unknown("superblock")), Outcome.UNDETERMINED),
+        (
+            having(48, superblock=unknown("superblock"), stack=known(STRIPED)),
+            Outcome.NOT_APPLICABLE,
+        ),
+        (having(8191, 0, 8191, stack=unknown("stack")), Outcome.UNDETERMINED),
+        (having("x"), Outcome.UNDETERMINED),
+        (having(0, options=unknown("options")), Outcome.UNDETERMINED),
+    ],
+)
+def test_lay003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Real stripes of 8 MiB pass; 65535 sectors, more than a group, and half chunks do not."""
+    said = verdict(fs)
+    assert said.outcome is outcome, said.note
+
+
+@pytest.mark.parametrize(
+    ("release", "severity"),
+    [
+        ("5.15.0-91-generic", Severity.LOW),
+        ("6.1.0-18-amd64", Severity.LOW),
+        ("6.5.13", Severity.MEDIUM),
+        ("6.7.12", Severity.MEDIUM),
+        ("6.8.0-31-generic", Severity.LOW),
+    ],
+)
+def test_lay003_is_worse_on_kernels_that_may_spin(release: str, severity: Severity) -> None:
+    """From 6.5 to 6.7 any stripe is likely to cost a CPU; on 6.1 that was met seldom."""
+    (finding,) = verdict(having(8191, 0, 8191), release).findings
+    assert finding.severity is severity
+    assert ("KRN002" in finding.message) == (severity is Severity.MEDIUM)
+
+
+def test_lay003_turns_the_stripe_off_everywhere() -> None:
+    """In force, in the superblock, and out of fstab; the way back brings it all back."""
+    fs = having(8191, 8191, 8191, fstab=known((fstab_entry("stripe=8191"),)))
+    (finding,) = verdict(fs).findings
+    (remedy,) = finding.remedies
+    commands = [(step.phase, step.command) for step in remedy.steps]
+    assert commands[0] == (Phase.IMMEDIATE, "mount -o remount,stripe=0 /data")
+    assert (Phase.PERSISTENT, "tune2fs -E stride=0,stripe_width=0 /dev/sda") in commands
+    assert any("sed" in c and "defaults" in c for p, c in commands if p is Phase.PERSISTENT)
+    assert (
+        Phase.VERIFY,
+        (
+            "tune2fs -l /dev/sda | grep -q UUID: && "
+            "! tune2fs -l /dev/sda | grep -q '^RAID stripe width:'"
+        ),
+    ) in commands
+    assert (Phase.ROLLBACK, "tune2fs -E stride=8191,stripe_width=8191 /dev/sda") in commands
+    assert commands[-1] == (Phase.ROLLBACK, "mount -o remount,stripe=8191 /data")

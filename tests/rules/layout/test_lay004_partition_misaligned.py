@@ -1,0 +1,117 @@
+"""LAY004: where a partition begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
+from ext4audit.facts.devices import BlockDevice, QueueLimits
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Disruption, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.layout.lay004_partition_misaligned import check
+from support.builders import disk, filesystem, host, known, queue, raid, unknown
+
+PHYSICAL = queue(physical_block_bytes=4096, minimum_io_bytes=4096)
+STRIPE = queue(minimum_io_bytes=65536, optimal_io_bytes=196608)
+BRIDGE = queue(physical_block_bytes=4096, minimum_io_bytes=4096, optimal_io_bytes=33553920)
+NVME = queue(optimal_io_bytes=512)
+STRIPE_ON_4K = queue(physical_block_bytes=4096, minimum_io_bytes=65536, optimal_io_bytes=262144)
+
+
+def partition(
+    start: int | None, limits: QueueLimits | None = None, offset: int | None = None, **more: Any
+) -> BlockDevice:
+    """Build a partition that begins at a sector."""
+    return disk(
+        "sda1",
+        DeviceNumber(8, 1),
+        limits,
+        kind="partition",
+        below=more.pop("below", known((disk(limits=limits),))),
+        start_sectors=start,
+        alignment_offset_bytes=offset,
+        **more,
+    )
+
+
+def verdict(stack: Evidence[BlockDevice]) -> Verdict:
+    """Judge a filesystem on a stack."""
+    fs = filesystem(stack=stack)
+    return judge(check, fs, host(fs))
+
+
+@pytest.mark.parametrize(
+    ("stack", "outcome", "severity"),
+    [
+        (partition(2048), Outcome.PASS, None),
+        (partition(63), Outcome.PASS, None),
+        (partition(2048, PHYSICAL), Outcome.PASS, None),
+        (partition(63, PHYSICAL), Outcome.FAIL, Severity.MEDIUM),
+        (partition(2048, BRIDGE), Outcome.PASS, None),
+        (partition(2048, NVME), Outcome.PASS, None),
+        (partition(2048, PHYSICAL, offset=0), Outcome.PASS, None),
+        (partition(63, PHYSICAL, offset=0), Outcome.PASS, None),
+        (partition(2048, PHYSICAL, offset=3584), Outcome.FAIL, Severity.MEDIUM),
+        (partition(2048, PHYSICAL, offset=-1), Outcome.PASS, None),
+        (partition(63, PHYSICAL, offset=-1), Outcome.FAIL, Severity.MEDIUM),
+        (partition(2048, STRIPE), Outcome.FAIL, Severity.LOW),
+        (partition(6144, STRIPE), Outcome.PASS, None),
+        (partition(2056, STRIPE_ON_4K, offset=61440), Outcome.FAIL, Severity.LOW),
+        (
+            raid((partition(63, PHYSICAL), disk("sdb", DeviceNumber(8, 16)))),
+            Outcome.FAIL,
+            Severity.MEDIUM,
+        ),
+        (disk(), Outcome.NOT_APPLICABLE, None),
+        (partition(None), Outcome.UNDETERMINED, None),
+        (partition(2048, queue(physical_block_bytes=unknown("x"))), Outcome.UNDETERMINED, None),
+        (partition(2048, queue(optimal_io_bytes=unknown("x"))), Outcome.UNDETERMINED, None),
+        (partition(2048, below=unknown("x")), Outcome.UNDETERMINED, None),
+    ],
+)
+def test_lay004_judges_the_start_of_every_partition(
+    stack: BlockDevice, outcome: Outcome, severity: Severity | None
+) -> None:
+    """The kernel's own word counts; bridges, NVMe's one block and disks of 512 bytes pass."""
+    said = verdict(known(stack))
+    assert said.outcome is outcome, said.note
+    assert [finding.severity for finding in said.findings] == ([severity] if severity else [])
+
+
+def test_lay004_needs_the_devices_below() -> None:
+    """Without /sys nothing is known."""
+    assert verdict(unknown("stack")).outcome is Outcome.UNDETERMINED
+
+
+@pytest.mark.parametrize(("limits", "sector"), [(PHYSICAL, "2048 "), (STRIPE, "6144 ")])
+def test_lay004_tells_a_start_that_is_right(limits: QueueLimits, sector: str) -> None:
+    """It fits the physical block and the stripe; nothing destructive is printed to be copied."""
+    (finding,) = verdict(known(partition(63, limits))).findings
+    (remedy,) = finding.remedies
+    assert f"sector {sector}" in remedy.summary
+    assert remedy.destructive
+    assert remedy.disruption is Disruption.RECREATE
+    assert remedy.steps == ()
+
+
+UNSEEN = queue(physical_block_bytes=unknown("request queue"))
+
+
+@pytest.mark.parametrize(
+    ("start", "kind", "outcome"),
+    [
+        (2048, "image", Outcome.PASS),
+        (63, "image", Outcome.UNDETERMINED),
+        (2048, "disk", Outcome.UNDETERMINED),
+    ],
+)
+def test_lay004_passes_a_whole_mebibyte_in_an_image(
+    start: int, kind: str, outcome: Outcome
+) -> None:
+    """No physical block is larger, and an image of a disk has no queue."""
+    below = known((disk(limits=UNSEEN, kind=kind),))
+    assert verdict(known(partition(start, UNSEEN, below=below))).outcome is outcome

@@ -1,0 +1,128 @@
+"""LAY005: what a tiny filesystem keeps when it grows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Disruption, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.layout.lay005_grown_from_tiny import check
+from support.builders import GIB, disk, filesystem, host, known, superblock, unknown, usage
+
+MIB = 1 << 20
+NO_ROOT = unknown("superblock")
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge a filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def shaped(
+    size_gib: int = 200,
+    *,
+    block_bytes: int = 4096,
+    per_inode: int = 16384,
+    journal_mib: int | None = 1024,
+    **changes: Any,
+) -> Filesystem:
+    """Build a filesystem of a shape, as its superblock and the kernel both say it."""
+    blocks, inodes = size_gib * GIB // block_bytes, size_gib * GIB // per_inode
+    held = superblock(
+        block_bytes=block_bytes,
+        size_blocks=blocks,
+        inode_count=inodes,
+        journal_bytes=journal_mib * MIB if journal_mib is not None else None,
+        features=changes.pop("features", superblock().features),
+    )
+    said = usage(
+        block_bytes=block_bytes, size_blocks=blocks, free_blocks=blocks // 2, inodes=inodes
+    )
+    values: dict[str, Any] = {
+        "superblock": known(held),
+        "usage": known(said),
+        "stack": known(disk(size_sectors=known(size_gib * GIB // 512))),
+    }
+    values.update(changes)
+    return filesystem(**values)
+
+
+TINY = {"block_bytes": 1024, "per_inode": 4096, "journal_mib": 8}
+OUTCOMES = {
+    "the default": (shaped(), Outcome.PASS),
+    "the default, without root": (shaped(superblock=NO_ROOT), Outcome.PASS),
+    "the default, not mounted": (
+        shaped(usage=unknown("usage"), alive=False, mounts=()),
+        Outcome.PASS,
+    ),
+    "grown from 400 MB": (shaped(**TINY), Outcome.FAIL),
+    "grown from 400 MB, without root": (shaped(**TINY, superblock=NO_ROOT), Outcome.FAIL),
+    "grown from 400 MB, not mounted": (
+        shaped(**TINY, usage=unknown("usage"), alive=False, mounts=()),
+        Outcome.FAIL,
+    ),
+    "blocks and journal": (shaped(block_bytes=1024, journal_mib=8), Outcome.FAIL),
+    "inodes and journal": (shaped(per_inode=8192, journal_mib=8), Outcome.FAIL),
+    "a mail spool": (shaped(per_inode=4096), Outcome.PASS),
+    "small blocks alone": (shaped(block_bytes=1024, journal_mib=256), Outcome.PASS),
+    "a cloud image that grew": (shaped(journal_mib=64), Outcome.PASS),
+    "dense on 64 GiB": (shaped(64, per_inode=4096, journal_mib=8), Outcome.PASS),
+    "no journal": (shaped(per_inode=4096, features=frozenset()), Outcome.PASS),
+    "16 GiB": (shaped(16, **TINY), Outcome.NOT_APPLICABLE),
+    "16 GiB, without root": (shaped(16, superblock=NO_ROOT), Outcome.NOT_APPLICABLE),
+    "one clue, journal not seen": (
+        shaped(per_inode=4096, superblock=NO_ROOT),
+        Outcome.UNDETERMINED,
+    ),
+    "nothing seen": (shaped(superblock=NO_ROOT, usage=unknown("usage")), Outcome.UNDETERMINED),
+}
+
+
+@pytest.mark.parametrize(("fs", "outcome"), OUTCOMES.values(), ids=OUTCOMES.keys())
+def test_lay005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Two clues of three are a finding; the first two are seen without root."""
+    assert verdict(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("size_gib", "severity"),
+    [(200, Severity.MEDIUM), (1024, Severity.MEDIUM), (1025, Severity.HIGH)],
+)
+def test_small_blocks_on_more_than_a_tebibyte_are_high(size_gib: int, severity: Severity) -> None:
+    """They limit what the filesystem can ever hold."""
+    (finding,) = verdict(shaped(size_gib, **TINY)).findings
+    assert finding.severity is severity
+
+
+def test_lay005_names_what_it_saw() -> None:
+    """The message has the clues, the evidence the numbers."""
+    (finding,) = verdict(shaped(**TINY)).findings
+    assert finding.message == (
+        "It looks like grown from a tiny filesystem: blocks of 1 KiB, an inode for every 8 KiB "
+        "or less, a small journal on 200 GiB cost space, speed and room to grow."
+    )
+    values = {citation.label: citation.value for citation in finding.citations}
+    assert values["inodes"] == "52428800, one for every 4096 bytes; their tables take 12.5 GiB"
+
+
+@pytest.mark.parametrize(
+    ("fs", "ways"),
+    [
+        (shaped(**TINY), [Disruption.RECREATE, Disruption.UNMOUNT]),
+        (
+            shaped(block_bytes=1024, per_inode=4096, journal_mib=256),
+            [Disruption.RECREATE],
+        ),
+    ],
+    ids=["small journal", "usual journal"],
+)
+def test_the_journal_is_what_can_be_mended(fs: Filesystem, ways: list[Disruption]) -> None:
+    """Blocks and inodes need mkfs, which is advice without commands."""
+    (finding,) = verdict(fs).findings
+    assert [remedy.disruption for remedy in finding.remedies] == ways
+    assert finding.remedies[0].steps == ()
+    assert finding.remedies[0].destructive

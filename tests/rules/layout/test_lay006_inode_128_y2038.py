@@ -1,0 +1,82 @@
+"""LAY006: inodes that end in 2038."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.layout.lay006_inode_128_y2038 import check
+from support.builders import filesystem, host, known, mount, superblock, unknown
+
+
+def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
+    """Judge a filesystem."""
+    return judge(check, fs, host(fs, planned=planned))
+
+
+def small(*points: str, **changes: Any) -> Filesystem:
+    """Build a filesystem with inodes of 128 bytes."""
+    held = superblock(inode_bytes=128, **changes)
+    mounts = tuple(mount(point) for point in points or ("/data",))
+    return filesystem(superblock=known(held), mounts=mounts)
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (filesystem(), Outcome.PASS),
+        (filesystem(superblock=known(superblock(inode_bytes=512))), Outcome.PASS),
+        (small(), Outcome.FAIL),
+        (filesystem(superblock=known(superblock(inode_bytes=0))), Outcome.NOT_APPLICABLE),
+        (filesystem(superblock=known(superblock(inode_bytes=None))), Outcome.UNDETERMINED),
+        (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
+    ],
+    ids=["256", "512", "128", "nonsense", "not stated", "not read"],
+)
+def test_lay006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Only the superblock tells the size of inodes."""
+    assert verdict(fs).outcome is outcome
+
+
+def found(fs: Filesystem, *, planned: bool = False) -> Finding:
+    """Return the finding of a filesystem."""
+    (finding,) = verdict(fs, planned=planned).findings
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("points", "planned", "severity"),
+    [
+        (("/data",), False, Severity.LOW),
+        (("/boot",), False, Severity.INFO),
+        (("/boot/rescue",), False, Severity.INFO),
+        (("/boot", "/srv"), False, Severity.LOW),
+        (("/bootleg",), False, Severity.LOW),
+        (("/data",), True, Severity.HIGH),
+        (("/boot",), True, Severity.LOW),
+    ],
+)
+def test_lay006_severity(points: tuple[str, ...], planned: bool, severity: Severity) -> None:
+    """A plan costs nothing to correct; nobody cares for the times in /boot."""
+    assert found(small(*points), planned=planned).severity is severity
+
+
+@pytest.mark.parametrize("feature", ["flex_bg", "metadata_csum"])
+def test_no_command_enlarges_inodes_where_that_fails(feature: str) -> None:
+    """tune2fs 1.47.0 refuses flex_bg, and damages a filesystem with metadata_csum."""
+    (remedy,) = found(small(features=frozenset({"has_journal", feature}))).remedies
+    assert (remedy.steps, remedy.disruption, remedy.destructive) == ((), Disruption.RECREATE, True)
+
+
+def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
+    """It is checked before and after, and nothing takes it back."""
+    (remedy,) = found(small(features=frozenset({"has_journal", "dir_index"}))).remedies
+    commands = [step.command for step in remedy.steps]
+    assert "test ! -e /sys/fs/ext4/sda && tune2fs -I 256 /dev/sda" in commands
+    assert sum("e2fsck" in command for command in commands) == 2
+    assert all(step.phase is not Phase.ROLLBACK for step in remedy.steps)

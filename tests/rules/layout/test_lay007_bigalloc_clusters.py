@@ -1,0 +1,67 @@
+"""LAY007: clusters, which some vendors ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome
+from ext4audit.rules.layout.lay007_bigalloc_clusters import check
+from support.builders import filesystem, host, known, superblock, unknown
+
+
+def clustered(**changes: Any) -> Filesystem:
+    """Build a filesystem with clusters of 16 KiB."""
+    features = superblock().features | {"bigalloc"}
+    return filesystem(superblock=known(superblock(features=features, cluster_blocks=4, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (filesystem(), Outcome.PASS),
+        (clustered(), Outcome.FAIL),
+        (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
+    ],
+    ids=["default", "bigalloc", "not read"],
+)
+def test_lay007_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The feature is a note."""
+    verdict = judge(check, fs, host(fs))
+    assert verdict.outcome is outcome
+    assert all(finding.severity is Severity.INFO for finding in verdict.findings)
+
+
+def test_a_vendor_that_asks_for_it_is_not_contradicted() -> None:
+    """MySQL's torn write prevention on AWS needs clusters of 16 KiB."""
+    fs = clustered()
+    wanted = (ActiveProfile(all_profiles()["mysql-aws-twp"]),)
+    assert judge(check, fs, host(fs, profiles=wanted)).outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "bigalloc is on with clusters of 16 KiB:"),
+        ({"block_bytes": 262144}, "bigalloc is on with clusters of 1 MiB:"),
+        ({"block_bytes": None}, "bigalloc is on:"),
+    ],
+)
+def test_lay007_says_how_large_clusters_are(changes: dict[str, Any], words: str) -> None:
+    """Where the reader saw it."""
+    fs = clustered(**changes)
+    (finding,) = judge(check, fs, host(fs)).findings
+    assert finding.message.startswith(words)
+
+
+@pytest.mark.parametrize(("width", "cited"), [(0, False), (384, False), (385, True)])
+def test_a_stripe_that_no_clusters_fill_is_shown(width: int, cited: bool) -> None:
+    """From 6.12 on the kernel does without such a stripe."""
+    fs = clustered(stripe_width_blocks=width)
+    (finding,) = judge(check, fs, host(fs)).findings
+    assert any(each.label == "stripe width" for each in finding.citations) is cited

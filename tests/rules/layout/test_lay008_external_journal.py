@@ -1,0 +1,107 @@
+"""LAY008: a journal on a device of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
+from ext4audit.facts.devices import BlockDevice, LsblkDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.layout.lay008_external_journal import check
+from support.builders import UUID, disk, filesystem, host, known, listed, raid, superblock, unknown
+
+SDB1 = 0x0811
+
+
+def outside(
+    stack: Evidence[BlockDevice] | None = None, encoded: int = SDB1, uuid: str | None = UUID
+) -> Filesystem:
+    """Build a filesystem whose journal is on another device."""
+    held = superblock(journal_bytes=None, journal_device=encoded, journal_uuid=uuid)
+    return filesystem(superblock=known(held), stack=stack or known(disk()), fstab=known(()))
+
+
+def on(fs: Filesystem, *devices: LsblkDevice) -> Host:
+    """Build its host, with the devices that lsblk lists."""
+    return host(fs, devices=known(devices))
+
+
+def verdict(judged: Host) -> Verdict:
+    """Judge the filesystem of a host."""
+    return judge(check, judged.filesystems[0], judged)
+
+
+def inside(**changes: Any) -> Filesystem:
+    """Build a filesystem by its superblock."""
+    return filesystem(superblock=known(superblock(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (inside(), Outcome.PASS),
+        (inside(journal_bytes=None, journal_inode=8), Outcome.PASS),
+        (outside(), Outcome.FAIL),
+        (inside(features=frozenset()), Outcome.NOT_APPLICABLE),
+        (inside(journal_bytes=None), Outcome.UNDETERMINED),
+        (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
+    ],
+    ids=["default", "by inode", "outside", "no journal", "not seen", "not read"],
+)
+def test_lay008_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The superblock names either an inode or a device."""
+    assert verdict(on(fs)).outcome is outcome
+
+
+def found(judged: Host) -> Finding:
+    """Return the finding of a host."""
+    (finding,) = verdict(judged).findings
+    return finding
+
+
+MIRROR = known(
+    raid([disk("sdc", DeviceNumber(8, 32)), disk("sdd", DeviceNumber(8, 48))], level="raid1")
+)
+DISK = listed("sdb1", DeviceNumber(8, 17))
+ARRAY = listed("md1", DeviceNumber(9, 1))
+
+
+@pytest.mark.parametrize(
+    ("judged", "severity", "confidence"),
+    [
+        (on(outside(), DISK), Severity.INFO, Confidence.CONFIRMED),
+        (on(outside(MIRROR), DISK), Severity.MEDIUM, Confidence.LIKELY),
+        (on(outside(MIRROR, 0x0901), ARRAY), Severity.INFO, Confidence.CONFIRMED),
+        (on(outside(MIRROR)), Severity.INFO, Confidence.CONFIRMED),
+        (on(outside(unknown("stack")), DISK), Severity.INFO, Confidence.CONFIRMED),
+    ],
+    ids=["disk and disk", "disk below a mirror", "array", "journal not listed", "stack unknown"],
+)
+def test_lay008_severity(judged: Host, severity: Severity, confidence: Confidence) -> None:
+    """A mirror whose journal is on one disk survives no loss of that disk."""
+    finding = found(judged)
+    assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "number"), [(0x0811, "8:17"), (0x10FD03, "253:259"), (0x901, "9:1")]
+)
+def test_the_number_is_decoded_as_the_kernel_does(encoded: int, number: str) -> None:
+    """Minor numbers above 255 are in the upper bits."""
+    assert f"({number})" in found(on(outside(encoded=encoded))).message
+
+
+def test_lay008_commands_put_the_journal_back() -> None:
+    """The way back names the journal by its UUID; without one there is none."""
+    (remedy,) = found(on(outside())).remedies
+    tuned = [step.command for step in remedy.steps if "^has_journal" in step.command]
+    guard = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && tune2fs"
+    assert tuned == [f"{guard} -O has_journal /dev/sda", f"{guard} -J device=UUID={UUID} /dev/sda"]
+    (remedy,) = found(on(outside(uuid=None))).remedies
+    assert all(step.phase is not Phase.ROLLBACK for step in remedy.steps)

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.options import Setter
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.finding import Confidence, Disruption, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf001_dioread_nolock_nodelalloc import check
+from support.builders import filesystem, fstab_entry, host, kernel, known, mount, options, unknown
+from support.remedy_shell import RemedyShell
+
+BOTH = ("dioread_nolock", "nodelalloc")
+OLD = "4.19.222"
+A = (Severity.HIGH, Confidence.CONFIRMED)
+D = (Severity.MEDIUM, Confidence.LIKELY)
+G = (Severity.LOW, Confidence.POSSIBLE)
+
+
+def verdict_of(release: str, *tokens: str, **changes: Any) -> Verdict:
+    """Judge a filesystem with these options on a kernel."""
+    values = {"options": known(options(*tokens, release=release)), **changes}
+    fs = filesystem(**values)
+    return judge(check, fs, host(fs, kernel=known(kernel(release), "uname")))
+
+
+@pytest.mark.parametrize(
+    ("release", "grade"),
+    [
+        ("4.19.24-9.al7", A),
+        ("4.19.24-9.al7.x86_64", A),
+        ("4.19.34-11.al7.x86_64", A),
+        ("4.19.57-15.al7.x86_64", A),
+        ("4.19.91-9.al7.x86_64", A),
+        ("4.19.91-18.al7.x86_64", A),
+        ("4.19.91-22.2.al7.x86_64", A),
+        ("4.19.91-25.6.al7.x86_64", A),
+        ("4.19.91-25.8.al7.aarch64", A),
+        ("4.19.24-8.al7.x86_64", D),
+        ("4.4.95-1.al7.x86_64", D),
+        ("4.19.91-c8dfc93.al7.x86_64", G),
+        ("4.19.91-0.1.git.6eb3a5047051.al7.x86_64", G),
+        ("3.10.0-1160.el7.x86_64", D),
+        ("4.14.67", D),
+        ("4.19.222", D),
+        ("5.4.286", D),
+        ("5.5.19", D),
+        ("4.19.91-26.6.an7.x86_64", G),
+        ("4.19.91-25.al7x.x86_64", G),
+        ("5.3.18-150300.59.93-default", G),
+        ("4.18.0-147.el8.x86_64", D),
+        ("4.18.0-240.22.1.el8_3.x86_64", D),
+        ("4.18.0-305.el8.x86_64", G),
+        ("4.18.0-553.16.1.el8_10.x86_64", G),
+        ("5.6.0-rc7", D),
+        ("5.6.12", D),
+    ],
+)
+def test_both_options_are_found_on_a_kernel_without_the_guard(
+    release: str, grade: tuple[Severity, Confidence]
+) -> None:
+    """The vendor's range is confirmed, the same code elsewhere likely, the unread possible."""
+    verdict = verdict_of(release, *BOTH)
+    assert verdict.outcome is Outcome.FAIL
+    assert [(f.severity, f.confidence) for f in verdict.findings] == [grade]
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        "4.19.91-26.al7",
+        "4.19.91-26.al7.x86_64",
+        "4.19.91-26.6.al7.x86_64",
+        "4.19.91-27.7.al7.x86_64",
+        "5.6.13",
+        "5.7.0",
+        "5.10.134-15.1.al8.x86_64",
+        "5.10.0-28-amd64",
+        "6.1.0-18-amd64",
+        "6.18.44",
+        "10.0.1",
+    ],
+)
+def test_both_words_pass_on_a_kernel_with_the_guard(release: str) -> None:
+    """The options file lists both, and the kernel ignores dioread_nolock all the same."""
+    verdict = verdict_of(release, *BOTH)
+    assert verdict.outcome is Outcome.PASS
+    assert [each.label for each in verdict.evidence] == ["kernel"]
+
+
+def test_a_kernel_with_the_guard_needs_no_options() -> None:
+    """What does not matter is not asked for: an unreadable options file leaves a pass."""
+    assert verdict_of("6.1.0", options=unknown("the options")).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("release", "tokens"),
+    [
+        (OLD, ()),
+        (OLD, ("nodelalloc",)),
+        (OLD, ("dioread_nolock",)),
+        (OLD, ("nodelalloc", "dioread_lock")),
+        ("4.19.91-18.al7.x86_64", ("nodioread_nolock", "nodelalloc")),
+        ("5.6.12", ()),
+        ("5.6.12", ("nodelalloc", "nodioread_nolock")),
+    ],
+)
+def test_one_of_the_two_alone_passes(release: str, tokens: tuple[str, ...]) -> None:
+    """`nodioread_nolock` contains `dioread_nolock`: whole tokens are compared."""
+    verdict = verdict_of(release, *tokens)
+    assert verdict.outcome is Outcome.PASS
+    assert "option in force: delalloc" in [each.label for each in verdict.evidence]
+
+
+def test_nodelalloc_is_enough_where_dioread_nolock_is_the_default() -> None:
+    """From 5.6.0 to 5.6.12 nobody needs to ask for the other half."""
+    assert verdict_of("5.6.12", "nodelalloc").outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"fstype": known("ext3")}, "it is mounted as ext3, which dioread_nolock does not concern"),
+        ({"fstype": known("ext2")}, "it is mounted as ext2, which dioread_nolock does not concern"),
+        ({"alive": False, "options": unknown("options")}, "it is not mounted"),
+        (
+            {"options": known(options(*BOTH, "data=journal", release=OLD))},
+            "data=journal turns both options off",
+        ),
+    ],
+)
+def test_other_filesystems_are_not_concerned(changes: dict[str, Any], note: str) -> None:
+    """ext3 lists both words without anybody's asking; data=journal clears them."""
+    verdict = verdict_of(OLD, *BOTH, **changes)
+    assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, note)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        unknown("the options"),
+        known(options(release=OLD, complete=False)),
+        known(options("dioread_nolock", release=OLD, complete=False)),
+        known(options("nodelalloc", release=OLD, complete=False)),
+    ],
+    ids=["nothing", "an empty mount table", "only one shown", "only the other shown"],
+)
+def test_an_option_that_may_be_hidden_leaves_it_undetermined(evidence: Any) -> None:
+    """A superblock that was not read may hold nodelalloc."""
+    assert verdict_of(OLD, options=evidence).outcome is Outcome.UNDETERMINED
+
+
+def test_an_unknown_kernel_leaves_it_undetermined() -> None:
+    """Without a release nothing can be said of the options."""
+    fs = filesystem(options=known(options(*BOTH, release=OLD)))
+    verdict = judge(check, fs, host(fs, kernel=unknown("the kernel")))
+    assert [each.what for each in verdict.unknowns] == ["the kernel"]
+
+
+def test_a_mount_table_that_shows_both_is_enough() -> None:
+    """Without the options file, what is shown is in force."""
+    shown = known(options(*BOTH, release=OLD, complete=False))
+    assert verdict_of(OLD, options=shown).outcome is Outcome.FAIL
+
+
+def test_a_read_only_superblock_is_latent() -> None:
+    """Nothing is written there, until someone remounts it."""
+    (finding,) = verdict_of(OLD, *BOTH, read_only=known(value=True)).findings
+    assert (finding.severity, finding.confidence) == (Severity.INFO, Confidence.LIKELY)
+
+
+def test_the_finding_cites_kernel_options_fstab_and_mount_points() -> None:
+    """Everything that the vendor's support would ask for, with its origin."""
+    (finding,) = verdict_of(
+        "4.19.91-24.8.al7.x86_64",
+        *BOTH,
+        fstab=known((fstab_entry("noatime", *BOTH),)),
+        mounts=(mount(), mount("/srv/tikv", root="/tikv", mount_id=31)),
+    ).findings
+    assert [(each.label, each.value, each.origin) for each in finding.citations] == [
+        (
+            "kernel",
+            (
+                "4.19.91-24.8.al7.x86_64 (Alibaba Cloud Linux 2, inside [4.19.24-9.al7, "
+                "4.19.91-26.al7))"
+            ),
+            "uname",
+        ),
+        ("option in force: delalloc", "nodelalloc", "/proc/fs/ext4/sda/options"),
+        ("mount table", "rw,dioread_nolock,nodelalloc", "/proc/self/mountinfo"),
+        ("fstab line 7", "noatime,dioread_nolock,nodelalloc", "/etc/fstab"),
+        ("option in force: dioread_nolock", "dioread_nolock", "/proc/fs/ext4/sda/options"),
+        ("mount points", "/data, /srv/tikv", "/proc/self/mountinfo"),
+    ]
+
+
+def test_either_half_can_be_given_up_or_the_kernel_updated() -> None:
+    """The second remedy suits who must keep nodelalloc, the third has no command."""
+    (finding,) = verdict_of("4.19.91-18.al7.x86_64", *BOTH).findings
+    delalloc, lock, update = finding.remedies
+    assert "mount -o remount,delalloc /data" in [step.command for step in delalloc.steps]
+    assert "mount -o remount,dioread_lock /data" in [step.command for step in lock.steps]
+    assert (update.steps, update.disruption) == ((), Disruption.REBOOT)
+    assert update.summary == "Update the kernel to 4.19.91-26.al7 or later, and restart."
+    assert "unmount" in (delalloc.trade_off or "")
+
+
+def test_other_kernels_are_pointed_at_the_upstream_fix() -> None:
+    """Who does not run Alibaba's kernel gets no advice about it."""
+    (finding,) = verdict_of(OLD, *BOTH).findings
+    assert finding.remedies[2].summary == "Update the kernel to 5.7 or later, and restart."
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[RemedyShell]:
+    """Mount a real filesystem with both options."""
+    shell = RemedyShell(tmp_path)
+    try:
+        shell.write_fstab("noatime,dioread_nolock,nodelalloc")
+        shell.mount()
+        yield shell
+    finally:
+        shell.close()
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("which", [0, 1], ids=["delalloc", "dioread_lock"])
+def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) -> None:
+    """Judged as if it ran an old kernel, it passes after the steps and after a new mount."""
+    old = known(kernel(OLD), "test")
+    fs = shell.filesystem({"delalloc": Setter.MOUNT, "dioread_nolock": Setter.MOUNT})
+    before = shell.state()
+    remedy = judge(check, fs, host(fs, kernel=old)).findings[0].remedies[which]
+    steps = {phase: [s.command for s in remedy.steps if s.phase is phase] for phase in Phase}
+    for step in remedy.steps:
+        if step.phase is not Phase.ROLLBACK:
+            shell.check(step.command)
+    assert judge(check, shell.filesystem(), host(fs, kernel=old)).outcome is Outcome.PASS
+    shell.unmount()
+    shell.mount()
+    for command in steps[Phase.VERIFY]:
+        shell.check(command)
+    for command in steps[Phase.ROLLBACK]:
+        shell.check(command)
+    assert shell.state() == before
+
+
+def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
+    """The remedy orders nothing that the vendor refuses, and says whose demand it is."""
+    fs = filesystem(options=known(options(*BOTH, release=OLD)))
+    tidb = ActiveProfile(all_profiles()["tidb"])
+    verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(tidb,)))
+    (finding,) = verdict.findings
+    assert finding.citations[-1].label == "profile tidb"
+    assert "fails without nodelalloc" in finding.citations[-1].value
+    (remedy,) = finding.remedies
+    assert remedy.summary.startswith(
+        "Keep nodelalloc, by demand of TiDB and TiKV (profile tidb), and turn dioread_nolock off."
+    )
+    assert not any(",delalloc" in step.command for step in remedy.steps)
+
+
+def test_a_profile_of_another_filesystem_changes_nothing() -> None:
+    """The profile is for its mount points."""
+    fs = filesystem(options=known(options(*BOTH, release=OLD)))
+    elsewhere = ActiveProfile(all_profiles()["tidb"], "/var/*")
+    verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(elsewhere,)))
+    assert len(verdict.findings[0].remedies) == 3

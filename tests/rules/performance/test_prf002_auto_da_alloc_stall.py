@@ -1,0 +1,583 @@
+"""PRF002: renaming over an existing file waits until its dirty data is submitted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Unknown, Why
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf002_auto_da_alloc_stall import check
+from support.builders import (
+    disk,
+    filesystem,
+    host,
+    known,
+    loop,
+    memory,
+    options,
+    queue,
+    raid,
+    unknown,
+)
+from support.mke2fs import sparse_image
+from support.scratch import Scratch, apply, roll_back, run, run_shell
+
+MIB = 1 << 20
+ABSENT = Unknown("queue file", Why.ABSENT)
+
+
+def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
+    """Judge a filesystem on a host."""
+    return judge(check, fs, host(fs, **changes))
+
+
+def finding_of(fs: Filesystem, **changes: Any) -> Finding:
+    """Return the one finding about a filesystem."""
+    (finding,) = verdict_of(fs, **changes).findings
+    return finding
+
+
+def on(*, name: str = "sda", below: BlockDevice | None = None, **limits: Any) -> Filesystem:
+    """Build a filesystem on one disk with this queue."""
+    return filesystem(stack=known(below or disk(name, limits=queue(**limits))))
+
+
+def with_options(*tokens: str, **how: Any) -> Filesystem:
+    """Build a filesystem mounted with these options."""
+    return filesystem(options=known(options(*tokens, **how)))
+
+
+NO_OPTIONS_FILE = Unknown("the effective options", Why.ABSENT)
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        pytest.param(filesystem(), Outcome.FAIL, id="defaults"),
+        pytest.param(with_options("data=writeback"), Outcome.FAIL, id="data=writeback"),
+        pytest.param(with_options("noauto_da_alloc"), Outcome.PASS, id="noauto_da_alloc"),
+        pytest.param(with_options("nodelalloc"), Outcome.PASS, id="nodelalloc"),
+        pytest.param(with_options("data=journal"), Outcome.PASS, id="data=journal"),
+        pytest.param(with_options(hidden=("nodelalloc",)), Outcome.PASS, id="hidden nodelalloc"),
+        pytest.param(
+            with_options("nodelalloc", complete=False), Outcome.PASS, id="one token is enough"
+        ),
+        pytest.param(with_options(complete=False), Outcome.UNDETERMINED, id="options not seen"),
+        pytest.param(
+            with_options("auto_da_alloc", "delalloc", complete=False),
+            Outcome.UNDETERMINED,
+            id="data mode not seen",
+        ),
+        pytest.param(
+            with_options("auto_da_alloc", "delalloc", complete=False, hole=NO_OPTIONS_FILE),
+            Outcome.UNDETERMINED,
+            id="no options file: a missing data= is not a missing journal",
+        ),
+        pytest.param(
+            filesystem(options=unknown("options")), Outcome.UNDETERMINED, id="no options at all"
+        ),
+        pytest.param(filesystem(alive=False), Outcome.NOT_APPLICABLE, id="not mounted"),
+        pytest.param(filesystem(fstype=known("ext3")), Outcome.NOT_APPLICABLE, id="ext3"),
+        pytest.param(filesystem(fstype=known("ext2")), Outcome.NOT_APPLICABLE, id="ext2"),
+        pytest.param(
+            filesystem(fstype=unknown("fstype")), Outcome.UNDETERMINED, id="fstype not seen"
+        ),
+        pytest.param(filesystem(read_only=known(value=True)), Outcome.NOT_APPLICABLE, id="ro"),
+        pytest.param(
+            filesystem(read_only=unknown("read-only")), Outcome.UNDETERMINED, id="rw not seen"
+        ),
+    ],
+)
+def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Rename waits where delayed allocation and auto_da_alloc act, whatever data= says."""
+    assert verdict_of(fs).outcome is outcome
+
+
+def test_a_filesystem_without_a_journal_waits_as_well() -> None:
+    """A complete options file without data= means no journal, and the stall is the same."""
+    seen = options()
+    without = tuple(option for option in seen.options if option.name != "data")
+    fs = filesystem(options=known(type(seen)(seen.source, True, without, ("rw",))))
+    citations = {c.label: c.value for c in finding_of(fs).citations}
+    assert citations["data"] == "none: there is no journal, which does not change the wait"
+
+
+def test_a_pass_names_what_prevents_the_wait() -> None:
+    """The evidence of a pass is the token in force and where it was read."""
+    (citation,) = verdict_of(with_options("noauto_da_alloc")).evidence
+    assert (citation.label, citation.value) == ("auto_da_alloc", "noauto_da_alloc")
+    assert citation.origin == "/proc/fs/ext4/sda/options"
+
+
+@pytest.mark.parametrize(
+    ("fs", "changes", "seconds", "severity"),
+    [
+        # 20 % of 15 GiB are 3221225472 bytes; a throttled queue takes 8 x 1280 KiB.
+        pytest.param(on(), {}, "27", Severity.LOW, id="rotational, throttled"),
+        pytest.param(on(wbt_latency_usec=0), {}, "24", Severity.LOW, id="rotational, deep queue"),
+        pytest.param(
+            on(wbt_latency_usec=ABSENT), {}, "24", Severity.LOW, id="a kernel without throttling"
+        ),
+        pytest.param(on(rotational=False), {}, "8", Severity.LOW, id="SSD"),
+        pytest.param(on(name="nvme0n1"), {}, "3.2", Severity.LOW, id="NVMe"),
+        pytest.param(on(name="vda"), {}, "26", Severity.LOW, id="virtio says rotational"),
+        pytest.param(on(name="xvda"), {}, "26", Severity.LOW, id="Xen"),
+        pytest.param(
+            on(rotational=False), {"virtualization": "kvm"}, "26", Severity.LOW, id="SCSI in a VM"
+        ),
+        pytest.param(
+            on(name="nvme0n1"), {"virtualization": "amazon"}, "3.2", Severity.LOW, id="NVMe in a VM"
+        ),
+        pytest.param(
+            on(name="nvme0n1", nr_requests=ABSENT, wbt_latency_usec=ABSENT),
+            {},
+            "3.2",
+            Severity.LOW,
+            id="NVMe multipath has no request queue",
+        ),
+        pytest.param(
+            on(), {"memory": known(memory(dirty_bytes=250_485_760))}, "2", Severity.INFO, id="2.0 s"
+        ),
+        pytest.param(
+            on(),
+            {"memory": known(memory(dirty_bytes=262_485_760))},
+            "2.1",
+            Severity.LOW,
+            id="2.1 s",
+        ),
+        pytest.param(
+            on(wbt_latency_usec=0),
+            {"memory": known(memory(dirty_bytes=300 * MIB))},
+            "0",
+            Severity.INFO,
+            id="the queue takes it all",
+        ),
+        pytest.param(
+            on(nr_requests=4, wbt_latency_usec=0),
+            {"memory": known(memory(dirty_bytes=125_242_880))},
+            "1",
+            Severity.INFO,
+            id="a queue of 4",
+        ),
+        pytest.param(
+            on(nr_requests=4, max_sectors_kb=10240),
+            {"memory": known(memory(dirty_bytes=161_943_040))},
+            "1",
+            Severity.INFO,
+            id="throttling cannot deepen a queue",
+        ),
+        pytest.param(
+            on(
+                below=raid(
+                    [
+                        disk("nvme0n1", DeviceNumber(259, 0)),
+                        disk("sdb", DeviceNumber(8, 16), queue(rotational=False)),
+                    ],
+                    level="raid1",
+                    limits=queue(nr_requests=ABSENT),
+                )
+            ),
+            {},
+            "8",
+            Severity.LOW,
+            id="the slowest leaf decides",
+        ),
+        pytest.param(
+            on(below=loop(known((disk("nvme0n1"),)))), {}, "27", Severity.LOW, id="loop device"
+        ),
+    ],
+)
+def test_the_estimate(
+    fs: Filesystem, changes: dict[str, Any], seconds: str, severity: Severity
+) -> None:
+    """(dirty limit - queue) / throughput of the class; above 2 seconds the note becomes low."""
+    finding = finding_of(fs, **changes)
+    assert finding.message == (
+        f"Renaming over an existing file can wait up to ~{seconds} s while its dirty data is "
+        "submitted."
+    )
+    assert finding.severity is severity
+    assert (finding.confidence is Confidence.LIKELY) == (severity is Severity.LOW)
+
+
+def test_the_finding_shows_what_the_estimate_rests_on() -> None:
+    """Options, limits, memory, each queue, the formula and the assumptions are cited."""
+    citations = {c.label: c.value for c in finding_of(on()).citations}
+    assert citations == {
+        "auto_da_alloc": "auto_da_alloc",
+        "delalloc": "delalloc",
+        "data": "data=ordered",
+        "dirty limit": "3072 MiB (vm.dirty_ratio = 20 % of 15360 MiB available; memory 16384 MiB)",
+        "queue of sda": "nr_requests 256, max_sectors_kb 1280, wbt_lat_usec 75000: takes 10 MiB",
+        "estimate": "26.8 s = (backlog - queue) / throughput",
+        "assumptions": "sda 120 MB/s (rotational disk); throttled queues take 8 requests; one "
+        "file holds all dirty memory",
+    }
+
+
+def test_a_limit_in_bytes_is_cited_as_such() -> None:
+    """Where vm.dirty_bytes is set, the ratio has no say."""
+    finding = finding_of(on(), memory=known(memory(dirty_bytes=256 * MIB)))
+    citations = {c.label: c.value for c in finding.citations}
+    assert citations["dirty limit"].startswith("256 MiB (vm.dirty_bytes = 268435456;")
+
+
+@pytest.mark.parametrize(
+    ("fs", "changes", "hole"),
+    [
+        pytest.param(on(), {"memory": unknown("memory")}, "memory", id="memory"),
+        pytest.param(filesystem(stack=unknown("stack")), {}, "stack", id="stack"),
+        pytest.param(on(nr_requests=unknown("nr")), {}, "nr", id="nr_requests"),
+        pytest.param(on(max_sectors_kb=unknown("kb")), {}, "kb", id="max_sectors_kb"),
+        pytest.param(on(wbt_latency_usec=unknown("wbt")), {}, "wbt", id="throttling"),
+        pytest.param(on(rotational=unknown("rotational")), {}, "rotational", id="rotational"),
+    ],
+)
+def test_without_an_estimate_the_note_stands_and_the_hole_is_shown(
+    fs: Filesystem, changes: dict[str, Any], hole: str
+) -> None:
+    """The options are known, so the note is true; that its weight is unknown is not silent."""
+    verdict = verdict_of(fs, **changes)
+    (finding,) = verdict.findings
+    assert verdict.outcome is Outcome.FAIL
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith("how long cannot be estimated here.")
+    assert finding.citations[-1].value == f"not possible without: {hole}"
+    assert [unknown.what for unknown in verdict.unknowns] == [hole]
+
+
+def test_a_note_recommends_fsync_only() -> None:
+    """Where no stall is to be feared, no crash safety is offered for sale."""
+    fs = on(wbt_latency_usec=0)
+    (remedy,) = finding_of(fs, memory=known(memory(dirty_bytes=MIB))).remedies
+    assert remedy.steps == ()
+    assert "fsync the new file before the rename" in remedy.summary
+
+
+def test_remedies_come_in_safe_order() -> None:
+    """Application, queue, backlog, and last the one that gives up crash safety."""
+    remedies = finding_of(on()).remedies
+    assert [remedy.disruption for remedy in remedies] == [
+        Disruption.ONLINE,
+        Disruption.ONLINE,
+        Disruption.ONLINE,
+        Disruption.REMOUNT,
+    ]
+    assert [bool(remedy.steps) for remedy in remedies] == [False, True, True, False]
+    assert "noauto_da_alloc" in remedies[3].summary
+    assert "empty or short after a crash" in (remedies[3].trade_off or "")
+
+
+def commands(remedy: Remedy) -> list[tuple[str, str]]:
+    """Return phase and command of each step."""
+    return [(step.phase.value, step.command) for step in remedy.steps]
+
+
+def test_throttling_is_switched_off_for_now_and_for_good() -> None:
+    """The knob, a udev rule, a check, and the way back to the old value."""
+    knob = "/sys/block/sda/queue/wbt_lat_usec"
+    rules = "/etc/udev/rules.d/60-ext4audit-wbt-sda.rules"
+    udev_rule = (
+        'ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="sda", ATTR{queue/wbt_lat_usec}="0"'
+    )
+    remedy = finding_of(on()).remedies[1]
+    assert commands(remedy) == [
+        ("immediate", f"echo 0 > {knob}"),
+        (
+            "persistent",
+            f"echo '{udev_rule}' > {rules}",
+        ),
+        ("verify", f"grep -qx 0 {knob}"),
+        ("rollback", f"rm -f {rules}"),
+        ("rollback", f"echo 75000 > {knob}"),
+    ]
+    assert "file of up to 320 MiB" in remedy.summary
+    assert "from ~26.8 s to ~24.0 s" in remedy.summary
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        pytest.param(on(wbt_latency_usec=0), id="it is off"),
+        pytest.param(on(nr_requests=8), id="the queue is shallow anyway"),
+    ],
+)
+def test_throttling_is_left_alone_where_it_changes_nothing(fs: Filesystem) -> None:
+    """The knob is offered only where the estimate falls."""
+    assert not any("throttling" in remedy.summary for remedy in finding_of(fs).remedies)
+
+
+@pytest.mark.parametrize(
+    "name", ["sd a", "sda;reboot", "$(reboot)", "../sda", "sda\n", "-sda", "s*"]
+)
+def test_a_hostile_disk_name_makes_no_command(name: str) -> None:
+    """A name that means more than itself to a shell, a path or udev gets no knob."""
+    remedy = finding_of(on(name=name)).remedies[1]
+    assert "throttling" in remedy.summary
+    assert remedy.steps == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "restored"),
+    [
+        pytest.param({}, "vm.dirty_background_ratio=10 vm.dirty_ratio=20", id="ratios"),
+        pytest.param(
+            {"dirty_bytes": 1 << 30, "dirty_background_bytes": 1 << 28},
+            "vm.dirty_background_bytes=268435456 vm.dirty_bytes=1073741824",
+            id="bytes",
+        ),
+        pytest.param(
+            {"dirty_background_ratio_percent": 0},
+            "vm.dirty_background_ratio=1 vm.dirty_background_ratio=0 vm.dirty_ratio=20",
+            id="a ratio of 0 must change to be taken",
+        ),
+    ],
+)
+def test_the_backlog_is_bounded_to_two_seconds(before: dict[str, int], restored: str) -> None:
+    """228 MiB is what 120 MB/s writes in 2 s; a quarter of it starts writeback."""
+    remedy = finding_of(on(), memory=known(memory(**before))).remedies[2]
+    lines = "vm.dirty_background_bytes = 59768832\\nvm.dirty_bytes = 239075328\\n"
+    assert commands(remedy) == [
+        ("immediate", "sysctl -w vm.dirty_background_bytes=59768832 vm.dirty_bytes=239075328"),
+        (
+            "persistent",
+            f"printf '{lines}' > /etc/sysctl.d/60-ext4audit-dirty.conf",
+        ),
+        ("verify", "sysctl -n vm.dirty_bytes | grep -qx 239075328"),
+        ("rollback", "rm -f /etc/sysctl.d/60-ext4audit-dirty.conf"),
+        ("rollback", f"sysctl -w {restored}"),
+    ]
+
+
+# The rest runs the printed commands on the kernel of this machine.
+
+DIRTY = ("dirty_background_bytes", "dirty_background_ratio", "dirty_bytes", "dirty_ratio")
+
+
+def read_dirty() -> dict[str, int]:
+    """Read vm.dirty_*: the limits."""
+    return {name: int(Path("/proc/sys/vm", name).read_text()) for name in DIRTY}
+
+
+@pytest.fixture
+def dirty_limits() -> Iterator[dict[str, int]]:
+    """Bring the machine's vm.dirty_* back to what they were."""
+    before = read_dirty()
+    yield before
+    for prefix in ("dirty_background", "dirty"):
+        size = before[f"{prefix}_bytes"]
+        knob, value = ("bytes", size) if size else ("ratio", before[f"{prefix}_ratio"])
+        Path(f"/proc/sys/vm/{prefix}_{knob}").write_text(str(value))
+    assert read_dirty() == before
+
+
+@pytest.fixture
+def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
+    """Put a copy of /etc over /etc in this mount namespace."""
+    copy = tmp_path / "etc"
+    shutil.copytree("/etc", copy, symlinks=True)
+    (copy / "udev" / "rules.d").mkdir(parents=True, exist_ok=True)
+    run("mount", "--bind", copy, "/etc")
+    yield copy
+    run("umount", "/etc")
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """A real ext4 on a loop device over tmpfs, whose queue is the only one below it."""
+
+    scratch: Scratch
+
+    @property
+    def knob(self) -> Path:
+        """The throttling of the loop device."""
+        name = self.scratch.device.removeprefix("/dev/")
+        return Path(f"/sys/block/{name}/queue/wbt_lat_usec")
+
+    def finding(self) -> Finding:
+        """Scan the machine; return the finding."""
+        (finding,) = self.verdict().findings
+        return finding
+
+    def verdict(self) -> Verdict:
+        """Scan the machine; return the verdict."""
+        return self.scratch.judge("PRF002")
+
+
+@pytest.fixture
+def mounted(tmp_path: Path, private_mounts: None) -> Iterator[Mounted]:  # noqa: ARG001
+    """Mount a filesystem, with throttling as on a disk; the loop device gets its own back."""
+    with sparse_image(768 * MIB) as image:
+        scratch = Scratch(image, tmp_path / "mnt").make(size="768M").mount()
+        one = Mounted(scratch)
+        before = one.knob.read_text()
+        one.knob.write_text("75000")
+        yield one
+        one.knob.write_text(before)
+        scratch.unmount()
+
+
+def with_words(finding: Finding, words: str) -> Remedy:
+    """Return the remedy that says these words."""
+    (remedy,) = [remedy for remedy in finding.remedies if words in remedy.summary]
+    return remedy
+
+
+@pytest.mark.kernel
+def test_switching_throttling_off_lowers_the_real_estimate(mounted: Mounted, etc: Path) -> None:
+    """The printed commands turn the knob, write the udev rule, and go back."""
+    before = mounted.finding()
+    remedy = with_words(before, "throttling off")
+    apply(remedy)
+    assert mounted.knob.read_text() == "0\n"
+    after = mounted.finding()
+    assert seconds_of(after) < seconds_of(before)
+    assert not any("throttling off" in remedy.summary for remedy in after.remedies)
+    (rules,) = (etc / "udev" / "rules.d").glob("60-ext4audit-wbt-*.rules")
+    assert rules.read_text() == (
+        f'ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="{mounted.scratch.device[5:]}", '
+        'ATTR{queue/wbt_lat_usec}="0"\n'
+    )
+    roll_back(remedy)
+    assert mounted.knob.read_text() == "75000\n"
+    assert not rules.exists()
+
+
+def seconds_of(finding: Finding) -> float:
+    """Return the estimate of a finding."""
+    (estimate,) = [c.value for c in finding.citations if c.label == "estimate"]
+    return float(estimate.split(" ")[0])
+
+
+@pytest.mark.kernel
+def test_verifying_fails_while_throttling_is_on(mounted: Mounted) -> None:
+    """The check of the remedy can fail."""
+    remedy = with_words(mounted.finding(), "throttling off")
+    with pytest.raises(AssertionError):
+        apply(remedy, (Phase.VERIFY,))
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param("vm.dirty_background_ratio=10 vm.dirty_ratio=40", id="ratios"),
+        pytest.param("vm.dirty_background_bytes=536870912 vm.dirty_bytes=8589934592", id="bytes"),
+        pytest.param(
+            "vm.dirty_background_ratio=1 vm.dirty_background_ratio=0 vm.dirty_ratio=40",
+            id="a background ratio of 0",
+        ),
+    ],
+)
+def test_bounding_the_backlog_turns_the_real_finding_into_a_note(
+    mounted: Mounted, etc: Path, dirty_limits: dict[str, int], setting: str
+) -> None:
+    """The printed commands bound the limits, survive a reload, and go back exactly."""
+    assert dirty_limits
+    run_shell(f"sysctl -w {setting}")
+    before = read_dirty()
+    finding = mounted.finding()
+    assert finding.severity is Severity.LOW
+    remedy = with_words(finding, "Bound the backlog")
+    with pytest.raises(AssertionError):
+        apply(remedy, (Phase.VERIFY,))
+    apply(remedy)
+    bounded = read_dirty()
+    after = mounted.finding()
+    assert after.severity is Severity.INFO
+    assert seconds_of(after) <= 2.0
+    run_shell(f"sysctl -w {setting}")
+    run_shell("sysctl -p /etc/sysctl.d/60-ext4audit-dirty.conf")
+    assert read_dirty() == bounded
+    roll_back(remedy)
+    assert read_dirty() == before
+    assert not list((etc / "sysctl.d").glob("60-ext4audit-*"))
+
+
+@pytest.mark.kernel
+def test_noauto_da_alloc_turns_the_real_finding_into_a_pass(mounted: Mounted, etc: Path) -> None:
+    """What the last remedy names without commands prevents the wait, put in force by hand."""
+    assert etc.is_dir()
+    assert with_words(mounted.finding(), "noauto_da_alloc").steps == ()
+    run("mount", "-o", "remount,noauto_da_alloc", mounted.scratch.mount_point)
+    assert mounted.verdict().outcome is Outcome.PASS
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("mkfs", "opts", "outcome"),
+    [
+        ((), "data=writeback", Outcome.FAIL),
+        ((), "data=journal", Outcome.PASS),
+        (("-O", "^has_journal"), "", Outcome.FAIL),
+        ((), "nodelalloc", Outcome.PASS),
+        ((), "ro", Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_real_mounts_are_judged(
+    tmp_path: Path, private_mounts: None, mkfs: tuple[str, ...], opts: str, outcome: Outcome
+) -> None:
+    """What the kernel reports of a real mount decides, a missing journal included."""
+    assert private_mounts is None
+    with sparse_image(64 * MIB) as image:
+        scratch = Scratch(image, tmp_path / "mnt").make(*mkfs).mount(opts)
+        try:
+            assert scratch.judge("PRF002").outcome is outcome
+        finally:
+            scratch.unmount()
+
+
+def test_queues_that_are_alike_are_one_line_of_evidence() -> None:
+    """The twelve equal disks of an array are cited once, with their number."""
+    members = [disk(f"sd{letter}", DeviceNumber(8, 16 * n)) for n, letter in enumerate("bcdefg")]
+    fs = filesystem(stack=known(raid(members)))
+    (finding,) = judge(check, fs, host(fs)).findings
+    queues = [c.label for c in finding.citations if c.label.startswith("queue of")]
+    assert queues == ["queue of sdb … sdg (6)"]
+    (assumed,) = [c.value for c in finding.citations if c.label == "assumptions"]
+    assert assumed.startswith("sdb … sdg (6) 120 MB/s (rotational disk)")
+    assert assumed.endswith("the stripe's devices share it evenly")
+
+
+def test_the_members_of_a_stripe_share_the_backlog() -> None:
+    """A file on twelve disks leaves by twelve queues: a twelfth of the wait of one disk."""
+    members = [disk(f"sd{chr(98 + n)}", DeviceNumber(8, 16 * n)) for n in range(12)]
+
+    def seconds(stack: BlockDevice) -> float:
+        fs = filesystem(stack=known(stack))
+        return seconds_of(judge(check, fs, host(fs)).findings[0])
+
+    alone, striped = seconds(members[0]), seconds(raid(members))
+    mirrored = seconds(raid(members, level="raid1"))
+    assert (alone, striped, mirrored) == (26.8, 2.1, 26.8)
+
+
+def test_no_more_can_be_dirty_than_the_filesystem_holds() -> None:
+    """A filesystem of 64 MiB stalls nobody for long, whatever the memory."""
+    small = disk(size_sectors=known(64 * MIB // 512))
+    fs = filesystem(stack=known(small))
+    (finding,) = judge(check, fs, host(fs)).findings
+    assert (finding.severity, seconds_of(finding)) == (Severity.INFO, 0.5)
+    assert ("size", "64 MiB: no more can be dirty") in [
+        (c.label, c.value) for c in finding.citations
+    ]
+
+
+def test_throttling_is_left_alone_where_it_takes_little_off_the_estimate() -> None:
+    """A remedy that shortens the wait by less than a tenth is no remedy."""
+    fs = filesystem()
+    (finding,) = judge(
+        check, fs, host(fs, memory=known(memory(available_bytes=512 << 30)))
+    ).findings
+    assert not any("throttling" in remedy.summary for remedy in finding.remedies)

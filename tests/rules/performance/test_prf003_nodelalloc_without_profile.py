@@ -1,0 +1,101 @@
+"""PRF003: delayed allocation is off, and no profile asks for that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import Setter
+from ext4audit.facts.profile import ActiveProfile, Profile
+from ext4audit.finding import Confidence, Disruption, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf003_nodelalloc_without_profile import check
+from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+
+TIDB = Profile("tidb", "TiDB", "nodelalloc is mandatory", "the vendor", options=("nodelalloc",))
+
+
+def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
+    """Judge a filesystem on a host."""
+    return judge(check, fs, host(fs, **changes))
+
+
+def with_options(*tokens: str, **how: Any) -> Filesystem:
+    """Build a filesystem mounted with these options."""
+    return filesystem(options=known(options(*tokens, **how)))
+
+
+def without_journal() -> Filesystem:
+    """Build one with nodelalloc and a complete options file that has no data=."""
+    seen = options("nodelalloc")
+    rest = tuple(option for option in seen.options if option.name != "data")
+    return filesystem(options=known(type(seen)(seen.source, True, rest, ("rw", "nodelalloc"))))
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        pytest.param(filesystem(), Outcome.PASS, id="defaults"),
+        pytest.param(with_options("delalloc", complete=False), Outcome.PASS, id="shown on"),
+        pytest.param(with_options("nodelalloc"), Outcome.FAIL, id="nodelalloc"),
+        pytest.param(with_options(hidden=("nodelalloc",)), Outcome.FAIL, id="hidden"),
+        pytest.param(without_journal(), Outcome.FAIL, id="no journal"),
+        pytest.param(
+            with_options("nodelalloc", "data=journal"), Outcome.NOT_APPLICABLE, id="data=journal"
+        ),
+        pytest.param(
+            with_options("nodelalloc", set_by=Setter.IMPLIED), Outcome.NOT_APPLICABLE, id="implied"
+        ),
+        pytest.param(
+            with_options("nodelalloc", "data=ordered", complete=False),
+            Outcome.FAIL,
+            id="a mount table that shows both",
+        ),
+        pytest.param(
+            with_options("nodelalloc", complete=False),
+            Outcome.UNDETERMINED,
+            id="a mount table may hide data=journal",
+        ),
+        pytest.param(with_options(complete=False), Outcome.UNDETERMINED, id="not seen"),
+        pytest.param(filesystem(options=unknown("options")), Outcome.UNDETERMINED, id="unread"),
+        pytest.param(filesystem(fstype=known("ext3")), Outcome.NOT_APPLICABLE, id="ext3"),
+        pytest.param(filesystem(fstype=unknown("type")), Outcome.UNDETERMINED, id="type unread"),
+        pytest.param(filesystem(alive=False), Outcome.NOT_APPLICABLE, id="not mounted"),
+    ],
+)
+def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The word is a finding where it was chosen, and not what data=journal or ext3 implies."""
+    assert verdict_of(fs).outcome is outcome
+
+
+def test_a_read_only_filesystem_is_not_judged() -> None:
+    """Nothing is allocated there."""
+    fs = filesystem(options=known(options("nodelalloc")), read_only=known(value=True))
+    assert verdict_of(fs).note == "it is read-only"
+
+
+def test_a_profile_that_asks_for_it_silences_the_rule() -> None:
+    """The best known false positive: TiDB's own check fails without nodelalloc."""
+    verdict = verdict_of(with_options("nodelalloc"), profiles=(ActiveProfile(TIDB),))
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    assert verdict.note == "TiDB asks for nodelalloc (profile tidb)"
+
+
+def test_it_is_a_note_with_its_commands() -> None:
+    """The remount stands after the edit of fstab: 6.18 refuses it while fstab says nodelalloc."""
+    fs = filesystem(
+        options=known(options("nodelalloc")),
+        mounts=(mount(flags=("rw", "noatime")),),
+        fstab=known((fstab_entry("noatime", "nodelalloc"),)),
+    )
+    (finding,) = verdict_of(fs).findings
+    assert (finding.severity, finding.confidence) == (Severity.INFO, Confidence.CONFIRMED)
+    (remedy,) = finding.remedies
+    commands = [step.command for step in remedy.steps]
+    assert "noatime,nodelalloc" in commands[1]
+    assert commands[3] == "mount -o remount,delalloc /data"
+    assert commands[4] == "grep -qx delalloc /proc/fs/ext4/sda/options"
+    assert remedy.disruption is Disruption.REMOUNT

@@ -1,0 +1,179 @@
+"""PRF004: discards while the filesystem is in use, judged by what lies below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Unknown
+from ext4audit.facts.devices import BlockDevice, DmDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf004_online_discard import check
+from support.builders import (
+    disk,
+    filesystem,
+    host,
+    known,
+    listed,
+    loop,
+    options,
+    queue,
+    raid,
+    unknown,
+)
+
+TAKES = queue(discard_max_bytes=1 << 31, rotational=False)
+CONFIRMED, LIKELY, POSSIBLE = Confidence.CONFIRMED, Confidence.LIKELY, Confidence.POSSIBLE
+NVME = disk("nvme0n1", DeviceNumber(259, 0), TAKES)
+SATA = disk("sda", DeviceNumber(8, 0), TAKES)
+
+
+def on(stack: BlockDevice | Unknown = NVME, *tokens: str, **changes: Any) -> Filesystem:
+    """Build a filesystem with discard on a device."""
+    seen = stack if isinstance(stack, Unknown) else known(stack)
+    values = {"options": known(options(*(tokens or ("discard",)))), "stack": seen}
+    return filesystem(**{**values, **changes})
+
+
+def over(below: BlockDevice, kind: str, **changes: Any) -> BlockDevice:
+    """Build a device-mapper device on another device."""
+    return disk("dm-0", DeviceNumber(254, 0), TAKES, kind=kind, below=known((below,)), **changes)
+
+
+def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
+    """Judge a filesystem on a physical machine without a regular fstrim."""
+    return judge(check, fs, host(fs, **{"fstrim": known(value=False), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        pytest.param(filesystem(), Outcome.PASS, id="defaults"),
+        pytest.param(on(), Outcome.FAIL, id="discard"),
+        pytest.param(
+            on(options=known(options(hidden=("discard",)))), Outcome.FAIL, id="by the superblock"
+        ),
+        pytest.param(on(disk()), Outcome.NOT_APPLICABLE, id="a device without discards"),
+        pytest.param(on(read_only=known(value=True)), Outcome.NOT_APPLICABLE, id="read-only"),
+        pytest.param(on(alive=False), Outcome.NOT_APPLICABLE, id="not mounted"),
+        pytest.param(on(options=unknown("options")), Outcome.UNDETERMINED, id="options unread"),
+        pytest.param(on(unknown("stack")), Outcome.UNDETERMINED, id="stack unread"),
+        pytest.param(
+            on(disk(limits=queue(discard_max_bytes=unknown("discard_max_bytes")))),
+            Outcome.UNDETERMINED,
+            id="limits unread",
+        ),
+    ],
+)
+def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The option alone is nothing: the device must take discards."""
+    assert verdict_of(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("stack", "changes", "grade", "words"),
+    [
+        pytest.param(NVME, {}, (Severity.LOW, LIKELY), "where the disk is slow", id="NVMe"),
+        pytest.param(SATA, {}, (Severity.MEDIUM, LIKELY), "queued TRIM", id="SATA by lsblk"),
+        pytest.param(
+            disk("sda", limits=TAKES, udev=(("ID_BUS", "ata"),)),
+            {"devices": unknown("lsblk")},
+            (Severity.MEDIUM, LIKELY),
+            "queued TRIM",
+            id="SATA by udev",
+        ),
+        pytest.param(
+            SATA, {"devices": unknown("lsblk")}, (Severity.LOW, LIKELY), "slow", id="bus not seen"
+        ),
+        pytest.param(
+            raid([SATA, disk("sdb", DeviceNumber(8, 16), TAKES)], level="raid1", limits=TAKES),
+            {"devices": known((listed("sda"), listed("sdb", DeviceNumber(8, 16))))},
+            (Severity.MEDIUM, LIKELY),
+            "queued TRIM",
+            id="an array of SATA disks",
+        ),
+        pytest.param(
+            NVME,
+            {"fstrim": known(value=True)},
+            (Severity.MEDIUM, CONFIRMED),
+            "fstrim runs regularly as well",
+            id="twice",
+        ),
+        pytest.param(
+            NVME, {"fstrim": unknown("fstrim")}, (Severity.LOW, LIKELY), "slow", id="fstrim unseen"
+        ),
+        pytest.param(
+            over(NVME, "dm-crypt"), {}, (Severity.MEDIUM, CONFIRMED), "dm-crypt", id="dm-crypt"
+        ),
+        pytest.param(
+            over(NVME, "dm", dm=DmDevice("luks", "CRYPT-LUKS2-x", unknown("table"))),
+            {},
+            (Severity.MEDIUM, CONFIRMED),
+            "dm-crypt",
+            id="dm-crypt whose table was not read",
+        ),
+        pytest.param(
+            over(SATA, "dm-thin"), {}, (Severity.INFO, CONFIRMED), "thin pool", id="dm-thin"
+        ),
+        pytest.param(
+            disk("nvme1n1", limits=TAKES, model="Amazon EC2 NVMe Instance Storage"),
+            {"virtualization": "amazon"},
+            (Severity.MEDIUM, LIKELY),
+            "instance storage",
+            id="EC2 instance storage",
+        ),
+    ],
+)
+def test_the_device_decides_how_bad_it_is(
+    stack: BlockDevice, changes: dict[str, Any], grade: tuple[Severity, Confidence], words: str
+) -> None:
+    """Slow and double work is medium, a disk of which nothing is known low."""
+    devices = known((listed("sda"), listed("nvme0n1", NVME.device_number, transport="nvme")))
+    (finding,) = verdict_of(on(stack), **{"devices": devices, **changes}).findings
+    assert (finding.severity, finding.confidence) == grade
+    assert words in finding.message
+
+
+@pytest.mark.parametrize(
+    ("stack", "changes"),
+    [
+        pytest.param(disk("vda", limits=TAKES), {}, id="virtio"),
+        pytest.param(SATA, {"virtualization": "microsoft"}, id="a cloud image on Azure"),
+        pytest.param(NVME, {"virtualization": "google"}, id="a persistent disk of Google"),
+    ],
+)
+def test_cloud_images_get_a_note_only(stack: BlockDevice, changes: dict[str, Any]) -> None:
+    """The best known false positive: they mount with discard, and fstrim.timer is enabled."""
+    trimmed = {"fstrim": known(value=True), **changes}
+    (finding,) = verdict_of(on(stack, "discard", "errors=remount-ro"), **trimmed).findings
+    assert (finding.severity, finding.confidence) == (Severity.INFO, POSSIBLE)
+
+
+def test_a_loop_device_gets_a_note_only() -> None:
+    """Its discards keep the image small, whatever its file lies on."""
+    stack = loop(known((SATA,)))
+    stack = disk("loop0", DeviceNumber(7, 0), TAKES, kind="loop", loop=stack.loop)
+    (finding,) = verdict_of(on(stack)).findings
+    assert (finding.severity, finding.confidence) == (Severity.INFO, CONFIRMED)
+
+
+@pytest.mark.parametrize(
+    ("fstrim", "said"),
+    [
+        (known(value=True), "Turn online discard off."),
+        (known(value=False), "Nothing else trims it: first `systemctl enable --now fstrim.timer`"),
+        (unknown("fstrim.timer"), "See first that something trims it regularly"),
+    ],
+)
+def test_the_remedy_says_what_trims_instead(fstrim: Any, said: str) -> None:
+    """Without discard and without fstrim, the device would never learn what is free."""
+    (finding,) = verdict_of(on(), fstrim=fstrim).findings
+    (remedy,) = finding.remedies
+    assert said in remedy.summary
+    assert remedy.steps[0].command == "mount -o remount,nodiscard /data"
+    assert remedy.steps[-1].command == "mount -o remount,discard /data"

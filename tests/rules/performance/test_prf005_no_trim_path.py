@@ -1,0 +1,70 @@
+"""PRF005: nothing tells the device which blocks are free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Confidence, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf005_no_trim_path import check
+from support.builders import disk, filesystem, host, known, options, queue, unknown
+
+TAKES = known(disk(limits=queue(discard_max_bytes=1 << 31, rotational=False)))
+
+
+def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
+    """Judge a filesystem on a host that nothing trims."""
+    return judge(check, fs, host(fs, **{"fstrim": known(value=False), **changes}))
+
+
+def on(**changes: Any) -> Filesystem:
+    """Build a filesystem on an SSD."""
+    return filesystem(**{"stack": TAKES, **changes})
+
+
+@pytest.mark.parametrize(
+    ("fs", "changes", "outcome"),
+    [
+        pytest.param(on(), {}, Outcome.FAIL, id="nothing trims"),
+        pytest.param(
+            on(), {"fstrim": known(value=True)}, Outcome.PASS, id="Debian's and Ubuntu's timer"
+        ),
+        pytest.param(on(options=known(options("discard"))), {}, Outcome.PASS, id="discard"),
+        pytest.param(
+            on(options=known(options("discard")), stack=unknown("stack")),
+            {"fstrim": unknown("fstrim.timer")},
+            Outcome.PASS,
+            id="discard is enough",
+        ),
+        pytest.param(filesystem(), {}, Outcome.NOT_APPLICABLE, id="a disk without discards"),
+        pytest.param(on(read_only=known(value=True)), {}, Outcome.NOT_APPLICABLE, id="read-only"),
+        pytest.param(on(alive=False), {}, Outcome.NOT_APPLICABLE, id="not mounted"),
+        pytest.param(on(), {"container": "docker"}, Outcome.NOT_APPLICABLE, id="in a container"),
+        pytest.param(
+            on(stack=unknown("stack")),
+            {"planned": True, "fstrim": unknown("fstrim.timer")},
+            Outcome.NOT_APPLICABLE,
+            id="no plan can tell",
+        ),
+        pytest.param(on(), {"fstrim": unknown("fstrim.timer")}, Outcome.UNDETERMINED, id="unseen"),
+        pytest.param(on(stack=unknown("stack")), {}, Outcome.UNDETERMINED, id="stack unread"),
+        pytest.param(on(options=unknown("options")), {}, Outcome.UNDETERMINED, id="options unread"),
+        pytest.param(on(read_only=unknown("ro")), {}, Outcome.UNDETERMINED, id="state unread"),
+    ],
+)
+def test_outcomes(fs: Filesystem, changes: dict[str, Any], outcome: Outcome) -> None:
+    """It takes a device that discards, no option, and no regular fstrim."""
+    assert verdict_of(fs, **changes).outcome is outcome
+
+
+def test_the_finding_is_low_and_likely() -> None:
+    """A vendor's agent may trim, which no file tells."""
+    (finding,) = verdict_of(on()).findings
+    assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.LIKELY)
+    assert finding.message.startswith("sda takes discards")
+    assert "systemctl enable --now fstrim.timer" in finding.remedies[0].summary
+    assert [remedy.steps for remedy in finding.remedies] == [(), ()]

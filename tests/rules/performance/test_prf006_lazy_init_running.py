@@ -1,0 +1,62 @@
+"""PRF006: inode tables that are yet to be zeroed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Finding, Phase, Severity
+from ext4audit.report import Outcome
+from ext4audit.rules.performance.prf006_lazy_init_running import check
+from support.builders import filesystem, host, known, options, unknown
+
+
+def left(groups: int, *tokens: str, **changes: Any) -> Filesystem:
+    """Build a filesystem with so many groups to be zeroed."""
+    return filesystem(unzeroed_groups=known(groups), options=known(options(*tokens)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (left(0), Outcome.PASS),
+        (left(1), Outcome.PASS),
+        (left(2), Outcome.FAIL),
+        (left(500, "noinit_itable"), Outcome.FAIL),
+        (left(500, alive=False), Outcome.NOT_APPLICABLE),
+        (left(500, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+        (left(500, read_only=unknown("read-only")), Outcome.UNDETERMINED),
+        (filesystem(unzeroed_groups=unknown("groups")), Outcome.UNDETERMINED),
+    ],
+    ids="none last two stopped unmounted read-only state-unknown not-read".split(),
+)
+def test_prf006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """One group that is left is normal."""
+    assert judge(check, fs, host(fs)).outcome is outcome
+
+
+def found(fs: Filesystem) -> Finding:
+    """Return the finding of a filesystem."""
+    (finding,) = judge(check, fs, host(fs)).findings
+    assert finding.severity is Severity.INFO
+    return finding
+
+
+def test_who_waits_for_nothing_is_not_told_to_wait() -> None:
+    """With noinit_itable the kernel zeroes nothing."""
+    assert "the kernel is at work" in found(left(9)).message
+    assert len(found(left(9)).remedies) == 2
+    assert "noinit_itable keeps it so" in found(left(9, "noinit_itable")).message
+    assert len(found(left(9, "noinit_itable")).remedies) == 1
+
+
+def test_prf006_commands_hurry_and_wait() -> None:
+    """What is zeroed stays zeroed: there is no way back, and nothing to take back."""
+    steps = found(left(9)).remedies[1].steps
+    assert steps[0].command == "mount -o remount,init_itable=0 /data"
+    assert steps[1].command.startswith('until test "$(dumpe2fs /dev/sda ')
+    assert [step.phase for step in steps] == [Phase.IMMEDIATE, Phase.IMMEDIATE, Phase.VERIFY]
+    assert found(left(9, mounts=())).remedies[1].steps == ()

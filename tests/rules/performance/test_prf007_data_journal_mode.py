@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import Setter
+from ext4audit.finding import Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf007_data_journal_mode import check
+from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+
+JOURNAL = "data=journal"
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def journaling(place: str = "/data", **changes: Any) -> Filesystem:
+    """Build a filesystem with data=journal in force, whose fstab entry says so."""
+    values = {"fstab": known((fstab_entry(JOURNAL, mount_point=place),)), **changes}
+    values.setdefault("mounts", (mount(place),))
+    return filesystem(options=known(options(JOURNAL)), **values)
+
+
+@pytest.mark.parametrize(
+    ("place", "severity"),
+    [
+        ("/data", Severity.LOW),
+        ("/", Severity.LOW),
+        ("/var/lib/mysql", Severity.MEDIUM),
+    ],
+)
+def test_databases_lose_their_direct_io(place: str, severity: Severity) -> None:
+    """A mail spool that chose the mode is no more than low."""
+    assert finding_of(journaling(place)).severity is severity
+
+
+def test_a_read_only_mount_is_a_note() -> None:
+    """Nothing is written twice."""
+    assert finding_of(journaling(read_only=known(value=True))).severity is Severity.INFO
+
+
+@pytest.mark.parametrize("token", ["data=ordered", "data=writeback"])
+def test_other_modes_pass(token: str) -> None:
+    """Writeback is DUR003's."""
+    assert verdict_of(filesystem(options=known(options(token)))).outcome is Outcome.PASS
+
+
+def test_nodelalloc_alone_is_not_the_mode() -> None:
+    """The mode turns delayed allocation off; who turned it off otherwise did not set the mode."""
+    fs = filesystem(options=known(options("nodelalloc", "nodioread_nolock")))
+    assert verdict_of(fs).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
+def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+    """The superblock may hide the mode."""
+    assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
+
+
+def test_what_is_not_mounted_is_not_judged() -> None:
+    """Options exist only while the kernel has it mounted."""
+    assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
+    """The mount table shows nodelalloc beside it, which would stay if it were asked for."""
+    shown = ("rw", "nodelalloc", "nodioread_nolock", JOURNAL, "commit=30")
+    found = options(JOURNAL, "nodelalloc", "nodioread_nolock", "commit=30", mount_table=shown)
+    implied = tuple(
+        replace(option, set_by=Setter.IMPLIED) if option.token.startswith("no") else option
+        for option in found.options
+    )
+    fs = journaling(fstab=known(()), mounts=(mount(super_options=shown),))
+    fs = replace(fs, options=known(replace(found, options=implied)))
+    (remedy,) = finding_of(fs).remedies
+    immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
+    assert immediate == [
+        "umount /data",
+        "mount -t ext4 -o rw,relatime,commit=30 /dev/sda /data",
+    ]
+    assert remedy.disruption is Disruption.UNMOUNT

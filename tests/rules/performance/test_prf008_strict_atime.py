@@ -1,0 +1,125 @@
+"""PRF008: strictatime, which no mount table prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf008_strict_atime import check
+from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+
+STRICT = mount(flags=("rw",))
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge a filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(**changes: Any) -> Finding:
+    """Return the one finding about a filesystem with these facts."""
+    (finding,) = verdict_of(filesystem(**{"mounts": (STRICT,), **changes})).findings
+    return finding
+
+
+def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
+    """Return a remedy's commands of one phase."""
+    return [step.command for step in finding.remedies[which].steps if step.phase is phase]
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        pytest.param(filesystem(), Outcome.PASS, id="relatime is gentle enough"),
+        pytest.param(
+            filesystem(mounts=(mount(flags=("rw", "nosuid", "noatime")),)),
+            Outcome.PASS,
+            id="noatime",
+        ),
+        pytest.param(
+            filesystem(mounts=(mount(flags=("rw",), super_options=("rw", "lazytime")),)),
+            Outcome.PASS,
+            id="lazytime keeps the times in memory",
+        ),
+        pytest.param(
+            filesystem(mounts=(mount(), mount("/ro", flags=("ro",), root="/x"))),
+            Outcome.PASS,
+            id="a read-only bind mount",
+        ),
+        pytest.param(filesystem(mounts=(STRICT,)), Outcome.FAIL, id="strictatime"),
+        pytest.param(
+            filesystem(mounts=(mount(flags=("rw", "nodiratime")),)), Outcome.FAIL, id="nodiratime"
+        ),
+        pytest.param(
+            filesystem(mounts=(mount(), mount("/b", flags=("rw",), root="/x"))),
+            Outcome.FAIL,
+            id="one of two mounts",
+        ),
+        pytest.param(
+            filesystem(mounts=(STRICT,), read_only=known(value=True)),
+            Outcome.NOT_APPLICABLE,
+            id="read-only",
+        ),
+        pytest.param(filesystem(mounts=(), alive=False), Outcome.NOT_APPLICABLE, id="not mounted"),
+        pytest.param(filesystem(mounts=()), Outcome.UNDETERMINED, id="in another namespace"),
+        pytest.param(
+            filesystem(read_only=unknown("read-only state")), Outcome.UNDETERMINED, id="unread"
+        ),
+    ],
+)
+def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Only what is neither relatime nor noatime is a finding; noatime is demanded of nobody."""
+    assert verdict_of(fs).outcome is outcome
+
+
+def test_the_finding_is_low_and_names_the_mount_points() -> None:
+    """Access times belong to mounts, not to the superblock."""
+    finding = finding_of(mounts=(STRICT, mount("/b", flags=("rw",), mount_id=31)))
+    assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
+    assert "/data, /b" in finding.message
+    assert commands(finding, 0, Phase.IMMEDIATE)[1] == "mount -o remount,relatime /b"
+
+
+def test_the_word_leaves_fstab_before_the_remount_reads_it() -> None:
+    """A remount takes fstab's words along."""
+    finding = finding_of(fstab=known((fstab_entry("strictatime", "errors=continue"),)))
+    relatime, noatime = finding.remedies
+    assert "\\1errors=continue\\2" in commands(finding, 0, Phase.PERSISTENT)[1]
+    assert "\\1errors=continue,noatime\\2" in commands(finding, 1, Phase.PERSISTENT)[1]
+    assert commands(finding, 0, Phase.IMMEDIATE) == ["mount -o remount,relatime /data"]
+    assert commands(finding, 0, Phase.VERIFY) == [
+        "findmnt -no VFS-OPTIONS -M /data | grep -qw relatime"
+    ]
+    assert commands(finding, 0, Phase.ROLLBACK)[-1] == "mount -o remount,strictatime /data"
+    assert {relatime.disruption, noatime.disruption} == {Disruption.REMOUNT}
+
+
+def test_flags_that_fstab_does_not_have_are_kept() -> None:
+    """The remount repeats nosuid, and takes nothing from fstab."""
+    finding = finding_of(mounts=(mount(flags=("rw", "nosuid")),))
+    assert commands(finding, 0, Phase.IMMEDIATE) == ["mount -o remount,rw,nosuid,relatime /data"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        mount("/b", flags=("rw",), root="/sub"),
+        mount("/b\n", flags=("rw",)),
+    ],
+)
+def test_no_commands_where_they_would_not_cure_all(odd: Any) -> None:
+    """A bind mount of a part, and a name that no shell word can spell, are left to a person."""
+    finding = finding_of(mounts=(STRICT, odd))
+    assert [remedy.steps for remedy in finding.remedies] == [(), ()]
+
+
+def test_without_an_fstab_entry_the_remedy_says_that_it_does_not_last() -> None:
+    """What mounts it is not known."""
+    finding = finding_of(fstab=known(()))
+    assert "no fstab entry mounts it" in finding.remedies[0].summary
+    assert commands(finding, 0, Phase.PERSISTENT) == []

@@ -1,0 +1,133 @@
+"""PRF010: how long the disks take to write what may wait in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf010_dirty_limits import check
+from support.builders import GIB, disk, filesystem, host, known, memory, mount, queue, raid, unknown
+
+LARGE = known(memory(total_bytes=512 * GIB, available_bytes=500 * GIB), "/proc/meminfo")
+SMALL = known(memory(dirty_bytes=1 << 30))
+
+
+def verdict_of(on: Host) -> Verdict:
+    """Judge a host."""
+    return judge(check, None, on)
+
+
+def on_disk(name: str, *, minor: int = 0, **limits: Any) -> Filesystem:
+    """Build a filesystem on one disk."""
+    return over(disk(name, DeviceNumber(8, minor), queue(**limits)), f"/{name}")
+
+
+def over(stack: BlockDevice, mount_point: str = "/data") -> Filesystem:
+    """Build a filesystem on a stack."""
+    number = stack.device_number
+    mounts = (mount(mount_point, number=number),)
+    return filesystem(number=number, stack=known(stack), mounts=mounts)
+
+
+@pytest.mark.parametrize(
+    ("on", "outcome"),
+    [
+        pytest.param(host(filesystem(), memory=LARGE), Outcome.FAIL, id="100 GB for one disk"),
+        pytest.param(host(filesystem(), memory=SMALL), Outcome.PASS, id="1 GiB in 9 s"),
+        pytest.param(
+            host(on_disk("nvme0n1"), memory=known(memory(available_bytes=40 * GIB))),
+            Outcome.PASS,
+            id="NVMe writes 8 GiB in 9 s",
+        ),
+        pytest.param(
+            host(over(disk(size_sectors=known(1 << 20))), memory=LARGE),
+            Outcome.PASS,
+            id="no more can be dirty than fits",
+        ),
+        pytest.param(
+            host(filesystem(read_only=known(value=True)), memory=LARGE),
+            Outcome.NOT_APPLICABLE,
+            id="read-only",
+        ),
+        pytest.param(host(memory=LARGE), Outcome.NOT_APPLICABLE, id="no ext4"),
+        pytest.param(
+            host(filesystem(), memory=LARGE, container="docker"),
+            Outcome.NOT_APPLICABLE,
+            id="in a container",
+        ),
+        pytest.param(
+            host(filesystem(), memory=unknown("memory")), Outcome.UNDETERMINED, id="memory unread"
+        ),
+        pytest.param(
+            host(filesystem(stack=unknown("stack")), memory=LARGE),
+            Outcome.UNDETERMINED,
+            id="stack unread",
+        ),
+        pytest.param(
+            host(on_disk("sda", rotational=unknown("rotational")), memory=LARGE),
+            Outcome.UNDETERMINED,
+            id="kind of disk unread",
+        ),
+    ],
+)
+def test_outcomes(on: Host, outcome: Outcome) -> None:
+    """Ten seconds of writing are allowed."""
+    assert verdict_of(on).outcome is outcome
+
+
+def test_the_slowest_filesystem_is_named() -> None:
+    """One finding for the host: the limits are the host's."""
+    both = on_disk("nvme0n1"), on_disk("sda", minor=16)
+    (finding,) = verdict_of(host(*both, memory=LARGE)).findings
+    assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.LIKELY)
+    assert finding.message == (
+        "102400 MiB may wait in memory for /sda, which should take ~895 s to write them: a sync "
+        "or an unmount waits as long."
+    )
+    assert [(c.label, c.value) for c in finding.citations] == [
+        (
+            "dirty limit",
+            "102400 MiB (vm.dirty_ratio = 20 % of 512000 MiB available; memory 524288 MiB)",
+        ),
+        ("speed of sda", "120 MB/s (rotational disk)"),
+    ]
+
+
+def test_a_stripe_is_as_fast_as_its_members_together() -> None:
+    """Each member writes its share."""
+    array = raid([disk(f"sd{name}", DeviceNumber(8, index)) for index, name in enumerate("bcde")])
+    (finding,) = verdict_of(host(over(array), memory=LARGE)).findings
+    assert "~224 s" in finding.message
+
+
+def test_a_stack_that_leads_back_into_itself_is_a_hole() -> None:
+    """Odd evidence has no device at its end, and no speed."""
+    inner = disk("sdb", DeviceNumber(8, 16), below=known((disk("sdb", DeviceNumber(8, 16)),)))
+    verdict = verdict_of(host(over(inner), memory=LARGE))
+    assert [hole.what for hole in verdict.unknowns] == ["queues below a filesystem"]
+
+
+def test_a_finding_stands_beside_what_could_not_be_seen() -> None:
+    """The hole is told as well."""
+    blind = filesystem(number=DeviceNumber(8, 16), stack=unknown("stack of sdb"))
+    verdict = verdict_of(host(filesystem(), blind, memory=LARGE))
+    assert verdict.outcome is Outcome.FAIL
+    assert [hole.what for hole in verdict.unknowns] == ["stack of sdb"]
+
+
+def test_the_remedy_bounds_it_by_the_slowest_and_brings_the_ratios_back() -> None:
+    """It is the remedy of PRF002: two seconds of writing."""
+    (finding,) = verdict_of(host(filesystem(), memory=LARGE)).findings
+    (remedy,) = finding.remedies
+    commands = {step.phase: step.command for step in remedy.steps}
+    assert commands[Phase.IMMEDIATE] == (
+        "sysctl -w vm.dirty_background_bytes=59768832 vm.dirty_bytes=239075328"
+    )
+    assert commands[Phase.ROLLBACK] == "sysctl -w vm.dirty_background_ratio=10 vm.dirty_ratio=20"

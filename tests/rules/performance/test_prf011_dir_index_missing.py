@@ -1,0 +1,105 @@
+"""PRF011: directories without an index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf011_dir_index_missing import check
+from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown
+
+EXT4 = frozenset({"has_journal", "extent", "metadata_csum"})
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge a filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def without_index(features: frozenset[str] = EXT4, *, gib: int = 100, **changes: Any) -> Filesystem:
+    """Build a filesystem of this size without dir_index."""
+    facts = superblock(features=features, size_blocks=gib * GIB // 4096)
+    return filesystem(**{"superblock": known(facts, "dumpe2fs -h /dev/sda"), **changes})
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding about a filesystem."""
+    (finding,) = verdict_of(fs).findings
+    return finding
+
+
+def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
+    """Return a remedy's commands of one phase."""
+    return [step.command for step in finding.remedies[which].steps if step.phase is phase]
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        pytest.param(without_index(EXT4 | {"dir_index"}), Outcome.PASS, id="there"),
+        pytest.param(without_index(EXT4 | {"dir_index"}, gib=1), Outcome.PASS, id="there, small"),
+        pytest.param(without_index(), Outcome.FAIL, id="ext4"),
+        pytest.param(without_index(frozenset({"has_journal"})), Outcome.FAIL, id="ext3"),
+        pytest.param(without_index(alive=False, mounts=()), Outcome.FAIL, id="not mounted"),
+        pytest.param(
+            without_index(frozenset({"ext_attr"})), Outcome.NOT_APPLICABLE, id="ext2 never had it"
+        ),
+        pytest.param(without_index(gib=1), Outcome.NOT_APPLICABLE, id="/boot is small"),
+        pytest.param(
+            filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED, id="needs root"
+        ),
+        pytest.param(
+            filesystem(
+                superblock=known(superblock(features=EXT4, block_bytes=None)),
+                stack=unknown("stack"),
+            ),
+            Outcome.UNDETERMINED,
+            id="size unread",
+        ),
+        pytest.param(
+            filesystem(
+                superblock=known(superblock(features=EXT4, block_bytes=None)), stack=known(disk())
+            ),
+            Outcome.FAIL,
+            id="size of the device",
+        ),
+    ],
+)
+def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Large filesystems of ext3 and ext4 should have it."""
+    assert verdict_of(fs).outcome is outcome
+
+
+def test_new_directories_get_an_index_at_once() -> None:
+    """The feature is set while it is mounted; the kernel refuses to clear it then."""
+    finding = finding_of(without_index())
+    assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
+    assert "100 GiB" in finding.message
+    assert commands(finding, 0, Phase.PERSISTENT) == ["tune2fs -O dir_index /dev/sda"]
+    assert commands(finding, 0, Phase.ROLLBACK)[0] == "umount /data"
+    assert finding.remedies[0].disruption is Disruption.ONLINE
+
+
+def test_all_directories_get_one_unmounted() -> None:
+    """Nothing takes the indexes away again, so that no rollback is printed."""
+    finding = finding_of(without_index())
+    unmount, index, again = commands(finding, 1, Phase.IMMEDIATE)
+    assert (unmount, again) == ("umount /data", "mount /data")
+    assert index == (
+        "test ! -e /sys/fs/ext4/sda && tune2fs -O dir_index /dev/sda && "
+        "{ e2fsck -f -p -D /dev/sda || test $? -eq 1; }"
+    )
+    assert commands(finding, 1, Phase.ROLLBACK) == []
+    assert finding.remedies[1].disruption is Disruption.UNMOUNT
+
+
+def test_the_root_is_left_to_a_rescue_system() -> None:
+    """It cannot be unmounted, neither to index it nor to go back."""
+    finding = finding_of(without_index(mounts=(mount("/"),)))
+    assert [remedy.steps for remedy in finding.remedies] == [(), ()]
+    assert "rescue system" in finding.remedies[1].summary

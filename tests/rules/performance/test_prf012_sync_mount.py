@@ -1,0 +1,150 @@
+"""PRF012: sync and dirsync in the mount table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.performance.prf012_sync_mount import check
+from support.builders import disk, filesystem, fstab_entry, host, known, listed, mount, unknown
+
+
+def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
+    """Judge a filesystem on a host."""
+    return judge(check, fs, host(fs, **changes))
+
+
+def mounted(*words: str, mount_point: str = "/data", **changes: Any) -> Filesystem:
+    """Build a filesystem whose mount table shows these words of the superblock."""
+    shown = mount(mount_point, super_options=("rw", *words))
+    return filesystem(**{"mounts": (shown,), **changes})
+
+
+def finding_of(fs: Filesystem, **changes: Any) -> Finding:
+    """Return the one finding about a filesystem."""
+    (finding,) = verdict_of(fs, **changes).findings
+    return finding
+
+
+def commands(finding: Finding, phase: Phase) -> list[str]:
+    """Return the commands of one phase."""
+    return [step.command for step in finding.remedies[0].steps if step.phase is phase]
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        pytest.param(filesystem(), Outcome.PASS, id="defaults"),
+        pytest.param(mounted("errors=remount-ro"), Outcome.PASS, id="other words"),
+        pytest.param(mounted("sync"), Outcome.FAIL, id="sync"),
+        pytest.param(mounted("dirsync"), Outcome.FAIL, id="dirsync"),
+        pytest.param(
+            mounted("sync", read_only=known(value=True)), Outcome.NOT_APPLICABLE, id="read-only"
+        ),
+        pytest.param(filesystem(mounts=(), alive=False), Outcome.NOT_APPLICABLE, id="not mounted"),
+        pytest.param(filesystem(mounts=()), Outcome.UNDETERMINED, id="in another namespace"),
+        pytest.param(
+            mounted("sync", read_only=unknown("ro")), Outcome.UNDETERMINED, id="state not read"
+        ),
+    ],
+)
+def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """The words stand among the superblock's options; the options file never has them."""
+    assert verdict_of(fs).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("words", "severity"),
+    [
+        (("sync",), Severity.MEDIUM),
+        (("sync", "dirsync"), Severity.MEDIUM),
+        (("dirsync",), Severity.LOW),
+    ],
+)
+def test_sync_is_worse_than_dirsync(words: tuple[str, ...], severity: Severity) -> None:
+    """With dirsync only changes of directories wait: mail servers ask for it."""
+    finding = finding_of(mounted(*words))
+    assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
+    assert f"/data is mounted with {' and '.join(words)}" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("stack", "devices"),
+    [
+        (disk("sdb", DeviceNumber(8, 16)), (listed("sdb", DeviceNumber(8, 16), transport="usb"),)),
+        (disk("sdb", DeviceNumber(8, 16), udev=(("ID_BUS", "usb"),)), ()),
+        (disk("mmcblk0", DeviceNumber(179, 0)), ()),
+    ],
+)
+def test_removable_media_are_a_note(stack: BlockDevice, devices: tuple[Any, ...]) -> None:
+    """The best known false positive: people pull them out."""
+    finding = finding_of(mounted("sync", stack=known(stack)), devices=known(devices))
+    assert finding.severity is Severity.INFO
+
+
+def test_a_stack_that_was_not_seen_is_not_taken_for_removable() -> None:
+    """The finding stands without it."""
+    finding = finding_of(mounted("sync", stack=unknown("stack")))
+    assert finding.severity is Severity.MEDIUM
+
+
+def test_sync_goes_by_remount_after_fstab() -> None:
+    """The remount reads fstab, which must not say sync any more."""
+    finding = finding_of(mounted("sync", fstab=known((fstab_entry("noatime", "sync"),))))
+    assert "\\1noatime\\2" in commands(finding, Phase.PERSISTENT)[1]
+    finding = finding_of(mounted("sync", fstab=known((fstab_entry("sync"),))))
+    assert commands(finding, Phase.IMMEDIATE) == ["mount -o remount,async /data"]
+    assert commands(finding, Phase.ROLLBACK)[-1] == "mount -o remount,sync /data"
+    assert finding.remedies[0].disruption is Disruption.REMOUNT
+    assert [c.label for c in finding.citations] == ["mount table", "fstab line 7"]
+
+
+def test_dirsync_goes_by_a_new_mount() -> None:
+    """No remount takes it back (6.18, util-linux 2.38)."""
+    finding = finding_of(mounted("sync", "dirsync"))
+    assert commands(finding, Phase.IMMEDIATE) == ["umount /data", "mount /data"]
+    assert commands(finding, Phase.ROLLBACK) == [
+        "umount /data",
+        "mount -t ext4 -o rw,relatime,sync,dirsync /dev/sda /data",
+    ]
+    assert finding.remedies[0].disruption is Disruption.UNMOUNT
+
+
+@pytest.mark.parametrize(
+    ("fs", "disruption", "said"),
+    [
+        (mounted("dirsync", mount_point="/"), Disruption.REBOOT, "or restart"),
+        (
+            mounted("dirsync", mounts=(mount(super_options=("rw", "dirsync")), mount("/b"))),
+            Disruption.UNMOUNT,
+            "unmount it everywhere",
+        ),
+        (
+            mounted("sync", mounts=(mount("/b", root="/sub", super_options=("rw", "sync")),)),
+            Disruption.REMOUNT,
+            "which is not here",
+        ),
+    ],
+)
+def test_no_commands_where_one_mount_is_not_all(
+    fs: Filesystem, disruption: Disruption, said: str
+) -> None:
+    """The root cannot be unmounted, and other mounts keep the superblock as it is."""
+    (remedy,) = finding_of(fs).remedies
+    assert (remedy.steps, remedy.disruption) == ((), disruption)
+    assert said in remedy.summary
+
+
+def test_rootflags_are_named() -> None:
+    """The kernel mounts the root with them, before fstab is read."""
+    boot = known(("quiet", "rootflags=sync"), "/proc/cmdline")
+    finding = finding_of(mounted("sync", mount_point="/"), kernel_arguments=boot)
+    assert "rootflags=" in finding.remedies[0].summary
+    assert "rootflags" in [citation.label for citation in finding.citations]

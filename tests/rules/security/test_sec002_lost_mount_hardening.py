@@ -1,0 +1,93 @@
+"""SEC002: nosuid, nodev and noexec that fstab asks for and a mount has lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Phase, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf002_fstab_not_active import check as not_active
+from ext4audit.rules.security.sec002_lost_mount_hardening import check
+from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+
+
+def verdict(fs: Filesystem, **changes: Any) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs, **changes))
+
+
+def asked(*fstab: str, live: tuple[str, ...] = ("rw", "relatime"), **changes: Any) -> Filesystem:
+    """Build a filesystem for which fstab asks `fstab`, mounted with the flags `live`."""
+    values: dict[str, Any] = {
+        "mounts": (mount(flags=live),),
+        "fstab": known((fstab_entry(*fstab),)),
+    }
+    return filesystem(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (asked("defaults"), Outcome.PASS),
+        (asked("nosuid", "nodev", live=("rw", "nosuid", "nodev", "relatime")), Outcome.PASS),
+        (asked("nosuid"), Outcome.FAIL),
+        (asked("defaults", "nodev", "noexec", live=("rw", "nodev", "relatime")), Outcome.FAIL),
+        (asked("user", live=("rw", "nosuid", "nodev", "relatime")), Outcome.FAIL),
+        # A later word takes back what an earlier one implies.
+        (asked("user", "exec", "suid", "dev"), Outcome.PASS),
+        (asked("noexec", "exec"), Outcome.PASS),
+        (asked("noatime", "commit=30"), Outcome.PASS),
+        (asked("ro"), Outcome.PASS),
+        (asked("nosuid", mounts=()), Outcome.NOT_APPLICABLE),
+        (asked(fstab=known(())), Outcome.NOT_APPLICABLE),
+        (asked(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
+        (asked("nosuid", options=unknown("options")), Outcome.FAIL),
+    ],
+)
+def test_sec002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Only what fstab asks for can be lost."""
+    assert verdict(fs).outcome is outcome
+
+
+def test_sec002_does_not_judge_a_container() -> None:
+    """The fstab of a container is of no mount."""
+    assert verdict(asked("nosuid"), container="docker").outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize("fstab", [("nosuid",), ("user",), ("nodev", "noexec")])
+def test_drf002_leaves_the_flags_that_protect_to_sec002(fstab: tuple[str, ...]) -> None:
+    """One loss is one finding."""
+    fs = asked(*fstab)
+    assert judge(not_active, fs, host(fs)).outcome is Outcome.PASS
+    assert len(verdict(fs).findings) == 1
+
+
+def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
+    """The command repeats the flags of the mount, and names neither device nor ext4 options."""
+    there = mount(flags=("rw", "nosuid", "noatime"), super_options=("rw", "sync", "nobarrier"))
+    (finding,) = verdict(asked("nosuid", "nodev", "noexec", mounts=(there,))).findings
+    assert finding.severity is Severity.MEDIUM
+    assert finding.message == (
+        "/data is mounted without nodev, noexec, which /etc/fstab line 7 asks for: device nodes "
+        "and programs on it can be used."
+    )
+    (remedy,) = finding.remedies
+    quiet = "mount --options-source=disable -o remount,bind,"
+    assert [(step.phase, step.command) for step in remedy.steps] == [
+        (Phase.IMMEDIATE, f"{quiet}rw,nosuid,noatime,nodev,noexec /data"),
+        (Phase.VERIFY, "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nodev"),
+        (Phase.VERIFY, "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noexec"),
+        (Phase.ROLLBACK, f"{quiet}rw,nosuid,noatime /data"),
+    ]
+
+
+def test_sec002_prints_no_command_for_a_mount_that_another_one_hides() -> None:
+    """Its mount point leads to the other one."""
+    hidden = replace(mount(), covered=True)
+    (finding,) = verdict(asked("nosuid", mounts=(hidden,))).findings
+    assert finding.remedies == ()

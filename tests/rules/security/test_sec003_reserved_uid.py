@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Disruption, Finding, Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.security.sec003_reserved_uid import check
+from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
+
+
+def verdict_of(fs: Filesystem) -> Verdict:
+    """Judge one filesystem on a host."""
+    return judge(check, fs, host(fs))
+
+
+def finding_of(fs: Filesystem) -> Finding:
+    """Return the one finding of a filesystem."""
+    verdict = verdict_of(fs)
+    assert len(verdict.findings) == 1, verdict
+    return verdict.findings[0]
+
+
+def reserved(*tokens: str, **changes: Any) -> Filesystem:
+    """Build a filesystem whose reserve of 5 GiB these accounts may use."""
+    held = superblock(reserved_blocks=1310720)
+    values: dict[str, Any] = {"superblock": known(held, "dumpe2fs -h /dev/sda"), **changes}
+    return filesystem(options=known(options(*tokens)), **values)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "who"),
+    [
+        (("resuid=65534",), "user id 65534 may"),
+        (("resgid=8",), "group id 8 may"),
+        (("resuid=65534", "resgid=65534"), "user id 65534 and group id 65534 may"),
+    ],
+)
+def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], who: str) -> None:
+    """The size of the reserve is what the account may take."""
+    finding = finding_of(reserved(*tokens))
+    assert finding.severity is Severity.INFO
+    assert who in finding.message
+    assert "5120 MiB" in finding.message
+
+
+def test_without_root_the_size_is_left_out() -> None:
+    """The options file shows the account to everybody."""
+    finding = finding_of(reserved("resuid=65534", superblock=unknown("superblock")))
+    assert "may fill the blocks that are reserved" in finding.message
+
+
+def test_root_passes() -> None:
+    """The default of mke2fs."""
+    verdict = verdict_of(reserved())
+    assert verdict.outcome is Outcome.PASS
+    assert {"resuid=0", "resgid=0"} <= {each.value for each in verdict.evidence}
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [unknown("options"), known(options("resuid=0", complete=False))],
+)
+def test_an_account_that_is_not_known_is_undetermined(evidence: Any) -> None:
+    """Both are needed."""
+    assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
+
+
+def test_what_is_not_mounted_is_not_judged() -> None:
+    """Options exist only while the kernel has it mounted."""
+    assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
+    """The old fields are kept in a file: what is in force does not tell them."""
+    (remedy,) = finding_of(reserved("resuid=65534")).remedies
+    kept = "/etc/ext4audit.sda.reserved"
+    number = r"s/^Reserved blocks {}: *\([0-9]*\).*/\1/p"
+    uid, gid = (f"\"$(sed -n '{number.format(each)}' {kept})\"" for each in ("uid", "gid"))
+    assert [step.command for step in remedy.steps] == [
+        "mount -o remount,resuid=0 /data",
+        f"test -e {kept} || tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id:' > {kept}",
+        "tune2fs -u 0 -g 0 /dev/sda",
+        "grep -qx resuid=0 /proc/fs/ext4/sda/options",
+        "! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'",
+        f"tune2fs -u {uid} -g {gid} /dev/sda && rm {kept}",
+        "mount -o remount,resuid=65534 /data",
+    ]
+    assert remedy.disruption is Disruption.REMOUNT
+
+
+def test_fstab_is_corrected_where_it_names_the_account() -> None:
+    """The superblock is left alone."""
+    fs = reserved("resuid=65534", fstab=known((fstab_entry("noatime", "resuid=65534"),)))
+    commands = [step.command for step in finding_of(fs).remedies[0].steps]
+    assert not any("tune2fs" in command for command in commands)
+    assert "resuid=0" in commands[0]
+    assert any("\\1noatime\\2" in command for command in commands)
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [reserved("resuid=$(reboot)"), reserved("resuid=65534", mounts=())],
+    ids=["hostile", "another namespace"],
+)
+def test_where_nothing_can_be_written_there_is_no_command(fs: Filesystem) -> None:
+    """A value that is no number never gets into a command."""
+    assert finding_of(fs).remedies[0].steps == ()

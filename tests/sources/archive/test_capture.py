@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.archive.capture import NO_COMPLAINT, Output, judge, mangle, numbered
+from ext4audit.sources.archive.tool_output import HEADER
+from support.foreign_archives import DATA_UUID, header
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("dumpe2fs -h /dev/vda1", "dumpe2fs_-h_.dev.vda1"),
+        ("/usr/sbin/dumpe2fs -h /dev/vda1", "dumpe2fs_-h_.dev.vda1"),
+        ("/sbin/dumpe2fs -h /dev/vda1", "dumpe2fs_-h_.dev.vda1"),
+        ("dumpe2fs  /dev/vda1", "dumpe2fs_.dev.vda1"),
+        ("mdadm -D /dev/md*", "mdadm_-D_.dev.md"),
+        ("blkid -c /dev/null", "blkid_-c_.dev.null"),
+        ("lsblk -O -P", "lsblk_-O_-P"),
+        ("ls -lanR /sys/block", "ls_-lanR_.sys.block"),
+        ("dumpe2fs -h /dev/mapper/vg-a+b", "dumpe2fs_-h_.dev.mapper.vg-a_b"),
+        ("dumpe2fs -h /dev/mapper/vg-a b", "dumpe2fs_-h_.dev.mapper.vg-a_b"),
+        ("dumpe2fs -h /dev/vg/lv", "dumpe2fs_-h_.dev.vg.lv"),
+        ("dumpe2fs -h /dev/vg.lv", "dumpe2fs_-h_.dev.vg.lv"),
+        ("dumpe2fs -h /dev/mapper/\udcff\n$(id)", "dumpe2fs_-h_.dev.mapper._id"),
+        ("x" * 300, "x" * 255),
+        ("", ""),
+    ],
+)
+def test_a_command_line_has_one_file_name(line: str, name: str) -> None:
+    """Folders of programs go, a slash is a dot, a run of other characters is one underscore."""
+    assert mangle(line) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "expected"),
+    [("a", 0, "a"), ("a", 1, "a.1"), ("a", 12, "a.12"), ("x" * 255, 2, "x" * 253 + ".2")],
+)
+def test_a_second_file_of_one_name_has_a_number(name: str, count: int, expected: str) -> None:
+    """The number fits into 255 bytes, where it takes the place of the name's end."""
+    assert numbered(name, count) == expected
+
+
+BANNER = "dumpe2fs 1.47.0 (5-Feb-2023)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "why", "hint"),
+    [
+        (
+            BANNER + "dumpe2fs: Operation not permitted while trying to open /dev/vda\n",
+            None,
+            Why.DENIED,
+            "capture again as root, on the host itself",
+        ),
+        (
+            BANNER + "dumpe2fs: Permission denied while trying to open /dev/vda\n",
+            1,
+            Why.DENIED,
+            "capture again as root, on the host itself",
+        ),
+        (
+            "/bin/bash: dumpe2fs: command not found\n",
+            None,
+            Why.ABSENT,
+            "install the program there, and capture again",
+        ),
+        (
+            "timeout: failed to run command 'dumpe2fs': No such file or directory\n",
+            None,
+            Why.ABSENT,
+            "install the program there, and capture again",
+        ),
+        (
+            "ERROR: Command not found or not executable\n",
+            None,
+            Why.ABSENT,
+            "install the program there, and capture again",
+        ),
+        ("", 127, Why.ABSENT, "install the program there, and capture again"),
+        ("", 124, Why.TIMED_OUT, "capture again, with more time or less load"),
+        (
+            "# ERROR: Command did not complete within the timeout period.\n",
+            None,
+            Why.TIMED_OUT,
+            "capture again, with more time or less load",
+        ),
+        (BANNER + "dumpe2fs: Bad magic number in super-block\n", None, Why.FAILED, ""),
+        ("", None, Why.FAILED, ""),
+        (header(DATA_UUID), 1, Why.FAILED, ""),
+    ],
+)
+def test_a_stored_error_message_is_the_reason_that_it_states(
+    text: str, status: int | None, why: Why, hint: str
+) -> None:
+    """An archive stores "Operation not permitted" like any other output."""
+    found = judge(Output(text, "member", status), HEADER, "superblock")
+    assert isinstance(found, Unknown)
+    assert (found.what, found.why, found.hint) == ("superblock", why, hint)
+
+
+def test_the_detail_names_the_file_and_the_line_below_the_banner() -> None:
+    """The banner of dumpe2fs says nothing of the cause."""
+    text = BANNER + "dumpe2fs: Bad magic number\nmore\n"
+    found = judge(Output(text, "member"), HEADER, "x")
+    assert isinstance(found, Unknown)
+    assert found.detail == "member: dumpe2fs: Bad magic number"
+
+
+@pytest.mark.parametrize("status", [0, None])
+def test_a_good_output_is_known_by_its_file(status: int | None) -> None:
+    """Where no status was kept, the text proves itself."""
+    text = header(DATA_UUID)
+    assert judge(Output(text, "member", status), HEADER, "x") == Known(text, "member")
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("vm\n", True),
+        ("", True),
+        ("sh: hostname: command not found", False),
+        ("a\nb: Permission denied\n", False),
+    ],
+)
+def test_an_output_without_a_proof_is_good_unless_it_complains(text: str, *, good: bool) -> None:
+    """For commands of which nothing better is known."""
+    assert isinstance(judge(Output(text, "m"), NO_COMPLAINT, "x"), Known) is good

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.sources.archive.layouts import SosCapture
+from ext4audit.sources.archive.md import md_attributes
+from support.foreign_archives import archive
+
+DETAIL = """\
+/dev/md126:
+        Raid Level : raid1
+    Number   Major   Minor   RaidDevice State
+       0       8       99        0      active sync   /dev/other
+/dev/md127:
+           Version : 1.2
+     Creation Time : Sat Nov 21 05:56:57 2026
+        Raid Level : raid0
+        Array Size : 6282240 (5.99 GiB 6.43 GB)
+      Raid Devices : 2
+     Total Devices : 3
+
+            Layout : original
+        Chunk Size : 512K
+
+    Number   Major   Minor   RaidDevice State
+       0       8       16        1      active sync   /dev/sdb
+       1       8       32        0      active sync   /dev/sdc
+       2       8       48        -      spare   /dev/sdd
+"""
+EXAMINED = """\
+/dev/sdb:
+          Magic : a92b4efc
+ Avail Dev Size : 6282240 sectors (3.00 GiB 3.22 GB)
+    Data Offset : 264192 sectors
+"""
+NAMES = {"8:16": "sdb", "8:32": "sdc", "8:48": "sdd"}
+MDSTAT = """\
+Personalities : [raid0] [raid6] [raid5]
+md127 : active raid0 sdc1[1] sdb1[0]
+      6282240 blocks super 1.2 512k chunks
+
+md5 : active (auto-read-only) raid5 sdf[3](S) sde[1] sdd[0]
+      100 blocks super 1.2 level 5, 64k chunk, algorithm 2 [3/3] [UUU]
+
+unused devices: <none>
+"""
+
+
+def attributes(files: dict[str, str], name: str = "md127") -> dict[str, str]:
+    """Return what a sosreport with these files tells of an array."""
+    made = archive({"sos_commands/x/x": "", **files})
+    capture = SosCapture(made, "", kind="sosreport", commands="sos_commands")
+    return md_attributes(capture, name, NAMES.get)
+
+
+def test_mdadm_tells_geometry_and_slots() -> None:
+    """One file holds all arrays; the slot is RaidDevice, and a spare has none."""
+    files = {
+        "sos_commands/md/mdadm_-D_.dev.md": DETAIL,
+        "sos_commands/md/mdadm_-E_.dev.sdb": EXAMINED,
+    }
+    assert attributes(files) == {
+        "level": "raid0",
+        "chunk_size": "524288",
+        "raid_disks": "2",
+        "layout": "1",
+        "reshape_position": "none",
+        "dev-sdb/slot": "1",
+        "dev-sdb/offset": "264192",
+        "dev-sdb/size": "3141120",
+        "dev-sdc/slot": "0",
+        "dev-sdd/slot": "none",
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [
+        ("left-asymmetric", "0"),
+        ("right-asymmetric", "1"),
+        ("left-symmetric", "2"),
+        ("right-symmetric", "3"),
+        ("near=2", "258"),
+        ("far=2", "513"),
+        ("offset=2", "66049"),
+        ("near=3", "259"),
+        ("original", "1"),
+        ("alternate", "2"),
+        ("-unknown-", None),
+        ("parity-first", None),
+    ],
+)
+def test_a_layout_is_the_number_of_sysfs(word: str, number: str | None) -> None:
+    """A word that is not known tells nothing, rather than a default."""
+    text = DETAIL.replace("original", word)
+    assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}).get("layout") == number
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "md127",
+            {
+                "level": "raid0",
+                "chunk_size": "524288",
+                "dev-sdc1/slot": "1",
+                "dev-sdb1/slot": "0",
+            },
+        ),
+        (
+            "md5",
+            {
+                "level": "raid5",
+                "chunk_size": "65536",
+                "dev-sdf/slot": "none",
+                "dev-sde/slot": "1",
+                "dev-sdd/slot": "0",
+            },
+        ),
+        ("md6", {}),
+        ("unused", {}),
+    ],
+)
+def test_mdstat_tells_level_chunk_and_members(name: str, expected: dict[str, str]) -> None:
+    """Without offsets and sizes the layout stays unknown, and the level does not."""
+    assert attributes({"proc/mdstat": MDSTAT}, name) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "mdadm: cannot open /dev/md*: No such file or directory\n", "/dev/md127:\n"]
+)
+def test_a_message_of_mdadm_is_no_array(text: str) -> None:
+    """Then mdstat is read, and where it is not there nothing is told."""
+    assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}) == {}

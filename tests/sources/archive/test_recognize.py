@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.sources.archive.recognize import is_wanted, recognise
+from ext4audit.sources.containers.tree import ArchiveError
+from support.foreign_archives import UNAME, archive, below, empty, recognised, sos_files, sosreport
+
+SUSE = {
+    "basic-environment.txt": (
+        "#==[ Command ]===#\n# /bin/date\nFri Feb 16 09:21:33 UTC 2024\n\n"
+        "#==[ Command ]===#\n# /bin/uname -a\n"
+        "Linux sles-1 5.14.21-150500.55.44-default #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
+    )
+}
+INSIGHTS = {
+    "insights_commands/hostname_-f": "rhel-1.example.com\n",
+    "insights_commands/date_--utc": "Tue Nov 10 17:42:55 UTC 2020\n",
+    "etc/fstab": "",
+}
+
+
+@pytest.mark.parametrize("top", ["", "sosreport-db-1-2026-11-21-vqvzcad"])
+def test_a_sosreport_is_named_after_its_host_and_dated_by_its_clock(top: str) -> None:
+    """Inside its directory or with it."""
+    found = recognised(below(top, sos_files()) if top else sos_files())
+    assert (found.kind, found.label, found.taken_at) == (
+        "sosreport",
+        "db-1",
+        "2026-11-21T05:56:57Z",
+    )
+
+
+@pytest.mark.parametrize("top", ["data", "insights-rhel-1-2020", "insights-rhel-1-2020/data"])
+def test_an_insights_archive_has_its_outputs_in_another_folder(top: str) -> None:
+    """The newer ones keep the host's files in `data`."""
+    found = recognised(below(top, INSIGHTS))
+    assert (found.kind, found.label, found.taken_at) == (
+        "insights",
+        "rhel-1.example.com",
+        "2020-11-10T17:42:55Z",
+    )
+
+
+def test_a_supportconfig_is_known_by_its_first_text() -> None:
+    """Its host is named by uname."""
+    found = recognised(below("scc_sles-1_240216_0921", SUSE))
+    assert (found.kind, found.label, found.taken_at) == (
+        "supportconfig",
+        "sles-1",
+        "2024-02-16T09:21:33Z",
+    )
+
+
+def test_a_host_without_a_name_is_called_as_its_directory() -> None:
+    """`-o filesys` runs neither hostname nor uname; its time is then that of the name."""
+    files = {"sosreport-db-7-2026-11-21-abc/sos_commands/filesys/findmnt": ""}
+    found = recognised(files)
+    assert (found.label, found.taken_at) == (
+        "sosreport-db-7-2026-11-21-abc",
+        "2026-11-21T00:00:00Z",
+    )
+
+
+@pytest.mark.parametrize(
+    "files", [{}, {"manifest.json": "{}"}, {"a/b/c/sos_commands/x": ""}, {"sos_commands": "a file"}]
+)
+def test_another_archive_is_none_of_these(files: dict[str, str]) -> None:
+    """A snapshot of ours, or anything else."""
+    assert recognise(archive(files)) is None
+
+
+def test_an_empty_archive_is_none_of_these() -> None:
+    """Directories alone tell nothing."""
+    assert recognise(empty("a", "b")) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (
+            {"a/sos_commands/x": "", "b/sos_commands/x": ""},
+            "the files of several hosts: 'a', 'b'",
+        ),
+        (
+            {"a/sos_commands/x": "", "scc_b/basic-environment.txt": ""},
+            "the files of several hosts: 'a', 'scc_b'",
+        ),
+        (
+            {
+                "sos-collector-2026/sosreport-a-2026-11-21-x.tar.xz": "",
+                "sos-collector-2026/sosreport-b-2026-11-21-x.tar.xz": "",
+            },
+            (
+                "a collection of 2 archives ('sos-collector-2026/sosreport-a-2026-11-21-x.tar.xz', "
+                "'sos-collector-2026/sosreport-b-2026-11-21-x.tar.xz'), such as sos collect makes: "
+                "unpack it and audit each of them"
+            ),
+        ),
+        (
+            {f"h{n}/sos_commands/\x1b[31m": "" for n in range(9)},
+            "the files of several hosts: 'h0', 'h1', 'h2', …",
+        ),
+        (
+            {"sos_commands/kernel/uname_-a": UNAME, "sos_commands/host/hostname": "web-2\n"},
+            "the files of several hosts: 'web-2', 'db-1'",
+        ),
+    ],
+)
+def test_the_files_of_several_hosts_are_refused_by_name(files: dict[str, str], words: str) -> None:
+    """One report of two machines would be a report of none."""
+    with pytest.raises(ArchiveError) as raised:
+        recognise(archive(files))
+    assert str(raised.value) == f"given.tar.xz: {words}"
+
+
+@pytest.mark.parametrize("name", ["db-1", "DB-1", "db-1.example.com"])
+def test_a_short_and_a_long_name_are_of_one_host(name: str) -> None:
+    """`hostname` may print the domain, and uname may not."""
+    assert sosreport({"sos_commands/host/hostname": f"{name}\n"}).label == name
+
+
+def test_the_resolvers_name_of_a_host_is_no_second_host() -> None:
+    """`hostname -f` answers "localhost.localdomain" on many a host; the node name counts."""
+    files = {
+        "insights_commands/hostname_-f": "localhost.localdomain\n",
+        "insights_commands/uname_-a": UNAME,
+    }
+    assert recognised(files).label == "db-1"
+
+
+def test_hostile_names_are_shown_escaped() -> None:
+    """ESC in a directory's name does not reach the terminal."""
+    files = {"a\x1b[31m/sos_commands/x": "", "b\n/sos_commands/x": ""}
+    with pytest.raises(ArchiveError, match=r"'a\\x1b\[31m', 'b\\n'"):
+        recognise(archive(files))
+
+
+TOP = "sosreport-db-1-2026-11-21-abc/"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "proc/1/mountinfo",
+        "proc/mounts",
+        "proc/self/mounts",
+        "proc/fs/ext4/vda1/options",
+        "proc/fs/jbd2/vda1-8/info",
+        "proc/sys/vm/dirty_ratio",
+        "sys/block/md0/md/level",
+        "sys/devices/virtual/block/md0/queue/write_cache",
+        "sys/devices/pci0000:00/nvme/nvme0/nvme0n1/queue/write_cache",
+        "etc/fstab",
+        "usr/lib/os-release",
+        "sos_commands/filesys/dumpe2fs_-h_.dev.vda1",
+        "sos_commands/block/a\nb",
+        "sos_reports/manifest.json",
+        "insights_commands/lsblk_-P",
+        "data/insights_commands/uname_-a",
+        "fs-diskio.txt",
+    ],
+)
+def test_what_tells_of_filesystems_is_kept(name: str) -> None:
+    """With a directory above it and without."""
+    assert is_wanted(name)
+    assert is_wanted(TOP + name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "var/log/messages",
+        "proc/1/smaps",
+        "proc/kallsyms",
+        "sos_commands/logs/journalctl_--no-pager",
+        "sos_commands/kernel/dmesg",
+        "sos_commands/networking/ip_addr",
+        "sos_reports/sos.html",
+        "sys/module/ext4/refcnt",
+        "rpm.txt",
+        "messages.txt",
+        "not-fs-diskio.txt",
+        "etc/shadow",
+    ],
+)
+def test_logs_and_what_tells_nothing_is_not(name: str) -> None:
+    """They are the gigabytes of such an archive, and its secrets."""
+    assert not is_wanted(name)
+    assert not is_wanted(TOP + name)

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.ask import (
+    CapturedDumpe2fs,
+    EffectiveUser,
+    FilesystemUuid,
+    ListDir,
+    ReadBytes,
+    ReadFile,
+    RealPath,
+    ResolvePath,
+    RunCommand,
+    TextAsk,
+    TuneSuperblock,
+    UdevDatabase,
+    Uname,
+    VirtualMemory,
+)
+from support.foreign_archives import DATA_UUID, MOUNTINFO, ROOT_UUID, header, sosreport
+
+FULL = "".join((header(DATA_UUID), "\nGroup 0: (Blocks 0-32767)\n  Primary superblock at 0\n"))
+UDEV = (
+    "P: /devices/pci/virtio1/block/vdb\nN: vdb\nE: DEVNAME=/dev/vdb\nE: MAJOR=253\n"
+    "E: ID_MODEL=a=b c\n"
+)
+ATTRIBUTES = (
+    "  looking at device '/devices/pci/virtio1/block/vdb':\n"
+    '    KERNEL=="vdb"\n    ATTR{ro}=="0"\n    ATTR{size}=="20971520"\n'
+    '    ATTR{queue/rotational}=="1"\n\n'
+    "  looking at parent device '/devices/pci/virtio1':\n"
+    '    ATTRS{size}=="1"\n    ATTR{ro}=="1"\n'
+)
+
+
+def answer(ask: TextAsk, files: dict[str, str] | None = None) -> str:
+    """Return the text that the small host's sosreport answers an ask with."""
+    found = sosreport(files).source.fetch(ask)
+    assert isinstance(found, Known), found
+    return found.value
+
+
+@pytest.mark.parametrize(
+    ("ask", "files", "text"),
+    [
+        (ReadFile("/proc/self/mountinfo"), {}, MOUNTINFO),
+        (ReadFile("/proc/1/mountinfo"), {}, MOUNTINFO),
+        (ReadFile("/proc/cmdline"), {}, "ro quiet\n"),
+        (ListDir("/proc/fs/ext4"), {}, "vda1\0vdb"),
+        (ReadFile("/sys/dev/block/253:16/queue/write_cache"), {}, "write back\n"),
+        (ReadFile("/sys/block/vdb/queue/write_cache"), {}, "write back\n"),
+        (ReadFile("/sys/class/block/vdb/dev"), {}, "253:16"),
+        (ReadFile("/sys/dev/block/253:1/../dev"), {}, "253:0"),
+        (
+            ReadFile("/sys/dev/block/253:1/uevent"),
+            {},
+            "MAJOR=253\nMINOR=1\nDEVNAME=vda1\nDEVTYPE=partition\n",
+        ),
+        (ReadFile("/sys/dev/block/253:16/size"), {}, "20971520\n"),
+        (ListDir("/sys/dev/block/253:16/slaves"), {}, ""),
+        (ListDir("/sys/block/vdb/queue"), {}, "write_cache"),
+        (
+            ReadFile("/sys/dev/block/253:16/ro"),
+            {"sos_commands/block/udevadm_info_-a_.dev.vdb": ATTRIBUTES},
+            "0",
+        ),
+        (
+            ReadFile("/sys/dev/block/253:16/queue/rotational"),
+            {"sos_commands/block/udevadm_info_-ap_.sys.block.vdb": ATTRIBUTES},
+            "1",
+        ),
+        (
+            UdevDatabase("253:16"),
+            {"sos_commands/block/udevadm_info_.dev.vdb": UDEV},
+            "DEVNAME=/dev/vdb\nID_MODEL=a=b c\nMAJOR=253",
+        ),
+        (RunCommand(("dumpe2fs", "-h", "/dev/vdb")), {}, header(DATA_UUID)),
+        (CapturedDumpe2fs("/dev/vdb"), {"sos_commands/filesys/dumpe2fs_.dev.vdb": FULL}, FULL),
+        (ResolvePath("/data"), {}, "mount_id=40\ndevice_number=253:16\ntype=directory"),
+        (ResolvePath("/data/x/y"), {}, "mount_id=40\ndevice_number=253:16\ntype=file"),
+        (
+            ResolvePath(f"/dev/disk/by-uuid/{DATA_UUID}"),
+            {},
+            "mount_id=0\ndevice_number=0:5\ntype=block\nrepresents=253:16",
+        ),
+        (
+            ResolvePath("/dev/root"),
+            {},
+            "mount_id=0\ndevice_number=0:5\ntype=block\nrepresents=253:1",
+        ),
+        (RealPath("/data"), {}, "/data"),
+        (
+            Uname(),
+            {},
+            "5.14.0-427.el9.x86_64\n#1 SMP PREEMPT_DYNAMIC\nx86_64\ndb-1",
+        ),
+        (VirtualMemory(), {}, "32768000000\n30720000000"),
+        (EffectiveUser(), {}, "0"),
+        (
+            ReadFile("/proc/sys/vm/dirty_ratio"),
+            {"sos_commands/kernel/sysctl_-a": "vm.dirty_ratio = 20\nvm.x = 1\n"},
+            "20\n",
+        ),
+        (
+            RunCommand(("systemd-detect-virt", "--vm")),
+            {"sos_commands/processor/lscpu": "Architecture: x86_64\nHypervisor vendor: KVM\n"},
+            "kvm",
+        ),
+        (
+            RunCommand(("systemd-detect-virt", "--vm")),
+            {"sos_commands/processor/lscpu": "Architecture: x86_64\n"},
+            "none",
+        ),
+    ],
+)
+def test_an_archive_answers_in_the_words_of_the_ask(
+    ask: TextAsk, files: dict[str, str], text: str
+) -> None:
+    """Whatever form the archive has it in."""
+    assert answer(ask, files) == text
+
+
+@pytest.mark.parametrize(
+    ("ask", "hint"),
+    [
+        (CapturedDumpe2fs("/dev/vdb"), "sos report -k filesys.dumpe2fs=on"),
+        (RunCommand(("dumpe2fs", "-g", "/dev/vdb")), "sos report -k filesys.dumpe2fs=on"),
+        (
+            RunCommand(("dumpe2fs", "-h", "/dev/sdz")),
+            "sos report -e filesys, as root, with the device mounted",
+        ),
+        (RunCommand(("dmsetup", "table", "-j", "9", "-m", "0")), "sos report -e devicemapper"),
+        (RunCommand(("dmsetup", "info")), "sos report -e devicemapper"),
+        (ReadFile("/sys/dev/block/8:0/uevent"), "sos report -e block -e md -e devicemapper"),
+        (ListDir("/sys/dev/block/8:0/slaves"), "sos report -e block -e md -e devicemapper"),
+        (ResolvePath("/dev/sdz"), "sos report -e block -e md -e devicemapper"),
+        (UdevDatabase("253:16"), "sos report -e block"),
+        (ReadFile("/proc/sys/vm/dirty_ratio"), "sos report -e kernel"),
+        (ReadFile("/proc/fs/ext4/vdc/options"), "sos report -e filesys"),
+    ],
+)
+def test_what_is_missing_names_the_option_that_captures_it(ask: TextAsk, hint: str) -> None:
+    """The next report of that host can then answer."""
+    found = sosreport().source.fetch(ask)
+    assert isinstance(found, Unknown)
+    assert (found.why, found.detail, found.hint) == (
+        Why.NOT_CAPTURED,
+        "not in the sosreport archive",
+        f"capture again with: {hint}, or ext4audit collect",
+    )
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        TuneSuperblock("/data"),
+        FilesystemUuid("/data"),
+        ReadBytes("/dev/vdb", 1024, 1024),
+        ReadFile("/sys/fs/ext4/features"),
+        ListDir("/sys/fs/ext4"),
+        RealPath("/elsewhere"),
+        ResolvePath("relative"),
+        RunCommand(("lsblk", "-J", "-o", "NAME")),
+        RunCommand(("systemd-detect-virt", "--vm")),
+    ],
+)
+def test_what_no_option_captures_needs_a_snapshot(ask: TextAsk) -> None:
+    """No archive of others holds ioctls, bytes of devices or /sys/fs/ext4."""
+    found = sosreport().source.fetch(ask)
+    assert isinstance(found, Unknown)
+    assert found.why is Why.NOT_CAPTURED
+    assert found.hint.endswith("ext4audit collect")
+
+
+def test_each_ask_is_answered_once() -> None:
+    """The very answer again: a rule and an evidence line show one text."""
+    source = sosreport().source
+    ask = ReadFile("/proc/cmdline")
+    assert source.fetch(ask) is source.fetch(ask)
+
+
+def test_dumpe2fs_ran_on_another_name_of_the_device() -> None:
+    """The mount table says /dev/root, and a person says /dev/vda1."""
+    files = {
+        "sos_commands/filesys/dumpe2fs_-h_.dev.root": header(ROOT_UUID),
+        "proc/1/mountinfo": MOUNTINFO.replace("/dev/vda1", "/dev/root"),
+    }
+    found = sosreport(files, without=("sos_commands/filesys/dumpe2fs_-h_.dev.vda1",))
+    answered = found.source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vda1")))
+    assert isinstance(answered, Known)
+    assert answered.origin == "sos_commands/filesys/dumpe2fs_-h_.dev.root"
+
+
+def test_the_header_of_another_device_is_no_answer() -> None:
+    """Two devices have one file name, and blkid knows which UUID is ours."""
+    name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
+    ask = RunCommand(("dumpe2fs", "-h", "/dev/vdb"))
+    both = sosreport({name: header(ROOT_UUID), f"{name}.1": header(DATA_UUID)})
+    assert both.source.fetch(ask) == Known(header(DATA_UUID), f"{name}.1")
+    wrong = sosreport({name: header(ROOT_UUID)}).source.fetch(ask)
+    assert isinstance(wrong, Unknown)
+    assert wrong.detail == (
+        f"{name}: not this device by its UUID; two devices may have one file name"
+    )
+
+
+def test_without_blkid_two_headers_of_one_name_stay_ambiguous() -> None:
+    """Guessing would audit one device's superblock as another's."""
+    name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
+    files = {
+        name: header(ROOT_UUID),
+        f"{name}.1": header(DATA_UUID),
+        "sos_commands/block/blkid_-c_.dev.null": "",
+    }
+    found = sosreport(files).source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vdb")))
+    assert isinstance(found, Unknown)
+    assert found.detail == f"{name}: ambiguous name; two devices may have one file name"
+
+
+def test_one_device_mounted_twice_has_two_like_files() -> None:
+    """It is because sos runs dumpe2fs for each line of the mount table."""
+    name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
+    found = sosreport({f"{name}.1": header(DATA_UUID)})
+    answered = found.source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vdb")))
+    assert answered == Known(header(DATA_UUID), name)
+
+
+def test_lsblk_is_put_together_from_blkid_and_the_numbers() -> None:
+    """Quotes in a label are escaped as lsblk does."""
+    lines = answer(RunCommand(("lsblk", "-P", "-o", "NAME"))).splitlines()
+    assert lines == [
+        (
+            'NAME="vda" KNAME="vda" MAJ:MIN="253:0" FSTYPE="" UUID="" LABEL="" PARTUUID="" '
+            'PARTLABEL="" MODEL=""'
+        ),
+        (
+            f'NAME="vda1" KNAME="vda1" MAJ:MIN="253:1" FSTYPE="ext4" UUID="{ROOT_UUID}" LABEL="" '
+            'PARTUUID="aaaa-01" PARTLABEL="" MODEL=""'
+        ),
+        (
+            f'NAME="vdb" KNAME="vdb" MAJ:MIN="253:16" FSTYPE="ext4" UUID="{DATA_UUID}" '
+            'LABEL="da\\x22ta" PARTUUID="" PARTLABEL="" MODEL=""'
+        ),
+    ]
+
+
+def test_a_line_that_lsblk_printed_itself_comes_first() -> None:
+    """Since 4.3 sos runs `lsblk -O -P`, which has all columns."""
+    printed = 'NAME="vdb" KNAME="vdb" MAJ:MIN="253:16" RO="0" ROTA="0" UUID="x" FSTYPE="ext4"'
+    files = {"sos_commands/block/lsblk_-O_-P": f"{printed}\n"}
+    assert printed in answer(RunCommand(("lsblk", "-P", "-o", "NAME")), files).splitlines()
+    assert answer(ReadFile("/sys/block/vdb/queue/rotational"), files) == "0"
+
+
+@pytest.mark.parametrize("name", ["md127", "dm-0"])
+def test_an_array_of_which_only_the_name_is_known_is_no_plain_disk(name: str) -> None:
+    """A stripe would not be looked for below it, and the audit would pass in silence."""
+    files = {"proc/partitions": f"\n 9 127 100 {name}\n"}
+    source = sosreport(files).source
+    for ask in (ReadFile("/sys/dev/block/9:127/uevent"), ListDir("/sys/dev/block/9:127/slaves")):
+        found = source.fetch(ask)
+        assert isinstance(found, Unknown)
+        assert found.why is Why.NOT_CAPTURED
+
+
+def test_a_loop_device_without_its_file_has_something_unseen_below() -> None:
+    """For udevadm prints no value that begins with "/", and sos 4.0 has no losetup."""
+    source = sosreport({"proc/partitions": "\n 7 0 65536 loop0\n"}).source
+    assert isinstance(source.fetch(ListDir("/sys/dev/block/7:0/slaves")), Unknown)
+    line = {"sos_commands/block/losetup_-a": "/dev/loop0: [65024]:12 (/srv/a b (1)), offset 512\n"}
+    source = sosreport({"proc/partitions": "\n 7 0 65536 loop0\n", **line}).source
+    assert source.fetch(ReadFile("/sys/dev/block/7:0/loop/backing_file")) == Known(
+        "/srv/a b (1)", "sos_commands/block/losetup_-a"
+    )
+
+
+def test_the_table_of_a_mapped_device_is_cut_out_of_all_tables() -> None:
+    """`dmsetup table` names each line; the devices below are told by their numbers."""
+    files = {
+        "proc/partitions": "\n 253 5 100 dm-5\n 8 0 100 sda\n 8 16 100 sdb\n",
+        "sos_commands/block/ls_-lanR_.dev": (
+            "/dev/mapper:\nlrwxrwxrwx 1 0 0 7 Nov 21 02:30 vg-a -> ../dm-5\n"
+        ),
+        "sos_commands/devicemapper/dmsetup_table": (
+            "vg-ab: 0 8 linear 8:0 0\n"
+            "vg-a: 0 100 striped 2 128 8:16 2048 8:0 2048\nvg-a: 100 8 linear 8:0 4096\n"
+        ),
+    }
+    source = sosreport(files).source
+    table = source.fetch(RunCommand(("dmsetup", "table", "-j", "253", "-m", "5")))
+    assert table == Known(
+        "0 100 striped 2 128 8:16 2048 8:0 2048\n100 8 linear 8:0 4096\n",
+        "sos_commands/devicemapper/dmsetup_table",
+    )
+    slaves = source.fetch(ListDir("/sys/dev/block/253:5/slaves"))
+    assert isinstance(slaves, Known)
+    assert slaves.value == "sda\0sdb"
+    dev = source.fetch(ReadFile("/sys/dev/block/253:5/slaves/sdb/dev"))
+    assert isinstance(dev, Known)
+    assert dev.value == "8:16"
+
+
+def test_a_start_is_in_sectors_of_512_bytes() -> None:
+    """It is fdisk that counts in the device's own sectors, and says how long they are."""
+    text = "Units: sectors of 1 * 4096 = 4096 bytes\n/dev/vda1  *  256 100 99 1G 83 Linux\n"
+    files = {"sos_commands/block/fdisk_-l_.dev.vda": text}
+    assert answer(ReadFile("/sys/dev/block/253:1/start"), files) == "2048"

@@ -1,0 +1,337 @@
+"""Archives from anybody: read in memory, never left, never unpacked."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import struct
+import tarfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ext4audit.sources.containers.archives import (
+    Archive,
+    ArchiveError,
+    DirectoryArchive,
+    Limits,
+    MemoryArchive,
+    archive_of,
+    open_archive,
+)
+
+SMALL = Limits(
+    most_entries=50,
+    largest_file_bytes=1 << 20,
+    largest_kept_bytes=4 << 20,
+    largest_stream_bytes=64 << 20,
+)
+
+
+def member(name: str, content: bytes = b"", **changes: object) -> tuple[tarfile.TarInfo, bytes]:
+    """Build a member."""
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for key, value in changes.items():
+        setattr(info, key, value)
+    return info, content
+
+
+def tar(
+    *members: tuple[tarfile.TarInfo, bytes], kind: int = tarfile.PAX_FORMAT, mode: str = "w"
+) -> bytes:
+    """Write a tar as the standard library does."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode, format=kind) as written:  # type: ignore[call-overload]
+        for info, content in members:
+            written.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+def opened(content: bytes, limits: Limits = SMALL) -> MemoryArchive:
+    """Read a tar from memory."""
+    return archive_of(io.BytesIO(content), "it", limits=limits)
+
+
+TREE = [
+    member("./top/a", b"content of a"),
+    member("top/sub/b", b"b" * 2000),
+    member("top/" + "n" * 150, b"long name"),
+    member("top/\udcff\u00e9\n[/red]", b"odd name"),
+    member("top/to-b", type=tarfile.SYMTYPE, linkname="sub/../sub/b"),
+    member("top/hard", type=tarfile.LNKTYPE, linkname="top/a"),
+    member("top/up", type=tarfile.SYMTYPE, linkname="sub"),
+]
+TREE_NAMES = ("top/a", "top/" + "n" * 150, "top/sub/b", "top/\udcff\u00e9\n[/red]")
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
+@pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_a_tar_of_any_dialect_is_read(kind: int, mode: str) -> None:
+    """Names, directories and contents are what was put in, links followed inside."""
+    # ustar has no room for a long name, nor a word for one that is not ASCII.
+    chosen = TREE if kind != tarfile.USTAR_FORMAT else [*TREE[:2], *TREE[4:]]
+    archive = opened(tar(*chosen, kind=kind, mode=mode))
+    assert archive.read("top/a") == archive.read("top/hard") == b"content of a"
+    assert archive.read("top/to-b") == archive.read("top/up/b") == b"b" * 2000
+    assert archive.is_directory("top/up")
+    assert archive.children("top/up") == ("b",)
+    if kind != tarfile.USTAR_FORMAT:
+        assert archive.names() == TREE_NAMES
+        assert archive.read(TREE_NAMES[3]) == b"odd name"
+
+
+def test_real_tar_is_read(tmp_path: Path) -> None:
+    """What GNU tar writes of a tree is what the directory itself answers."""
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "file").write_text("text")
+    (tree / "link").symlink_to("sub/file")
+    (tree / ("x" * 200)).touch()
+    os.link(tree / "sub" / "file", tree / "second")
+    assert os.system(f"tar -C {tmp_path} -cJf {tmp_path}/it.tar.xz tree") == 0  # noqa: S605
+    packed: Archive = open_archive(str(tmp_path / "it.tar.xz"))
+    plain: Archive = open_archive(str(tmp_path))
+    for archive in (packed, plain):
+        assert archive.children("tree") == ("link", "second", "sub", "x" * 200)
+        assert archive.read("tree/link") == archive.read("tree/second") == b"text"
+        assert archive.is_directory("tree/sub")
+        assert not archive.is_directory("tree/nothing")
+
+
+def test_only_the_wanted_members_are_held() -> None:
+    """The names of all are known; the content of the others is not in memory."""
+    content = tar(member("keep", b"1"), member("drop", b"2"))
+    wanted = "keep".__eq__
+    archive = archive_of(io.BytesIO(content), "it", wanted=wanted)
+    assert archive.names() == ("drop", "keep")
+    assert archive.read("keep") == b"1"
+    with pytest.raises(ArchiveError, match=r"^it: 'drop': was not kept in memory"):
+        archive.read("drop")
+
+
+def sparse() -> bytes:
+    """Return a tar with a file that its pax header calls sparse."""
+    return tar(
+        member(
+            "s", b"x", pax_headers={"GNU.sparse.major": "1", "GNU.sparse.realsize": "1" + "0" * 15}
+        )
+    )
+
+
+def long_header() -> bytes:
+    """Return a tar whose pax header claims 8 GiB."""
+    block = bytearray(tar(member("x"))[:512])
+    block[156:157] = b"x"
+    block[124:136] = b"\x80" + (8 << 30).to_bytes(11, "big")
+    return with_checksum(block)
+
+
+def with_checksum(block: bytearray) -> bytes:
+    """Return a header with the right checksum, and an end."""
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block) + bytes(1024)
+
+
+def sized(field: bytes) -> bytes:
+    """Return a tar whose one member has this size field."""
+    block = bytearray(tar(member("x"))[:512])
+    block[124:136] = field
+    return with_checksum(block)
+
+
+DEVICES = [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"V"]
+GOOD = tar(member("a", b"1" * 600))
+ATTACKS: dict[str, tuple[bytes, str]] = {
+    "absolute path": (tar(member("/etc/passwd")), "an absolute path: '/etc/passwd'"),
+    "way up": (tar(member("a/../../etc/passwd")), "a path that could lead out"),
+    "two of a name": (tar(member("a"), member("./a")), "two members are called 'a'"),
+    "file in a file": (tar(member("a"), member("a/b")), "'a' is a directory and something else"),
+    "directory then file": (tar(member("a/b"), member("a")), "two members are called 'a'"),
+    "a long path": (tar(member("d/" * 3000)), "a path of 6000 characters"),
+    "many entries": (tar(*(member(f"{n}") for n in range(51))), "more than 50 entries"),
+    "deep folders": (tar(member("d/" * 60 + "x")), "more than 50 entries"),
+    "a large file": (tar(member("a", bytes(2 << 20))), "larger than 1048576 bytes"),
+    "many large files": (
+        tar(*(member(f"{n}", bytes(1 << 20)) for n in range(5))),
+        "larger than 0 bytes|holds more than 4194304 bytes",
+    ),
+    "a claimed size": (sized(b"77777777777\0"), "larger than 1048576 bytes"),
+    "a size beyond 64 bits": (sized(b"\x80" + b"\xff" * 11), "larger than 1048576 bytes"),
+    "a negative size": (sized(b"-0000000001\0"), "no octal number"),
+    "a long header": (long_header(), "larger than 1048576 bytes"),
+    "cut in a member": (GOOD[:700], "truncated"),
+    "cut in a header": (GOOD[:2048][:1636], "truncated"),
+    "no end": (GOOD[: 512 + 1024], "truncated"),
+    "cut in gzip": (gzip.compress(GOOD)[:-9], "truncated"),
+    "cut in xz": (lzma.compress(GOOD)[:-9], "truncated"),
+    "cut in bzip2": (bz2.compress(GOOD)[:-9], "truncated"),
+    "damaged gzip": (gzip.compress(GOOD)[:-8] + b"01234567", "damaged"),
+    "garbage after gzip": (gzip.compress(GOOD) + b"garbage", "damaged"),
+    "two joined tars": (GOOD + GOOD, "something follows the end"),
+    "garbage": (b"\x8f\x01" * 600, "not a tar archive"),
+    "empty": (b"", "not a tar archive"),
+    "a bomb of gzip": (gzip.compress(bytes(20 << 20)), "a bomb"),
+    "a bomb of xz": (lzma.compress(bytes(20 << 20)), "a bomb"),
+    "a bomb of bzip2": (bz2.compress(bytes(20 << 20)), "a bomb"),
+    "zstd": (b"\x28\xb5\x2f\xfd" + bytes(600), "zstd"),
+    "xz that wants memory": (
+        lzma.compress(GOOD, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}]),
+        "damaged: Memory usage limit",
+    ),
+    "pax that is none": (
+        tar(member("x", b"nonsense", type=tarfile.XHDTYPE)),
+        "damaged: '' is no number",
+    ),
+    "pax with no length": (
+        tar(member("x", b"0 a=b\n", type=tarfile.XHDTYPE)),
+        "damaged: a pax header is no list",
+    ),
+    "a global name": (
+        tar(member("x", b"13 path=evil\n", type=tarfile.XGLTYPE)),
+        "a global header gives every member",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "reason"), ATTACKS.values(), ids=ATTACKS)
+def test_an_attack_is_an_error_that_names_the_archive(content: bytes, reason: str) -> None:
+    """Nothing is read beyond the caps, nothing odd is passed over."""
+    with pytest.raises(ArchiveError, match=reason) as caught:
+        opened(content)
+    assert str(caught.value).startswith("it: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        *((tar(member("x", type=kind)), ", not a regular file") for kind in DEVICES),
+        (sparse(), "a sparse file, not a regular file"),
+        (tar(member("x", type=tarfile.SYMTYPE, linkname="x")), "more than 40 links"),
+        (tar(member("x", type=tarfile.LNKTYPE, linkname="x")), "more than 40 links"),
+        (tar(member("x", type=tarfile.SYMTYPE, linkname="/etc/passwd")), "leads out of"),
+        (tar(member("x", type=tarfile.SYMTYPE, linkname="../passwd")), "leads out of"),
+        (tar(member("x", type=tarfile.SYMTYPE, linkname="gone")), "not in the archive"),
+        (tar(member("y")), "not in the archive"),
+        (tar(member("x/")), "not a regular file|not in the archive"),
+    ],
+)
+def test_what_is_no_file_is_not_read(content: bytes, reason: str) -> None:
+    """Devices, FIFOs, sparse files, loops and ways out are errors when they are asked for."""
+    archive = opened(content)
+    with pytest.raises(ArchiveError, match=reason):
+        archive.read("s" if "s" in archive.specials() else "x")
+
+
+def test_a_million_entries_end_soon() -> None:
+    """The reader stops at the limit and does not look at the rest."""
+    block = tar(member("a/0000000"))[:512]
+
+    class Endless(io.RawIOBase):
+        made = 0
+
+        def read(self, _count: int = -1) -> bytes:
+            header = bytearray(block)
+            header[2:9] = b"%07d" % self.made
+            self.made += 1
+            return with_checksum(header)[:512]
+
+    endless = Endless()
+    with pytest.raises(ArchiveError, match="more than 50 entries"):
+        archive_of(endless, "it", limits=SMALL)  # type: ignore[arg-type]
+    assert endless.made < 200
+
+
+def test_a_directory_is_never_left(tmp_path: Path) -> None:
+    """Links to the outside, FIFOs and large files are errors, and inside links are followed."""
+    (tmp_path / "secret").write_text("secret")
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "file").write_text("text")
+    (tree / "inside").symlink_to("sub")
+    (tree / "absolute").symlink_to(tmp_path / "secret")
+    (tree / "up").symlink_to("../secret")
+    (tree / "loop").symlink_to("loop")
+    os.mkfifo(tree / "fifo")
+    os.truncate(os.open(tree / "large", os.O_CREAT | os.O_RDWR), 1 << 40)
+    archive = DirectoryArchive(str(tree), SMALL)
+    assert archive.read("inside/file") == b"text"
+    assert archive.names() == ("large", "sub/file")
+    for name, reason in {
+        "absolute": "leads out of the archive",
+        "up": "leads out of the archive",
+        "loop": "more than 40 links",
+        "fifo": "not a regular file",
+        "large": "larger than 1048576 bytes",
+        "../secret": "leads out of the archive",
+        "gone": "not in the archive",
+    }.items():
+        with pytest.raises(ArchiveError, match=reason):
+            archive.read(name)
+    with pytest.raises(ArchiveError, match="not a directory"):
+        archive.children("sub/file")
+
+
+def test_a_directory_of_too_much_is_refused(tmp_path: Path) -> None:
+    """The caps hold for a tree on disk as for a tar."""
+    for number in range(51):
+        (tmp_path / str(number)).write_bytes(bytes(1 << 18))
+    archive = DirectoryArchive(str(tmp_path), SMALL)
+    with pytest.raises(ArchiveError, match="more than 50 entries"):
+        archive.names()
+    with pytest.raises(ArchiveError, match="more than 4194304 bytes"):
+        [archive.read(str(number)) for number in range(51)]
+
+
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    """The error begins with the path."""
+    with pytest.raises(ArchiveError, match="gone: No such file"):
+        open_archive(str(tmp_path / "gone"))
+
+
+def test_padding_is_no_damage() -> None:
+    """Tapes and block devices fill up with zeros, before and after compression."""
+    padded = gzip.compress(GOOD + bytes(5000)) + bytes(3000)
+    assert opened(padded).read("a") == b"1" * 600
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
+    """Whatever bytes of a tar are changed or lost, no other exception escapes."""
+    packers: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, lzma.compress, bz2.compress]
+    pack = data.draw(st.sampled_from(packers))
+    content = bytearray(tar(*TREE))
+    for at in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=6)):
+        content[at] = data.draw(st.integers(0, 255))
+    packed = bytearray(pack(bytes(content)))
+    for at in data.draw(st.lists(st.integers(0, len(packed) - 1), max_size=2)):
+        packed[at] ^= data.draw(st.integers(0, 255))
+    read_all(bytes(packed[: data.draw(st.integers(0, len(packed)))]))
+
+
+@given(st.binary(max_size=3000))
+def test_any_member_header_is_an_archive_error_or_nothing(content: bytes) -> None:
+    """A header with the right checksum and any content reaches every part of the reader."""
+    block = bytearray((content + bytes(512))[:512])
+    block[156:157] = struct.pack("B", b"0x1gL25K"[len(content) % 8])
+    read_all(with_checksum(block)[:512] + content + bytes(2048))
+
+
+def read_all(content: bytes) -> None:
+    """Read every file of an archive; only ArchiveError may come of it."""
+    try:
+        archive = opened(content)
+    except ArchiveError:
+        return
+    for name in archive.names():
+        with suppress(ArchiveError):
+            archive.read(name)

@@ -1,0 +1,328 @@
+"""Programs that work, fail, hang, print too much or are not there.
+
+The programs are scripts in a directory that stands where the system's would: `search_path`.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.ask import RunCommand
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.live.commands import LARGEST_OUTPUT_BYTES, Finished, reap, run
+from ext4audit.sources.text import denied_hint
+
+
+def test_the_status_and_both_outputs_are_kept() -> None:
+    """The two streams are kept apart, as bytes."""
+    argv = [b"/bin/sh", b"-c", b"printf '\\377'; printf err >&2; exit 7"]
+    finished = run(argv, {}, timeout_seconds=20, output_limit_bytes=10)
+    assert finished == Finished(7, b"\xff", b"err")
+
+
+def test_of_stderr_the_beginning_is_kept() -> None:
+    """64 KiB of complaints are enough, and the first of them is the cause."""
+    argv = [b"/bin/sh", b"-c", b"echo cause >&2; head -c 200000 /dev/zero >&2"]
+    finished = run(argv, {"PATH": "/usr/bin:/bin"}, timeout_seconds=20, output_limit_bytes=10)
+    assert len(finished.stderr) == 65536
+    assert finished.stderr.startswith(b"cause\n")
+
+
+def test_a_process_that_does_not_die_is_not_waited_for() -> None:
+    """Waiting for a process that stays, as one in uninterruptible sleep does, is bounded."""
+    process = subprocess.Popen(["sleep", "300"])
+    try:
+        start = time.monotonic()
+        assert reap(process, 0.1) is False
+        assert time.monotonic() - start < 10
+    finally:
+        process.kill()
+        assert reap(process, 10) is True
+
+
+def test_an_interrupted_audit_leaves_no_program_behind(tmp_path: Path) -> None:
+    """Ctrl-C reaches the audit only; it ends the program of its own session."""
+    pid_file = tmp_path / "pid"
+    script = (
+        "from ext4audit.sources.processes import run\n"
+        f"run([b'/bin/sh', b'-c', b'echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file};"
+        " exec sleep 300'], {'PATH': '/usr/bin:/bin'}, timeout_seconds=300, output_limit_bytes=1)"
+    )
+    audit = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while not pid_file.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    audit.send_signal(signal.SIGINT)
+    assert audit.wait(20) != 0
+    pid = int(pid_file.read_text())
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+LSBLK = RunCommand(("lsblk",))
+
+
+def tool(directory: Path, script: str, name: str = "lsblk") -> LiveSource:
+    """Put a program there, and make a source that finds it."""
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return LiveSource(20, search_path=(str(directory),))
+
+
+def linked(directory: Path, target: str) -> LiveSource:
+    """Put one of the system's programs there, under the name of lsblk."""
+    (directory / "lsblk").symlink_to(target)
+    return LiveSource(20, search_path=(str(directory),))
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and not a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def assert_all_end(pids: list[int]) -> None:
+    """Wait for the kernel to end what was killed; a survivor would run for minutes."""
+    deadline = time.monotonic() + 10
+    while any(map(is_running, pids)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not [pid for pid in pids if is_running(pid)]
+
+
+def test_the_output_is_the_answer(tmp_path: Path) -> None:
+    """What a program prints on stdout is known, by the command line; stderr is not in it."""
+    source = tool(tmp_path, 'echo "$#:$1"; echo noise >&2')
+    answer = source.fetch(RunCommand(("lsblk", "-J $(id)")))
+    assert answer == Known("1:-J $(id)\n", "lsblk -J $(id)")
+
+
+def test_undecodable_output_is_kept(tmp_path: Path) -> None:
+    """A byte that is not UTF-8 becomes a surrogate, in the output and in the detail."""
+    assert tool(tmp_path, "printf '\\377\\n'").fetch(LSBLK) == Known("\udcff\n", "lsblk")
+    failed = tool(tmp_path, "printf 'bad \\377\\n' >&2; exit 2").fetch(LSBLK)
+    assert failed == Unknown("lsblk", Why.FAILED, "bad \udcff (exit status 2)")
+
+
+@pytest.mark.parametrize(
+    ("script", "detail"),
+    [
+        ("echo 'lsblk: /dev/x: not a block device' >&2; exit 32", "lsblk: /dev/x: not a block"),
+        ("exit 3", "exit status 3"),
+        ("kill -9 $$", "killed by signal 9"),
+        ("echo only stdout; exit 1", "only stdout (exit status 1)"),
+        ("echo cause >&2; echo 'Command failed.' >&2; exit 1", "cause (exit status 1)"),
+        (
+            """echo "Couldn't find valid filesystem superblock."
+            echo 'dumpe2fs 1.47.0 (5-Feb-2023)' >&2
+            echo 'dumpe2fs: Bad magic number in super-block while opening x' >&2; exit 19""",
+            "dumpe2fs: Bad magic number in super-block while opening x (exit status 19)",
+        ),
+    ],
+)
+def test_a_failure_tells_its_cause(tmp_path: Path, script: str, detail: str) -> None:
+    """The detail is the line that matters, not a banner and not the aftermath."""
+    answer = tool(tmp_path, script).fetch(LSBLK)
+    assert isinstance(answer, Unknown)
+    assert answer.why is Why.FAILED
+    assert answer.detail.startswith(detail)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dumpe2fs: Permission denied while trying to open /dev/vda",
+        "dumpe2fs: Operation not permitted while trying to open /dev/vda",
+        "tool: must be root to do this",
+        "tool: must be superuser to do this",
+    ],
+)
+def test_a_refusal_is_denied(tmp_path: Path, line: str) -> None:
+    """A program that was refused by the kernel says how to make it known."""
+    answer = tool(tmp_path, f"echo '{line}' >&2; exit 13").fetch(LSBLK)
+    assert answer == Unknown("lsblk", Why.DENIED, f"{line} (exit status 13)", denied_hint())
+
+
+def test_bare_metal_is_known(tmp_path: Path) -> None:
+    """systemd-detect-virt says "none" with exit status 1, which is no failure."""
+    source = tool(tmp_path, "echo none; exit 1", "systemd-detect-virt")
+    answer = source.fetch(RunCommand(("systemd-detect-virt",)))
+    assert answer == Known("none\n", "systemd-detect-virt")
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("lsblk", "util-linux"),
+        ("findmnt", "util-linux"),
+        ("dumpe2fs", "e2fsprogs"),
+        ("dmsetup", "dmsetup (Debian) or device-mapper (RHEL)"),
+        ("systemd-detect-virt", "systemd"),
+    ],
+)
+def test_a_missing_program_names_its_package(tmp_path: Path, name: str, package: str) -> None:
+    """The hint says what to install."""
+    source = LiveSource(search_path=(str(tmp_path),))
+    word = "-h" if name == "dumpe2fs" else "table"
+    answer = source.fetch(RunCommand((name, word)))
+    hole = Unknown(f"{name} {word}", Why.ABSENT, f"no {name} in {tmp_path}", f"install {package}")
+    assert answer == hole
+
+
+def test_a_file_that_is_not_executable_is_not_the_program(tmp_path: Path) -> None:
+    """A directory and a plain file of that name are passed over."""
+    (tmp_path / "lsblk").write_text("x")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "lsblk").mkdir()
+    source = LiveSource(search_path=(str(tmp_path), str(tmp_path / "other")))
+    answer = source.fetch(LSBLK)
+    assert isinstance(answer, Unknown)
+    assert answer.why is Why.ABSENT
+
+
+def test_a_program_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
+    """A file that the kernel cannot execute is a hole with the kernel's word."""
+    (tmp_path / "lsblk").write_bytes(b"\x7fELF damaged")
+    (tmp_path / "lsblk").chmod(0o755)
+    answer = LiveSource(search_path=(str(tmp_path),)).fetch(LSBLK)
+    assert answer == Unknown("lsblk", Why.FAILED, "Exec format error")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (),
+        ("rm", "-rf", "/"),
+        ("/usr/bin/lsblk",),
+        ("../lsblk",),
+        ("dmsetup",),
+        ("dmsetup", "remove_all"),
+        ("dmsetup", "status"),
+        ("dumpe2fs", "/dev/sda1"),
+        ("dumpe2fs",),
+        ("grub-install",),
+        ("grub-install", "/dev/sda"),
+        ("grub2-install", "--version", "/dev/sda"),
+    ],
+)
+def test_what_is_not_allowed_is_a_mistake_of_the_program(argv: tuple[str, ...]) -> None:
+    """No ask can run another program, a verb that writes, or a dump of all bitmaps."""
+    with pytest.raises(ValueError, match="not a"):
+        LiveSource().fetch(RunCommand(argv))
+
+
+def test_neither_the_users_path_nor_the_directory_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program of the user's does not stand in for the system's."""
+    tool(tmp_path, "echo planted")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    answer = LiveSource().fetch(RunCommand(("lsblk", "--version")))
+    assert "planted" not in str(answer)
+
+
+def test_dmsetup_is_not_run_where_it_would_make_its_node(tmp_path: Path) -> None:
+    """Without a device-mapper node dmsetup makes one as root, so it is not run."""
+    source = tool(tmp_path, "echo ran", "dmsetup")
+    answer = source.fetch(RunCommand(("dmsetup", "table")))
+    if Path("/dev/mapper/control").exists():
+        assert answer == Known("ran\n", "dmsetup table")
+    else:
+        detail = "no /dev/mapper/control, and dmsetup would make it"
+        assert answer == Unknown("dmsetup table", Why.ABSENT, detail)
+
+
+def test_the_environment_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the user's environment reaches a program."""
+    monkeypatch.setenv("LD_PRELOAD_NOT", "x")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    answer = linked(tmp_path, "/usr/bin/env").fetch(LSBLK)
+    assert isinstance(answer, Known)
+    assert sorted(answer.value.split()) == [
+        "LANG=C",
+        "LC_ALL=C",
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "TZ=UTC0",
+    ]
+
+
+def test_a_program_has_no_input_and_stands_at_the_root(tmp_path: Path) -> None:
+    """A program that reads its stdin ends at once, and none keeps a directory busy."""
+    assert linked(tmp_path, "/bin/cat").fetch(LSBLK) == Known("", "lsblk")
+    where = tool(tmp_path, "pwd", "findmnt").fetch(RunCommand(("findmnt",)))
+    assert where == Known("/\n", "findmnt")
+
+
+def test_a_hung_program_ends_with_its_children(tmp_path: Path) -> None:
+    """After the timeout nothing is left, and the hint says how to wait longer."""
+    pids = tmp_path / "pids"
+    script = f"sleep 300 & echo $! $$ >{pids}; sleep 300"
+    tool(tmp_path, script)
+    source = LiveSource(0.5, search_path=(str(tmp_path),))
+    start = time.monotonic()
+    answer = source.fetch(LSBLK)
+    assert time.monotonic() - start < 10
+    hint = "allow more time with --timeout"
+    assert answer == Unknown("lsblk", Why.TIMED_OUT, "no answer within 0.5 s", hint)
+    assert_all_end([int(pid) for pid in pids.read_text().split()])
+
+
+def test_a_child_that_keeps_the_pipe_open_is_ended(tmp_path: Path) -> None:
+    """A program that ended is not waited for through its child for ever."""
+    pids = tmp_path / "pids"
+    tool(tmp_path, f"sleep 300 & echo $! >{pids}; exit 0")
+    answer = LiveSource(0.5, search_path=(str(tmp_path),)).fetch(LSBLK)
+    assert isinstance(answer, Unknown)
+    assert answer.why is Why.TIMED_OUT
+    assert_all_end([int(pids.read_text())])
+
+
+def test_a_hung_program_is_waited_for_once(tmp_path: Path) -> None:
+    """The second time the same is asked, the answer is there."""
+    tool(tmp_path, f"echo x >>{tmp_path}/count; sleep 300")
+    source = LiveSource(0.5, search_path=(str(tmp_path),))
+    assert source.fetch(LSBLK) == source.fetch(LSBLK)
+    assert (tmp_path / "count").read_text() == "x\n"
+
+
+def test_endless_output_is_cut(tmp_path: Path) -> None:
+    """A program that prints without end is ended at the limit."""
+    pids = tmp_path / "pids"
+    source = tool(tmp_path, f"echo $$ >{pids}; exec yes 0123456789012345678901234567890123456789")
+    answer = source.fetch(LSBLK)
+    assert answer == Unknown("lsblk", Why.FAILED, "printed more than 67108864 bytes")
+    assert_all_end([int(pids.read_text())])
+
+
+def test_output_at_the_limit_is_whole(tmp_path: Path) -> None:
+    """64 MiB are an answer."""
+    answer = tool(tmp_path, f"head -c {LARGEST_OUTPUT_BYTES} /dev/zero").fetch(LSBLK)
+    assert isinstance(answer, Known)
+    assert len(answer.value) == 64 << 20
+
+
+def test_endless_complaints_meet_the_timeout(tmp_path: Path) -> None:
+    """Of stderr little is kept, and a program that is always talking still times out."""
+    tool(tmp_path, "exec yes >&2")
+    answer = LiveSource(0.5, search_path=(str(tmp_path),)).fetch(LSBLK)
+    assert isinstance(answer, Unknown)
+    assert answer.why is Why.TIMED_OUT
+
+
+def test_a_flood_of_complaints_does_not_block_the_output(tmp_path: Path) -> None:
+    """Both pipes are read, so a program that fills stderr first still answers."""
+    source = tool(tmp_path, "head -c 1000000 /dev/zero >&2; echo answer")
+    assert source.fetch(LSBLK) == Known("answer\n", "lsblk")

@@ -1,0 +1,276 @@
+"""The live source as a whole, on the machine that runs the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.ask import (
+    Ask,
+    CapturedDumpe2fs,
+    EffectiveUser,
+    FilesystemUuid,
+    ListDir,
+    ReadBytes,
+    ReadFile,
+    RealPath,
+    ResolvePath,
+    RunCommand,
+    TuneSuperblock,
+    UdevDatabase,
+    Uname,
+    VirtualMemory,
+    describe,
+)
+from ext4audit.sources.live import LARGEST_FILE_BYTES, LiveSource
+
+HOSTILE = [b"a b", b"new\nline", b"\x1b[31m", b"$(id)", b"[red]", b"\xff", b"-rf", b"::error x"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_only_a_name(tmp_path: Path, name: bytes) -> None:
+    """A file of any name is read, and its directory lists it as it is."""
+    with open(os.path.join(os.fsencode(tmp_path), name), "wb") as file:  # noqa: PTH118, PTH123 - bytes
+        file.write(b"text\n")
+    text = name.decode("utf-8", "surrogateescape")
+    source = LiveSource()
+    path = f"{tmp_path}/{text}"
+    assert source.fetch(ReadFile(path)) == Known("text\n", path)
+    assert source.fetch(ListDir(str(tmp_path))) == Known(text, str(tmp_path))
+
+
+def test_bytes_that_are_not_utf8_become_surrogates(tmp_path: Path) -> None:
+    """No byte of a file is lost, and no line end is translated."""
+    path = tmp_path / "odd"
+    path.write_bytes(b"\xff\r\n\xc3\xa9\r")
+    assert LiveSource().fetch(ReadFile(str(path))) == Known("\udcff\r\né\r", str(path))
+
+
+def test_names_are_sorted_and_separated_by_nul(tmp_path: Path) -> None:
+    """A directory lists its names in one order on every host."""
+    for name in ("b", "a\nc", "a"):
+        (tmp_path / name).touch()
+    assert LiveSource().fetch(ListDir(str(tmp_path))) == Known("a\0a\nc\0b", str(tmp_path))
+
+
+def test_an_empty_directory_is_known_to_be_empty(tmp_path: Path) -> None:
+    """No names is an answer."""
+    assert LiveSource().fetch(ListDir(str(tmp_path))) == Known("", str(tmp_path))
+
+
+def test_a_file_of_proc_is_read_by_its_content() -> None:
+    """The size that stat reports (0) is not believed."""
+    assert Path("/proc/self/mountinfo").stat().st_size == 0
+    answer = LiveSource().fetch(ReadFile("/proc/self/mountinfo"))
+    assert isinstance(answer, Known)
+    assert " - " in answer.value
+
+
+def test_a_file_at_the_limit_is_read_and_one_beyond_is_not(tmp_path: Path) -> None:
+    """8 MiB are read; one byte more is a failure that says so."""
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * LARGEST_FILE_BYTES)
+    whole = LiveSource().fetch(ReadFile(str(path)))
+    assert isinstance(whole, Known)
+    assert len(whole.value) == 8 << 20
+    path.write_bytes(b"x" * (LARGEST_FILE_BYTES + 1))
+    beyond = LiveSource().fetch(ReadFile(str(path)))
+    assert beyond == Unknown(str(path), Why.FAILED, "larger than 8388608 bytes")
+
+
+def test_a_fifo_does_not_hang_the_scan(tmp_path: Path) -> None:
+    """A FIFO without a writer is refused at once."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    answer = LiveSource().fetch(ReadFile(str(path)))
+    assert answer == Unknown(str(path), Why.FAILED, "a FIFO, not a regular file")
+
+
+@pytest.mark.parametrize(
+    ("path", "why", "detail"),
+    [
+        ("/dev/null", Why.FAILED, "a character device, not a regular file"),
+        ("/", Why.FAILED, "a directory, not a regular file"),
+        ("/proc/no-such-file", Why.ABSENT, "No such file or directory"),
+        ("/proc/self/stat/below", Why.ABSENT, "Not a directory"),
+        ("/proc/self/a\0b", Why.FAILED, "a name cannot hold NUL"),
+        ("/" + "x" * 300, Why.FAILED, "File name too long"),
+    ],
+)
+def test_what_is_no_file_is_unknown_with_a_reason(path: str, why: Why, detail: str) -> None:
+    """Reading never raises: the hole says what the host said."""
+    assert LiveSource().fetch(ReadFile(path)) == Unknown(path, why, detail)
+
+
+def test_a_block_device_is_never_read() -> None:
+    """A block device is refused by its type, before it is opened."""
+    devices = [path for path in Path("/dev").iterdir() if path.is_block_device()]
+    if not devices:
+        pytest.skip("no block device node in /dev")
+    path = str(devices[0])
+    answer = LiveSource().fetch(ReadFile(path))
+    assert answer == Unknown(path, Why.FAILED, "a block device, not a regular file")
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    """Neither an answer nor a refusal leaves a descriptor behind."""
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only
+    for name in ("file", "fifo", "absent"):
+        LiveSource().fetch(ReadFile(str(tmp_path / name)))
+    assert os.listdir("/proc/self/fd") == before  # noqa: PTH208 - names only
+
+
+def test_uname_has_four_lines_in_order() -> None:
+    """Release, version, machine and node name are those of /proc and uname(1)."""
+    answer = LiveSource().fetch(Uname())
+    assert isinstance(answer, Known)
+    release, version, machine, node = answer.value.split("\n", 3)
+    assert release == Path("/proc/sys/kernel/osrelease").read_text().strip()
+    assert version == Path("/proc/sys/kernel/version").read_text().strip()
+    assert machine == subprocess.check_output(["uname", "-m"], text=True).strip()
+    assert node == Path("/proc/sys/kernel/hostname").read_text().rstrip("\n")
+
+
+def test_the_effective_user_is_a_number() -> None:
+    """The user that asks is the user of this process."""
+    assert LiveSource().fetch(EffectiveUser()) == Known(str(os.geteuid()), "effective user")
+
+
+def test_memory_is_in_bytes() -> None:
+    """The total is MemTotal of /proc/meminfo in bytes, and no more than that is available."""
+    answer = LiveSource().fetch(VirtualMemory())
+    assert isinstance(answer, Known)
+    total, available = map(int, answer.value.split("\n"))
+    kib = Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0]
+    assert total == int(kib) * 1024
+    assert 0 < available <= total
+
+
+def test_the_libraries_are_loaded_when_they_are_asked_for() -> None:
+    """Importing the live source costs no start-up time for psutil, pyudev and ctypes."""
+    script = "import sys, ext4audit.sources.live as _; print(*sorted(sys.modules))"
+    loaded = subprocess.check_output([sys.executable, "-c", script], text=True).split()
+    assert {"psutil", "pyudev", "ctypes"}.isdisjoint(loaded)
+    assert "ext4audit.sources.live.udev" in loaded
+
+
+NOWHERE = "/no/such/\udcff\n\x1b[31m$(id)"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ReadFile(NOWHERE),
+        ListDir(NOWHERE),
+        RunCommand(("lsblk", "--", NOWHERE)),
+        Uname(),
+        VirtualMemory(),
+        EffectiveUser(),
+        UdevDatabase(NOWHERE),
+        ResolvePath(NOWHERE),
+        RealPath(NOWHERE),
+        TuneSuperblock(NOWHERE),
+        FilesystemUuid(NOWHERE),
+        ReadBytes(NOWHERE, 1024, 1024, reading=1),
+        CapturedDumpe2fs(NOWHERE),
+    ],
+)
+def test_every_ask_is_answered_under_its_own_name(ask: Ask) -> None:
+    """Nothing raises for what a host lacks; the origin, or what is missing, is the ask."""
+    answer = LiveSource().fetch(ask)
+    name = answer.what if isinstance(answer, Unknown) else answer.origin
+    assert name == describe(ask)
+
+
+def test_one_scan_reads_a_file_once(tmp_path: Path) -> None:
+    """What is asked again is answered as before; a new scan looks again."""
+    path = tmp_path / "file"
+    path.write_text("before")
+    ask, source = ReadFile(str(path)), LiveSource()
+    assert source.fetch(ask) == Known("before", str(path))
+    path.write_text("after")
+    assert source.fetch(ask) == Known("before", str(path))
+    assert LiveSource().fetch(ask) == Known("after", str(path))
+
+
+def test_a_hole_is_remembered_too(tmp_path: Path) -> None:
+    """A file that appears during a scan does not make two rules see two hosts."""
+    ask, source = ReadFile(str(tmp_path / "late")), LiveSource()
+    first = source.fetch(ask)
+    (tmp_path / "late").write_text("x")
+    assert source.fetch(ask) == first
+
+
+AS_NOBODY = """
+import os, sys
+import psutil, pyudev
+from ext4audit.sources.ask import *
+from ext4audit.sources.live import LiveSource
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+answer = LiveSource().fetch(eval(sys.argv[1]))
+print(ascii(answer))
+"""
+
+
+def as_nobody(ask: Ask) -> str:
+    """Ask as a user without privileges; the libraries may lie where only root can read."""
+    return subprocess.check_output([sys.executable, "-c", AS_NOBODY, repr(ask)], text=True).strip()
+
+
+def test_without_privileges_a_closed_file_is_denied(tmp_path: Path) -> None:
+    """The hint says that root could read it."""
+    path = tmp_path / "closed"
+    path.touch(0)
+    hole = Unknown(str(path), Why.DENIED, "Permission denied", "run as root")
+    assert as_nobody(ReadFile(str(path))) == ascii(hole)
+
+
+def test_without_privileges_dumpe2fs_is_denied(tmp_path: Path) -> None:
+    """The detail is the line of dumpe2fs that tells the cause."""
+    image = tmp_path / "image"
+    image.touch(0)
+    if isinstance(LiveSource().fetch(RunCommand(("dumpe2fs", "-V"))), Unknown):
+        pytest.skip("no dumpe2fs")
+    detail = f"dumpe2fs: Permission denied while trying to open {image} (exit status 13)"
+    hole = Unknown(f"dumpe2fs -h {image}", Why.DENIED, detail, "run as root")
+    assert as_nobody(RunCommand(("dumpe2fs", "-h", str(image)))) == ascii(hole)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ReadFile("/proc/self/mountinfo"),
+        ListDir("/sys/block"),
+        VirtualMemory(),
+        ResolvePath("/proc"),
+        RealPath("/proc/self/mounts"),
+    ],
+)
+def test_without_privileges_most_is_known(ask: Ask) -> None:
+    """Root is needed for the superblock's device only."""
+    assert as_nobody(ask).startswith("Known(")
+
+
+def test_without_privileges_the_superblock_ioctl_answers() -> None:
+    """Anybody who can open the mount point gets the 232 bytes, where the kernel has them."""
+    privileged = LiveSource().fetch(TuneSuperblock("/"))
+    if isinstance(privileged, Unknown):
+        pytest.skip(f"no ext4 with the request at /: {privileged.detail}")
+    assert as_nobody(TuneSuperblock("/")).startswith("Known(value=b")
+
+
+def test_the_effective_user_is_the_one_that_asks() -> None:
+    """A source without privileges says so."""
+    if os.geteuid() != 0:
+        pytest.skip("dropping privileges needs root")
+    assert as_nobody(EffectiveUser()) == "Known(value='65534', origin='effective user')"

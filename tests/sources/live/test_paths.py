@@ -1,0 +1,292 @@
+"""What a path leads to, on the machine that runs the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.ask import CapturedDumpe2fs, ReadBytes, RealPath, ResolvePath, StatFilesystem
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.live.paths import bounded
+from ext4audit.sources.text import Unanswered
+from support.scratch import Scratch
+
+
+def test_the_value_comes_through() -> None:
+    """What the call returns is returned, None included."""
+    assert bounded(lambda: None, 5) is None
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "gone"), Unanswered(Why.ABSENT, "gone")])
+def test_the_error_comes_through(error: Exception) -> None:
+    """What the host lacks is raised in the caller's thread."""
+
+    def call() -> None:
+        raise error
+
+    with pytest.raises(type(error), match="gone"):
+        bounded(call, 5)
+
+
+def test_a_call_that_hangs_is_left_behind() -> None:
+    """After the time given, the caller goes on."""
+    release = threading.Event()
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
+        bounded(release.wait, 0.05)
+    release.set()
+
+
+def resolve(path: str) -> dict[str, str]:
+    """Resolve a path that exists."""
+    answer = LiveSource().fetch(ResolvePath(path))
+    assert isinstance(answer, Known)
+    return dict(line.split("=", 1) for line in answer.value.split("\n"))
+
+
+def mount_points() -> dict[str, str]:
+    """Read the mount point of each mount id."""
+    lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    return {line.split()[0]: line.split()[4] for line in lines}
+
+
+def test_the_mount_id_is_the_key_to_mountinfo() -> None:
+    """A path below /proc lies on the mount whose mount point is /proc."""
+    assert mount_points()[resolve("/proc/version")["mount_id"]] == "/proc"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/proc/version", "file"), ("/proc", "directory"), ("/dev/null", "other")],
+)
+def test_a_target_has_a_type(path: str, kind: str) -> None:
+    """Files, directories and everything else are told apart; `represents` is for devices."""
+    found = resolve(path)
+    assert (found["type"], "represents" in found) == (kind, False)
+
+
+def test_a_block_device_node_represents_a_device() -> None:
+    """The number of the device is beside that of the filesystem that holds the node."""
+    devices = [path for path in Path("/dev").iterdir() if path.is_block_device()]
+    if not devices:
+        pytest.skip("no block device node in /dev")
+    found, status = resolve(str(devices[0])), devices[0].stat()
+    assert found["type"] == "block"
+    assert found["represents"] == f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    assert found["device_number"] == f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
+
+
+def test_a_symbolic_link_leads_to_its_target(tmp_path: Path) -> None:
+    """What is resolved is the target, whatever the link's name holds."""
+    link = os.fsencode(tmp_path) + b"/\xff\n--help"
+    name = link.decode("utf-8", "surrogateescape")
+    Path(name).symlink_to("/proc")
+    assert mount_points()[resolve(name)["mount_id"]] == "/proc"
+    assert LiveSource().fetch(RealPath(name)) == Known("/proc", f"path {name}")
+
+
+@pytest.mark.parametrize("ask", [ResolvePath, RealPath])
+def test_a_missing_path_is_absent(ask: type[ResolvePath | RealPath], tmp_path: Path) -> None:
+    """A path that does not exist is absent, and a dangling link is no better."""
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in ("missing", "dangling", "missing/below"):
+        path = str(tmp_path / name)
+        hole = Unknown(f"path {path}", Why.ABSENT, "No such file or directory")
+        assert LiveSource().fetch(ask(path)) == hole
+
+
+@pytest.mark.parametrize("ask", [ResolvePath, RealPath])
+def test_a_chain_of_links_without_end_is_refused(
+    ask: type[ResolvePath | RealPath], tmp_path: Path
+) -> None:
+    """Two thousand links in a row end in the kernel's ELOOP, not in Python's stack."""
+    (tmp_path / "0").symlink_to("/proc")
+    for number in range(1, 2000):
+        (tmp_path / str(number)).symlink_to(tmp_path / str(number - 1))
+    path = str(tmp_path / "1999")
+    hole = Unknown(f"path {path}", Why.FAILED, "Too many levels of symbolic links")
+    assert LiveSource().fetch(ask(path)) == hole
+
+
+def test_a_file_that_nobody_may_read_is_resolved(tmp_path: Path) -> None:
+    """Nothing is opened, so the permission to read is not needed, and a FIFO cannot hang."""
+    os.mkfifo(tmp_path / "fifo", 0)
+    assert resolve(str(tmp_path / "fifo"))["type"] == "other"
+
+
+STACKED = """
+mount -t tmpfs lower "$1" && mount -t tmpfs upper "$1" && exec "$2" -c '
+import sys
+from ext4audit.sources.ask import ResolvePath
+from ext4audit.sources.live import LiveSource
+print(LiveSource().fetch(ResolvePath(sys.argv[1])).value.split("\\n")[0])
+print(open("/proc/self/mountinfo").read())
+' "$1"
+"""
+
+
+@pytest.mark.kernel
+def test_of_stacked_mounts_the_upper_one_is_found(tmp_path: Path) -> None:
+    """Two filesystems on one mount point are told apart by the mount id."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", STACKED, "sh", str(tmp_path), sys.executable],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, *table = done.stdout.splitlines()
+    ids = {line.split()[8]: line.split()[0] for line in table if f" {tmp_path} " in line}
+    assert first == f"mount_id={ids['upper']}"
+    assert ids["upper"] != ids["lower"]
+
+
+def test_space_is_that_of_the_filesystem_at_the_path() -> None:
+    """Its device number stands before the numbers of statvfs(3)."""
+    answer = LiveSource().fetch(StatFilesystem("/proc"))
+    assert isinstance(answer, Known)
+    number, *counts = answer.value.split(" ")
+    status, space = Path("/proc").stat(), os.statvfs("/proc")
+    assert number == f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
+    assert [int(count) for count in counts] == [
+        space.f_frsize,
+        space.f_blocks,
+        space.f_bfree,
+        space.f_bavail,
+        space.f_files,
+        space.f_ffree,
+    ]
+
+
+def test_there_is_no_space_where_nothing_is(tmp_path: Path) -> None:
+    """A mount point that has gone is absent."""
+    answer = LiveSource().fetch(StatFilesystem(str(tmp_path / "gone")))
+    assert isinstance(answer, Unknown)
+    assert answer.why is Why.ABSENT
+
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> str:
+    """Make a file of 300 bytes that are all different from their neighbours."""
+    path = tmp_path / "image"
+    path.write_bytes(bytes(range(256)) + bytes(44))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("offset", "length", "found"),
+    [(0, 4, b"\0\1\2\3"), (254, 4, b"\xfe\xff\0\0"), (296, 4, bytes(4)), (300, 0, b"")],
+)
+def test_bytes_are_those_of_the_place(image: str, offset: int, length: int, found: bytes) -> None:
+    """An answer is exactly what lies there, and its origin names the place."""
+    origin = f"{length} bytes at {offset} of {image}"
+    assert LiveSource().fetch(ReadBytes(image, offset, length)) == Known(found, origin)
+
+
+@pytest.mark.parametrize(
+    ("offset", "length", "detail"),
+    [
+        (298, 4, "2 of 4 bytes are there"),
+        (300, 1, "0 of 1 bytes are there"),
+        (1 << 62, 1, "0 of 1 bytes are there"),
+        (-1, 4, "no such place on any device"),
+        (0, -1, "no such place on any device"),
+        ((1 << 63) - 1, 1, "no such place on any device"),
+        (1 << 64, 1, "no such place on any device"),
+        (0, 64 * MIB + 1, "67108865 bytes; at most 67108864 are read"),
+    ],
+)
+def test_what_is_not_all_there_is_not_answered(
+    image: str, offset: int, length: int, detail: str
+) -> None:
+    """A part of what was asked for would be taken for all of it."""
+    answer = LiveSource().fetch(ReadBytes(image, offset, length))
+    what = f"{length} bytes at {offset} of {image}"
+    assert answer == Unknown(what, Why.FAILED, detail)
+
+
+@pytest.mark.parametrize(
+    ("path", "why", "detail"),
+    [
+        ("/dev/null", Why.FAILED, "a character device, not a block device or a regular file"),
+        ("/proc", Why.FAILED, "a directory, not a block device or a regular file"),
+        ("/no/such", Why.ABSENT, "No such file or directory"),
+        ("/no\0such", Why.FAILED, "a name cannot hold NUL"),
+    ],
+)
+def test_only_devices_and_files_are_read(path: str, why: Why, detail: str) -> None:
+    """A character device may do something when it is opened: a tape rewinds."""
+    answer = LiveSource().fetch(ReadBytes(path, 0, 1))
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.detail) == (why, detail)
+
+
+def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
+    """A FIFO is refused before it is opened, which would wait for a writer."""
+    os.mkfifo(tmp_path / "fifo")
+    answer = LiveSource().fetch(ReadBytes(str(tmp_path / "fifo"), 0, 1))
+    assert isinstance(answer, Unknown)
+    assert answer.detail == "a FIFO, not a block device or a regular file"
+
+
+def test_another_reading_looks_again(image: str) -> None:
+    """One reading of a place is one answer; the next reading is another ask."""
+    source = LiveSource()
+    first = source.fetch(ReadBytes(image, 0, 1))
+    Path(image).write_bytes(b"new")
+    assert source.fetch(ReadBytes(image, 0, 1)) == first
+    again = source.fetch(ReadBytes(image, 0, 1, reading=1))
+    assert again == Known(b"n", f"1 bytes at 0 of {image}")
+
+
+def test_megabytes_are_not_kept(image: str) -> None:
+    """The descriptors of a large filesystem are given away, and not remembered by a scan."""
+    os.truncate(image, MIB)
+    source = LiveSource()
+    first = source.fetch(ReadBytes(image, 0, MIB))
+    assert source.fetch(ReadBytes(image, 0, MIB)) is not first
+
+
+@pytest.mark.kernel
+@pytest.mark.usefixtures("private_mounts")
+def test_a_mounted_device_is_read_through_the_page_cache(tmp_path: Path) -> None:
+    """A block device is read while the kernel has it mounted: the magic number is there."""
+    scratch = Scratch(tmp_path / "image", tmp_path / "mnt").make().mount()
+    try:
+        answer = LiveSource().fetch(ReadBytes(scratch.device, 1024 + 0x38, 2))
+    finally:
+        scratch.unmount()
+    assert isinstance(answer, Known)
+    assert answer.value == b"\x53\xef"
+
+
+def test_without_privileges_a_device_is_denied(tmp_path: Path) -> None:
+    """The hint says that root could read it."""
+    path = tmp_path / "closed"
+    path.touch(0)
+    script = (
+        "import os, sys\n"
+        "from ext4audit.sources.ask import ReadBytes\n"
+        "from ext4audit.sources.live import LiveSource\n"
+        "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
+        "print(LiveSource().fetch(ReadBytes(sys.argv[1], 0, 1)))\n"
+    )
+    said = subprocess.check_output([sys.executable, "-c", script, str(path)], text=True)
+    what = f"1 bytes at 0 of {path}"
+    assert said.strip() == str(Unknown(what, Why.DENIED, "Permission denied", "run as root"))
+
+
+def test_plain_dumpe2fs_is_never_run() -> None:
+    """Without options dumpe2fs reads every bitmap; only archives answer this ask."""
+    answer = LiveSource().fetch(CapturedDumpe2fs("/dev/sda"))
+    detail = "it would read every bitmap of the device"
+    assert answer == Unknown("dumpe2fs /dev/sda", Why.UNSUPPORTED, detail)

@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ext4audit.assemble.devices.fstab import COLUMNS
+from ext4audit.evidence import Known, need
+from ext4audit.sources.ask import (
+    EffectiveUser,
+    ReadBytes,
+    ReadFile,
+    RunCommand,
+    UdevDatabase,
+    Uname,
+    VirtualMemory,
+)
+from ext4audit.sources.snapshot import BEGIN, END, unwrap
+from ext4audit.sources.snapshot import collector as module
+from support.collector import (
+    SCRIPT,
+    answers_in,
+    captured,
+    collect,
+    differences,
+    entries,
+    every_shell,
+    leftovers,
+    manifest,
+)
+
+SOURCE = Path(module.__file__).with_name("collect.sh")
+LARGEST_BYTES = 12_000
+LARGEST_LEAN_BYTES = 18_000
+"""AWS Systems Manager returns the first 24,000 characters of standard output."""
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+def hung(tool: str) -> str:
+    """Return the script with one of its tools replaced by one that never answers."""
+    return SCRIPT.replace(f"run {tool}", f"run sleep 1000 # {tool}")
+
+
+def patient_for_one_second(script: str) -> str:
+    """Return the script with a time limit that a test can wait for."""
+    changed = script.replace(f"in {' '.join(map(str, range(1, 21)))};", "in 1;")
+    assert changed != script
+    return changed
+
+
+def test_the_script_fits_a_run_command_service() -> None:
+    """What is printed has less than 12 KB, and less than 16 KiB as base64."""
+    assert len(SCRIPT.encode()) < LARGEST_BYTES
+
+
+def test_the_script_says_what_it_does_and_by_whom_it_was_made() -> None:
+    """Its first lines tell version, usage and effect; the comments for developers stay behind."""
+    lines = SCRIPT.splitlines()
+    assert lines[0] == "#!/bin/sh"
+    assert re.fullmatch(r"# ext4audit [0-9.]+\S*: .*", lines[1])
+    assert [line for line in lines[7:] if line.startswith("# ")] == []
+    assert "@VERSION@" not in SCRIPT
+
+
+def test_the_script_never_evaluates_what_it_reads() -> None:
+    """There is no `eval` and no `source` in it."""
+    assert re.search(r"\b(eval|source)\b|^\s*\. ", SOURCE.read_text(), re.MULTILINE) is None
+
+
+@every_shell
+@pytest.mark.parametrize("text", [SCRIPT, SOURCE.read_text()], ids=["sent", "kept"])
+def test_every_shell_can_parse_the_script(shell: str, text: str) -> None:
+    """Neither form has a construct that one of the shells lacks."""
+    done = subprocess.run([*shell.split(), "-n"], input=text.encode(), check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
+@pytest.mark.parametrize("text", [SCRIPT, SOURCE.read_text()], ids=["sent", "kept"])
+def test_shellcheck_finds_nothing(text: str) -> None:
+    """In the dialect of POSIX, and with no finding suppressed."""
+    command = ["shellcheck", "--shell=sh", "--norc", "--enable=all", *EXCLUDED, "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    assert "shellcheck disable" not in text
+
+
+EXCLUDED = ("--exclude=SC2250,SC2310,SC2312,SC2249,SC2248",)
+"""Optional matters of taste, and the warning that `set -e`, which is not used, is not in force."""
+
+
+def test_lsblk_is_asked_as_the_live_source_asks() -> None:
+    """The columns are those of the live source: another list would be another ask."""
+    assert COLUMNS in SCRIPT.split()
+
+
+@every_shell
+def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) -> None:
+    """Ask by ask the answers are equal, the holes included."""
+    assert differences(shell) == {}
+
+
+@every_shell
+def test_the_user_who_ran_it_is_recorded(shell: str) -> None:
+    """Who asked, on which kernel, and with how much memory."""
+    answers = captured(shell, "--lean")
+    name = os.uname()
+    expected = f"{name.release}\n{name.version}\n{name.machine}\n{name.nodename}"
+    assert answers[EffectiveUser()] == Known(str(os.geteuid()), "effective user")
+    assert answers[Uname()] == Known(expected, "uname")
+    total, available = map(int, str(need(answers[VirtualMemory()])).split("\n"))
+    assert 0 < available < total == psutil.virtual_memory().total
+
+
+@every_shell
+def test_sysctl_values_are_whole(shell: str) -> None:
+    """A file of /proc/sys gives "2" for "20" to a shell that reads it byte by byte."""
+    path = "/proc/sys/vm/dirty_background_ratio"
+    assert captured(shell, "--lean")[ReadFile(path)] == Known(Path(path).read_text(), path)
+
+
+def test_every_answer_is_recorded_once() -> None:
+    """The reader refuses an ask that stands twice."""
+    keys = ("ask", "path", "argv", "device_number", "offset_bytes", "length_bytes", "reading")
+    asked = Counter(str([entry.get(key) for key in keys]) for entry in entries(collect("sh")))
+    assert [ask for ask, count in asked.items() if count > 1] == []
+
+
+def test_the_manifest_names_its_maker_and_host() -> None:
+    """Who made it, where, and when, in the format's own words."""
+    top = json.loads(manifest(collect("sh", "--lean")).decode("utf-8", "surrogateescape"))
+    del top["answers"]
+    version = SCRIPT.splitlines()[1].split()[2].rstrip(":")
+    assert top.pop("taken_at").endswith("Z")
+    assert top == {
+        "format": "ext4audit-snapshot",
+        "version": 1,
+        "host": os.uname().nodename,
+        "tool": f"collect.sh {version}",
+    }
+
+
+def test_text_is_base64_of_76_columns_between_marker_lines() -> None:
+    """`--text` prints nothing but the markers and lines that every channel carries."""
+    lines = collect("sh", "--text").stdout.decode("ascii").split("\n")
+    assert (lines[0], lines[-2], lines[-1]) == (BEGIN, END, "")
+    assert {len(line) for line in lines[1:-3]} == {76}
+
+
+@every_shell
+def test_text_survives_a_terminal_and_the_noise_of_a_login(shell: str) -> None:
+    """CR LF, a message before and a prompt after change nothing."""
+    noise = b"Last login: Fri\r\n\x1b[1mwelcome\x1b[0m\r\n"
+    sent = collect(shell, "--lean", "--text").stdout.replace(b"\n", b"\r\n")
+    raw = unwrap(noise + sent + b"root@host:~# logout\r\n")
+    assert Uname() in answers_in(gzip.decompress(raw))
+
+
+def test_lean_fits_what_a_cloud_returns_of_standard_output() -> None:
+    """`--lean --text` stays below the limit, without udev and group descriptors."""
+    done = collect("sh", "--lean", "--text")
+    assert len(done.stdout) < LARGEST_LEAN_BYTES
+    answers = captured("sh", "--lean")
+    assert not any(isinstance(ask, UdevDatabase) for ask in answers)
+    assert {ask.length_bytes for ask in answers if isinstance(ask, ReadBytes)} <= {1024}
+
+
+def test_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    """`-o FILE` holds fstab and the kernel's command line: both can hold passwords."""
+    target = tmp_path / "out put"
+    done = collect("sh", "-o", str(target))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert target.read_bytes().startswith(b"\x1f\x8b")
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """The exit status is not 0, and nothing is left behind."""
+    done = collect("sh", "-o", str(tmp_path / "no" / "file"), environment={"TMPDIR": str(tmp_path)})
+    assert done.returncode != 0
+    assert b"/no/file" in done.stderr
+    assert leftovers(tmp_path) == []
+
+
+@every_shell
+@pytest.mark.parametrize("arguments", [("--help",), ("-o",), ("--text", "x")])
+def test_what_it_does_not_know_it_refuses(shell: str, arguments: tuple[str, ...]) -> None:
+    """Exit status 2 and the usage, and nothing on standard output."""
+    done = collect(shell, *arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"usage: sh collect.sh [--text] [--lean] [-o FILE]\n"
+
+
+def test_no_snapshot_goes_to_a_terminal(tmp_path: Path) -> None:
+    """Compressed bytes would leave the terminal in an odd state."""
+    kept = tmp_path / "collect.sh"
+    kept.write_text(SCRIPT)
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        ["sh", kept], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, check=False
+    )
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 2
+    assert done.stderr == b"collect.sh: not to a terminal: use a pipe, -o FILE or --text\n"
+
+
+@every_shell
+def test_nothing_is_left_after_success(shell: str, tmp_path: Path) -> None:
+    """The temporary directory goes with the script."""
+    manifest(collect(shell, environment={"TMPDIR": str(tmp_path)}))
+    assert leftovers(tmp_path) == []
+
+
+@every_shell
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_nothing_is_left_after_a_signal(shell: str, number: signal.Signals, tmp_path: Path) -> None:
+    """Neither the directory nor the command that was running; the exit status is not 0."""
+    if shutil.which(shell.partition(" ")[0]) is None:
+        pytest.skip(f"needs {shell}")
+    kept = tmp_path / "collect.sh"
+    kept.write_text(hung("systemd-detect-virt").replace("sleep 1000", f"tail -f {kept}"))
+    place = tmp_path / "tmp"
+    place.mkdir()
+    process = subprocess.Popen(
+        [*shell.split(), kept],
+        env={**os.environ, "TMPDIR": str(place)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert wait_until(lambda: is_running(f"tail -f {kept}"))
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=10)
+    assert (process.returncode, output) == (1, b"")
+    assert leftovers(place) == []
+    assert wait_until(lambda: not is_running(f"tail -f {kept}"))
+
+
+@every_shell
+def test_a_reader_that_has_gone_leaves_nothing(shell: str, tmp_path: Path) -> None:
+    """`… | head -c 1` ends the script early, and it tidies up."""
+    kept = tmp_path / "collect.sh"
+    kept.write_text(SCRIPT)
+    place = tmp_path / "tmp"
+    place.mkdir()
+    command = f"{shell} {kept} --text | head -c 1"
+    environment = {**os.environ, "TMPDIR": str(place)}
+    subprocess.run(["sh", "-c", command], env=environment, check=True, capture_output=True)
+    assert wait_until(lambda: leftovers(place) == [])
+
+
+@every_shell
+def test_a_hung_command_is_recorded_and_the_rest_goes_on(shell: str) -> None:
+    """The command is killed at its limit; it counts as timed out and not as a failure."""
+    script = patient_for_one_second(hung("systemd-detect-virt"))
+    found = entries(collect(shell, script=script))
+    runs = {entry["argv"][0]: entry for entry in found if "argv" in entry}
+    assert runs["sleep"]["timed_out"] is True
+    assert runs["lsblk"]["timed_out"] is False
+
+
+@every_shell
+def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
+    """With exit status 127, as the shell says it; the next tool is asked all the same."""
+    script = SCRIPT.replace("run systemd-detect-virt", "run no-such-tool")
+    found = entries(collect(shell, script=script))
+    runs = {entry["argv"][0]: entry for entry in found if "argv" in entry}
+    assert (runs["no-such-tool"]["status"], runs["no-such-tool"]["stdout"]) == (127, "")
+    assert "not found" in runs["no-such-tool"]["stderr"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@every_shell
+def test_an_ordinary_user_gets_what_he_may_see(shell: str) -> None:
+    """As nobody it ends well, and says what was refused."""
+    answers = answers_in(manifest(collect(shell, wrapper=NOBODY)))
+    assert answers[EffectiveUser()] == Known("65534", "effective user")
+    assert isinstance(answers[ReadFile("/proc/self/mountinfo")], Known)
+
+
+def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
+    """After an error / is read-only, and then a snapshot is wanted: /run takes its place."""
+    manifest(collect("sh", environment={"TMPDIR": str(tmp_path / "missing")}))
+
+
+@every_shell
+def test_without_any_place_for_files_it_says_so(shell: str) -> None:
+    """It once ended with status 1 and not a word: the pipe's other end then saw an empty file."""
+    script = SCRIPT.replace("/run /dev/shm;", "/nonexistent;")
+    done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"collect.sh: no TMPDIR to write to\n"
+
+
+@pytest.mark.parametrize("tool", ["gzip", "base64"])
+def test_the_script_names_tools_that_may_be_missing(tool: str) -> None:
+    """Without gzip the manifest is sent as it is, and without base64 openssl takes its place."""
+    script = SCRIPT.replace(f"{tool} ", f"no-{tool} ")
+    done = collect("sh", *(("--text",) if tool == "base64" else ()), script=script)
+    if tool == "gzip":
+        assert RunCommand(("systemd-detect-virt", "--vm")) in answers_in(done.stdout)
+    elif shutil.which("openssl"):
+        assert done.stdout.startswith(BEGIN.encode())
+
+
+def is_running(command: str) -> bool:
+    """Whether a process has this command line."""
+    wanted = command.replace(" ", "\0").encode()
+    return any(_command_line(process).startswith(wanted) for process in Path("/proc").iterdir())
+
+
+def _command_line(process: Path) -> bytes:
+    """Return a process's words, each ended by NUL; nothing for one that is gone."""
+    with suppress(OSError):
+        return (process / "cmdline").read_bytes()
+    return b""
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10) -> bool:
+    """Return whether a condition holds before the time is over."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,379 @@
+"""The forms of a snapshot beside a directory: tar, one file, text; and what the shell writes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import tarfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.ask import Answer, Ask, ReadBytes, ReadFile, RunCommand, TuneSuperblock
+from ext4audit.sources.captured import Captured, hosts_in, open_captured
+from ext4audit.sources.containers.archives import ArchiveError
+from ext4audit.sources.snapshot import (
+    BEGIN,
+    END,
+    read_snapshot,
+    unwrap,
+    wrap,
+    write_snapshot,
+    write_snapshot_tar,
+)
+from ext4audit.sources.snapshot.decoding import decode
+from ext4audit.sources.snapshot.encoding import encode
+from ext4audit.sources.snapshot.format import SnapshotError
+
+TAKEN_AT = "2026-01-02T03:04:05Z"
+LONG = ReadBytes("/dev/sda", 4096, 70_000)
+ANSWERS: dict[Ask, Answer] = {
+    ReadFile("/proc/self/mountinfo"): Known("a long text\n" * 100, "/proc/self/mountinfo"),
+    ReadFile("/proc/cmdline"): Known("quiet \udcff\n", "/proc/cmdline"),
+    LONG: Known(bytes(range(250)) * 280, "70000 bytes at 4096 of /dev/sda"),
+    TuneSuperblock("/"): Unknown("EXT4_IOC_GET_TUNE_SB_PARAM on /", Why.UNSUPPORTED, "no", ""),
+}
+
+
+def top(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Build a manifest."""
+    head = {"format": "ext4audit-snapshot", "version": 1, "taken_at": TAKEN_AT}
+    return {**head, **more, "answers": list(entries)}
+
+
+def one(entry: dict[str, Any], **more: Any) -> Answer:
+    """Return the one answer of a manifest."""
+    answers, _ = decode(
+        json.dumps(top(entry, **more)).encode(), lambda name: b"of " + name.encode()
+    )
+    (answer,) = answers.values()
+    return answer
+
+
+def captured(path: Path, content: bytes) -> Captured:
+    """Write a file and open it."""
+    path.write_bytes(content)
+    return open_captured(str(path))
+
+
+def packed(**parts: bytes) -> bytes:
+    """Write a plain tar of files; "__" in a name is a slash, "_json" is ".json"."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as written:
+        for name, content in parts.items():
+            info = tarfile.TarInfo(name.replace("__", "/").replace("_json", ".json"))
+            info.size = len(content)
+            written.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+SINGLE = json.dumps(
+    top(
+        {"ask": "read_file", "path": "/x", "origin": "/x", "text": "text"}, host="db1", tool="sh 1"
+    ),
+    indent=1,
+).encode()
+TAR = io.BytesIO()
+write_snapshot_tar(TAR, ANSWERS, taken_at=TAKEN_AT)
+NOISY = (
+    f"Last login: today\r\n$ {BEGIN}\r\n"
+    + wrap(gzip.compress(SINGLE)).split("\n", 1)[1].replace("\n", "\r\n").replace("a", "a\r\n")
+    + "logout\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        SINGLE,
+        b"\n" + SINGLE + b"\n",
+        gzip.compress(SINGLE),
+        wrap(SINGLE).encode(),
+        wrap(gzip.compress(SINGLE)).encode(),
+        NOISY.encode(),
+        packed(manifest_json=SINGLE),
+        packed(host__manifest_json=SINGLE),
+    ],
+    ids="plain spaced gzip text text-of-gzip noisy tar tar-with-top".split(),
+)
+def test_a_snapshot_of_one_file_is_read_in_every_wrapping(tmp_path: Path, content: bytes) -> None:
+    """The same answers come out of each."""
+    found = captured(tmp_path / "it", content)
+    assert (found.kind, found.label, found.taken_at) == ("snapshot", f"{tmp_path}/it", TAKEN_AT)
+    assert found.source.fetch(ReadFile("/x")) == Known("text", "/x")
+
+
+def test_a_tar_holds_it_all(tmp_path: Path) -> None:
+    """Long texts, bytes that are no UTF-8, long bytes and holes come back from a tar."""
+    found = captured(tmp_path / "it.tgz", TAR.getvalue())
+    assert {ask: found.source.fetch(ask) for ask in ANSWERS} == ANSWERS
+
+
+def test_the_same_answers_make_the_same_tar() -> None:
+    """No time, owner or order of asking shows; all lies in one directory."""
+    again = io.BytesIO()
+    write_snapshot_tar(again, dict(reversed(ANSWERS.items())), taken_at=TAKEN_AT)
+    assert again.getvalue() == TAR.getvalue()
+    with tarfile.open(fileobj=io.BytesIO(TAR.getvalue())) as tar:
+        members = tar.getmembers()
+    assert {member.name.partition("/")[0] for member in members} == {"ext4audit-snapshot"}
+    assert {(member.uid, member.mtime, member.mode) for member in members} == {(0, 0, 0o600)}
+
+
+def test_long_bytes_are_a_file_of_their_own(tmp_path: Path) -> None:
+    """Group descriptors of a large filesystem are not spelled in hexadecimal."""
+    write_snapshot(tmp_path / "it", ANSWERS, taken_at=TAKEN_AT)
+    file = tmp_path / "it" / "answers" / "read_bytes.dev_sda_4096_70000_0"
+    assert file.read_bytes() == bytes(range(250)) * 280
+    assert read_snapshot(tmp_path / "it")[0].fetch(LONG) == ANSWERS[LONG]
+
+
+def test_the_manifest_says_whose_it_is_and_when_each_answer_was_given() -> None:
+    """Host, tool and the time of an answer are written where they are known, and read back."""
+    ask = ReadFile("/proc/cmdline")
+    files = encode(
+        {ask: Known("quiet", "/proc/cmdline")},
+        TAKEN_AT,
+        times={ask: "2026-01-02T03:04:06Z"},
+        about={"host": "db1", "tool": "ext4audit 1"},
+    )
+    manifest = json.loads(files["manifest.json"])
+    assert (manifest["host"], manifest["tool"]) == ("db1", "ext4audit 1")
+    assert manifest["answers"][0]["taken_at"] == "2026-01-02T03:04:06Z"
+    assert decode(files["manifest.json"], files.__getitem__)[0][ask] == Known(
+        "quiet", "/proc/cmdline"
+    )
+
+
+def test_raw_bytes_in_a_string_come_back() -> None:
+    """The shell collector cannot spell a byte that is not UTF-8, and writes it as it is."""
+    manifest = json.dumps(
+        top({"ask": "read_file", "path": "/x@", "origin": "/x", "text": "@"})
+    ).encode()
+    answers, _ = decode(manifest.replace(b"@", b"\xff\xc3\xa9"), lambda _: b"")
+    assert answers == {ReadFile("/x\udcff\u00e9"): Known("\udcff\u00e9", "/x")}
+
+
+TUNE = {"ask": "tune_superblock", "mount_point": "/", "origin": "o"}
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ({"hex": ["6f66", "20"]}, b"of "),
+        ({"base64": base64.b64encode(b"of \0").decode()}, b"of \0"),
+        ({"bytes_file": "answers/b"}, b"of answers/b"),
+    ],
+)
+def test_bytes_have_three_forms(form: dict[str, Any], value: bytes) -> None:
+    """Hexadecimal lines, base64, or a file."""
+    assert one(TUNE | form) == Known(value, "o")
+
+
+RUN = {
+    "ask": "run_command",
+    "argv": ["dumpe2fs", "-h", "/dev/sda"],
+    "status": 0,
+    "timed_out": False,
+    "stdout": "out",
+    "stderr": "",
+}
+WHAT = "dumpe2fs -h /dev/sda"
+USER = {"ask": "effective_user", "origin": "id", "text": "0"}
+ROOT_HINT = "even root is refused here: run on the host itself, outside containers"
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+REFUSED = {"status": 1, "stderr": "dumpe2fs: Permission denied while trying\n"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, Known("out", WHAT)),
+        ({"taken_at": TAKEN_AT}, Known("out", WHAT)),
+        (
+            {"status": 127, "stderr": "sh: dumpe2fs: not found"},
+            Unknown(WHAT, Why.ABSENT, f"no dumpe2fs in {PATH}", "install e2fsprogs"),
+        ),
+        (
+            {"status": 1, "stderr": "dumpe2fs 1.47.0 (5-Feb-2023)\ncannot open\n"},
+            Unknown(WHAT, Why.FAILED, "cannot open (exit status 1)"),
+        ),
+        (
+            REFUSED,
+            Unknown(
+                WHAT,
+                Why.DENIED,
+                "dumpe2fs: Permission denied while trying (exit status 1)",
+                "run as root",
+            ),
+        ),
+        ({"status": -9}, Unknown(WHAT, Why.FAILED, "out (killed by signal 9)")),
+        (
+            {"status": None, "timed_out": True},
+            Unknown(
+                WHAT,
+                Why.TIMED_OUT,
+                "no answer in time",
+                "capture again when the device or the tool answers",
+            ),
+        ),
+        ({"status": None}, Unknown(WHAT, Why.FAILED, "its exit status was not recorded")),
+    ],
+    ids="good timed absent failed denied killed late unwaited".split(),
+)
+def test_a_raw_run_is_judged_as_a_live_one(changes: dict[str, Any], expected: Answer) -> None:
+    """The collector says how a program ended; what that means is decided once, here."""
+    assert one(RUN | changes) == expected
+
+
+def test_a_refusal_of_the_captured_root_is_not_helped_by_root() -> None:
+    """The hint is about who captured, wherever in the manifest that stands, not who reads."""
+    manifest = json.dumps(top(RUN | REFUSED, USER)).encode()
+    answer = decode(manifest, lambda _: b"")[0][RunCommand(("dumpe2fs", "-h", "/dev/sda"))]
+    assert isinstance(answer, Unknown)
+    assert answer.hint == ROOT_HINT
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (RUN | {"status": "0"}, "status: neither a number nor null"),
+        (RUN | {"status": True}, "status: neither a number nor null"),
+        (RUN | {"timed_out": 0}, "timed_out: neither true nor false"),
+        (RUN | {"stdout": None}, "stdout: not a string"),
+        (RUN | {"origin": "x"}, "not an object of status, stderr, stdout, timed_out"),
+        (RUN | {"taken_at": "yesterday"}, "taken_at: not a time as 2026-01-02T03:04:05Z"),
+        (TUNE | {"base64": "a"}, "base64: "),
+        (TUNE | {"base64": "\u00e9"}, "base64: "),
+        (TUNE | {"base64": "", "hex": []}, "not an object of base64, origin"),
+        (TUNE | {"bytes_file": "../x"}, "bytes_file: not the name of an answer file"),
+    ],
+)
+def test_a_malformed_entry_is_refused(entry: dict[str, Any], reason: str) -> None:
+    """The new forms are as strict as the old ones."""
+    with pytest.raises(SnapshotError, match=reason):
+        one(entry)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"host": 1}, "host: not a string"),
+        ({"tool": None}, "tool: not a string"),
+        ({"taken_at": "2026-01-02 03:04:05"}, "taken_at: not a time"),
+    ],
+)
+def test_a_malformed_head_is_refused(more: dict[str, Any], reason: str) -> None:
+    """Who, by what and when are texts of their kinds."""
+    with pytest.raises(SnapshotError, match=reason):
+        one(USER, **more)
+
+
+TEXT_FILE = json.dumps(
+    top({"ask": "read_file", "path": "/x", "origin": "/x", "text_file": "answers/x"})
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty"),
+        (b"garbage", "neither a snapshot nor an archive"),
+        (b"{}", "not a manifest"),
+        (SINGLE[:-20], "not JSON"),
+        (gzip.compress(SINGLE)[:-9], "truncated"),
+        (TAR.getvalue()[:-300], "truncated"),
+        (f"{BEGIN}\nabc".encode(), "truncated, or mixed with other text"),
+        (f"{BEGIN}\n!\n{END}\n".encode(), "truncated, or mixed with other text"),
+        (f"{BEGIN}\nabc\n{END}\n".encode(), "damaged base64"),
+        (wrap(SINGLE).encode() * 2, "2 snapshots in one text"),
+        (TEXT_FILE, "answers/x: not here, in a snapshot that is one file"),
+        (packed(other=b""), "neither a snapshot nor a known kind of archive"),
+        (packed(a__manifest_json=SINGLE, b__manifest_json=SINGLE), "holds 2 snapshots"),
+        (
+            packed(a__manifest_json=SINGLE, b__answers__x=b"of another host"),
+            "no part of the snapshot: 'b/answers/x'",
+        ),
+        (packed(a__manifest_json=TEXT_FILE), "'a/answers/x': not in the archive"),
+    ],
+    ids=str,
+)
+def test_what_is_no_snapshot_is_an_error_that_begins_with_the_path(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    """Truncated, garbage, two hosts mixed: each says which file and why."""
+    with pytest.raises(ArchiveError, match=reason) as caught:
+        captured(tmp_path / "it", content)
+    assert str(caught.value).startswith(f"{tmp_path}/it: ")
+
+
+def test_a_device_is_no_capture() -> None:
+    """`--from /dev/sda` is a slip of the hand, and reads nothing."""
+    with pytest.raises(ArchiveError, match=r"^/dev/zero: a device; audit it as a TARGET"):
+        open_captured("/dev/zero")
+
+
+def test_a_directory_of_hosts_is_told_from_a_host(tmp_path: Path) -> None:
+    """One with a manifest, or with what another program makes, is one host."""
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    with pytest.raises(ArchiveError, match="holds no snapshot"):
+        hosts_in(str(fleet))
+    write_snapshot(fleet / "b", ANSWERS, taken_at=TAKEN_AT)
+    (fleet / "a.tgz").write_bytes(TAR.getvalue())
+    (fleet / ".hidden").touch()
+    (fleet / "sos" / "sos_commands").mkdir(parents=True)
+    assert hosts_in(str(fleet)) == [f"{fleet}/a.tgz", f"{fleet}/b", f"{fleet}/sos"]
+    assert [hosts_in(f"{fleet}/{name}") for name in ("a.tgz", "b", "sos")] == [None, None, None]
+    assert hosts_in("-") is None
+
+
+@given(st.binary(max_size=5000))
+def test_wrapped_bytes_come_back(content: bytes) -> None:
+    """Text survives CR LF, folding and noise around it."""
+    noisy = f"$ motd\r\n{wrap(content)}exit".replace("\n", "\r\n\r\n").encode()
+    assert unwrap(noisy) == content
+    assert max(map(len, wrap(content).split("\n"))) <= 76
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
+    """Whatever bytes of a snapshot are changed or lost, no other exception escapes."""
+    whole = data.draw(st.sampled_from([SINGLE, TAR.getvalue(), NOISY.encode(), TEXT_FILE]))
+    content = bytearray(whole)
+    for at in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=5)):
+        content[at] = data.draw(st.integers(0, 255))
+    _opens_or_is_an_archive_error(bytes(content[: data.draw(st.integers(0, len(content)))]))
+
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner)),
+    max_leaves=6,
+)
+
+
+@given(st.data())
+def test_any_value_anywhere_in_a_manifest_is_refused_or_read(data: st.DataObject) -> None:
+    """No type in no place makes another exception."""
+    entries = [dict(data.draw(st.sampled_from([RUN, USER, TUNE | {"hex": []}]))) for _ in "ab"]
+    entry = data.draw(st.sampled_from(entries))
+    entry[data.draw(st.sampled_from([*entry, "hex", "unknown", "base64"]))] = data.draw(json_values)
+    _opens_or_is_an_archive_error(json.dumps(top(*entries)).encode())
+
+
+def _opens_or_is_an_archive_error(content: bytes) -> None:
+    from tempfile import NamedTemporaryFile  # noqa: PLC0415 - a path, as users have it
+
+    with NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(content)
+        with suppress(ArchiveError):
+            assert open_captured(file.name).kind == "snapshot"

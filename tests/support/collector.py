@@ -1,0 +1,142 @@
+"""Run the shell collector as its users do, and compare what it says with the live source."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit import __version__
+from ext4audit.assemble.host import assemble_host
+from ext4audit.evidence import Unknown, Why
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.sources import text
+from ext4audit.sources.ask import (
+    Answer,
+    Ask,
+    CapturedDumpe2fs,
+    FilesystemUuid,
+    ListDir,
+    ReadFile,
+    StatFilesystem,
+    TuneSuperblock,
+    VirtualMemory,
+)
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.snapshot import RecordingSource
+from ext4audit.sources.snapshot.collector import collect_script
+from ext4audit.sources.snapshot.decoding import decode
+
+SCRIPT = collect_script(__version__)
+SHELLS = ("dash", "bash", "busybox sh")
+SECONDS = 90
+TRIES = 4
+"""How often other tests' mounts may come and go between two looks at this host."""
+
+NOT_FOR_A_SHELL = (TuneSuperblock, FilesystemUuid, CapturedDumpe2fs)
+TAKEN_AT = "2026-01-02T03:04:05Z"
+
+every_shell = pytest.mark.parametrize("shell", SHELLS)
+
+
+def collect(
+    shell: str,
+    *options: str,
+    script: str = SCRIPT,
+    wrapper: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Send the script to a shell's standard input, as `ssh HOST sudo sh -s` does."""
+    words = shell.split()
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"needs {words[0]}")
+    return subprocess.run(
+        [*wrapper, *words, "-s", "--", *options],
+        input=script.encode(),
+        capture_output=True,
+        env={**os.environ, **(environment or {})},
+        check=False,
+        timeout=SECONDS,
+    )
+
+
+def manifest(done: subprocess.CompletedProcess[bytes]) -> bytes:
+    """Return the manifest that a run without options printed."""
+    assert (done.returncode, done.stderr) == (0, b"")
+    return gzip.decompress(done.stdout)
+
+
+def entries(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    """Return the entries of the manifest as they are written."""
+    found: list[dict[str, Any]] = json.loads(text.decode(manifest(done)))["answers"]
+    return found
+
+
+def answers_in(content: bytes) -> dict[Ask, Answer]:
+    """Return the answers that a manifest holds."""
+    return decode(content, _no_file)[0]
+
+
+def captured(shell: str, *options: str, script: str = SCRIPT) -> dict[Ask, Answer]:
+    """Return the answers that the script captures."""
+    return answers_in(manifest(collect(shell, *options, script=script)))
+
+
+def live(only: Collection[DeviceNumber] | None = None) -> Mapping[Ask, Answer]:
+    """Return the answers that a live scan gets."""
+    recorder = RecordingSource(LiveSource())
+    assemble_host(recorder, TAKEN_AT, only=only)
+    return recorder.answers
+
+
+def differences(
+    shell: str, only: Collection[DeviceNumber] | None = None, *, script: str = SCRIPT
+) -> dict[Ask, tuple[Answer, Answer | None]]:
+    """Return the asks that the script answers otherwise than the live source, or not at all.
+
+    Asked live before and after: what changed meanwhile, or can never be equal, is left out.
+    """
+    found: dict[Ask, tuple[Answer, Answer | None]] = {}
+    for _ in range(TRIES):
+        before, sent, after = live(only), captured(shell, script=script), live(only)
+        found = {
+            ask: (answer, sent.get(ask))
+            for ask, answer in before.items()
+            if after.get(ask) == answer != sent.get(ask) and not _is_volatile(ask)
+        }
+        if not found:
+            break
+    return found
+
+
+def without_ioctls(answers: Mapping[Ask, Answer]) -> dict[Ask, Answer]:
+    """Return live answers as a shell could have had them: without its two ioctls."""
+    return {
+        ask: Unknown("", Why.NOT_CAPTURED) if isinstance(ask, NOT_FOR_A_SHELL) else answer
+        for ask, answer in answers.items()
+    }
+
+
+def leftovers(directory: Path) -> list[str]:
+    """Return what the script left in the directory that was its TMPDIR."""
+    return sorted(path.name for path in directory.iterdir())
+
+
+def _is_volatile(ask: Ask) -> bool:
+    """Whether two looks are never equal, or a shell has no way to look."""
+    if isinstance(ask, ReadFile):
+        return ask.path.startswith("/proc/") and ask.path.split("/")[2].isdecimal()
+    return isinstance(ask, (*NOT_FOR_A_SHELL, VirtualMemory, StatFilesystem)) or ask == ListDir(
+        "/proc"
+    )
+
+
+def _no_file(name: str) -> bytes:
+    raise AssertionError(f"the script's snapshot is one file, and has no {name}")

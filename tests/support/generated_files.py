@@ -1,0 +1,43 @@
+"""The files of share/: `python tests/generated_files.py` makes them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ext4audit.cli.app import COMMANDS, PROGRAM
+from ext4audit.cli.completion import script
+from ext4audit.cli.policy import NAME
+from support.man_pages import command_page, page_name, program_page
+from support.man_policy import policy_page
+
+SHARE = Path(__file__).parents[2] / "share"
+"""As it lies in an installation: the wheel copies it below the prefix."""
+
+
+def generated() -> Mapping[str, str]:
+    """Return the text of every file by its path below share/."""
+    pages = {f"man/man1/{page_name(name)}.1": command_page(name) for name in COMMANDS}
+    return {
+        f"bash-completion/completions/{PROGRAM}": script("bash"),
+        f"zsh/site-functions/_{PROGRAM}": script("zsh"),
+        f"fish/vendor_completions.d/{PROGRAM}.fish": script("fish"),
+        f"man/man1/{PROGRAM}.1": program_page(),
+        **pages,
+        f"man/man5/{NAME}.5": policy_page(),
+    }
+
+
+def write() -> None:
+    """Write the files, and remove those of what is no more."""
+    texts = generated()
+    for path in [path for path in SHARE.rglob("*") if path.is_file()]:
+        if str(path.relative_to(SHARE)) not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        (SHARE / name).parent.mkdir(parents=True, exist_ok=True)
+        (SHARE / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

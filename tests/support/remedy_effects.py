@@ -1,0 +1,124 @@
+"""What the commands of a remedy do to the options of a filesystem, told without running them.
+
+The commands are parsed as a shell and mount(8) would: a remount that does not say
+`--options-source=disable` reads fstab again, and a new mount begins with what the superblock says.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ext4audit.facts.mount import ATIME_WORDS, CLEARED, MOUNT_FLAGS
+from ext4audit.facts.option_table import OPTIONS, recognize
+from ext4audit.finding import Phase, Remedy
+
+EDIT = re.compile(r"#\\1(?P<after>.*)\\2#\Z", re.DOTALL)
+CONCERNED = re.compile(r"\b(mount|umount|sed -i|tune2fs|debugfs)\b")
+ASKS = re.compile(r"tune2fs -l |findmnt |grep |test ")
+BITS = {word: token for spec in OPTIONS for word, token in spec.superblock_bits.items()}
+ATIME = "access times"
+
+
+@dataclass(frozen=True)
+class State:
+    """The options in force, and the three places that a new mount reads: all but `live` as words.
+
+    `kernel` are the kernel's own tokens, by name; `live` has flags of mount(8) by their own name.
+    """
+
+    kernel: Mapping[str, str]
+    live: Mapping[str, str]
+    fstab: tuple[str, ...] = ()
+    bits: tuple[str, ...] = ()
+    string: str = ""
+    errors: str = "continue"
+
+    @property
+    def bit_tokens(self) -> tuple[str, ...]:
+        """What the bits of the superblock mean."""
+        return tuple(BITS[word] for word in self.bits if word in BITS)
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """What a mount without options has."""
+        fields = (f"errors={self.errors}", *self.bit_tokens, *self.string.split(","))
+        return {**self.kernel, **meanings(fields)}
+
+    @property
+    def next(self) -> dict[str, str]:
+        """What is in force after the next boot."""
+        return {**self.stored, ATIME: "relatime", **meanings(self.fstab)}
+
+
+def meanings(words: Iterable[str]) -> dict[str, str]:
+    """Return what words ask for, by option; the last word wins."""
+    said: dict[str, str] = {}
+    for word in filter(None, words):
+        known = recognize(word)
+        if known:
+            said[known[0].name] = known[1]
+        elif word in ATIME_WORDS:
+            said[ATIME] = ATIME_WORDS[word]
+        elif word in MOUNT_FLAGS:
+            said[word] = word
+        said.pop(CLEARED.get(word, ""), None)
+    return said
+
+
+def effect(remedy: Remedy, state: State) -> State:
+    """Return the state that the commands of a remedy leave behind."""
+    for step in remedy.steps:
+        if step.phase in {Phase.IMMEDIATE, Phase.PERSISTENT}:
+            state = _run(step.command, state)
+    return state
+
+
+def _run(command: str, state: State) -> State:
+    """Run one command; a guard before it is taken to hold."""
+    command = re.sub(r"^test ! -e \S+ && ", "", command)
+    words = shlex.split(command.removeprefix("LC_ALL=C "))
+    if words[0] == "sed" and "-i" in words:
+        return _edited(words[-2], state)
+    if words[0] == "mount":
+        return _mounted(words[1:], state)
+    if words[:2] == ["debugfs", "-w"]:
+        return replace(state, string=words[3].split()[2])
+    if words[0] == "tune2fs" and words[1] != "-l":
+        return _tuned(words[1], words[2], state)
+    assert ASKS.match(command) or not CONCERNED.match(command) or words[0] == "umount", command
+    return state
+
+
+def _edited(script: str, state: State) -> State:
+    found = EDIT.search(script)
+    assert found, script
+    after = re.sub(r"\\([\\&#])", r"\1", found["after"])
+    return replace(state, fstab=tuple(after.split(",")))
+
+
+def _mounted(words: Sequence[str], state: State) -> State:
+    said = words[words.index("-o") + 1].split(",") if "-o" in words else []
+    alone = "--options-source=disable" in words or "-t" in words
+    given = meanings((*(() if alone else state.fstab), *said))
+    # A remount by mount point sets all flags anew, but for the access times.
+    before = {k: v for k, v in state.live.items() if k not in MOUNT_FLAGS}
+    if not state.fstab and not alone:
+        before = dict(state.live)
+    if "remount" not in said:
+        before = {**state.stored, ATIME: "relatime"}
+    return replace(state, live={**before, **given})
+
+
+def _tuned(option: str, value: str, state: State) -> State:
+    if option == "-o":
+        gone = {word[1:] for word in value.split(",") if word.startswith("^")}
+        new = [word for word in value.split(",") if not word.startswith("^")]
+        return replace(state, bits=(*(b for b in state.bits if b not in gone), *new))
+    if option == "-e":
+        return replace(state, errors=value)
+    if option == "-E" and value.startswith("mount_opts="):
+        return replace(state, string=value.partition("=")[2])
+    return state

@@ -1,0 +1,323 @@
+"""Reports and pages with one of everything, for the tests of formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ext4audit.engine import audit
+from ext4audit.evidence import Unknown, Why, need
+from ext4audit.facts.devices import DmDevice
+from ext4audit.facts.host import Filesystem, Host, OperatingSystem
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+    Suppression,
+)
+from ext4audit.renderers import text
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.report import GoneFinding, Report, Source, Verdict
+from ext4audit.rule import NotApplicable, Rule, Said, host_rule, rule
+from support.builders import (
+    UNREAD,
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    kernel,
+    known,
+    layout,
+    mount,
+    options,
+    raid,
+)
+
+LIVE = Source("live", "this host")
+
+QUOTED = r"""$(printf '/mnt/a\033\133b')"""
+"""How a remedy quotes the mount point of `md127`."""
+
+HOSTILE_NAMES = {
+    "newline": "/mnt/a\nb",
+    "carriage return": "/mnt/a\rb",
+    "escape": "/mnt/\x1b[31mred\x1b[0m",
+    "substitution": "/mnt/$(reboot)`id`",
+    "markup": "/mnt/[/red][bold]",
+    "byte 0xff": "/mnt/\udcff\udcfe",
+    "lone surrogate": "/mnt/\ud800",
+    "leading dash": "-rf",
+    "bidi override": "/mnt/\u202egnp.\u202c",
+    "workflow command": "::error file=x::owned",
+    "zero width": "/mnt/a\u200bb\ufeff",
+    "separators": "/mnt/a\u2028b\u2029c\x85d",
+    "emoji code": "/mnt/:smile:",
+    "tab": "/mnt/a\tb",
+    "backslash": "/mnt/a\\x1b",
+    "very long": "/mnt/" + "x" * 4000,
+}
+
+
+@rule("DUR001", "barrier-disabled", severity=Severity.CRITICAL, since="0.1")
+def barriers(fs: Filesystem, _host: Host) -> Said:
+    """Find `nobarrier`."""
+    effective = need(fs.options)
+    barrier = need(effective.token("barrier"))
+    yield Citation("barrier", barrier, effective.source)
+    if barrier == "nobarrier":
+        yield Finding(
+            "Write barriers are off above disks with a volatile write cache: a power cut can "
+            "corrupt the filesystem.",
+            Severity.CRITICAL,
+            Confidence.CONFIRMED,
+            (
+                Citation("option in force", "nobarrier", "/proc/fs/ext4/md127/options"),
+                Citation("mount point", fs.mount_points[0], "/proc/self/mountinfo"),
+            ),
+            (BARRIERS_ON, Remedy("Use drives with power-loss protection.", Disruption.UNMOUNT)),
+        )
+
+
+BARRIERS_ON = Remedy(
+    "Turn barriers on again.",
+    Disruption.ONLINE,
+    (
+        Step(Phase.IMMEDIATE, f'mount -o remount,barrier "{QUOTED}"'),
+        Step(Phase.PERSISTENT, "tune2fs -o ^nobarrier /dev/md127"),
+        Step(Phase.VERIFY, "grep -x barrier /proc/fs/ext4/md127/options"),
+        Step(Phase.ROLLBACK, "tune2fs -o nobarrier /dev/md127"),
+        Step(Phase.ROLLBACK, f'mount -o remount,nobarrier "{QUOTED}"'),
+    ),
+    trade_off="Each fsync() waits for a cache flush.",
+)
+
+
+@rule("LAY001", "striped-metadata-hotspot", severity=Severity.HIGH, since="0.1")
+def hotspot(fs: Filesystem, _host: Host) -> Said:
+    """Find an uneven stripe; apply to stripes only."""
+    if fs.layout is None:
+        raise NotApplicable("no stripe lies below")
+    if need(fs.layout).skew > 1:
+        yield Finding(
+            "All bitmaps lie on 1 of 2 disks.",
+            Severity.MEDIUM,
+            Confidence.LIKELY,
+            (Citation("skew", "2.00", "dumpe2fs /dev/md127"),),
+            (
+                Remedy(
+                    "Make the filesystem anew.",
+                    Disruption.RECREATE,
+                    (Step(Phase.PERSISTENT, "mkfs.ext4 -g 32744 /dev/md127"),),
+                    destructive=True,
+                ),
+            ),
+        )
+
+
+@rule("PRF002", "auto-da-alloc-stall", severity=Severity.INFO, since="0.1")
+def renames(fs: Filesystem, _host: Host) -> Said:
+    """Inform of a filesystem labelled "renames"."""
+    if fs.label == "renames":
+        yield Finding(
+            "Replacing a file waits for its data.",
+            Severity.INFO,
+            Confidence.POSSIBLE,
+            (Citation("option in force", "auto_da_alloc", "/proc/fs/ext4/sda/options"),),
+            (Remedy("Ask for noauto_da_alloc.", Disruption.REMOUNT),),
+        )
+
+
+@rule("CAP001", "inode-exhaustion", severity=Severity.HIGH, since="0.1")
+def inodes(fs: Filesystem, _host: Host) -> Said:
+    """Need the superblock."""
+    yield Citation("inodes", str(need(fs.superblock).inode_count), "dumpe2fs -h")
+
+
+@rule("HLT009", "rule-with-a-bug", severity=Severity.HIGH, since="0.1")
+def buggy(fs: Filesystem, _host: Host) -> Said:
+    """Raise."""
+    no_names: dict[str, str] = {}
+    yield Citation("nothing", no_names[fs.name], "nowhere")
+
+
+@host_rule("KRN003", "fast-commit-corruption", severity=Severity.HIGH, since="0.1")
+def old_kernel(_host: Host) -> Said:
+    """Find any kernel."""
+    yield Finding(
+        "This kernel can lose files.",
+        Severity.LOW,
+        Confidence.CONFIRMED,
+        (Citation("kernel", need(_host.kernel).release, "uname"),),
+    )
+
+
+def md127(mount_point: str = "/mnt/a\x1b[b") -> Filesystem:
+    """Build the filesystem on a RAID0 of two disks, with nobarrier hidden in its superblock."""
+    members = [disk("vdb", DeviceNumber(253, 16)), disk("vdc", DeviceNumber(253, 32))]
+    return filesystem(
+        number=DeviceNumber(9, 127),
+        name="md127",
+        device="/dev/md127",
+        uuid="u-md127",
+        mounts=(mount(mount_point), mount("/srv", root="/srv", mount_id=44)),
+        options=known(options(hidden=["nobarrier"])),
+        stack=known(raid(members)),
+        layout=known(layout([200, 0])),
+    )
+
+
+def root() -> Filesystem:
+    """Build the filesystem on /, an LVM volume on a partition."""
+    partition = disk("nvme0n1p2", DeviceNumber(259, 2), kind="partition", below=known((disk(),)))
+    volume = disk(
+        "dm-0",
+        DeviceNumber(253, 0),
+        kind="dm-linear",
+        path="/dev/mapper/vg0-root",
+        below=known((partition,)),
+        dm=DmDevice("vg0-root", "LVM-abc", UNREAD),
+    )
+    return filesystem(
+        uuid="u-root", device="/dev/mapper/vg0-root", mounts=(mount("/"),), stack=known(volume)
+    )
+
+
+def boot(label: str | None = None) -> Filesystem:
+    """Build the filesystem on /boot, a read-only partition of nvme0n1."""
+    nvme = disk("nvme0n1", DeviceNumber(259, 0))
+    partition = disk("nvme0n1p1", DeviceNumber(259, 1), kind="partition", below=known((nvme,)))
+    return filesystem(
+        uuid="u-boot",
+        device="/dev/nvme0n1p1",
+        label=label,
+        mounts=(mount("/boot"),),
+        stack=known(partition),
+        read_only=known(value=True),
+    )
+
+
+def report(host_: Host, *rules: Rule) -> Report:
+    """Audit a host as if live."""
+    return audit(LIVE, host_, rules)
+
+
+def night_report() -> Report:
+    """Audit two clean filesystems and one with a critical finding on a hostile mount point."""
+    return report(host(root(), boot(), md127()), barriers, hotspot, renames)
+
+
+def murky_report() -> Report:
+    """Audit what can partly not be seen: an unread superblock, a broken rule, a gap."""
+    blind = [
+        filesystem(uuid=f"u-sd{letter}", device=f"/dev/sd{letter}", superblock=UNREAD, name="sd")
+        for letter in "ab"
+    ]
+    gap = Unknown("the mount table of PID 1", Why.TIMED_OUT, "after 10 s", "")
+    return report(host(*blind, gaps=(gap,)), inodes, buggy)
+
+
+def hostile_report(name: str) -> Report:
+    """Put one name wherever a host or a rule can put a name."""
+    hole = Unknown(f"the superblock of {name}", Why.FAILED, name, f"look at {name}")
+
+    @rule("DUR009", "all-names", severity=Severity.HIGH, since="0.1")
+    def shout(fs: Filesystem, _host: Host) -> Said:
+        """Say the name everywhere, then meet a hole."""
+        yield Citation(f"mount point of {name}", name, name)
+        step = Step(Phase.IMMEDIATE, f"umount -- {name}")
+        remedy = Remedy(f"Unmount {name}.", Disruption.UNMOUNT, (step,), trade_off=f"No {name}.")
+        cited = (Citation(f"mount point of {name}", name, name),)
+        found = (f"The mount point {name} is odd.", Severity.HIGH, Confidence.LIKELY)
+        yield Finding(*found, cited, (remedy,))
+        need(fs.superblock)
+
+    @rule("DUR008", "all-names-apart", severity=Severity.HIGH, since="0.1")
+    def skip(_fs: Filesystem, _host: Host) -> Said:
+        """Say why it does not apply."""
+        raise NotApplicable(f"not for {name}")
+        yield  # a check is a generator
+
+    @rule("DUR007", "all-names-broken", severity=Severity.HIGH, since="0.1")
+    def stop(_fs: Filesystem, _host: Host) -> Said:
+        """Raise with the name."""
+        raise ValueError(name)
+        yield  # a check is a generator
+
+    odd = filesystem(
+        uuid=name,
+        label=name,
+        name=name,
+        device=name,
+        mounts=(mount(name, super_options=("rw", name)), mount("/srv")),
+        superblock=hole,
+        options=known(options(hidden=[name]), name),
+        fstab=known((fstab_entry("defaults", name, mount_point=name),)),
+        stack=known(disk(name, path=name, model=name)),
+    )
+    system = OperatingSystem(name, name, name)
+    gap = Unknown(name, Why.DENIED, name, name)
+    return report(
+        host(odd, name=name, os=known(system), virtualization=name, container=name, gaps=(gap,)),
+        *(shout, skip, stop, old_kernel),
+    )
+
+
+def as_text(
+    of: Report,
+    *,
+    verbosity: int = 0,
+    color: bool = False,
+    width: int | None = None,
+    ascii_only: bool = False,
+) -> str:
+    """Render as into a pipe, unless told otherwise."""
+    page = Page("0.1.0", "", verbosity=verbosity, color=color, width=width, ascii_only=ascii_only)
+    return text.render_report(of, page)
+
+
+PAGE = Page("0.1.0", "2026-01-02T03:04:05Z", seconds=1.25)
+NIGHT = Audited("fleet/night", night_report())
+CLEAN = Audited("fleet/clean", report(host(root(), name="web1"), barriers))
+MURKY = Audited("fleet/murky", replace(murky_report(), host=replace(murky_report().host, name="m")))
+UNREAD_HOST = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
+SUPPRESSION = Suppression("replaced in May", "storage team", "2026-05-31")
+GONE = GoneFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.")
+NOTICE = "the suppression of DUR004 for '/x' expired on 2026-01-01"
+
+
+def changed(of: Report, change: Callable[[Verdict, Finding], Finding]) -> Report:
+    """Return the report with each finding changed."""
+    verdicts = [
+        replace(v, findings=tuple(change(v, finding) for finding in v.findings))
+        for v in of.verdicts
+    ]
+    return replace(of, verdicts=tuple(verdicts))
+
+
+def treated_report() -> Report:
+    """Audit what has one finding suppressed, one known, one that counts, and one fixed since."""
+    subjects = host(md127("/srv/a"), boot("renames"), name="db9", kernel=known(kernel()))
+
+    def treat(verdict: Verdict, finding: Finding) -> Finding:
+        if verdict.rule.code == "DUR001":
+            return replace(finding, suppression=SUPPRESSION)
+        return replace(finding, known=verdict.rule.code == "LAY001")
+
+    judged = report(subjects, barriers, hotspot, renames, old_kernel)
+    return replace(changed(judged, treat), fixed=(GONE,), notices=(NOTICE,))
+
+
+def rated_report(severity: Severity) -> Report:
+    """Audit a host whose one finding has this severity."""
+    judged = report(host(name="r1"), old_kernel)
+    return changed(judged, lambda _, finding: replace(finding, severity=severity))
+
+
+TREATED = Audited("fleet/treated", treated_report())
+FLEET = (NIGHT, CLEAN, MURKY, UNREAD_HOST, TREATED)

@@ -1,0 +1,145 @@
+"""Real ext4 filesystems for tests: loop devices in a mount namespace of the tests' own.
+
+The namespace is private to the test process, so that no mount outlives it and none is seen by
+the host; loop devices are made by `mount -o loop`, which frees them with the mount.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ext4audit.assemble.devices.target import Superblocks, TargetResolver
+from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.inventory import take_inventory
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Phase, Remedy
+from ext4audit.report import Verdict
+from ext4audit.rules import all_rules
+from ext4audit.sources.live import LiveSource
+
+CLONE_NEWNS = 0x00020000
+TAKEN_AT = "2026-01-02T03:04:05Z"
+
+
+def enter_private_namespace() -> None:
+    """Give this process a mount namespace of its own, cut off from the host's."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    run("mount", "--make-rprivate", "/")
+
+
+def run(*argv: str | Path) -> str:
+    """Run a command that must succeed, and return what it printed."""
+    done = subprocess.run(
+        [os.fspath(arg) for arg in argv],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def run_shell(command: str) -> None:
+    """Run one printed command as a person would: by a POSIX shell."""
+    run("sh", "-c", command)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """One image, its mount point, and how to mount it again."""
+
+    image: Path
+    mount_point: Path
+
+    def make(self, *options: str, size: str = "64M", fstype: str = "ext4") -> Scratch:
+        """Make the filesystem: mke2fs with these options."""
+        run("truncate", "-s", size, self.image)
+        run("mke2fs", "-q", "-F", "-t", fstype, *options, self.image)
+        return self
+
+    def tune(self, *options: str) -> Scratch:
+        """Change the unmounted filesystem by tune2fs."""
+        run("tune2fs", *options, self.image)
+        return self
+
+    def mount(self, options: str = "", fstype: str = "ext4") -> Scratch:
+        """Mount it by a loop device that goes with the mount."""
+        self.mount_point.mkdir(parents=True, exist_ok=True)
+        words = ",".join(word for word in ("loop", options) if word)
+        run("mount", "-t", fstype, "-o", words, self.image, self.mount_point)
+        return self
+
+    def unmount(self) -> None:
+        """Unmount it wherever it is mounted in this namespace."""
+        while os.path.ismount(self.mount_point):
+            run("umount", self.mount_point)
+
+    def fsck(self) -> None:
+        """Check the unmounted filesystem; any complaint is a failure."""
+        run("e2fsck", "-fn", self.image)
+
+    @property
+    def device(self) -> str:
+        """The loop device, as the mount table names it."""
+        return run("findmnt", "-n", "-o", "SOURCE", "--mountpoint", self.mount_point).strip()
+
+    @property
+    def mount_table_options(self) -> str:
+        """What /proc/mounts says, for the tests that show what it hides."""
+        return run("findmnt", "-n", "-o", "OPTIONS", "--mountpoint", self.mount_point).strip()
+
+    def host(self) -> Host:
+        """Assemble the host with this filesystem only."""
+        return scan(self.mount_point)
+
+    def filesystem(self) -> Filesystem:
+        """Assemble this filesystem."""
+        return self.host().filesystems[0]
+
+    def judge(self, code: str) -> Verdict:
+        """Return one rule's verdict on it."""
+        return judge_host(self.host(), code)
+
+
+def scan(*paths: Path | str) -> Host:
+    """Assemble the host with the superblocks that hold some paths, as `scan PATH` does."""
+    source = LiveSource()
+    resolver = TargetResolver(source, take_inventory(source))
+    numbers: set[DeviceNumber] = set()
+    for path in paths:
+        found = resolver.resolve(os.fspath(path))
+        assert isinstance(found, Superblocks), found
+        numbers.update(found.device_numbers)
+    return assemble_host(source, TAKEN_AT, only=numbers)
+
+
+def judge_host(host: Host, code: str) -> Verdict:
+    """Return one rule's verdict on the only filesystem of a host."""
+    rule = next(rule for rule in all_rules() if rule.code == code)
+    return judge(rule, host.filesystems[0], host)
+
+
+def apply(remedy: Remedy, phases: Sequence[Phase] = tuple(Phase)[:3]) -> None:
+    """Run a remedy's commands in the order in which they are printed."""
+    assert remedy.steps, f"{remedy.summary} has no commands"
+    for step in remedy.steps:
+        if step.phase in phases:
+            run_shell(step.command)
+
+
+def roll_back(remedy: Remedy) -> None:
+    """Run a remedy's rollback."""
+    apply(remedy, (Phase.ROLLBACK,))
