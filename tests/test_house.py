@@ -43,6 +43,7 @@ EVERYBODY_MAY_IMPORT = {"__version__", "records"}
 SOURCES_OF_ASKS = "ext4audit.sources.ask"
 THIRD_PARTY_ROOMS = {
     "click": {"cli"},
+    "jinja2": {"renderers"},
     "rich": {"renderers", "cli"},
     "pyudev": {"sources"},
     "psutil": {"sources"},
