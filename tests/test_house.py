@@ -45,6 +45,7 @@ SUB_ROOMS: dict[str, frozenset[str]] = {
     "assemble/options": frozenset(),
     "assemble/planned": frozenset({"options"}),
     "facts/versions": frozenset(),
+    "renderers/html": frozenset({"shared", "json_v1"}),
     "renderers/json_v1": frozenset({"shared"}),
     "renderers/layout": frozenset({"shared", "text", "json_v1"}),
     "renderers/shared": frozenset(),
@@ -68,8 +69,8 @@ EVERYBODY_MAY_IMPORT = {"__version__"}
 SOURCES_OF_ASKS = "ext4audit.sources.ask"
 THIRD_PARTY_ROOMS = {
     "click": {"cli"},
-    "rich": {"renderers", "cli"},
     "jinja2": {"renderers"},
+    "rich": {"renderers", "cli"},
     "pyudev": {"sources"},
     "psutil": {"sources"},
     "subprocess": {"sources"},

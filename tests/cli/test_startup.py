@@ -42,8 +42,8 @@ def test_the_command_group_imports_no_command(arguments: list[str]) -> None:
         (["explain", "LAY001"], HEAVY | OURS - {"ext4audit.rules"}),
         (["schema"], HEAVY | OURS),
         (["scan", "--help"], HEAVY - {"subprocess"}),
-        (["scan", "-f", "json"], {"rich", "jsonschema", "ext4audit.renderers.text"}),
-        (["scan"], {"jsonschema", "ext4audit.renderers.json_v1"}),
+        (["scan", "-f", "json"], {"rich", "jinja2", "jsonschema", "ext4audit.renderers.text"}),
+        (["scan"], {"jinja2", "jsonschema", "ext4audit.renderers.json_v1"}),
     ],
     ids=lambda case: " ".join(case) if isinstance(case, list) else "",
 )

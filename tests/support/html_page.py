@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from xml.etree.ElementTree import Element
 
+from ext4audit.finding import Suppression
 from ext4audit.renderers import html
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Report
@@ -69,3 +71,23 @@ def fold(root: Element, beginning: str) -> Element:
     """Return the one fold whose summary begins with these words."""
     found = [each for each in root.iter("details") if words(each[0]).startswith(beginning)]
     return only(found)
+
+
+def suppressed(of: Report, code: str) -> Report:
+    """Suppress the findings of one rule."""
+    why = Suppression("Replaced in spring", "dba@example", "2027-03-31")
+    verdicts = [
+        replace(v, findings=tuple(replace(f, suppression=why) for f in v.findings))
+        if v.rule.code == code
+        else v
+        for v in of.verdicts
+    ]
+    return replace(of, verdicts=tuple(verdicts))
+
+
+def known_before(of: Report) -> Report:
+    """Say that a baseline has every finding."""
+    verdicts = [
+        replace(v, findings=tuple(replace(f, known=True) for f in v.findings)) for v in of.verdicts
+    ]
+    return replace(of, verdicts=tuple(verdicts), fixed=())

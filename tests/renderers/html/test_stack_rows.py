@@ -5,14 +5,14 @@ from hypothesis import given, settings
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.renderers.html_stack_rows import TOP, rows_of
+from ext4audit.renderers.html.stack_rows import TOP, rows_of
 from support.any_host import STACKS
 from support.builders import disk, known, queue, raid, unknown
 
 
 def drawn(top: BlockDevice) -> list[list[str]]:
     """Return the names of the first device of each box, row by row; ? is a hole."""
-    return [["?" if pile.hole else pile.devices[0].name for pile in row] for row in rows_of(top)]
+    return [["?" if pile.unknown else pile.devices[0].name for pile in row] for row in rows_of(top)]
 
 
 def on(name: str, minor: int, *below: BlockDevice, kind: str = "dm-linear") -> BlockDevice:
@@ -83,7 +83,6 @@ def test_any_stack_has_rows_whose_lines_go_down(top: BlockDevice) -> None:
         assert not seen & set(keys)
         seen |= set(keys)
         assert len(keys) == len(set(keys))
-    boxed = [
-        each.device_number for row in rows for pile in row if not pile.hole for each in pile.devices
-    ]
+    piles = [pile for row in rows for pile in row if pile.unknown is None]
+    boxed = [each.device_number for pile in piles for each in pile.devices]
     assert sorted(map(str, boxed)) == sorted({str(each.device_number) for each in top.walk()})

@@ -1,0 +1,211 @@
+"""The HTML report: one filesystem: its facts, its options, and the metadata on each member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ext4audit.evidence import Known, Unknown, value_or
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.layout import MemberLoad, MetadataLayout
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.renderers.html.stack import StackPart, stack_part
+from ext4audit.renderers.json_v1.objects import options_object
+from ext4audit.renderers.layout.text import groups_words, rows_of, spread_words
+from ext4audit.renderers.shared.words import binary_size, counted
+
+_BASIS = {
+    "descriptors": "read from the group descriptors",
+    "computed": "computed",
+    "simulated": "simulated",
+}
+_UNEVEN = 1.25
+"""From this many times the mean on, the chart of the members is unfolded."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionRow:
+    """An option that is not the kernel's default; `setters` are (who, token, origin).
+
+    `in_mount_table` says whether the mount table shows its token.
+    """
+
+    option: EffectiveOption
+    set_by: str
+    in_mount_table: bool
+    setters: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsPart:
+    """The options in force: those that somebody set, hidden ones first, and the defaults."""
+
+    options: EffectiveOptions
+    chosen: tuple[OptionRow, ...]
+    defaults: tuple[str, ...]
+
+    @property
+    def hidden(self) -> str:
+        """The tokens in force that the mount table does not show."""
+        return ", ".join(option.token for option in self.options.hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment of a bar, in percent of the busiest member: `look` is its series."""
+
+    look: str
+    left: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member device and its bar."""
+
+    member: MemberLoad
+    bar: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MembersPart:
+    """The metadata on each member of a stripe; `folded` is a sentence about further members."""
+
+    layout: MetadataLayout
+    uneven: bool
+    rows: tuple[MemberRow, ...]
+    folded: str
+    spread: str
+    groups: str
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilesystemPart:
+    """One filesystem; `members` is None where no stripe lies below.
+
+    `places` are the tokens by where they are written: mount table, superblock, fstab.
+    """
+
+    fs: Filesystem
+    fstype: str
+    state: str
+    size: str
+    stack: StackPart | Unknown
+    options: OptionsPart | Unknown
+    places: tuple[tuple[str, tuple[str, ...]], ...]
+    members: MembersPart | Unknown | None
+
+
+def filesystem_part(fs: Filesystem) -> FilesystemPart:
+    """Return what is known of one filesystem."""
+    return FilesystemPart(
+        fs=fs,
+        fstype=value_or(fs.fstype, "not known"),
+        state=_state(fs),
+        size=_size(fs),
+        stack=fs.stack if isinstance(fs.stack, Unknown) else stack_part(fs, fs.stack.value),
+        options=fs.options if isinstance(fs.options, Unknown) else _options(fs.options.value),
+        places=_places(fs),
+        members=fs.layout if not isinstance(fs.layout, Known) else _members(fs.layout.value),
+    )
+
+
+def _state(fs: Filesystem) -> str:
+    """Return whether it is in use and whether it can be written to; unknown is one answer."""
+    if not fs.alive:
+        return "not mounted"
+    mode = value_or(fs.read_only, None)
+    words = {True: "read-only", False: "writable", None: "read-only or not: not known"}[mode]
+    if _is_shut_down(fs):
+        words = "shut down after an error: it refuses all writes"
+    return words if fs.mounts else f"{words}; another mount namespace holds it"
+
+
+def _is_shut_down(fs: Filesystem) -> bool:
+    """Whether the kernel has stopped the filesystem, although it may still call it writable."""
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    return bool(options and (options.find("emergency_ro") or options.find("shutdown")))
+
+
+def _size(fs: Filesystem) -> str:
+    """Return the size and what is in use of it, as statfs(2) counts them, else the size alone."""
+    if not isinstance(fs.usage, Known):
+        return _size_when_made(fs)
+    usage = fs.usage.value
+    size, free = usage.size_blocks * usage.block_bytes, usage.free_blocks * usage.block_bytes
+    inodes = counted(usage.inodes - usage.free_inodes, "inode")
+    share = f"{1 - free / size:.0%} of it in use, " if size else ""
+    return f"{binary_size(size)}, {share}{inodes} of {usage.inodes}"
+
+
+def _size_when_made(fs: Filesystem) -> str:
+    superblock = value_or(fs.superblock, None)
+    block_bytes = superblock.block_bytes if superblock else None
+    return binary_size(superblock.size_blocks * block_bytes) if superblock and block_bytes else ""
+
+
+def _options(options: EffectiveOptions) -> OptionsPart:
+    chosen = [option for option in options.options if not _is_default(option)]
+    ordered = sorted(chosen, key=lambda each: not each.hidden)
+    return OptionsPart(
+        options=options,
+        chosen=tuple(_option_row(option, options) for option in ordered),
+        defaults=tuple(option.token for option in options.options if _is_default(option)),
+    )
+
+
+def _is_default(option: EffectiveOption) -> bool:
+    return option.set_by is Setter.KERNEL_DEFAULT and not option.hidden
+
+
+def _option_row(option: EffectiveOption, options: EffectiveOptions) -> OptionRow:
+    return OptionRow(
+        option=option,
+        set_by=_setter_words(option.set_by),
+        in_mount_table=option.token in (options.mount_table or ()),
+        setters=tuple(
+            (_setter_words(each.setter), each.token, each.origin) for each in option.layers
+        ),
+    )
+
+
+def _setter_words(setter: Setter) -> str:
+    return setter.value.replace("_", " ")
+
+
+def _places(fs: Filesystem) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the tokens in each place that a person would look at."""
+    tokens = options_object(fs)
+    names = (
+        ("Mount table", "mount_table"),
+        ("Superblock defaults", "superblock_defaults"),
+        ("fstab", "fstab"),
+    )
+    return tuple((name, tuple(tokens[key])) for name, key in names if tokens[key])
+
+
+def _members(layout: MetadataLayout) -> MembersPart:
+    rows = rows_of(layout.members)
+    most = max(layout.touches.loads)
+    return MembersPart(
+        layout=layout,
+        uneven=max(layout.skew, layout.touches.skew) >= _UNEVEN,
+        rows=tuple(MemberRow(member, tuple(_bar(member, most))) for member in rows.shown),
+        folded=rows.folded,
+        spread=spread_words(layout),
+        groups=groups_words(layout),
+        basis=_BASIS[layout.basis],
+    )
+
+
+def _bar(member: MemberLoad, most: int) -> Iterator[Segment]:
+    """Yield the parts of the member's touches; parity counts with the bitmaps."""
+    tables, described = member.inode_tables, member.described_groups
+    bitmaps = member.touches - tables - described
+    left = 0.0
+    for look, amount in (("bitmaps", bitmaps), ("tables", tables), ("descriptors", described)):
+        width = 100 * amount / most if most else 0.0
+        if width:
+            yield Segment(look, left, width)
+        left += width

@@ -1,0 +1,137 @@
+"""The HTML report: the section of one host, from the banner to its subjects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ext4audit.evidence import Known
+from ext4audit.finding import Severity
+from ext4audit.policy.exit_codes import EXIT_FINDINGS, exit_code
+from ext4audit.renderers.html.subject import Badge, SubjectSection, UnknownRow, subject_section
+from ext4audit.renderers.shared.page import Page
+from ext4audit.renderers.shared.subjects import subjects
+from ext4audit.renderers.shared.words import counted
+from ext4audit.report import GoneFinding, Outcome, Report
+
+_OUTCOMES = (
+    (Outcome.PASS, "passed"),
+    (Outcome.NOT_APPLICABLE, "not applicable"),
+    (Outcome.UNDETERMINED, "undetermined"),
+    (Outcome.ERROR, "stopped with an error"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A name and its value; a fact without a value is not shown."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostSection:
+    """One host; `anchor` is the target of links to it.
+
+    `no_filesystem` says why there is no filesystem below, and is empty where there is one.
+    `fixed` are the findings of the baseline that are gone, None without a baseline.
+    """
+
+    anchor: str
+    banner: Badge
+    facts: tuple[Fact, ...]
+    no_filesystem: str
+    gaps: tuple[UnknownRow, ...]
+    subjects: tuple[SubjectSection, ...]
+    fixed: tuple[GoneFinding, ...] | None
+    notices: tuple[str, ...]
+
+
+def host_section(report: Report, page: Page, anchor: str) -> HostSection:
+    """Return the section of one host."""
+    every = (each for each in subjects(report) if each.filesystem or each.verdicts)
+    return HostSection(
+        anchor=anchor,
+        banner=_banner(report, page),
+        facts=tuple(_facts(report)),
+        no_filesystem="" if report.host.filesystems else _no_filesystem(report),
+        gaps=tuple(UnknownRow(gap, "") for gap in dict.fromkeys(report.host.gaps)),
+        subjects=tuple(
+            subject_section(each, f"{anchor}-{number}") for number, each in enumerate(every, 1)
+        ),
+        fixed=report.fixed,
+        notices=report.notices,
+    )
+
+
+def finding_chips(report: Report) -> tuple[Badge, ...]:
+    """Return how many findings count, by severity, and whether the audit is complete."""
+    found = Counter(finding.severity for finding in report.counted)
+    badges = [
+        Badge(f"{found[severity]} {severity.value}", severity.value)
+        for severity in Severity
+        if found[severity]
+    ]
+    if not badges and report.complete:
+        badges = [Badge("no findings", "fine")]
+    badges += [Badge(f"{number} {state}", "info") for number, state in _aside(report) if number]
+    return (*badges, *(() if report.complete else (Badge("incomplete", "open"),)))
+
+
+def _aside(report: Report) -> tuple[tuple[int, str], ...]:
+    """Count the findings that do not count, by reason."""
+    known = sum(finding.known and finding.suppression is None for finding in report.findings)
+    return (report.suppressed, "suppressed"), (known, "in the baseline")
+
+
+def _banner(report: Report, page: Page) -> Badge:
+    """Return the meaning of the exit code: one function decides for every format."""
+    code = exit_code(report, page.threshold, allow_incomplete=page.allow_incomplete)
+    worse = f"findings {_threshold(page)}"
+    if code == EXIT_FINDINGS:
+        return Badge(f"Failed: there are {worse}.", "critical")
+    if not report.complete:
+        return Badge(f"Incomplete: no {worse}, but not everything could be seen.", "open")
+    if page.threshold is None:
+        return Badge("Complete. No severity fails this audit.", "info")
+    return Badge(f"Passed: complete, and no {worse}.", "fine")
+
+
+def _threshold(page: Page) -> str:
+    return f"at {page.threshold.value} or worse" if page.threshold else "that fail the audit"
+
+
+def _facts(report: Report) -> Iterator[Fact]:
+    host = report.host
+    if report.source.kind == "plan":
+        words = f"{report.source.label}: judged as if it ran, nothing of it exists yet"
+        yield Fact("Plan", words)
+    else:
+        yield Fact("Image" if report.source.kind == "image" else "Host", host.name)
+    if isinstance(host.os, Known):
+        yield Fact("System", host.os.value.pretty_name or host.os.value.id)
+    kernel = host.kernel.value.release if isinstance(host.kernel, Known) else "not known"
+    yield Fact("Kernel", kernel)
+    yield Fact("Virtualization", host.virtualization or "")
+    yield Fact("Container", host.container or "")
+    source = f"{report.source.kind} ({report.source.label}), taken at {host.taken_at}"
+    yield Fact("Evidence", source)
+    profiles = (f"{each.profile.name} on {each.place or '*'}" for each in host.profiles)
+    yield Fact("Profiles", ", ".join(profiles))
+    yield Fact("Verdicts", _verdicts(report))
+
+
+def _verdicts(report: Report) -> str:
+    outcomes = Counter(verdict.outcome for verdict in report.verdicts)
+    words = [f"{outcomes[outcome]} {said}" for outcome, said in _OUTCOMES if outcomes[outcome]]
+    words += [f"{counted(number, 'finding')} {state}" for number, state in _aside(report) if number]
+    return ", ".join(words)
+
+
+def _no_filesystem(report: Report) -> str:
+    """Say that there is no ext4; with gaps, that none could be seen, which is not the same."""
+    if report.host.gaps:
+        return "No ext4 filesystem could be seen on this host."
+    return "There is no ext4 filesystem on this host: nothing to audit."

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ext4audit.engine import audit
+from ext4audit.finding import Severity
+from ext4audit.renderers.shared.page import Page
+from ext4audit.report import GoneFinding, Report, Source
+from support.builders import host
+from support.html_page import fold, known_before, only, read, suppressed, with_class, words
+from support.sample_reports import (
+    barriers,
+    hotspot,
+    md127,
+    murky_report,
+    night_report,
+    old_kernel,
+    report,
+    root,
+)
+
+
+@pytest.mark.parametrize(
+    ("of", "threshold", "lenient", "expected"),
+    [
+        (night_report(), Severity.MEDIUM, False, "Failed: there are findings at medium or worse."),
+        (night_report(), None, False, "Complete. No severity fails this audit."),
+        (report(host(root()), barriers), Severity.LOW, False, "Passed: complete"),
+        (report(host(), old_kernel), Severity.MEDIUM, False, "Passed: complete"),
+        (murky_report(), Severity.MEDIUM, False, "Incomplete: no findings at medium or worse"),
+        (murky_report(), Severity.MEDIUM, True, "Incomplete: no findings at medium or worse"),
+        (suppressed(report(host(md127()), hotspot), "LAY001"), Severity.MEDIUM, False, "Passed"),
+    ],
+)
+def test_the_banner_says_what_the_exit_code_says(
+    of: Report, threshold: Severity | None, *, lenient: bool, expected: str
+) -> None:
+    """It says failed, incomplete or passed; what could not be seen never reads as passed."""
+    page = Page("1", "t", threshold=threshold, allow_incomplete=lenient)
+    assert words(only(with_class(read(of, page=page), "banner"))).startswith(expected)
+
+
+def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
+    """Known findings are folded and marked; those that are gone have a list."""
+    gone = GoneFinding("DUR002", "/data", "barrier", "Barriers were hidden.")
+    known_ = replace(known_before(night_report()), fixed=(gone,), notices=("CAP001 is unused",))
+    page = read(known_)
+    assert "In the baseline." in words(fold(page, "2 findings set aside"))
+    fixed = fold(page, "1 finding of the baseline fixed")
+    assert "DUR002 on /data: Barriers were hidden." in words(fixed)
+    assert "CAP001 is unused." in words(fold(page, "Notices on the policy file"))
+    assert words(only(with_class(page, "banner"))).startswith("Passed")
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (report(host()), "There is no ext4 filesystem on this host: nothing to audit."),
+        (
+            report(host(gaps=murky_report().host.gaps)),
+            "No ext4 filesystem could be seen on this host.",
+        ),
+    ],
+)
+def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -> None:
+    """With a gap in the view, nobody says that there is none."""
+    assert expected in words(read(of))
+
+
+def test_an_image_is_not_called_a_host() -> None:
+    """A filesystem in a file has the file's name where a host has its own."""
+    page = read(audit(Source("image", "disk.img"), host(root(), name="disk.img"), [barriers]))
+    assert words(next(page.iter("dt"))) == "Image"
+
+
+def test_a_plan_is_not_called_a_host() -> None:
+    """Nobody must look for a filesystem that was never made."""
+    page = read(audit(Source("plan", "/dev/md0 on /data"), host(root()), [barriers]))
+    assert "/dev/md0 on /data: judged as if it ran, nothing of it exists yet" in words(page)
+
+
+def test_one_subject_needs_no_contents() -> None:
+    """Links to the subjects are there where there are several of them."""
+    alone = read(report(host(root()), barriers))
+    assert len(list(alone.iter("nav"))) == len(list(read(report(host())).iter("nav"))) == 0
+    assert len(list(read(night_report()).iter("nav"))) == 1

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from itertools import pairwise
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given, settings
+
+from ext4audit.engine import audit
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited
+from ext4audit.report import Report
+from ext4audit.rules import all_rules
+from support.any_host import HOSTS
+from support.builders import host
+from support.html_page import PAGE, attributes, markup, parsed, read, tags, with_class, words
+from support.sample_reports import (
+    HOSTILE_NAMES,
+    LIVE,
+    barriers,
+    hostile_report,
+    murky_report,
+    night_report,
+    report,
+    root,
+)
+
+UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
+INJECTIONS = {
+    "script": "<script>alert(1)</script>",
+    "image": "<img src=x onerror=alert(1)>",
+    "end of the style": "</style><script>alert(1)</script>",
+    "end of an attribute": "\" onload=alert(1) x='",
+    "comment": "<!-- <svg/onload=alert(1)> -->",
+    "reference": "&lt;script&gt;&#0;&amp",
+    "refresh": '<meta http-equiv="refresh" content="0;url=https://example.org">',
+    "cdata": "]]><a href=javascript:alert(1)>x</a>",
+    "formula": "=cmd|'/c calc'!A1",
+}
+TAGS = frozenset(
+    "html head meta title style body a header main footer nav section h1 h2 h3 h4 p div span "
+    "strong ul li dl dt dd table thead tbody tr th td details summary pre code svg rect path "
+    "text".split()
+)
+ATTRIBUTES = frozenset(
+    "lang charset http-equiv content name class id href tabindex open role aria-label aria-hidden "
+    "scope colspan viewBox width height x y rx d preserveAspectRatio".split()
+)
+Hosts: TypeAlias = tuple[Report | Audited, ...]
+SAMPLES: dict[str, Hosts] = {
+    "night": (night_report(),),
+    "murky": (murky_report(),),
+    "no filesystem": (report(host()),),
+    "unread": (UNREAD,),
+    "fleet": (night_report(), UNREAD, murky_report(), report(host(root()), barriers)),
+    "nothing": (),
+}
+
+
+@pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
+def test_the_page_is_html_without_an_error(hosts: Hosts) -> None:
+    """A strict parser reads every page; its elements and attributes are those of the report."""
+    page = read(*hosts)
+    assert set(tags(page)) <= TAGS
+    assert {name for name, _ in attributes(page)} <= ATTRIBUTES
+
+
+@pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
+def test_nothing_outside_of_the_page_is_named(hosts: Hosts) -> None:
+    """All links stay within the page and lead somewhere, and no id stands twice."""
+    page = read(*hosts)
+    names = [value for name, value in attributes(page) if name == "id"]
+    assert len(names) == len(set(names))
+    links = [value for name, value in attributes(page) if name == "href"]
+    assert all(link.startswith("#") and link[1:] in names for link in links)
+
+
+@pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), *INJECTIONS.values()])
+@pytest.mark.parametrize("fleet", [False, True])
+def test_a_name_is_text_wherever_it_stands(name: str, *, fleet: bool) -> None:
+    """A name that is markup, or that a terminal would obey, is words of the page and no more."""
+    hosts: list[Report | Audited] = [hostile_report(name)]
+    if fleet:
+        hosts += [Audited(name, None, name), night_report()]
+    text = markup(*hosts)
+    page = parsed(text)
+    assert set(tags(page)) <= TAGS
+    assert {attribute for attribute, _ in attributes(page)} <= ATTRIBUTES
+    assert all(char == "\n" or char.isprintable() for char in text)
+    shown = [element for element in page.iter() if element.text == visible(name)]
+    assert len(shown) > 5
+
+
+def test_the_policy_allows_the_one_style_and_nothing_else() -> None:
+    """The policy stands before the style, names its hash, and falls back to nothing."""
+    page = read(night_report())
+    head = list(page[0])
+    (policy,) = [each for each in head if each.get("http-equiv")]
+    (style,) = [each for each in head if each.tag == "style"]
+    assert policy.get("http-equiv") == "Content-Security-Policy"
+    assert head.index(policy) < head.index(style)
+    digest = base64.b64encode(hashlib.sha256((style.text or "").encode()).digest()).decode()
+    assert policy.get("content") == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+    assert "url(" not in (style.text or "")
+    assert "@import" not in (style.text or "")
+
+
+def test_the_headings_go_down_by_single_steps() -> None:
+    """No level of headings is left out, so that a list of them is the outline."""
+    for hosts in SAMPLES.values():
+        levels = [int(tag[1]) for tag in tags(read(*hosts)) if re.fullmatch("h[1-6]", tag)]
+        assert levels[0] == 1
+        assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_the_same_audit_gives_the_same_page() -> None:
+    """Nothing in the page but what it was given depends on when or where it is made."""
+    assert markup(night_report()) == markup(night_report())
+    assert f"Made by ext4audit {PAGE.tool_version} at {PAGE.taken_at}." in markup(night_report())
+
+
+@given(HOSTS, HOSTS)
+@settings(max_examples=25, deadline=None)
+def test_any_host_gives_a_page_that_tells_all(first: object, second: object) -> None:
+    """Whatever a host is like, every finding and every hole of its rules is in a strict page."""
+    reports = [audit(LIVE, each, all_rules()) for each in (first, second)]  # type: ignore[arg-type]
+    for hosts in (reports[:1], reports):
+        page = read(*hosts)
+        assert set(tags(page)) <= TAGS
+        told = words(page)
+        for each in hosts:
+            said = [finding.message for finding in each.findings]
+            said += [hole.what for verdict in each.verdicts for hole in verdict.unknowns]
+            assert all(" ".join(visible(sentence).split()) in told for sentence in said)
+            assert len(each.findings) <= len(with_class(page, "finding"))

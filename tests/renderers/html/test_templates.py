@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from jinja2 import nodes
+from jinja2.exceptions import UndefinedError
+
+from ext4audit.renderers import html
+from ext4audit.renderers.html import ENVIRONMENT
+
+TEMPLATES = ENVIRONMENT.list_templates()
+MODULES = sorted(Path(html.__file__).parent.glob("*.py"))
+HARMLESS_FILTERS = frozenset(
+    "capitalize counted format length max phase_words upper why_words".split()
+)
+"""Filters that return plain values: what they return is escaped."""
+
+JOINS_OR_MODIFIES = (nodes.EvalContextModifier, nodes.FilterBlock, nodes.Concat, nodes.Mod)
+"""Blocks that change the escaping, and `~` and `%`, which escape without `visible`."""
+
+
+def source(name: str) -> str:
+    """Return the text of a template."""
+    assert ENVIRONMENT.loader is not None
+    return ENVIRONMENT.loader.get_source(ENVIRONMENT, name)[0]
+
+
+def test_autoescape_is_on_for_every_template() -> None:
+    """It is on whatever the name of a template ends in, and so is the check for missing names."""
+    assert ENVIRONMENT.autoescape is True
+    assert {"page.html.j2", "boxes.svg.j2", "style.css"} <= set(TEMPLATES)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_no_template_turns_escaping_off(name: str) -> None:
+    """No template has a safe filter, an autoescape block, or an operator that joins markup."""
+    tree = ENVIRONMENT.parse(source(name))
+    filters = {node.name for node in tree.find_all(nodes.Filter)}
+    assert filters <= HARMLESS_FILTERS
+    assert not list(tree.find_all(JOINS_OR_MODIFIES))
+    assert "|safe" not in source(name).replace(" ", "")
+
+
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name.endswith(".j2")])
+def test_attributes_are_quoted(name: str) -> None:
+    """Escaping protects within quotes only; links lead to anchors of the page."""
+    assert re.search(r"=\s*\{\{", source(name)) is None
+    assert re.findall(r"(?:href|src)=\"(?!#)", source(name)) == []
+    assert re.search(r"style=|\son[a-z]+=|<script", source(name)) is None
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_python_holds_no_markup(path: Path) -> None:
+    """All elements stand in the templates, and no value is declared to be markup."""
+    text = path.read_text()
+    assert "Markup" not in text
+    assert re.search(r"</|<[a-z]+[ >]|&[a-z]+;", text) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("<b>&\"'", "&lt;b&gt;&amp;&#34;&#39;"),
+        ("a\x1b[1m\u202e", r"a\x1b[1m\u202e"),
+        ("line\nline", r"line\x0aline"),
+        ("\udcff", r"\xff"),
+    ],
+)
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ name }}",
+        "{% macro shown(x) %}{{ x }}{% endmacro %}{{ shown(name) }}",
+        "{% set x %}{{ name }}{% endset %}{{ x }}",
+        "{% macro f() %}{{ caller() }}{% endmacro %}{% call f() %}{{ name }}{% endcall %}",
+    ],
+)
+def test_what_is_printed_is_escaped_and_visible(template: str, name: str, expected: str) -> None:
+    """It is escaped once, also when it passes through a macro, a set block or a call block."""
+    assert ENVIRONMENT.from_string(template).render(name=name) == expected
+
+
+def test_objects_are_printed_visibly_too() -> None:
+    """An object is printed as its text, and that text may hold a name of the host."""
+    assert ENVIRONMENT.from_string("{{ x }}").render(x=Path("/mnt/a\x1b<")) == r"/mnt/a\x1b&lt;"
+
+
+def test_a_missing_name_or_value_is_a_mistake() -> None:
+    """A misspelt name and a None stop the rendering."""
+    with pytest.raises(UndefinedError):
+        ENVIRONMENT.from_string("{{ mispelt }}").render()
+    with pytest.raises(UndefinedError):
+        ENVIRONMENT.from_string("{{ badge.mispelt }}").render(badge=object())
+    with pytest.raises(TypeError, match="None"):
+        ENVIRONMENT.from_string("{{ label }}").render(label=None)
