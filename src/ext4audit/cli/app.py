@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
 from ext4audit import __version__
 
 PROGRAM = "ext4audit"
+ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
+"""Holds the instruction of click's completion scripts, such as "bash_complete"."""
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
     "collect": "Capture a snapshot of this host, to be audited elsewhere.",
@@ -32,7 +35,7 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse an empty command line: click 8.1 prints the help and exits 0, which is "clean"."""
-        if not args:
+        if not args and not ctx.resilient_parsing:
             raise NoCommand(ctx.get_help(), ctx)
         return super().parse_args(ctx, args)
 
@@ -52,6 +55,15 @@ class LazyGroup(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete the commands without importing them."""
+        from ext4audit.cli.completion import starting  # noqa: PLC0415 - only for a shell
+
+        return [
+            *starting(incomplete, COMMANDS),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

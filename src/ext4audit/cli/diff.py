@@ -9,6 +9,7 @@ import click
 
 from ext4audit.cli.baseline_file import read_reports
 from ext4audit.cli.choice import Choice
+from ext4audit.cli.completion import files
 from ext4audit.cli.output import check_destination, write
 from ext4audit.cli.sinks import STANDARD_OUTPUT
 from ext4audit.finding import Severity
@@ -24,8 +25,8 @@ RENDERERS = {"text": render_text, "json": render_json}
 
 
 @click.command("diff")
-@click.argument("old", metavar="OLD.json")
-@click.argument("new", metavar="NEW.json")
+@click.argument("old", metavar="OLD.json", shell_complete=files)
+@click.argument("new", metavar="NEW.json", shell_complete=files)
 @click.option(
     "-f",
     "--format",
@@ -35,7 +36,13 @@ RENDERERS = {"text": render_text, "json": render_json}
     show_default=True,
     help="How the difference is printed.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=files,
+    help="Write to FILE, which appears whole.",
+)
 @click.option(
     "--fail-on",
     type=Choice([*(severity.value for severity in Severity), NEVER]),

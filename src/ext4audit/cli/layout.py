@@ -12,6 +12,7 @@ from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
 from ext4audit.assemble.target import Superblocks, TargetResolver
 from ext4audit.cli.choice import Choice
+from ext4audit.cli.completion import files
 from ext4audit.cli.diagnostics import tell
 from ext4audit.cli.output import check_destination, write
 from ext4audit.cli.plan_values import size_of
@@ -49,7 +50,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 @click.command("layout")
-@click.argument("target", metavar="DEVICE|IMAGE|MOUNTPOINT")
+@click.argument("target", metavar="DEVICE|IMAGE|MOUNTPOINT", shell_complete=files)
 @click.option(
     "-f",
     "--format",
@@ -59,7 +60,13 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     show_default=True,
     help="svg is a picture to paste.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=files,
+    help="Write to FILE, which appears whole.",
+)
 @click.option(
     "--members",
     type=click.IntRange(2, MOST_MEMBERS),

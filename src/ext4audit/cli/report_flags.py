@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from ext4audit.cli.choice import Choice
+from ext4audit.cli.completion import files, profile_list, rule_list
 from ext4audit.cli.sinks import FORMATS
 from ext4audit.finding import Severity
 
@@ -19,16 +20,19 @@ _OPTIONS = (
         "outputs",
         multiple=True,
         metavar="FILE",
+        shell_complete=files,
         help="Write to FILE, which appears whole; repeatable, one for each -f in turn.",
     ),
     click.option(
         "--config",
         metavar="FILE",
+        shell_complete=files,
         help="The policy file; else the nearest ext4audit.toml, else /etc/ext4audit.toml.",
     ),
     click.option(
         "--baseline",
         metavar="REPORT",
+        shell_complete=files,
         help="A report in JSON: only what is new since then counts, and what is fixed is told.",
     ),
     click.option(
@@ -36,10 +40,16 @@ _OPTIONS = (
         "wanted",
         multiple=True,
         metavar="RULES",
+        shell_complete=rule_list,
         help="Only these rules: codes, prefixes (DUR) or names; comma lists, repeatable.",
     ),
     click.option(
-        "--ignore", "ignored", multiple=True, metavar="RULES", help="All but these rules."
+        "--ignore",
+        "ignored",
+        multiple=True,
+        metavar="RULES",
+        shell_complete=rule_list,
+        help="All but these rules.",
     ),
     click.option("--pedantic", is_flag=True, help="Also the rules that are off by default."),
     click.option(
@@ -47,6 +57,7 @@ _OPTIONS = (
         "profiles",
         multiple=True,
         metavar="NAME[=MOUNT]",
+        shell_complete=profile_list,
         help="What a product's vendor demands (tidb, postgres, ...), of all filesystems or those "
         "mounted on a glob; repeatable.",
     ),

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ext4audit.assemble.host import assemble_host
+from ext4audit.cli.completion import files
 from ext4audit.cli.print_report import print_report
 from ext4audit.cli.progress import progress
 from ext4audit.cli.report_flags import report_options
@@ -26,12 +27,13 @@ def _bounded_seconds(_context: click.Context, _option: click.Parameter, seconds:
 
 
 @click.command("scan")
-@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=files)
 @click.option(
     "--from",
     "sources",
     multiple=True,
     metavar="SOURCE",
+    shell_complete=files,
     help="Captured evidence instead of this host: a snapshot (directory, tar, text), a sosreport "
     "or another archive, - for standard input, or a directory of many; repeatable.",
 )
