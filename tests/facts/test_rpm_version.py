@@ -1,4 +1,9 @@
+import shutil
+import subprocess
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ext4audit.facts.rpm_version import compare_rpm, split_release
 
@@ -49,6 +54,12 @@ EQUAL = [
     ("1.0~rc1", "1.0~rc1"),
     ("", ""),
 ]
+LUA = """%{lua:for line in io.lines() do
+local left, right = line:match("(%S+) (%S+)")
+print(rpm.vercmp(left, right) .. "\\n")
+end}"""
+VERSIONS = st.text("0129.~^+_aZb", max_size=8).map(lambda text: f"0{text}")
+"""rpm.vercmp() refuses an empty version, and splits one at a colon or dash."""
 
 
 @pytest.mark.parametrize(("older", "newer"), OLDER_FIRST)
@@ -61,6 +72,23 @@ def test_the_older_sorts_before_the_newer(older: str, newer: str) -> None:
 def test_spellings_of_one_version_are_equal(left: str, right: str) -> None:
     """Separators and leading zeros do not make a version another one."""
     assert (compare_rpm(left, right), compare_rpm(right, left)) == (0, 0)
+
+
+def order_of_rpm(pairs: list[tuple[str, str]]) -> list[int]:
+    """Return what rpm itself says of each pair."""
+    lines = "".join(f"{left} {right}\n" for left, right in pairs)
+    done = subprocess.run(
+        ["rpm", "--eval", LUA], input=lines, check=True, capture_output=True, text=True
+    )
+    return [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.skipif(shutil.which("rpm") is None, reason="rpm is not installed")
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(VERSIONS, VERSIONS), min_size=1, max_size=50))
+def test_the_order_is_that_of_rpm(pairs: list[tuple[str, str]]) -> None:
+    """Random versions are in the order in which rpm has them."""
+    assert [compare_rpm(left, right) for left, right in pairs] == order_of_rpm(pairs)
 
 
 @pytest.mark.parametrize(

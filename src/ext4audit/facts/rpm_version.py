@@ -1,8 +1,9 @@
 """Compare version and release strings as rpm does.
 
-After rpm-version(7) and the examples of rpm's test suite; the spec's cases and 300,000 random
-pairs were compared with librpm 4.18.0. Other tools order the kernels of Alibaba Cloud Linux
-wrongly: `sort -V` and `dpkg --compare-versions` put 26.6.al7 before 26.al7.
+After rpm-version(7) and the examples of rpm's test suite; a test compares random pairs with rpm.
+Of 20,000 random pairs rpm-vercmp 0.1.2 orders 1,153 wrongly, as it lacks `^`; univers is right, and
+needs four more packages. `sort -V` and `dpkg --compare-versions` order the kernels of Alibaba Cloud
+Linux wrongly: they put 26.6.al7 before 26.al7.
 """
 
 from __future__ import annotations
