@@ -18,12 +18,10 @@ from ext4audit.facts.toml_table import toml_reader
 from ext4audit.policy.file import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
 from ext4audit.rules import all_rules
 from support.generated_files import SHARE, generated, write
-from support.man_pages import page_name
-from support.man_policy import KEYS as EXPLAINED
-from support.man_policy import POLICY
-from support.man_policy import SUPPRESS_KEYS as SUPPRESS_EXPLAINED
+from support.man_pages import GLYPHS, POLICY, escaped, prose
+from support.man_pages import KEYS as EXPLAINED
+from support.man_pages import SUPPRESS_KEYS as SUPPRESS_EXPLAINED
 from support.program import run, run_python
-from support.roff import GLYPHS, escaped, prose
 
 PAGES = {name: text for name, text in generated().items() if name.startswith("man/")}
 DIGEST = """
@@ -123,7 +121,7 @@ def test_mandoc_has_nothing_to_say(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_page_has_what_the_help_has(name: str) -> None:
     """Every option, the examples, and the exit codes."""
-    page = PAGES[f"man/man1/{page_name(name)}.1"]
+    page = PAGES[f"man/man1/ext4audit-{name}.1"]
     shown = page
     for char, glyph in GLYPHS.items():
         shown = shown.replace(glyph, char)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ext4audit.cli.app import COMMANDS, PROGRAM
+from ext4audit.cli.app import PROGRAM
 from ext4audit.cli.completion import script
-from ext4audit.cli.policy import NAME
-from support.man_pages import command_page, page_name, program_page
-from support.man_policy import policy_page
+from support.man_pages import pages
 
 SHARE = Path(__file__).parents[2] / "share"
 """As it lies in an installation: the wheel copies it below the prefix."""
@@ -17,14 +15,11 @@ SHARE = Path(__file__).parents[2] / "share"
 
 def generated() -> Mapping[str, str]:
     """Return the text of every file by its path below share/."""
-    pages = {f"man/man1/{page_name(name)}.1": command_page(name) for name in COMMANDS}
     return {
         f"bash-completion/completions/{PROGRAM}": script("bash"),
         f"zsh/site-functions/_{PROGRAM}": script("zsh"),
         f"fish/vendor_completions.d/{PROGRAM}.fish": script("fish"),
-        f"man/man1/{PROGRAM}.1": program_page(),
-        **pages,
-        f"man/man5/{NAME}.5": policy_page(),
+        **{f"man/man{name[-1]}/{name}": text for name, text in pages().items()},
     }
 
 

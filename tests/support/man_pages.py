@@ -1,13 +1,17 @@
-"""The manual pages of the commands, made of what the commands say about themselves.
+"""The manual pages: those of the commands from their help, and that of the policy file.
 
-Nothing of it depends on the terminal, the locale, or the version of Python or click.
+The commands' pages depend on neither the terminal, the locale, nor the version of Python or click.
+click-man 0.6 writes none of the sections EXIT STATUS, EXAMPLES, FILES and SEE ALSO, cuts each
+summary after 45 characters, leaves out the commands of a lazy group, prints the examples as one
+paragraph with a backspace before it (mandoc: "unsupported control character"), and escapes nothing.
+docutils' writer of manual pages escapes neither ~ nor ^, and mandoc warns of its pages.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import click
 
@@ -15,11 +19,22 @@ from ext4audit import __version__
 from ext4audit.cli.app import COMMANDS, PROGRAM, app
 from ext4audit.cli.output import NAGIOS
 from ext4audit.cli.policy import NAME, OF_THE_HOST
-from support.roff import bold, escaped, example, italic, item, prose, section, title
+from ext4audit.finding import Severity
+from ext4audit.policy.file import NEVER, REQUIRED
 
-KEPT = "\b"
+GLYPHS = {
+    "\\": r"\e",
+    "-": r"\-",
+    "'": r"\(aq",
+    '"': r"\(dq",
+    "`": r"\(ga",
+    "^": r"\(ha",
+    "~": r"\(ti",
+}
+"""What roff prints as something else, and what a person could not copy to a shell."""
+KEPT = "\b\n"
 """click's mark for a paragraph that keeps its lines."""
-EXIT_CODES, EXAMPLES = "Exit codes: ", "Examples:"
+EXIT_CODES, EXAMPLES = "Exit codes: ", "Examples:\n"
 CODE = re.compile(r"(\d+) (.+?)(?:, (?=\d+ )|\.$)")
 OF_ALL = {
     "0": "what was asked for is printed",
@@ -39,100 +54,234 @@ OF_A_PLUGIN = (
     f"Where the first format is `{NAGIOS}`, it is that of a monitoring plugin: 0 OK, 1 WARNING, "
     "2 CRITICAL, 3 UNKNOWN."
 )
-HELP = item(f"{bold('-h')}, {bold('--help')}", "Print a page of help.")
-VERSION = item(bold("--version"), "Print the version.")
 GENERATED = '.\\" Made by tests/generated_files.py of what the program says of itself.'
 
+LIST, TEXT = "a list of texts, or one", "a text"
+KEYS = {
+    "select": (
+        LIST,
+        (
+            "Only these rules judge: codes, prefixes of codes such as DUR, or names. What the "
+            "option `--select` says replaces this key and `ignore`."
+        ),
+    ),
+    "ignore": (LIST, "All but these rules; the option `--ignore` adds to them."),
+    "pedantic": ("true or false", "Also the rules that are off where nobody chooses."),
+    "fail_on": (
+        TEXT,
+        f"As the option `--fail-on`: {', '.join(each.value for each in Severity)}, or {NEVER}.",
+    ),
+    "profile": (
+        LIST,
+        (
+            "Products whose vendor's demands are judged, each with a glob of mount points behind "
+            '`=` where it is not for every filesystem: "postgres=/srv/pg*".'
+        ),
+    ),
+    "suppress": ("tables", "Findings that are accepted; each is a `[[suppress]]` of its own."),
+}
+SUPPRESS_KEYS = {
+    "rule": (TEXT, "One rule, by its code or name."),
+    "subject": (
+        TEXT,
+        (
+            "A glob of what the finding is about: a filesystem's UUID, mount point, device or "
+            "label; for a rule about the host what the finding names, or the host's name."
+        ),
+    ),
+    "reason": (TEXT, "Why it is accepted; every report prints it."),
+    "owner": (TEXT, "Who accepted it."),
+    "expires": ("a date", "The last day on which it is accepted, such as 2027-01-31."),
+}
+OF_POLICIES = (
+    (
+        "What an audit judges by, and which findings are accepted, in a file in TOML. "
+        f"`{PROGRAM}` takes the file that the option `--config` names; else the one in the working "
+        f"directory, or in the nearest directory above it; else `{OF_THE_HOST}`. One file counts "
+        "alone: nothing of another is mixed in. Options of the command line beat it."
+    ),
+    (
+        "The keys stand at the top of the file, or in its table `[tool.ext4audit]`. A key, rule or "
+        "profile that does not exist is a usage error, so that a typing error never audits less. A "
+        "file of another user in a directory that anybody may write to is refused."
+    ),
+)
+OF_SUPPRESSIONS = (
+    "A suppressed finding stays in every report, marked, and does not count for `--fail-on`. What "
+    "has expired accepts nothing, and what matches nothing is told. A suppression must say "
+    f"{', '.join(REQUIRED[:-1])} and {REQUIRED[-1]}."
+)
+POLICY = """\
+fail_on = "high"
+ignore = ["LAY006"]
+profile = ["postgres=/var/lib/postgresql*"]
 
-def page_name(command: str) -> str:
+[[suppress]]
+rule = "PRF004"
+subject = "/scratch"
+reason = "discards are fast on these disks: measured in May"
+owner = "storage"
+expires = 2027-06-30
+"""
+"""The example of the page: the tests parse it."""
+
+
+def pages() -> Mapping[str, str]:
+    """Return the text of every page by its file name."""
+    of_commands = {f"{_page_name(name)}.1": _command_page(name) for name in COMMANDS}
+    return {f"{PROGRAM}.1": _program_page(), **of_commands, f"{NAME}.5": _policy_page()}
+
+
+def escaped(text: str) -> str:
+    """Return text that roff prints as it is, also at the start of a line."""
+    shown = "".join(
+        GLYPHS.get(char, char) if char.isascii() else f"\\[u{ord(char):04X}]" for char in text
+    )
+    return f"\\&{shown}" if shown.startswith(".") else shown
+
+
+def prose(text: str) -> str:
+    """Return a paragraph in one line; what stands in backticks is bold."""
+    parts = re.split("`([^`]+)`", " ".join(text.split()))
+    return "".join(_bold(part) if odd % 2 else escaped(part) for odd, part in enumerate(parts))
+
+
+def _bold(text: str) -> str:
+    return f"\\fB{escaped(text)}\\fR"
+
+
+def _italic(text: str) -> str:
+    return f"\\fI{escaped(text)}\\fR"
+
+
+def _item(term: str, text: str) -> str:
+    """Return a term in roff, and below it what it is."""
+    return f".TP\n{term}\n{prose(text)}"
+
+
+def _example(lines: Iterable[str]) -> str:
+    """Return lines that are kept as they are; not set in, so that 73 columns fit in 80."""
+    return "\n".join([".nf", *(escaped(line) for line in lines), ".fi"])
+
+
+def _section(name: str, *blocks: str) -> str:
+    """Return a section of paragraphs, items and examples; a paragraph begins without a request."""
+    lines = [f".SH {name}"]
+    for index, block in enumerate(blocks):
+        if index and not block.startswith((".TP", ".PP")):
+            lines.append(".PP")
+        lines.append(block)
+    return "\n".join(lines)
+
+
+def _page(name: str, number: int, manual: str, summary: str, *sections: str) -> str:
+    """Return a page without a date: the same version is the same bytes."""
+    source = escaped(f"{PROGRAM} {__version__}")
+    head = f'.TH {escaped(name.upper())} {number} "" "{source}" "{manual}"'
+    short = escaped(summary[:1].lower() + summary[1:].removesuffix("."))
+    named = _section("NAME", f"{escaped(name)} \\- {short}")
+    return "\n".join([GENERATED, head, named, *sections, ""])
+
+
+def _page_name(command: str) -> str:
     """Return what a command's page is called, as git's are."""
     return f"{PROGRAM}-{command}"
 
 
-def program_page() -> str:
-    """Return ext4audit(1)."""
-    says = _Help(app)
-    commands = [item(bold(page_name(name)) + "(1)", text) for name, text in COMMANDS.items()]
+HELP = _item(f"{_bold('-h')}, {_bold('--help')}", "Print a page of help.")
+
+
+def _program_page() -> str:
+    paragraphs, _, examples = _help(app)
+    names = [_page_name(name) for name in COMMANDS]
     return _page(
         PROGRAM,
-        _short(app),
-        section("SYNOPSIS", f"{bold(PROGRAM)} {italic('COMMAND')} [{italic('ARGUMENTS')}]"),
-        section("DESCRIPTION", *says.paragraphs),
-        section("COMMANDS", *commands),
-        section("OPTIONS", VERSION, HELP),
-        section("EXIT STATUS", *_codes(OF_AUDITS), prose("The pages of the commands say more.")),
-        section("EXAMPLES", example(says.examples)),
-        _see_also([page_name(name) for name in COMMANDS]),
+        1,
+        "User Commands",
+        inspect.cleandoc(app.help or "").partition("\n\n")[0],
+        _section("SYNOPSIS", f"{_bold(PROGRAM)} {_italic('COMMAND')} [{_italic('ARGUMENTS')}]"),
+        _section("DESCRIPTION", *paragraphs),
+        _section(
+            "COMMANDS",
+            *(
+                _item(_bold(page) + "(1)", text)
+                for page, text in zip(names, COMMANDS.values(), strict=True)
+            ),
+        ),
+        _section("OPTIONS", _item(_bold("--version"), "Print the version."), HELP),
+        _section("EXIT STATUS", *_codes(OF_AUDITS), prose("The pages of the commands say more.")),
+        _section("EXAMPLES", _example(examples)),
+        _see_also(names),
     )
 
 
-def command_page(name: str) -> str:
-    """Return the page of one command."""
+def _command_page(name: str) -> str:
     command = app.get_command(click.Context(app), name)
     assert command is not None
-    says = _Help(command)
+    paragraphs, codes, examples = _help(command)
     options = [each for each in command.params if isinstance(each, click.Option)]
-    names = {opt for each in options for opt in each.opts}
+    has_policy = any("--config" in each.opts for each in options)
     plugin = [prose(OF_A_PLUGIN)] if name == PLUGIN else []
     return _page(
-        page_name(name),
+        _page_name(name),
+        1,
+        "User Commands",
         COMMANDS[name],
-        section("SYNOPSIS", _synopsis(name, command)),
-        section("DESCRIPTION", *says.paragraphs),
-        section("OPTIONS", *(_option(each) for each in options), HELP),
-        section("EXIT STATUS", *_codes(says.codes), *plugin),
-        *([_files()] if "--config" in names else []),
-        section("EXAMPLES", example(says.examples)),
+        _section("SYNOPSIS", _synopsis(name, command)),
+        _section("DESCRIPTION", *paragraphs),
+        _section("OPTIONS", *(_option(each) for each in options), HELP),
+        _section("EXIT STATUS", *_codes(codes), *plugin),
+        *([_files()] if has_policy else []),
+        _section("EXAMPLES", _example(examples)),
         _see_also([PROGRAM]),
     )
 
 
-class _Help:
-    """What a command says: paragraphs in roff, and what is a section of its own on a page."""
+def _policy_page() -> str:
+    commands = ", ".join(f"{_bold(_page_name(name))}(1)" for name in ("scan", "plan", "rules"))
+    return _page(
+        NAME,
+        5,
+        "File Formats",
+        f"policy of an audit by {PROGRAM}",
+        _section("DESCRIPTION", *map(prose, OF_POLICIES)),
+        _section("KEYS", *_keys(KEYS)),
+        _section("SUPPRESSIONS", prose(OF_SUPPRESSIONS), *_keys(SUPPRESS_KEYS)),
+        _section("EXAMPLES", _example(POLICY.splitlines())),
+        _section("SEE ALSO", commands),
+    )
 
-    def __init__(self, command: click.Command) -> None:
-        self.paragraphs: list[str] = []
-        self.codes: dict[str, str] = {}
-        self.examples: list[str] = []
-        # Python 3.13 strips the indentation of docstrings, and those before it do not.
-        for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
-            self._add(paragraph)
 
-    def _add(self, paragraph: str) -> None:
+def _help(command: click.Command) -> tuple[list[str], dict[str, str], list[str]]:
+    """Return the paragraphs of a command's help in roff, its exit codes, and its examples."""
+    paragraphs: list[str] = []
+    codes: dict[str, str] = {}
+    examples: list[str] = []
+    # Python 3.13 strips the indentation of docstrings, and those before it do not.
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        kept = inspect.cleandoc(paragraph.removeprefix(KEPT))
         if paragraph.startswith(EXIT_CODES):
-            self.codes = dict(CODE.findall(" ".join(paragraph.split())))
+            codes = dict(CODE.findall(" ".join(paragraph.split())))
+        elif kept.startswith(EXAMPLES):
+            examples = [line.removeprefix("  ") for line in kept.split("\n")[1:]]
         elif paragraph.startswith(KEPT):
-            first, *rest = inspect.cleandoc(paragraph.removeprefix(f"{KEPT}\n")).split("\n")
-            if first == EXAMPLES:
-                self.examples = [line.removeprefix("  ") for line in rest]
-            else:
-                self.paragraphs.append(example([first, *rest]))
+            paragraphs.append(_example(kept.split("\n")))
         else:
-            self.paragraphs.append(prose(paragraph))
-
-
-def _page(name: str, summary: str, *sections: str) -> str:
-    short = escaped(summary[:1].lower() + summary[1:].removesuffix("."))
-    head = title(name, 1, f"{PROGRAM} {__version__}", "User Commands")
-    named = section("NAME", f"{escaped(name)} \\- {short}")
-    return "\n".join([GENERATED, head, named, *sections, ""])
-
-
-def _short(command: click.Command) -> str:
-    return inspect.cleandoc(command.help or "").partition("\n\n")[0]
+            paragraphs.append(prose(paragraph))
+    return paragraphs, codes, examples
 
 
 def _synopsis(name: str, command: click.Command) -> str:
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
-    words = [italic(_value(each)) for each in arguments]
-    return " ".join([bold(f"{PROGRAM} {name}"), f"[{italic('OPTIONS')}]", *words])
+    words = [_italic(_value(each)) for each in arguments]
+    return " ".join([_bold(f"{PROGRAM} {name}"), f"[{_italic('OPTIONS')}]", *words])
 
 
 def _option(option: click.Option) -> str:
-    names = ", ".join(bold(opt) for opt in (*option.opts, *option.secondary_opts))
-    term = names if option.is_flag else f"{names} {italic(_value(option))}"
+    names = ", ".join(_bold(opt) for opt in (*option.opts, *option.secondary_opts))
+    term = names if option.is_flag else f"{names} {_italic(_value(option))}"
     default = f"  [default: {option.default}]" if option.show_default else ""
-    return item(term, f"{option.help or ''}{default}")
+    return _item(term, f"{option.help or ''}{default}")
 
 
 def _value(parameter: click.Parameter) -> str:
@@ -148,18 +297,22 @@ def _codes(said: dict[str, str]) -> Iterator[str]:
     """Yield every exit code: those that a command explains, and those that all have."""
     known = {**OF_ALL, **said}
     for code in sorted(known, key=int):
-        yield item(bold(code), f"{known[code]}.")
+        yield _item(_bold(code), f"{known[code]}.")
 
 
 def _files() -> str:
     nearest = f"The policy of the working directory, or of the nearest above it: see `{NAME}`(5)."
-    return section(
+    return _section(
         "FILES",
-        item(italic(NAME), nearest),
-        item(italic(OF_THE_HOST), "The policy of the host, where there is no nearer one."),
+        _item(_italic(NAME), nearest),
+        _item(_italic(OF_THE_HOST), "The policy of the host, where there is no nearer one."),
     )
 
 
-def _see_also(pages: list[str]) -> str:
-    ours = [f"{bold(name)}(1)" for name in pages]
-    return section("SEE ALSO", ", ".join([*ours, f"{bold(NAME)}(5)", f"{bold('ext4')}(5)"]))
+def _see_also(names: list[str]) -> str:
+    ours = [f"{_bold(name)}(1)" for name in names]
+    return _section("SEE ALSO", ", ".join([*ours, f"{_bold(NAME)}(5)", f"{_bold('ext4')}(5)"]))
+
+
+def _keys(keys: dict[str, tuple[str, str]]) -> list[str]:
+    return [_item(f"{_bold(key)} ({_italic(kind)})", text) for key, (kind, text) in keys.items()]

@@ -1,20 +1,17 @@
-# Completion of ext4audit for fish, which asks the program what fits.
+function _ext4audit_completion;
+    set -l response (env _EXT4AUDIT_COMPLETE=fish_complete COMP_WORDS=(commandline -cp) COMP_CWORD=(commandline -t) ext4audit);
 
-function __ext4audit_complete
-    set -l token (commandline -ct)
-    # Without arguments, so that no program of this name audits anything because of a tab.
-    for line in (env _EXT4AUDIT_COMPLETE=(commandline -cp | string collect) ext4audit 2>/dev/null </dev/null)
-        set -l parts (string split \t -- $line)
-        switch $parts[1]
-            case word
-                printf '%s\t%s\n' $parts[2] $parts[3]
-            case files
-                set -l rest (string sub -s (math 1 + (string length -- $parts[2])) -- $token)
-                for path in (__fish_complete_path $rest)
-                    printf '%s%s\n' $parts[2] $path
-                end
-        end
-    end
-end
+    for completion in $response;
+        set -l metadata (string split --max 1 "," $completion);
 
-complete -c ext4audit -f -a '(__ext4audit_complete)'
+        if test $metadata[1] = "dir";
+            __fish_complete_directories $metadata[2];
+        else if test $metadata[1] = "file";
+            string join \n -- $metadata[2](__fish_complete_path (string sub --start (math 1 + (string length -- $metadata[2])) -- (commandline -ct)));
+        else if test $metadata[1] = "plain";
+            echo $metadata[2];
+        end;
+    end;
+end;
+
+complete --no-files --command ext4audit --arguments "(_ext4audit_completion)";

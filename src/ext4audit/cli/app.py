@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable
-from typing import TextIO
+from collections.abc import Callable, Iterable
+from typing import Any, TextIO
 
 import click
 
@@ -37,6 +37,8 @@ def discard(stream: TextIO) -> None:
 
 
 PROGRAM = "ext4audit"
+ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
+"""Holds the instruction of click's completion scripts, such as "bash_complete"."""
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
     "collect": "Capture a snapshot of this host, to be audited elsewhere.",
@@ -59,7 +61,7 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse an empty command line: click 8.1 prints the help and exits 0, which is "clean"."""
-        if not args:
+        if not args and not ctx.resilient_parsing:
             raise NoCommand(ctx.get_help(), ctx)
         return super().parse_args(ctx, args)
 
@@ -80,6 +82,15 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete the commands without importing them."""
+        from ext4audit.cli.completion import starting  # noqa: PLC0415 - only for a shell
+
+        return [
+            *starting(incomplete, COMMANDS),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -88,6 +99,17 @@ class LazyGroup(click.Group):
         if word not in COMMANDS and not word.startswith("-"):
             ctx.fail(f"no such command: {word}{did_you_mean(word, COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+
+def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """Return a function of `cli.completion` by its name, imported when a shell completes."""
+
+    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[Any]:
+        module = importlib.import_module("ext4audit.cli.completion")
+        items: list[Any] = getattr(module, name)(context, parameter, typed)
+        return items
+
+    return complete
 
 
 def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ext4audit import __version__
-from ext4audit.cli.app import tell
+from ext4audit.cli.app import completer, tell
 from ext4audit.cli.output import OutputFailed, check_destination, own_stream, write
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
@@ -23,8 +23,14 @@ NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
 
 
 @click.command("collect")
-@click.argument("targets", nargs=-1, metavar="[TARGET]...")
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which its owner can read.")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completer("files"))
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Write to FILE, which its owner can read.",
+)
 @click.option("--lean", is_flag=True, help="Leave out group descriptors and the udev database.")
 @click.option("--text", "as_text", is_flag=True, help="As base64 between marker lines.")
 @click.option("--script", is_flag=True, help="Print the collector for hosts without Python.")

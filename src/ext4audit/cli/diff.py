@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ext4audit.cli.app import completer
 from ext4audit.cli.options import Choice
 from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, write
 from ext4audit.cli.policy import read_reports
@@ -20,8 +21,8 @@ RENDERERS = {"text": render_text, "json": render_json}
 
 
 @click.command("diff")
-@click.argument("old", metavar="OLD.json")
-@click.argument("new", metavar="NEW.json")
+@click.argument("old", metavar="OLD.json", shell_complete=completer("files"))
+@click.argument("new", metavar="NEW.json", shell_complete=completer("files"))
 @click.option(
     "-f",
     "--format",
@@ -31,7 +32,13 @@ RENDERERS = {"text": render_text, "json": render_json}
     show_default=True,
     help="How the difference is printed.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Write to FILE, which appears whole.",
+)
 @click.option(
     "--fail-on",
     type=Choice([*(severity.value for severity in Severity), NEVER]),

@@ -12,15 +12,22 @@ from collections.abc import Sequence
 
 import click
 
-from ext4audit.cli.app import COMMANDS, PROGRAM, NoCommand, app, discard, say, tell
+from ext4audit.cli.app import (
+    ASKED_BY_A_SHELL,
+    COMMANDS,
+    PROGRAM,
+    NoCommand,
+    app,
+    discard,
+    say,
+    tell,
+)
 from ext4audit.cli.output import OutputFailed
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 EXIT_CLOSED_PIPE = 141
-ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
-"""Holds the command line that a shell completes (completion.bash), up to the cursor."""
 
 
 def guarded(arguments: Sequence[str]) -> int:
@@ -60,12 +67,12 @@ def _open_closed_streams() -> None:
 
 def _run(arguments: Sequence[str]) -> int:
     """Run the command; not by click's main(), which exits 1 on a closed pipe in every mode."""
-    line = os.environ.get(ASKED_BY_A_SHELL)
+    instruction = os.environ.get(ASKED_BY_A_SHELL)
     # With arguments it is no question: where the variable is exported a scan is still a scan.
-    if line and not arguments:
-        from ext4audit.cli.complete import answer  # noqa: PLC0415 - for shells only
+    if instruction and not arguments:
+        from ext4audit.cli.completion import answer  # noqa: PLC0415 - for shells only
 
-        return answer(line)
+        return 0 if answer(instruction) else EXIT_USAGE
     try:
         with app.make_context(PROGRAM, list(arguments)) as context:
             code: int = app.invoke(context)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from ext4audit.cli.app import did_you_mean
+from ext4audit.cli.app import completer, did_you_mean
 from ext4audit.cli.output import write
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 
 
 @click.command("explain")
-@click.argument("rule", metavar="CODE|NAME")
+@click.argument("rule", metavar="CODE|NAME", shell_complete=completer("rules"))
 def command(rule: str) -> int:
     """Print what a rule checks, why it matters, its remedy, and when to ignore it.
 

@@ -11,7 +11,7 @@ from ext4audit import __version__
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
-from ext4audit.cli.app import tell
+from ext4audit.cli.app import completer, tell
 from ext4audit.cli.options import Choice
 from ext4audit.cli.output import check_destination, write
 from ext4audit.cli.plan_input import size_of
@@ -48,7 +48,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 @click.command("layout")
-@click.argument("target", metavar="DEVICE|IMAGE|MOUNTPOINT")
+@click.argument("target", metavar="DEVICE|IMAGE|MOUNTPOINT", shell_complete=completer("files"))
 @click.option(
     "-f",
     "--format",
@@ -58,7 +58,13 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     show_default=True,
     help="svg is a picture to paste.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which appears whole.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Write to FILE, which appears whole.",
+)
 @click.option(
     "--members",
     type=click.IntRange(2, MOST_MEMBERS),

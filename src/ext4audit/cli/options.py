@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ext4audit.cli.app import did_you_mean
+from ext4audit.cli.app import completer, did_you_mean
 from ext4audit.cli.output import FORMATS, Sink, check_destination, sinks_of
 from ext4audit.cli.policy import (
     Treatment,
@@ -129,16 +129,19 @@ _OPTIONS = (
         "outputs",
         multiple=True,
         metavar="FILE",
+        shell_complete=completer("files"),
         help="Write to FILE, which appears whole; repeatable, one for each -f in turn.",
     ),
     click.option(
         "--config",
         metavar="FILE",
+        shell_complete=completer("files"),
         help="The policy file; else the nearest ext4audit.toml, else /etc/ext4audit.toml.",
     ),
     click.option(
         "--baseline",
         metavar="REPORT",
+        shell_complete=completer("files"),
         help="A report in JSON: only what is new since then counts, and what is fixed is told.",
     ),
     click.option(
@@ -146,10 +149,16 @@ _OPTIONS = (
         "wanted",
         multiple=True,
         metavar="RULES",
+        shell_complete=completer("rule_list"),
         help="Only these rules: codes, prefixes (DUR) or names; comma lists, repeatable.",
     ),
     click.option(
-        "--ignore", "ignored", multiple=True, metavar="RULES", help="All but these rules."
+        "--ignore",
+        "ignored",
+        multiple=True,
+        metavar="RULES",
+        shell_complete=completer("rule_list"),
+        help="All but these rules.",
     ),
     click.option("--pedantic", is_flag=True, help="Also the rules that are off by default."),
     click.option(
@@ -157,6 +166,7 @@ _OPTIONS = (
         "profiles",
         multiple=True,
         metavar="NAME[=MOUNT]",
+        shell_complete=completer("profile_list"),
         help="What a product's vendor demands (tidb, postgres, ...), of all filesystems or those "
         "mounted on a glob; repeatable.",
     ),

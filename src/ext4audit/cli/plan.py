@@ -12,6 +12,7 @@ import click
 from ext4audit.assemble.planned.host import planned_host
 from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
+from ext4audit.cli.app import completer
 from ext4audit.cli.options import Choice, ReportOptions, chosen, now, report_options, timeout_option
 from ext4audit.cli.output import Sink, write
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
@@ -117,7 +118,7 @@ PLAN_FORMATS = {"text": "text", "json": "json_v1"}
 
 
 @click.command("plan")
-@click.argument("file", required=False, metavar="[FILE.toml]")
+@click.argument("file", required=False, metavar="[FILE.toml]", shell_complete=completer("files"))
 @click.option("--raid0", type=int, metavar="N", help="An md array of N disks that stripes.")
 @click.option("--raid10", type=int, metavar="N", help="The same with two copies, near=2.")
 @click.option("--raid5", type=int, metavar="N", help="The same with parity, N disks in all.")
@@ -127,8 +128,18 @@ PLAN_FORMATS = {"text": "text", "json": "json_v1"}
 @click.option("--size", metavar="SIZE", help="Of the filesystem's device: 1200G, or bytes.")
 @click.option("--mkfs", metavar="WORDS", help='Options of mke2fs: "-g 32744 -O ^metadata_csum".')
 @click.option("--mount-options", metavar="WORDS", help='As in fstab: "noatime,nobarrier".')
-@click.option("--mount-point", metavar="PATH", help="Where it is mounted; /data if not said.")
-@click.option("--device", metavar="PATH", help="Its device; /dev/md0 or /dev/sdX if not said.")
+@click.option(
+    "--mount-point",
+    metavar="PATH",
+    shell_complete=completer("files"),
+    help="Where it is mounted; /data if not said.",
+)
+@click.option(
+    "--device",
+    metavar="PATH",
+    shell_complete=completer("files"),
+    help="Its device; /dev/md0 or /dev/sdX if not said.",
+)
 @click.option("--kernel", metavar="RELEASE", help="What uname -r will say: 6.1.0-18-amd64.")
 @click.option("--os", metavar="ID:VERSION", help="As os-release has them: debian:12.")
 @click.option("--memory", metavar="SIZE", help="Of the host: 64G.")
@@ -139,8 +150,18 @@ PLAN_FORMATS = {"text": "text", "json": "json_v1"}
 @click.option("--max-sectors-kb", type=int, metavar="N", help="Of the disks' queues.")
 @click.option("--wbt-lat-usec", type=int, metavar="N", help="Of the disks' queues; 0 is off.")
 @click.option("--target-e2fsprogs", metavar="VERSION", help="Of the mke2fs that will make it.")
-@click.option("--mke2fs-conf", metavar="FILE", help="mke2fs.conf of the host that will make it.")
-@click.option("--from", metavar="SOURCE", help="The rest is as on this captured host.")
+@click.option(
+    "--mke2fs-conf",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="mke2fs.conf of the host that will make it.",
+)
+@click.option(
+    "--from",
+    metavar="SOURCE",
+    shell_complete=completer("files"),
+    help="The rest is as on this captured host.",
+)
 @report_options
 @timeout_option(60.0)
 def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type

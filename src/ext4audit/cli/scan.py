@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ext4audit.assemble.host import assemble_host
+from ext4audit.cli.app import completer
 from ext4audit.cli.options import chosen, now, report_options
 from ext4audit.cli.reports import print_report
 from ext4audit.cli.terminal import progress
@@ -25,12 +26,13 @@ def _bounded_seconds(_context: click.Context, _option: click.Parameter, seconds:
 
 
 @click.command("scan")
-@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completer("files"))
 @click.option(
     "--from",
     "sources",
     multiple=True,
     metavar="SOURCE",
+    shell_complete=completer("files"),
     help="Captured evidence instead of this host: a snapshot (directory, tar, text), a sosreport "
     "or another archive, - for standard input, or a directory of many; repeatable.",
 )

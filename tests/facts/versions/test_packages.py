@@ -159,3 +159,28 @@ def test_the_order_is_that_of_dpkg(left: str, right: str) -> None:
     """Random versions are in the order in which dpkg has them."""
     relation = {-1: "lt", 0: "eq", 1: "gt"}[compare_dpkg(left, right)]
     assert dpkg_says(left, relation, right)
+
+
+LUA = """%{lua:for line in io.lines() do
+local left, right = line:match("(%S+) (%S+)")
+print(rpm.vercmp(left, right) .. "\\n")
+end}"""
+VERSIONS = st.text("0129.~^+_aZb", max_size=8).map(lambda text: f"0{text}")
+"""rpm.vercmp() refuses an empty version, and splits one at a colon or dash."""
+
+
+def order_of_rpm(pairs: list[tuple[str, str]]) -> list[int]:
+    """Return what rpm itself says of each pair."""
+    lines = "".join(f"{left} {right}\n" for left, right in pairs)
+    done = subprocess.run(
+        ["rpm", "--eval", LUA], input=lines, check=True, capture_output=True, text=True
+    )
+    return [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.skipif(shutil.which("rpm") is None, reason="rpm is not installed")
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(VERSIONS, VERSIONS), min_size=1, max_size=50))
+def test_the_order_is_that_of_rpm(pairs: list[tuple[str, str]]) -> None:
+    """Random versions are in the order in which rpm has them."""
+    assert [compare_rpm(left, right) for left, right in pairs] == order_of_rpm(pairs)
