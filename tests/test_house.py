@@ -146,6 +146,7 @@ def test_the_top_level_of_the_tree_stays_as_designed() -> None:
         "CHANGELOG.md",
         "LICENSE",
         "README.md",
+        "docs",
         "fixtures",
         "pyproject.toml",
         "share",
