@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from doc_pages import PAGES, name
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from generated_files import write, written
@@ -44,7 +45,7 @@ def test_a_page_has_the_docstring_of_its_rule(rule: Rule) -> None:
     assert all(f"- {reference}\n" in tail for reference in rule.references)
 
 
-@pytest.mark.parametrize("path", sorted(RULES.glob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*PAGES, *sorted(RULES.glob("*.md"))], ids=name)
 def test_nothing_of_a_page_is_lost_as_markup(path: Path) -> None:
     """A name in angle brackets outside of code is an element of HTML, which nobody sees."""
     assert ELEMENTS.findall(html(path.read_text(encoding="utf-8"))) == []
