@@ -23,6 +23,9 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
+# Debian gives users a PATH without the folders of mke2fs, dumpe2fs and losetup.
+os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""
 

@@ -17,7 +17,7 @@ from ext4audit.cli.policy import NAME
 from ext4audit.facts.toml_table import toml_reader
 from ext4audit.policy.file import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
 from ext4audit.rules import all_rules
-from support.generated_files import SHARE, generated, write
+from support.generated_files import SHARE, generated, write, written
 from support.man_pages import GLYPHS, POLICY, escaped, prose
 from support.man_pages import KEYS as EXPLAINED
 from support.man_pages import SUPPRESS_KEYS as SUPPRESS_EXPLAINED
@@ -33,15 +33,10 @@ print(hashlib.sha256(repr(sorted(generated().items())).encode()).hexdigest())
 
 
 def test_the_files_are_up_to_date(*, accept: bool) -> None:
-    """`python tests/generated_files.py` writes them; nothing else lies in share/."""
+    """`pytest --accept` writes them; nothing else lies in share/."""
     if accept:
-        write()
-    there = {
-        str(path.relative_to(SHARE)): path.read_text(encoding="utf-8")
-        for path in SHARE.rglob("*")
-        if path.is_file()
-    }
-    assert there == generated()
+        write(SHARE, generated())
+    assert written(SHARE) == generated()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The files of share/: `python tests/generated_files.py` makes them anew."""
+"""The generated files of share/, and how a folder of generated files is written and read."""
 
 from __future__ import annotations
 
@@ -23,16 +23,21 @@ def generated() -> Mapping[str, str]:
     }
 
 
-def write() -> None:
-    """Write the files, and remove those of what is no more."""
-    texts = generated()
-    for path in [path for path in SHARE.rglob("*") if path.is_file()]:
-        if str(path.relative_to(SHARE)) not in texts:
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write the files of a folder, and remove all others."""
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        if str(path.relative_to(folder)) not in texts:
             path.unlink()
     for name, text in texts.items():
-        (SHARE / name).parent.mkdir(parents=True, exist_ok=True)
-        (SHARE / name).write_text(text, encoding="utf-8")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def written(folder: Path) -> Mapping[str, str]:
+    """Return the text of every file in a folder by its path below it."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
 
 
 if __name__ == "__main__":
-    write()
+    write(SHARE, generated())

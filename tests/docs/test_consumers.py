@@ -1,4 +1,4 @@
-"""What the README shows for CI and monitoring is run, and read by the consumer's own rules."""
+"""What docs/ci.md shows for CI and monitoring is run, and read by the consumer's own rules."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ import pytest
 from junitparser import JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 
+from support.docs.pages import ROOT
+from support.docs.scene import STORIES
 from support.fixture_hosts import HOSTS
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-DATA = Path(__file__).parent / "data"
-STORIES = ("healthy-debian-12", "raid0-12-disks-default-mkfs")
+CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+DATA = ROOT / "tests" / "data"
 INSTALLED = "/usr/local/bin/ext4audit"
 PERFDATA = re.compile(r"'?[^'=]+'?=[0-9.]+[a-zA-Z%]*(;[0-9.]*){0,4}")
 
 
 def command(word: str) -> str:
-    """Return the one command of the README's examples that holds a word."""
-    blocks = re.findall(r"```(?:yaml|cron|ini)\n(.*?)```", README, re.DOTALL)
+    """Return the one command of the page's examples that holds a word."""
+    blocks = re.findall(r"```(?:yaml|cron|ini)\n(.*?)```", CI, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines() if "ext4audit scan" in line]
     (found,) = [line for line in lines if word in line]
     return str(found[found.index("ext4audit scan") :])
@@ -100,5 +101,5 @@ def test_the_nagios_command_answers_as_a_plugin(tmp_path: Path) -> None:
 def test_the_installed_path_is_named_where_no_path_is_searched() -> None:
     """Cron and NRPE have a PATH of their own."""
     for language in ("cron", "ini"):
-        (block,) = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+        (block,) = re.findall(rf"```{language}\n(.*?)```", CI, re.DOTALL)
         assert INSTALLED in block

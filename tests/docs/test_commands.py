@@ -1,0 +1,146 @@
+"""Every command of README.md and docs/ is run; every output that they show is the present one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.docs.pages import (
+    PAGES,
+    SHELL,
+    TRANSCRIPT,
+    Block,
+    Exchange,
+    blocks,
+    exchanges,
+    name,
+    transcript,
+    with_outputs,
+)
+from support.docs.scene import MOUNTED, NOT_RUN, Scene, failure
+
+E2FSPROGS = "mke2fs 1.47"
+"""The outputs of `layout` and `plan` are those of the metadata that this mke2fs makes."""
+
+
+def parts_of(page: Path) -> list[Exchange]:
+    """Return the commands of a page in their order."""
+    text = page.read_text(encoding="utf-8")
+    return [part for block in blocks(text, SHELL, TRANSCRIPT) for part in exchanges(block)]
+
+
+def bare(command: str) -> str:
+    """Return a command without the comment behind it."""
+    return re.sub(r"\s+# .*$", "", command)
+
+
+def needs_mount(command: str) -> bool:
+    """Whether a command names the mount point of the examples."""
+    return re.search(rf"\s{MOUNTED}(?:\s|$)", command) is not None
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """Make the directory in which a page's commands run."""
+    return Scene(tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_run(page: Path, scene: Scene, *, accept: bool) -> None:
+    """In the order of the page, and their outputs are those that it shows."""
+    text = page.read_text(encoding="utf-8")
+    if _depends_on_e2fsprogs(text) and not _e2fsprogs():
+        pytest.skip("needs mke2fs")
+    scene.write_files(text)
+    commands = [part.command for part in parts_of(page)]
+    here = [each for each in commands if bare(each) not in NOT_RUN and not needs_mount(each)]
+    done = {command: scene.run(command) for command in here}
+    assert [wrong for each in here if (wrong := failure(each, done[each]))] == []
+    fresh = with_outputs(text, lambda command: done[command].stdout)
+    if accept:
+        page.write_text(fresh, encoding="utf-8")
+    if not accept and _depends_on_e2fsprogs(text) and not _e2fsprogs().startswith(E2FSPROGS):
+        pytest.skip(f"the outputs of {name(page)} need {E2FSPROGS}")
+    assert page.read_text(encoding="utf-8") == fresh
+
+
+def _depends_on_e2fsprogs(text: str) -> bool:
+    """Whether a page shows outputs about a filesystem that mke2fs makes."""
+    shown = "".join(block.text for block in blocks(text, TRANSCRIPT))
+    return re.search(r"^\$ ext4audit (?:layout|plan) ", shown, re.MULTILINE) is not None
+
+
+def _e2fsprogs() -> str:
+    """Return what mke2fs prints as its version, nothing where it is not installed."""
+    if shutil.which("mke2fs") is None:
+        return ""
+    return subprocess.run(["mke2fs", "-V"], capture_output=True, text=True, check=False).stderr
+
+
+MOUNTING = [page for page in PAGES if any(needs_mount(part.command) for part in parts_of(page))]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("page", MOUNTING, ids=name)
+def test_commands_on_a_mounted_filesystem_run(page: Path, scene: Scene) -> None:
+    """In a private mount namespace with an ext4 filesystem on /srv."""
+    commands = [part.command for part in parts_of(page) if needs_mount(part.command)]
+    failures = [failure(command, scene.run_mounted(command)) for command in commands]
+    assert [each for each in failures if each] == []
+
+
+def test_every_reason_not_to_run_a_command_is_needed() -> None:
+    """A command that is gone needs no reason."""
+    shown = {bare(part.command) for page in PAGES for part in parts_of(page)}
+    assert set(NOT_RUN) - shown == set()
+
+
+def test_commands_stand_in_blocks_that_are_run() -> None:
+    """No block without a language, and no commands in another one, escape the tests."""
+    known = ("sh", "console", "yaml", "cron", "ini", "toml", "python", "mermaid", "text")
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        fences = len(re.findall(r"^```", text, re.MULTILINE))
+        assert fences == 2 * len(blocks(text, *known)), name(page)
+        plain = "".join(block.text for block in blocks(text, "text"))
+        assert not re.search(r"^\$ |^(?:sudo )?ext4audit ", plain, re.MULTILINE)
+
+
+def test_writing_outputs_twice_changes_nothing() -> None:
+    """A page with its outputs is left as it is, to the last blank line."""
+    page = "a\n\n```console\n$ one\nold\n$ two \\\n    x\n```\n\nb\n\n```sh\nthree\n```\n"
+    once = with_outputs(page, lambda command: f"output of {command[:3]}\n")
+    assert once == page.replace("old\n", "output of one\n").replace("x\n", "x\noutput of two\n")
+    assert with_outputs(once, lambda command: f"output of {command[:3]}\n") == once
+
+
+def test_commands_are_read_as_a_shell_reads_them() -> None:
+    """Continued lines are one command, and lines of comment none."""
+    block = Block("sh", "# note\none \\\n  two\n\nthree  # said\n", 0, 0)
+    assert [part.command for part in exchanges(block)] == ["one \\\n  two", "three  # said"]
+    shown = Block("console", "$ one\nx\n$ two\n", 0, 0)
+    assert exchanges(shown) == [Exchange("one", "x\n"), Exchange("two", "")]
+    assert transcript(exchanges(shown)) == shown.text
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "fine"),
+    [
+        ("ext4audit scan", 3, True),
+        ("ext4audit scan", 2, False),
+        ("uv run ext4audit scan --from x", 1, True),
+        ('sudo "$(command -v ext4audit)" scan', 1, True),
+        ("ext4audit scan x | jq .", 1, False),
+        ("ext4audit scan || test $? -eq 3", 1, False),
+        ("ext4audit layout x", 1, False),
+        ("mkdir x", 1, False),
+    ],
+)
+def test_only_results_are_allowed_beside_success(command: str, code: int, *, fine: bool) -> None:
+    """A finding or a gap ends a scan with 1 or 3; nothing else may fail."""
+    done = subprocess.CompletedProcess(["sh"], code, "", "")
+    assert (failure(command, done) is None) == fine

@@ -1,0 +1,68 @@
+"""README.md and docs/ lead to what exists: links, headings, and paths of the tree."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.docs.pages import PAGES, README, ROOT, name
+
+RULES = sorted((ROOT / "docs" / "rules").glob("*.md"))
+ALL = (*PAGES, *RULES)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+PATH = re.compile(r"`((?:src|tests|fixtures|docs|share)/[^`\s]*|\.ci/run)`")
+LONGEST_README = 200
+
+
+def prose(page: Path) -> str:
+    """Return a page without its fenced blocks."""
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", ALL, ids=name)
+def test_links_resolve(page: Path) -> None:
+    """Each link within the tree leads to a file of it, and to a heading of that file."""
+    for target in LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{target} of {name(page)}"
+        assert there.is_relative_to(ROOT), f"{target} of {name(page)}"
+        assert not anchor or anchor in anchors(there), f"{target} of {name(page)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_paths_exist(page: Path) -> None:
+    """Each path of the tree that a page names in code is there; `<…>` stands for any name."""
+    paths = PATH.findall(prose(page))
+    patterns = {path: re.sub(r"<[^>]*>", "*", path.rstrip("/")) for path in paths}
+    assert [path for path, pattern in patterns.items() if not list(ROOT.glob(pattern))] == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    """Through the links alone."""
+    reached: set[Path] = set()
+    waiting = [README]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        links = (link.partition("#")[0] for link in LINK.findall(prose(page)))
+        near = {(page.parent / link).resolve() for link in links if link.endswith(".md")}
+        waiting += near - reached
+    assert {page.resolve() for page in ALL} - reached == set()
+
+
+def test_the_readme_is_short() -> None:
+    """What is longer lies in docs/."""
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= LONGEST_README

@@ -1,0 +1,61 @@
+"""docs/rules/ has the docstring of every rule, and an index that names all of them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
+from support.docs.pages import PAGES, name
+from support.docs.rule_pages import FAMILIES, INDEX, RULES, rule_pages, runs
+from support.generated_files import write, written
+
+ELEMENTS = re.compile(r"<(?!/?(?:a|code|em|h\d|li|p|pre|strong|ul|ol|table|t[dhr]|thead|tbody)\b)")
+
+
+def html(text: str) -> str:
+    """Return what GitHub makes of a page."""
+    cmark: Any = pytest.importorskip("cmarkgfm")
+    unsafe = importlib.import_module("cmarkgfm.cmark").Options.CMARK_OPT_UNSAFE
+    return str(cmark.github_flavored_markdown_to_html(text, options=unsafe))
+
+
+def test_the_pages_are_up_to_date(*, accept: bool) -> None:
+    """`pytest --accept` writes them; nothing else lies in docs/rules/."""
+    if accept:
+        write(RULES, rule_pages())
+    assert written(RULES) == rule_pages()
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_page_has_the_docstring_of_its_rule(rule: Rule) -> None:
+    """Word for word, with the summary of the module above and the references below."""
+    page = (RULES / f"{rule.code}.md").read_text(encoding="utf-8")
+    module = importlib.import_module(rule.module)
+    summary = (module.__doc__ or "").partition("\n")[0].partition(": ")[2]
+    head, docstring, tail = page.partition(inspect.cleandoc(rule.page))
+    assert docstring.startswith("## What it checks")
+    assert f"# {rule.code} {rule.name}\n\n{summary}\n" in head
+    assert all(f"- {reference}\n" in tail for reference in rule.references)
+
+
+@pytest.mark.parametrize("path", [*PAGES, *sorted(RULES.glob("*.md"))], ids=name)
+def test_nothing_of_a_page_is_lost_as_markup(path: Path) -> None:
+    """A name in angle brackets outside of code is an element of HTML, which nobody sees."""
+    assert ELEMENTS.findall(html(path.read_text(encoding="utf-8"))) == []
+
+
+def test_the_index_lists_every_rule_once() -> None:
+    """Under its family, with severity, name, summary and when it judges."""
+    text = (RULES / INDEX).read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE))
+    for rule in all_rules():
+        row = f"| {rule.name} | {rule.severity.value} | {runs(rule)} | {rule.summary} |"
+        assert f"| [{rule.code}]({rule.code}.md) {row}\n" in sections[FAMILIES[rule.family]]
+    assert len(re.findall(r"^\| \[", text, re.MULTILINE)) == len(all_rules())

@@ -1,0 +1,134 @@
+"""A directory in which the commands of README.md and docs/ run as typed.
+
+It holds what the pages mention: `fixtures/`, `snapshots/` of two hosts, `hosts/` with the same,
+and two reports to compare. Its `bin/` comes first in PATH: `ext4audit` is the program under test,
+`sudo` and `ssh` run their command here, `uv run pytest` checks that the tests it names exist, and
+nothing is installed. A command that names /srv runs in a mount namespace of its own, with an ext4
+filesystem mounted there.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from support.docs.pages import ROOT, blocks
+from support.fixture_hosts import HOSTS
+from support.program import environment
+
+STORIES = ("healthy-debian-12", "raid0-12-disks-default-mkfs")
+MOUNTED = "/srv"
+SECONDS = 120
+NOT_RUN = {
+    "uv run pytest": "it runs the whole suite, this test included",
+    "uv run pytest --accept": "the same",
+    "uv run pytest -m lab": "it boots kernels; a test of each file in tests/lab is run by CI",
+    "EXT4AUDIT_LAB_ERAS=5.10,6.1,6.12,newest uv run pytest -m lab": "the same",
+    "uv run pytest -m bench -s": "it measures for minutes; CI runs it",
+    ".ci/run": "it runs the whole suite",
+    "sudo apt-get install python3-pip git": "it changes the machine",
+    "ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5 --offset 1M": "it needs a "
+    "disk of a RAID controller",
+}
+"""The commands that no test runs, each with the reason."""
+
+_TESTS_ARE_THERE = f"""cd {ROOT} || exit
+for word; do
+    case "$word" in tests/*) test -e "$word" || exit ;; esac
+done
+test -z "$EXT4AUDIT_LAB_ONLY" || grep -rqw -e "$EXT4AUDIT_LAB_ONLY" tests/lab"""
+"""What stands for `uv run pytest WORD…`: its paths exist, and the scenario that it selects."""
+SHIMS = {
+    "ext4audit": f'exec "{sys.executable}" -m ext4audit "$@"',
+    "sudo": 'exec "$@"',
+    "ssh": 'shift; exec sh -c "$*"',
+    "uv": f"""case "$1 $2" in
+    "run ext4audit") shift; exec "$@" ;;
+    "run pytest") shift 2; {_TESTS_ARE_THERE}; exit ;;
+    "tool install") exit 0 ;;
+esac
+echo "not expected: uv $*" >&2; exit 64""",
+    "python3": f"""case "$1 $2 $3" in
+    "-m pip install") exit 0 ;;
+    "-m uv "*) shift 2; exec uv "$@" ;;
+esac
+exec "{sys.executable}" "$@\"""",
+}
+"""The programs that the pages call and that must not act on this machine."""
+
+_EXIT_CODES = {"scan": {0, 1, 3}, "plan": {0, 1, 3}, "diff": {0, 1}}
+"""A finding and a gap are results. Any other code than 0 is a failure elsewhere."""
+
+
+class Scene:
+    """The directory, and how a command runs in it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        (root / "fixtures").symlink_to(ROOT / "fixtures")
+        for story in STORIES:
+            for folder in ("hosts", "snapshots"):
+                shutil.copytree(HOSTS / story / "snapshot", root / folder / story)
+        (root / "home").mkdir()
+        self._fill_bin(root / "bin")
+        for day, story in zip(("monday", "friday"), STORIES, strict=True):
+            (report,) = (HOSTS / story).glob("expected.*.json")
+            shutil.copy(report, root / f"{day}.json")
+
+    def write_files(self, page: str) -> None:
+        """Write the examples of a page that begin with a file's name: "# store.toml"."""
+        for block in blocks(page, "toml"):
+            named = re.match(r"# (\S+\.toml)\n", block.text)
+            if named is not None:
+                (self._root / named[1]).write_text(block.text, encoding="utf-8")
+
+    def _fill_bin(self, folder: Path) -> None:
+        folder.mkdir()
+        for program, body in SHIMS.items():
+            (folder / program).write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+            (folder / program).chmod(0o755)
+
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command by a POSIX shell."""
+        env = environment(HOME=str(self._root / "home"))
+        env["PATH"] = f"{self._root / 'bin'}:{env['PATH']}"
+        return subprocess.run(
+            ["sh", "-c", command],
+            cwd=self._root,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=False,
+        )
+
+    def run_mounted(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command where an ext4 filesystem is mounted on /srv, which nobody else sees."""
+        image = self._root / "srv.img"
+        if not image.exists():
+            made = self.run(f"truncate -s 64M {image} && mkfs.ext4 -q {image}")
+            assert made.returncode == 0, made.stderr
+        (self._root / "command.sh").write_text(f"{command}\n", encoding="utf-8")
+        mount = f"mount -o loop {image} {MOUNTED}"
+        return self.run(f"unshare -m sh -c '{mount} && exec sh ./command.sh'")
+
+
+def failure(command: str, done: subprocess.CompletedProcess[str]) -> str | None:
+    """Return what is wrong with how a command of a page ended, None where nothing is."""
+    if done.returncode in _allowed(command) and "Traceback" not in done.stderr:
+        return None
+    return f"{command}\n  exit code {done.returncode}\n{done.stderr or done.stdout[-1000:]}"
+
+
+def _allowed(command: str) -> set[int]:
+    """Return the exit codes that the last program of a command may have."""
+    words = command.rpartition("|")[2].split()
+    if "ext4audit" not in command.rpartition("|")[2] or "test $? -eq" in command:
+        return {0}
+    at = next(index for index, word in enumerate(words) if "ext4audit" in word)
+    commands = [word for word in words[at + 1 :] if word.isalpha()]
+    return _EXIT_CODES.get(commands[0], {0}) if commands else {0}
