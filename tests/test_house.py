@@ -34,9 +34,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "renderers": frozenset(
         {"evidence", "facts", "finding", "rule", "report", "policy", "renderers"}
     ),
-    "cli": EVERYTHING,
+    "api": EVERYTHING - {"cli", "renderers"},
+    "cli": EVERYTHING | {"api"},
     "__main__": frozenset({"cli"}),
-    "__init__": frozenset(),
+    "__init__": frozenset({"api", "finding", "report"}),
 }
 SUB_ROOMS: dict[str, frozenset[str]] = {
     # sub-room: its neighbours in the same room that it may import, beside modules of the room

@@ -112,7 +112,7 @@ def test_one_function_decides_for_every_format(
 ) -> None:
     """The format never changes what the end of an audit means, but for the plugin of Nagios."""
     end = ENDS[name]
-    monkeypatch.setattr(scan_from, "audit_captured", always(end.label))
+    monkeypatch.setattr(scan_from, "audit_snapshot", always(end.label))
     options = [files.get(word, word) for word in end.options]
     code = guarded(["scan", "--from", SOURCE, "-f", fmt, *options])
     said = capsys.readouterr()
@@ -131,7 +131,7 @@ def test_many_hosts_end_as_the_worst_of_them(
 ) -> None:
     """Two hosts that end alike end as one of them does."""
     end = ENDS[name]
-    monkeypatch.setattr(fleet_host, "audit_captured", always(end.label))
+    monkeypatch.setattr(fleet_host, "audit_snapshot", always(end.label))
     options = [files.get(word, word) for word in end.options]
     code = guarded(["scan", "--from", SOURCE, "--from", SOURCE, "-f", fmt, *options])
     assert code == (end.nagios if fmt == NAGIOS else end.code), capsys.readouterr().err
@@ -158,7 +158,7 @@ def test_a_crash_is_no_verdict(
     def crash(*_: object) -> str:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(scan_from, "audit_captured", always("critical"))
+    monkeypatch.setattr(scan_from, "audit_snapshot", always("critical"))
     module = importlib.import_module(f"ext4audit.renderers.{FORMATS[fmt]}")
     monkeypatch.setattr(module, "render", crash)
     assert guarded(["scan", "--from", SOURCE, "-f", fmt]) == 70

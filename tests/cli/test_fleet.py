@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ext4audit.cli import fleet
-from ext4audit.cli.fleet_host import Job, Place, audit_host, names_of
+from ext4audit.cli.fleet_host import Job, Place, audit_place, names_of
 from ext4audit.cli.policy import Treatment
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
@@ -45,7 +45,7 @@ def audit_or_die(place: Place, job: Job) -> HostLine:
         raise RecursionError("a rule that was never seen")
     if place.path.endswith("host00007.json"):
         os.kill(os.getpid(), signal.SIGKILL)
-    return audit_host(place, job)
+    return audit_place(place, job)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_every_host_has_its_line_whatever_happens_to_another(
     places: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exception and a killed process are internal errors of their hosts alone: exit 70."""
-    monkeypatch.setattr(fleet, "audit_host", audit_or_die)
+    monkeypatch.setattr(fleet, "audit_place", audit_or_die)
     lines = list(fleet._lines(places, JOB))
     found = [json.loads(line.rendered[0]) for line in lines]
     assert [line["source"]["label"] for line in found] == [place.path for place in places]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.cli.fleet_host import audit_captured
+from ext4audit.api import audit_snapshot
 from ext4audit.evidence import need
 from ext4audit.report import Report, Verdict
 from ext4audit.rules import all_rules
@@ -16,7 +16,7 @@ def report(guest: Guest) -> Report:
     """Audit the archive that sos made in the guest."""
     assert "sosreport" in guest["sosreport"]["printed"]
     archive = guest.machine.results / "sosreport.tar.gz"
-    return audit_captured(str(archive), all_rules(), ())
+    return audit_snapshot(archive, rules=all_rules())
 
 
 def verdict(report: Report, code: str) -> Verdict:

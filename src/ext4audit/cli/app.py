@@ -84,10 +84,8 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Complete the commands without importing them."""
-        from ext4audit.cli.completion import starting  # noqa: PLC0415 - only for a shell
-
         return [
-            *starting(incomplete, COMMANDS),
+            *lazily("cli.completion", "starting")(incomplete, COMMANDS),
             *click.Command.shell_complete(self, ctx, incomplete),
         ]
 
@@ -101,15 +99,22 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def lazily(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of another module of ours, which is imported when it is first called.
+
+    Besides the commands themselves this is the only way by which a module stays off the start of
+    a command that does not need it; tests/cli/test_startup.py holds what each command imports.
+    """
+
+    def call(*args: object, **kwargs: object) -> object:
+        return getattr(importlib.import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
+
+    return call
+
+
 def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
-    """Return a function of `cli.completion` by its name, imported when a shell completes."""
-
-    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[Any]:
-        module = importlib.import_module("ext4audit.cli.completion")
-        items: list[Any] = getattr(module, name)(context, parameter, typed)
-        return items
-
-    return complete
+    """Return the completion of `cli.completion` that has this name."""
+    return lazily("cli.completion", name)
 
 
 def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:

@@ -5,17 +5,25 @@ from __future__ import annotations
 import io
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
 
 from ext4audit import __version__
+from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import completer, tell
 from ext4audit.cli.output import OutputFailed, check_destination, own_stream, write
+from ext4audit.cli.scan_evidence import resolve_targets
+from ext4audit.cli.terminal import progress
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.snapshot import RecordingSource, wrap, write_snapshot_tar
+from ext4audit.sources.snapshot.collector import collect_script
+from ext4audit.sources.text import utc_now
 
 SUPERBLOCK_BYTES = 1024
 NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
@@ -80,8 +88,6 @@ def command(
     if output is not None:
         check_destination(output)
     if script:
-        from ext4audit.sources.snapshot.collector import collect_script  # noqa: PLC0415
-
         write(collect_script(__version__), output)
         return 0
     host, content = _capture(targets, timeout_seconds, lean=lean)
@@ -94,16 +100,6 @@ def command(
 
 def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> tuple[Host, bytes]:
     """Assemble the host for the sake of what that asks, and return the answers as a tar.gz."""
-    from ext4audit.assemble.host import assemble_host  # noqa: PLC0415 - not for --script
-    from ext4audit.cli.scan_evidence import resolve_targets  # noqa: PLC0415
-    from ext4audit.cli.terminal import progress  # noqa: PLC0415
-    from ext4audit.sources.live import LiveSource  # noqa: PLC0415
-    from ext4audit.sources.snapshot import (  # noqa: PLC0415
-        RecordingSource,
-        utc_now,
-        write_snapshot_tar,
-    )
-
     taken_at = utc_now()
     recorder = RecordingSource(LiveSource(timeout_seconds))
     only = resolve_targets(recorder, targets) if targets else None
@@ -143,8 +139,6 @@ def _tell_unseen(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None
 
 
 def _wrapped(content: bytes) -> bytes:
-    from ext4audit.sources.snapshot import wrap  # noqa: PLC0415 - for --text only
-
     return wrap(content).encode("ascii")
 
 
@@ -170,8 +164,6 @@ def _write(content: bytes, path: str | None) -> None:
 
 def _replace(target: Path, content: bytes) -> None:
     """Write beside the file and rename; mkstemp's mode stays, for fstab can hold passwords."""
-    import tempfile  # noqa: PLC0415 - for --output only
-
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
     try:
         with os.fdopen(handle, "wb") as file:

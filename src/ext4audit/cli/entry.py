@@ -1,4 +1,4 @@
-"""The outermost wall: every way out of the program, and its exit code.
+"""The outermost boundary: every way out of the program, and its exit code.
 
 An uncaught Python exception and click's own handling of a closed pipe both exit 1, which here
 means "findings": a crash must never read as a verdict (contract: exit codes).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -19,6 +20,7 @@ from ext4audit.cli.app import (
     NoCommand,
     app,
     discard,
+    lazily,
     say,
     tell,
 )
@@ -48,10 +50,8 @@ def guarded(arguments: Sequence[str]) -> int:
         tell(str(error))
         discard(sys.stdout)
         return EXIT_INTERNAL
-    except Exception:  # noqa: BLE001 - the wall: a crash has an exit code of its own
+    except Exception:  # noqa: BLE001 - the boundary: a crash has an exit code of its own
         tell("internal error; please report it with this text")
-        import traceback  # noqa: PLC0415 - 5 ms of every start, for a crash only
-
         for line in traceback.format_exc().splitlines():
             tell(line)
         return EXIT_INTERNAL
@@ -70,9 +70,7 @@ def _run(arguments: Sequence[str]) -> int:
     instruction = os.environ.get(ASKED_BY_A_SHELL)
     # With arguments it is no question: where the variable is exported a scan is still a scan.
     if instruction and not arguments:
-        from ext4audit.cli.completion import answer  # noqa: PLC0415 - for shells only
-
-        return 0 if answer(instruction) else EXIT_USAGE
+        return 0 if lazily("cli.completion", "answer")(instruction) else EXIT_USAGE
     try:
         with app.make_context(PROGRAM, list(arguments)) as context:
             code: int = app.invoke(context)
@@ -86,16 +84,11 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     if isinstance(error, NoCommand):
         say(error.message)
         return EXIT_USAGE
-    from ext4audit.cli.errors import (  # noqa: PLC0415 - for a mistake
-        is_plugin,
-        reason,
-        refuse_as_plugin,
-    )
-
-    why = reason(error)
+    why = lazily("cli.errors", "reason")(error)
     tell(why)
     say(f"Try '{_page(error, arguments)} --help' for help.")
-    return refuse_as_plugin(why) if is_plugin(arguments) else EXIT_USAGE
+    code: int | None = lazily("cli.errors", "refuse_as_plugin")(why, arguments)
+    return EXIT_USAGE if code is None else code
 
 
 def _page(error: click.ClickException, arguments: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ FORMAT = re.compile("--format(?:=(?P<long>.*))?|-[qv]*f(?P<short>.*)", re.DOTALL
 """The option that names a format, alone or with its value."""
 
 
-def is_plugin(arguments: Sequence[str]) -> bool:
+def _is_plugin(arguments: Sequence[str]) -> bool:
     """Whether the first format of a command line is that of Nagios, whose codes then hold.
 
     The command line may be one that cannot be parsed.
@@ -29,12 +29,14 @@ def is_plugin(arguments: Sequence[str]) -> bool:
     return False
 
 
-def refuse_as_plugin(why: str) -> int:
+def refuse_as_plugin(why: str, arguments: Sequence[str]) -> int | None:
     """Print the status line of a plugin that was called wrongly, and return its exit code.
 
-    It is UNKNOWN (Monitoring Plugins Development Guidelines, "Plugin Return Codes": invalid
-    command line arguments).
+    None means that the command line asks for no plugin. The code is UNKNOWN (Monitoring Plugins
+    Development Guidelines, "Plugin Return Codes": invalid command line arguments).
     """
+    if not _is_plugin(arguments):
+        return None
     try:
         write(unknown(why), None)
     except (OutputFailed, BrokenPipeError):

@@ -16,7 +16,7 @@ from dataclasses import replace
 import click
 
 from ext4audit.cli.app import say, tell
-from ext4audit.cli.fleet_host import Job, Place, audit_host, ignore_interrupts, names_of, unread
+from ext4audit.cli.fleet_host import Job, Place, audit_place, ignore_interrupts, names_of, unread
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Sink, writing
 from ext4audit.cli.reports import page_of, write_pages
@@ -177,7 +177,7 @@ class _Pool:
     def line(self, place: Place, started: Future[HostLine] | None) -> HostLine:
         """Wait for a host's line; a crash on one host is an internal error of that one."""
         if started is None:
-            return audit_host(place, self._job)
+            return audit_place(place, self._job)
         error = started.exception()
         if isinstance(error, BrokenProcessPool):
             # Which host killed the worker is not known: those in flight are tried again, alone,
@@ -208,7 +208,7 @@ def _begin(job: Job) -> None:
 
 
 def _audit(place: Place) -> HostLine:
-    return audit_host(place, _HERE["job"])
+    return audit_place(place, _HERE["job"])
 
 
 def _shown(lines: Iterator[HostLine], hosts: int, *, quiet: bool) -> Iterator[HostLine]:

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ext4audit.assemble.devices.target import only_filesystems
-from ext4audit.assemble.host import assemble_host
+from ext4audit.api import audit_snapshot
+from ext4audit.cli.app import lazily
 from ext4audit.cli.policy import Treatment
-from ext4audit.engine import audit
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, exit_code
@@ -19,27 +18,9 @@ from ext4audit.renderers import ndjson
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.renderers.shared.rows import FoundRule, HostLine
-from ext4audit.report import Report, Source
-from ext4audit.rule import Rule
+from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from ext4audit.sources.captured import open_captured
 from ext4audit.sources.containers.tree import ArchiveError
-
-
-def audit_captured(
-    path: str,
-    rules: Sequence[Rule],
-    targets: Sequence[str],
-    profiles: Sequence[ActiveProfile] = (),
-    *,
-    in_fleet: bool = False,
-) -> Report:
-    """Judge one host's evidence, or what the TARGETs name of it; raises ArchiveError."""
-    captured = open_captured(path, in_fleet=in_fleet)
-    host = assemble_host(captured.source, captured.taken_at)
-    if targets:
-        host = only_filesystems(host, targets)
-    return audit(Source(captured.kind, captured.label), host, rules, profiles)
 
 
 def utf8(word: str) -> str:
@@ -76,12 +57,16 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def audit_host(place: Place, job: Job) -> HostLine:
+def audit_place(place: Place, job: Job) -> HostLine:
     """Audit one host; what cannot be read is a line too."""
     rules = [rule for rule in all_rules() if rule.code in job.rules]
     try:
-        report = audit_captured(
-            place.path, rules, job.targets, job.profiles, in_fleet=place.in_fleet
+        report = audit_snapshot(
+            place.path,
+            rules=rules,
+            profiles=job.profiles,
+            targets=job.targets,
+            in_fleet=place.in_fleet,
         )
     except ArchiveError as error:
         return unread(place.path, str(error), "unreadable", job)
@@ -133,9 +118,8 @@ def names_of(places: Sequence[Place]) -> list[str]:
 def _rendered(report: Report, path: str, fmt: str, page: Page) -> str:
     if fmt == "ndjson":
         return ndjson.render_report(report, tool_version=page.tool_version)
-    from ext4audit.renderers import text  # noqa: PLC0415 - rich is for people
-
-    return f"{visible(path, ascii_only=page.ascii_only)}: {text.render_report(report, page)}"
+    text = lazily("renderers.text", "render_report")(report, page)
+    return f"{visible(path, ascii_only=page.ascii_only)}: {text}"
 
 
 def _found(report: Report) -> tuple[FoundRule, ...]:

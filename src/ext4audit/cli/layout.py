@@ -11,7 +11,7 @@ from ext4audit import __version__
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
-from ext4audit.cli.app import completer, tell
+from ext4audit.cli.app import completer, lazily, tell
 from ext4audit.cli.options import Choice
 from ext4audit.cli.output import check_destination, write
 from ext4audit.cli.plan_input import size_of
@@ -171,18 +171,14 @@ def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
 def _rendered(page: LayoutPage, fmt: str, *, color: str, to_file: bool) -> str:
     """Render in one format; each renderer is imported only when it is asked for."""
     if fmt == "json":
-        from ext4audit.renderers.layout import json as layout_json  # noqa: PLC0415
-
-        return layout_json.render(page, tool_version=__version__)
-    if fmt == "svg":
-        from ext4audit.renderers.layout import svg as layout_svg  # noqa: PLC0415
-
-        return layout_svg.render(page)
-    from ext4audit.renderers.layout import text as layout_text  # noqa: PLC0415
-
-    return layout_text.render(
-        page,
-        color=color == "always" or (not to_file and wants_color(color, sys.stdout)),
-        width=None if to_file else width(sys.stdout),
-        ascii_only=not to_file and is_ascii_only(sys.stdout),
-    )
+        text = lazily("renderers.layout.json", "render")(page, tool_version=__version__)
+    elif fmt == "svg":
+        text = lazily("renderers.layout.svg", "render")(page)
+    else:
+        text = lazily("renderers.layout.text", "render")(
+            page,
+            color=color == "always" or (not to_file and wants_color(color, sys.stdout)),
+            width=None if to_file else width(sys.stdout),
+            ascii_only=not to_file and is_ascii_only(sys.stdout),
+        )
+    return str(text)

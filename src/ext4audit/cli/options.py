@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from time import monotonic
 from typing import Any
 
@@ -24,6 +23,7 @@ from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy.file import NEVER
 from ext4audit.rule import Rule
+from ext4audit.sources.text import utc_now
 
 _ALIKE = 0.6
 """Fewer letters in common, and "xml" is taken for "html"; then all the words are listed."""
@@ -106,18 +106,13 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         sinks=sinks,
         rules=selected(given, policy, profiles, usual),
         profiles=profiles,
-        treatment=treatment_of(policy, given["baseline"], now()),
+        treatment=treatment_of(policy, given["baseline"], utc_now()),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
         color=given["color"],
         started=monotonic(),
     )
-
-
-def now() -> str:
-    """Return the time in RFC 3339, UTC."""
-    return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 Command = Callable[..., int]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,8 +11,8 @@ import click
 from ext4audit.assemble.planned.host import planned_host
 from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
-from ext4audit.cli.app import completer
-from ext4audit.cli.options import Choice, ReportOptions, chosen, now, report_options, timeout_option
+from ext4audit.cli.app import completer, lazily
+from ext4audit.cli.options import Choice, ReportOptions, chosen, report_options, timeout_option
 from ext4audit.cli.output import Sink, write
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
 from ext4audit.cli.policy import on_plans
@@ -27,6 +26,7 @@ from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.sources.mkfs_simulation import MkfsSource
+from ext4audit.sources.text import utc_now
 
 REFUSED = frozenset({Why.FAILED, Why.UNPARSABLE})
 
@@ -185,7 +185,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     options = chosen(given, on_plans)
     plan = plan_of(_said(given))
     label = given["file"] or f"{plan.device} on {plan.mount_point}"
-    judge = PlanJudge(options.rules, options.profiles, label, now(), given["timeout_seconds"])
+    judge = PlanJudge(options.rules, options.profiles, label, utc_now(), given["timeout_seconds"])
     report, advice = judge_plan(plan, judge)
     report = options.treatment.one(report, options.rules, whole=False)
     for sink in options.sinks:
@@ -208,5 +208,5 @@ def _said(given: dict[str, Any]) -> dict[str, Any]:
 
 def _write(sink: Sink, report: Report, advice: PlanAdvice, options: ReportOptions) -> None:
     """Write the report with the lines to use; each renderer is imported when it is asked for."""
-    module = importlib.import_module(f"ext4audit.renderers.{PLAN_FORMATS[sink.fmt]}")
-    write(module.render_plan(report, advice, page_of(sink, options)), sink.path)
+    render_plan = lazily(f"renderers.{PLAN_FORMATS[sink.fmt]}", "render_plan")
+    write(render_plan(report, advice, page_of(sink, options)), sink.path)

@@ -21,6 +21,7 @@ from ext4audit.facts.plan import DISK, STRIPED, Plan, PlannedHost
 from ext4audit.facts.toml_table import toml_reader
 from ext4audit.parsers.mke2fs import parse_mkfs_words
 from ext4audit.parsers.system import parse_kernel
+from ext4audit.sources.captured import open_captured
 from ext4audit.sources.containers.tree import ArchiveError
 
 _SIZE = re.compile(r"([0-9]{1,19})\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
@@ -192,8 +193,6 @@ def _configuration(path: str | None) -> str | None:
 
 def _captured(path: object) -> Host:
     """Return a captured host without its filesystems."""
-    from ext4audit.sources.captured import open_captured  # noqa: PLC0415 - for --from only
-
     try:
         captured = open_captured(utf8(str(path)))
     except ArchiveError as error:

@@ -14,6 +14,7 @@ import click
 
 from ext4audit.cli.app import did_you_mean, tell
 from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.toml_table import toml_reader
 from ext4audit.policy.baseline import KnownFinding, KnownHost, against, known_host, superblock_key
 from ext4audit.policy.file import Policy, parse_policy
 from ext4audit.policy.selection import NothingSelected, UnknownRule, select
@@ -53,8 +54,6 @@ def read_policy(config: str | None) -> Policy:
     path = config if config is not None else _nearest()
     if path is None:
         return Policy()
-    from ext4audit.facts.toml_table import toml_reader  # noqa: PLC0415 - for a file only
-
     try:
         policy = parse_policy(toml_reader().loads(_policy_text(path)), all_rules(), did_you_mean)
         active_profiles(policy.profile)

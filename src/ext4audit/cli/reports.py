@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import time
@@ -10,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ext4audit import __version__
-from ext4audit.cli.app import tell
-from ext4audit.cli.options import ReportOptions, now
+from ext4audit.cli.app import lazily, tell
+from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import DEFAULT, NAGIOS, OutputFailed, Sink, write
 from ext4audit.cli.terminal import is_ascii_only, wants_color, width
 from ext4audit.policy.exit_codes import exit_code, nagios_code
-from ext4audit.renderers import markdown
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Report
+from ext4audit.sources.text import utc_now
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
 LARGEST_BYTES = 1 << 20
@@ -35,7 +34,7 @@ def append_summary(hosts: Sequence[Audited], page: Page) -> None:
     try:
         with Path(path).open("ab") as file:
             room = LARGEST_BYTES - file.tell()
-            file.write(_cut(markdown.render(hosts, page), room))
+            file.write(_cut(lazily("renderers.markdown", "render")(hosts, page), room))
     except OSError as error:
         raise OutputFailed(f"cannot write to {path}: {error.strerror or error}") from error
 
@@ -110,8 +109,8 @@ def _failure(
 
 def write_page(sink: Sink, hosts: Sequence[Audited], asked: ReportOptions) -> None:
     """Write hosts in one format to its place; each renderer is imported when it is asked for."""
-    module = importlib.import_module(f"ext4audit.renderers.{sink.module}")
-    write(module.render(hosts, page_of(sink, asked)), sink.path)
+    render = lazily(f"renderers.{sink.module}", "render")
+    write(render(hosts, page_of(sink, asked)), sink.path)
     if sink.fmt == "github":
         append_summary(hosts, page_of(sink, asked))
 
@@ -121,7 +120,7 @@ def page_of(sink: Sink, asked: ReportOptions) -> Page:
     to_file = sink.path is not None
     return Page(
         tool_version=__version__,
-        taken_at=now(),
+        taken_at=utc_now(),
         threshold=asked.threshold,
         allow_incomplete=asked.allow_incomplete,
         seconds=time.monotonic() - asked.started,

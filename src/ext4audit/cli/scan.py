@@ -6,23 +6,11 @@ from typing import Any
 
 import click
 
-from ext4audit.assemble.host import assemble_host
-from ext4audit.cli.app import completer
-from ext4audit.cli.options import chosen, now, report_options
+from ext4audit.api import DEFAULT_TIMEOUT_SECONDS, audit_host
+from ext4audit.cli.app import completer, lazily
+from ext4audit.cli.options import chosen, report_options, timeout_option
 from ext4audit.cli.reports import print_report
 from ext4audit.cli.terminal import progress
-from ext4audit.engine import audit
-from ext4audit.report import Source
-from ext4audit.sources.live import LiveSource
-
-LONGEST_TIMEOUT_SECONDS = 86400
-
-
-def _bounded_seconds(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
-    """Refuse what no clock can wait for: FloatRange lets "nan" pass, and poll(2) refuses "inf"."""
-    if not 0 < seconds <= LONGEST_TIMEOUT_SECONDS:
-        raise click.BadParameter(f"{seconds:g} is not more than 0 and at most 86400 seconds.")
-    return seconds
 
 
 @click.command("scan")
@@ -37,16 +25,7 @@ def _bounded_seconds(_context: click.Context, _option: click.Parameter, seconds:
     "or another archive, - for standard input, or a directory of many; repeatable.",
 )
 @report_options
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=float,
-    callback=_bounded_seconds,
-    default=20.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For each external command; at most a day.",
-)
+@timeout_option(DEFAULT_TIMEOUT_SECONDS)
 def command(
     *,
     targets: tuple[str, ...],
@@ -78,14 +57,16 @@ def command(
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = chosen(given)
     if sources:
-        from ext4audit.cli.scan_evidence import scan_from  # noqa: PLC0415 - for --from only
-
-        return scan_from(sources, targets, asked)
-    source = LiveSource(timeout_seconds=timeout_seconds)
+        code: int = lazily("cli.scan_evidence", "scan_from")(sources, targets, asked)
+        return code
     if targets:
-        from ext4audit.cli.scan_evidence import scan_targets  # noqa: PLC0415 - for targets only
-
-        return print_report(scan_targets(source, targets, asked), asked, whole=False)
+        report = lazily("cli.scan_evidence", "scan_targets")(targets, asked, timeout_seconds)
+        return print_report(report, asked, whole=False)
     with progress(quiet=asked.verbosity < 0) as show:
-        host = assemble_host(source, now(), progress=show)
-    return print_report(audit(Source("live", host.name), host, asked.rules, asked.profiles), asked)
+        report = audit_host(
+            rules=asked.rules,
+            profiles=asked.profiles,
+            timeout_seconds=timeout_seconds,
+            progress=show,
+        )
+    return print_report(report, asked)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import click
 
 from ext4audit import report
+from ext4audit.api import audit_snapshot
 from ext4audit.assemble.devices.target import (
     NotExt4,
     Superblocks,
@@ -18,11 +19,11 @@ from ext4audit.assemble.devices.target import (
 )
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.image import BadImage, Image, ImageFilesystem
-from ext4audit.assemble.image.host import image_of_target
+from ext4audit.assemble.image.host import host_of_images, image_of_target, with_images
 from ext4audit.assemble.inventory import Inventory, take_inventory
-from ext4audit.cli.app import tell
-from ext4audit.cli.fleet_host import Place, audit_captured, utf8
-from ext4audit.cli.options import ReportOptions, now
+from ext4audit.cli.app import lazily, tell
+from ext4audit.cli.fleet_host import Place, utf8
+from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS
 from ext4audit.cli.reports import print_report, write_page
 from ext4audit.cli.terminal import progress
@@ -36,6 +37,7 @@ from ext4audit.sources.ask import Source
 from ext4audit.sources.captured import STANDARD_INPUT, hosts_in
 from ext4audit.sources.containers.tree import ArchiveError
 from ext4audit.sources.live import LiveSource
+from ext4audit.sources.text import utc_now
 
 READ_AS_IMAGE = "an image, audited from its bytes; its directory stands for what it lies on"
 
@@ -112,28 +114,25 @@ OF_IMAGES_TOO = frozenset({"HLT003"})
 """The rules about a host that judge what no host has mounted: an image left unclean."""
 
 
-def scan_targets(source: LiveSource, targets: tuple[str, ...], asked: ReportOptions) -> Report:
+def scan_targets(targets: tuple[str, ...], asked: ReportOptions, timeout_seconds: float) -> Report:
     """Judge what the targets stand for; raises UsageError when nothing is left to judge."""
+    source = LiveSource(timeout_seconds=timeout_seconds)
     chosen = choose_targets(source, targets)
     if not chosen.device_numbers:
         return _of_images(chosen.images, asked)
     with progress(quiet=asked.verbosity < 0) as show:
-        host = assemble_host(source, now(), only=chosen.device_numbers, progress=show)
+        host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
     if chosen.images:
-        from ext4audit.assemble.image.host import with_images  # noqa: PLC0415 - for images only
-
         host = with_images(host, chosen.images)
     return audit(report.Source("live", host.name), host, asked.rules, asked.profiles)
 
 
 def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Report:
     """Judge images alone: there is no host, so that most rules about one have no subject."""
-    from ext4audit.assemble.image.host import host_of_images  # noqa: PLC0415 - for images only
-
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
     source = report.Source("image", name)
-    return audit(source, host_of_images(images, now(), name), rules, asked.profiles)
+    return audit(source, host_of_images(images, utc_now(), name), rules, asked.profiles)
 
 
 WITHOUT_UNREAD = frozenset({"text", "json"})
@@ -148,9 +147,8 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
         return _scan_one(places[0], words, asked)
     if any(sink.fmt == "json" for sink in asked.sinks):
         raise click.UsageError(f"{len(places)} hosts are not one object: use -f ndjson")
-    from ext4audit.cli.fleet import scan_fleet  # noqa: PLC0415 - 30 ms, for many hosts only
-
-    return scan_fleet(places, words, asked)
+    code: int = lazily("cli.fleet", "scan_fleet")(places, words, asked)
+    return code
 
 
 def _places(sources: list[str]) -> list[Place]:
@@ -169,8 +167,12 @@ def _places(sources: list[str]) -> list[Place]:
 
 def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:
     try:
-        report = audit_captured(
-            place.path, asked.rules, targets, asked.profiles, in_fleet=place.in_fleet
+        report = audit_snapshot(
+            place.path,
+            rules=asked.rules,
+            profiles=asked.profiles,
+            targets=targets,
+            in_fleet=place.in_fleet,
         )
     except ArchiveError as error:
         _write_unread(place.path, str(error), asked)

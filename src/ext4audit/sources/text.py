@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from datetime import datetime, timezone
 
 from ext4audit.evidence import Why
 
@@ -69,3 +70,8 @@ def from_os_error(error: OSError) -> Unanswered:
     why = _WHY.get(error.errno or 0, Why.FAILED)
     hint = denied_hint() if why is Why.DENIED else ""
     return Unanswered(why, error.strerror or str(error), hint)
+
+
+def utc_now() -> str:
+    """Return the time in RFC 3339, UTC, to the second."""
+    return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

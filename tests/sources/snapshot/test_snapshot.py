@@ -38,13 +38,13 @@ from ext4audit.sources.snapshot import (
     RecordingSource,
     SnapshotError,
     read_snapshot,
-    utc_now,
     write_snapshot,
 )
 from ext4audit.sources.snapshot import decoding as snapshot_decode
 from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.encoding import encode
 from ext4audit.sources.snapshot.format import ANSWER_FILE, KINDS, LARGEST_ANSWER_BYTES
+from ext4audit.sources.text import utc_now
 
 
 def test_every_answer_is_passed_through_and_kept() -> None:

@@ -9,7 +9,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, overload
@@ -26,11 +25,7 @@ from ext4audit.sources.snapshot.format import (
     MANIFEST,
     SnapshotError,
 )
-
-
-def utc_now() -> str:
-    """Return the time in RFC 3339, UTC, to the second."""
-    return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+from ext4audit.sources.text import utc_now
 
 
 class RecordingSource:

@@ -1,0 +1,82 @@
+"""The public Python interface: audit this host or captured evidence, and get a Report.
+
+`ext4audit` exports these functions and the types of their results; the command line calls the
+same functions. Everything else in the package is private and may move.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+from ext4audit.assemble.devices.target import only_filesystems
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.facts.profile import ActiveProfile
+from ext4audit.policy.selection import select
+from ext4audit.report import Report, Source
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules, default_rules
+from ext4audit.sources.containers.tree import ArchiveError as ArchiveError  # noqa: PLC0414 - public
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.text import utc_now
+
+DEFAULT_TIMEOUT_SECONDS = 20.0
+
+
+def select_rules(wanted: Iterable[str], ignored: Iterable[str] = ()) -> tuple[Rule, ...]:
+    """Return the rules that codes ("DUR001"), prefixes ("DUR") or names select.
+
+    Without `wanted` these are the rules that are on by default. Raises ValueError for a term that
+    matches no rule, or where no rule is left.
+    """
+    return select(all_rules(), wanted, ignored)
+
+
+def audit_host(
+    *,
+    rules: Sequence[Rule] | None = None,
+    profiles: Sequence[ActiveProfile] = (),
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """Audit every ext4 superblock of this host; nothing on it is changed.
+
+    `rules` are those of `select_rules`, by default the rules that are on by default. `profiles`
+    add the requirements of vendors. `timeout_seconds` limits each external command. `progress` is
+    called with the name of each device that is read. Missing evidence raises nothing: the report
+    lists it, and `complete` is false.
+    """
+    source = LiveSource(timeout_seconds=timeout_seconds)
+    host = assemble_host(source, utc_now(), progress=progress or _ignore)
+    chosen = default_rules() if rules is None else rules
+    return audit(Source("live", host.name), host, chosen, profiles)
+
+
+def audit_snapshot(
+    path: str | os.PathLike[str],
+    *,
+    rules: Sequence[Rule] | None = None,
+    profiles: Sequence[ActiveProfile] = (),
+    targets: Sequence[str] = (),
+    in_fleet: bool = False,
+) -> Report:
+    """Audit the captured evidence of one host; nothing of this machine is read.
+
+    `path` is a snapshot (directory, tar or text), a sosreport, an Insights archive or a
+    supportconfig. `targets` restrict the audit to the filesystems that paths, devices or UUIDs of
+    the captured host name. `in_fleet` means that the path was found among others, and skips the
+    search for a host below it. Raises ArchiveError, with the reason, for anything else.
+    """
+    from ext4audit.sources.captured import open_captured  # noqa: PLC0415 - keeps tar off live scans
+
+    captured = open_captured(os.fspath(path), in_fleet=in_fleet)
+    host = assemble_host(captured.source, captured.taken_at)
+    if targets:
+        host = only_filesystems(host, targets)
+    chosen = default_rules() if rules is None else rules
+    return audit(Source(captured.kind, captured.label), host, chosen, profiles)
+
+
+def _ignore(_device: str) -> None:
+    """Report no progress."""

@@ -1,0 +1,78 @@
+"""The public interface: the audit as functions, without the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ext4audit
+from ext4audit import ArchiveError, Outcome, Report, Severity, audit_snapshot, select_rules
+from support.fixture_hosts import HOSTS
+from support.program import run_python
+
+SNAPSHOT = HOSTS / "lvm-linear-nobarrier" / "snapshot"
+
+
+def test_a_snapshot_is_audited_by_the_default_rules() -> None:
+    """The report has the findings with their severities and remedies."""
+    report = audit_snapshot(SNAPSHOT)
+    assert isinstance(report, Report)
+    (verdict,) = [each for each in report.verdicts if each.rule.code == "DUR001"]
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.findings[0].severity.at_least(Severity.HIGH)
+    assert verdict.findings[0].remedies
+
+
+def test_rules_are_selected_by_code_family_and_name() -> None:
+    """A snapshot is judged by the selected rules only."""
+    rules = select_rules(["KRN", "DUR001", "commit-large"], ["KRN003"])
+    assert [rule.code for rule in rules] == ["DUR001", "DUR007", "KRN001", "KRN002"]
+    report = audit_snapshot(SNAPSHOT, rules=rules)
+    assert {verdict.rule.code for verdict in report.verdicts} == {rule.code for rule in rules}
+
+
+def test_a_term_that_selects_nothing_is_an_error() -> None:
+    """A misspelt rule must not silently audit less."""
+    with pytest.raises(ValueError, match="DUR999"):
+        select_rules(["DUR999"])
+
+
+def test_what_is_no_evidence_is_an_error_with_the_reason() -> None:
+    """The message begins with the path."""
+    with pytest.raises(ArchiveError, match=r"^/nonexistent: No such file or directory$"):
+        audit_snapshot("/nonexistent")
+
+
+def test_targets_restrict_the_audit() -> None:
+    """A mount point of the captured host names its filesystem."""
+    report = audit_snapshot(SNAPSHOT)
+    mount_point = report.host.filesystems[-1].mount_points[0]
+    only = audit_snapshot(SNAPSHOT, targets=[mount_point])
+    assert [fs.mount_points[0] for fs in only.host.filesystems] == [mount_point]
+
+
+def test_the_interface_is_what_it_exports() -> None:
+    """Every public name can be imported, and no other."""
+    for name in ext4audit.__all__:
+        assert getattr(ext4audit, name) is not None
+    assert dir(ext4audit) == ext4audit.__all__
+    with pytest.raises(AttributeError):
+        _ = ext4audit.engine_of_the_world
+
+
+def test_importing_the_package_costs_nothing() -> None:
+    """`ext4audit --version` imports the package, and none of the audit."""
+    code = "import json, sys, ext4audit; print(json.dumps(sorted(sys.modules)))"
+    modules = set(json.loads(run_python("-c", code).stdout))
+    assert not {name for name in modules if name.startswith("ext4audit.")}
+
+
+@pytest.mark.kernel
+def test_this_host_is_audited_without_the_command_line() -> None:
+    """The interface imports neither click nor rich."""
+    code = (
+        "import sys, ext4audit; report = ext4audit.audit_host(timeout_seconds=10); "
+        "print(len(report.verdicts) > 0, sorted({'click', 'rich'} & set(sys.modules)))"
+    )
+    assert run_python("-c", code).stdout == "True []\n"
