@@ -14,8 +14,7 @@ from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.renderers.shared.rows import blind_spots
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -27,6 +26,7 @@ from support.sample_reports import (
     UNREAD_HOST,
     hostile_report,
 )
+from support.hosts.any_host import HOSTS
 
 FORMULAS = {
     "link": '=HYPERLINK("http://example.com","a")',

@@ -13,10 +13,9 @@ from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
-from support.actions_runner import Command, command_in
-from support.any_host import HOSTS
 from support.builders import host
-from support.sample_reports import (
+from support.formats.actions_runner import Command, command_in
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -31,6 +30,7 @@ from support.sample_reports import (
     report,
     root,
 )
+from support.hosts.any_host import HOSTS
 
 NAMES = {
     **HOSTILE_NAMES,

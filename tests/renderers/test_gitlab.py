@@ -12,8 +12,7 @@ from ext4audit.finding import Severity
 from ext4audit.renderers.gitlab import render
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -26,6 +25,7 @@ from support.sample_reports import (
     hostile_report,
     rated_report,
 )
+from support.hosts.any_host import HOSTS
 
 KEYS = {"description", "check_name", "fingerprint", "severity", "location"}
 SEVERITIES = {

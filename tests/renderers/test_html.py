@@ -17,21 +17,8 @@ from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import GoneFinding, Report, Source
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import host, unknown
-from support.html_page import (
-    PAGE,
-    attributes,
-    fold,
-    markup,
-    only,
-    parsed,
-    read,
-    tags,
-    with_class,
-    words,
-)
-from support.sample_reports import (
+from support.formats.sample_reports import (
     HOSTILE_NAMES,
     LIVE,
     QUOTED,
@@ -48,6 +35,19 @@ from support.sample_reports import (
     renames,
     report,
     root,
+)
+from support.hosts.any_host import HOSTS
+from support.html_page import (
+    PAGE,
+    attributes,
+    fold,
+    markup,
+    only,
+    parsed,
+    read,
+    tags,
+    with_class,
+    words,
 )
 
 UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")

@@ -18,10 +18,9 @@ from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Outcome, Report
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import UNREAD as HOLE
 from support.builders import filesystem, host, mount
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -38,6 +37,7 @@ from support.sample_reports import (
     rated_report,
     report,
 )
+from support.hosts.any_host import HOSTS
 
 TestCase.__test__ = TestSuite.__test__ = False
 EVIDENCE = "evidence of the host"

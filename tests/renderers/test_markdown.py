@@ -12,9 +12,8 @@ from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.github_markdown import Shown
-from support.sample_reports import (
+from support.formats.github_markdown import Shown
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -27,6 +26,7 @@ from support.sample_reports import (
     UNREAD_HOST,
     hostile_report,
 )
+from support.hosts.any_host import HOSTS
 
 OURS = {"h1", "h2", "h3", "p", "strong", "code", "pre", "span", "ul", "li"} | {
     *("table", "thead", "tbody", "tr", "th", "td")

@@ -16,8 +16,7 @@ from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -30,6 +29,7 @@ from support.sample_reports import (
     hostile_report,
     rated_report,
 )
+from support.hosts.any_host import HOSTS
 
 DATUM = re.compile(
     r"(?P<label>'[^'=]+'|[^ '=]+)=(?P<value>-?[0-9.]+)(?P<unit>[a-zA-Z%]*)"

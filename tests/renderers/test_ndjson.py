@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from ext4audit.renderers import json_v1
 from ext4audit.renderers.ndjson import render_report, render_unread, unread_schema_text
 from ext4audit.report import Report
-from support.sample_reports import HOSTILE_NAMES, hostile_report, murky_report, night_report
+from support.formats.sample_reports import HOSTILE_NAMES, hostile_report, murky_report, night_report
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from ext4audit.renderers.prometheus import render
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -30,6 +29,7 @@ from support.sample_reports import (
     murky_report,
     night_report,
 )
+from support.hosts.any_host import HOSTS
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 LINE = re.compile(

@@ -19,9 +19,8 @@ from ext4audit.renderers.sarif import descriptor, judging
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import GoneFinding
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import host
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     GONE,
@@ -39,10 +38,11 @@ from support.sample_reports import (
     old_kernel,
     report,
 )
-from support.sample_reports import rated_report as rated
+from support.formats.sample_reports import rated_report as rated
+from support.hosts.any_host import HOSTS
 
-SCHEMA = json.loads((Path(__file__).parents[1] / "data" / "sarif-schema-2.1.0.json").read_text())
-SARIF = Draft202012Validator(SCHEMA)
+SCHEMA = Path(__file__).parents[1] / "support" / "formats" / "sarif-schema-2.1.0.json"
+SARIF = Draft202012Validator(json.loads(SCHEMA.read_text()))
 LINK = "/mnt/[click](http://example.com/){0}"
 LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
 

@@ -11,7 +11,7 @@ from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.renderers.json_v1 import render_report, schema_text
 from ext4audit.report import Outcome, Report
 from support.builders import UNREAD, filesystem, host, known, options
-from support.sample_reports import (
+from support.formats.sample_reports import (
     HOSTILE_NAMES,
     hostile_report,
     inodes,

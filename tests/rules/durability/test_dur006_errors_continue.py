@@ -20,7 +20,7 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.option_evidence import resolve
+from support.options.evidence import resolve
 
 READ_ONLY = "errors=remount-ro"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.remedy_case import RemedyCase
+from support.remedies.case import RemedyCase
 
 LARGE = ("-J", "size=16", "-E", "lazy_itable_init=1,lazy_journal_init=1")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.remedy_case import RemedyCase
+from support.remedies.case import RemedyCase
 
 CASES = (
     RemedyCase(

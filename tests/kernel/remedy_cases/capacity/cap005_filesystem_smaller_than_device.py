@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.test_online_resize import may_resize
-from support.remedy_case import RemedyCase, Stage
+from support.remedies.case import RemedyCase, Stage
 from support.scratch import run
 
 NOT_RUN = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit.report import Outcome
-from support.remedy_case import RemedyCase
+from support.remedies.case import RemedyCase
 
 NOT_RUN = (
     "Not every kernel has quotas built in, and quotaon is in a package of its own: putting them in "

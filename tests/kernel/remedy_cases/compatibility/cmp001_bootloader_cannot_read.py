@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import BootLoader, Host, Loader
-from support.remedy_case import RemedyCase
+from support.remedies.case import RemedyCase
 
 
 def by_old_grub(host: Host) -> Host:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ext4audit.facts.host import Host
 from ext4audit.facts.profile import ActiveProfile, all_profiles
-from support.remedy_case import Alter, RemedyCase
+from support.remedies.case import Alter, RemedyCase
 
 
 def below(*names: str) -> Alter:

@@ -8,7 +8,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.report import Verdict
 from ext4audit.rule import Rule
-from support.remedy_case import RemedyCase, Stage
+from support.remedies.case import RemedyCase, Stage
 from support.scratch import run
 
 COPIES: dict[str, str] = {}

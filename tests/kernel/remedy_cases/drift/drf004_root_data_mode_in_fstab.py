@@ -7,7 +7,7 @@ from dataclasses import replace
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Host
 from ext4audit.report import Outcome
-from support.remedy_case import RemedyCase, Stage
+from support.remedies.case import RemedyCase, Stage
 
 
 def entry_of_the_root(words: str, stage: Stage) -> None:

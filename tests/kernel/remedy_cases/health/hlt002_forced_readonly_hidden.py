@@ -7,7 +7,7 @@ import os
 import struct
 from pathlib import Path
 
-from support.remedy_case import RemedyCase, Stage
+from support.remedies.case import RemedyCase, Stage
 
 NOT_RUN = (
     "The root is checked by a boot with fsck.mode=force, which is advice: nothing here can be "

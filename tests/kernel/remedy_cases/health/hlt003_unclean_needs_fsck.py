@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.remedy_case import RemedyCase, Stage
+from support.remedies.case import RemedyCase, Stage
 from support.scratch import run
 
 

@@ -5,7 +5,7 @@ Judged as if Linux 6.6.9 ran; the commands are the same on every kernel.
 
 from __future__ import annotations
 
-from support.remedy_case import RemedyCase, on_kernel
+from support.remedies.case import RemedyCase, on_kernel
 
 OFF = "Turn the stripe off"
 ON_6_6 = on_kernel("6.6.9")

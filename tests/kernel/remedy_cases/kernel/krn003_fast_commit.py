@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.remedy_case import RemedyCase, on_kernel
+from support.remedies.case import RemedyCase, on_kernel
 
 AWAY = "take fast_commit away"
 ON_5_15 = on_kernel("5.15.20")

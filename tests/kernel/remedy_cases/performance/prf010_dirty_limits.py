@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ext4audit.rule import Rule
-from support.remedy_case import RemedyCase, Stage
+from support.remedies.case import RemedyCase, Stage
 from support.scratch import run
 
 LIMITS = "dirty_background_ratio", "dirty_ratio", "dirty_background_bytes", "dirty_bytes"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.remedy_case import RemedyCase, Stage
+from support.remedies.case import RemedyCase, Stage
 from support.scratch import run_shell
 
 ONLINE, ALL = "grow from now on", "index all directories"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ext4audit.sources.ask import ListDir, ReadBytes
-from support.evidence_host import QUEUE, HostEvidence, replaced
-from support.healthy.systems import Mke2fs, System
-from support.mke2fs import sparse_image
+from support.hosts.evidence_host import QUEUE, HostEvidence, replaced
+from support.hosts.healthy.systems import Mke2fs, System
+from support.images.mke2fs import sparse_image
 
 BLOCK_BYTES = 4096
 GROUP_BLOCKS = 32768

@@ -10,8 +10,8 @@ from ext4audit.facts.host import Host
 from ext4audit.report import Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.remedy_case import FOLDER, RemedyCase, module_of
+from support.hosts.any_host import HOSTS
+from support.remedies.case import FOLDER, RemedyCase, module_of
 
 RUN_ELSEWHERE = {
     "DRF001": "tests/kernel/test_drift_remedies.py",

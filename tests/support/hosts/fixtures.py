@@ -1,9 +1,9 @@
 """Write the fixture hosts: whole machines of which there is no snapshot, from what is known.
 
-`python tests/fixture_hosts.py` writes fixtures/hosts/<story>/snapshot again. The texts are in the
-formats of the tools that such a host has; the block groups of the RAID0 are from a real
-`mke2fs` on a sparse file. What is asked and not told is recorded as absent, so that a replay
-answers as the host would.
+`PYTHONPATH=tests uv run python -m support.hosts.fixtures` writes fixtures/hosts/<story>/snapshot
+again. The texts are in the formats of the tools that such a host has; the block groups of the
+RAID0 are from a real `mke2fs` on a sparse file. What such a host lacks is recorded as absent, so
+that a replay answers as the host would.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from ext4audit.assemble.host import assemble_host
 from ext4audit.sources.ask import ReadBytes, ReadFile, RunCommand, Uname, VirtualMemory
 from ext4audit.sources.snapshot import RecordingSource, write_snapshot
-from support.evidence_host import (
+from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
     OPTIONS,
@@ -27,9 +27,9 @@ from support.evidence_host import (
     failed,
     replaced,
 )
-from support.mke2fs import sparse_image
+from support.images.mke2fs import sparse_image
 
-HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
+HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 
 
 def write(name: str, host: HostEvidence) -> None:

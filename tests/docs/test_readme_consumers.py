@@ -15,9 +15,9 @@ import pytest
 from junitparser import JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.fixture_hosts import HOSTS
+from support.hosts.fixtures import HOSTS
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 DATA = Path(__file__).parent / "data"
 STORIES = ("healthy-debian-12", "raid0-12-disks-default-mkfs")
 INSTALLED = "/usr/local/bin/ext4audit"

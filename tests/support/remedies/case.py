@@ -26,7 +26,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
 from support.scratch import TAKEN_AT, apply, roll_back, run, scan
 
-FOLDER = Path(__file__).parents[1] / "kernel" / "remedy_cases"
+FOLDER = Path(__file__).parents[2] / "kernel" / "remedy_cases"
 TUNABLE = ("default_mount_options", "mount_option_string", "features", "errors", "inode_bytes")
 TUNABLE_TOO = ("stride_blocks", "stripe_width_blocks", "reserved_blocks", "journal_bytes", "uuid")
 

@@ -1,8 +1,8 @@
 """Change the answers of real hosts at random, and audit what comes of it.
 
-hypothesis feeds this in tests/test_fuzzing.py. `python tests/fuzzing.py` feeds it by atheris,
-where that is installed (coverage-guided; arguments are libFuzzer's, such as
-`-max_total_time=60`).
+hypothesis feeds this in tests/end_to_end/test_fuzzing.py. With atheris installed,
+`PYTHONPATH=tests uv run python -m support.hosts.fuzzing` feeds it by coverage; its arguments are
+libFuzzer's, such as `-max_total_time=60`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources.ask import Answer, Ask
 from ext4audit.sources.snapshot import MapSource, read_snapshot
 
-HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
+HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 WHYS = tuple(Why)
 
 

@@ -19,11 +19,11 @@ from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources.ask import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
 from ext4audit.sources.ask import Source as Asked
 from ext4audit.sources.snapshot import read_snapshot
-from support.evidence_host import denied
-from support.fixture_hosts import HOSTS
-from support.healthy.hosts import HEALTHY
-from support.healthy.systems import EVERY_MKE2FS, Mke2fs
-from support.mke2fs import needs_e2fsprogs
+from support.hosts.evidence_host import denied
+from support.hosts.fixtures import HOSTS
+from support.hosts.healthy.hosts import HEALTHY
+from support.hosts.healthy.systems import EVERY_MKE2FS, Mke2fs
+from support.images.mke2fs import needs_e2fsprogs
 from support.program import run
 
 EVERY_HOST = pytest.mark.parametrize("name", HEALTHY)

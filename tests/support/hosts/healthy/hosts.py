@@ -9,9 +9,9 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from support.evidence_host import HostEvidence
-from support.fixture_hosts import write
-from support.healthy.devices import (
+from support.hosts.evidence_host import HostEvidence
+from support.hosts.fixtures import write
+from support.hosts.healthy.devices import (
     EBS,
     HARD_DISK,
     NVME,
@@ -25,7 +25,7 @@ from support.healthy.devices import (
     partition,
     volume,
 )
-from support.healthy.systems import DEBIAN, EL8, EL9, JAMMY, NOBLE, UPSTREAM_1_47, System
+from support.hosts.healthy.systems import DEBIAN, EL8, EL9, JAMMY, NOBLE, UPSTREAM_1_47, System
 
 MIB, GIB = 1 << 20, 1 << 30
 BEHIND_A_CONTROLLER = {**HARD_DISK, "write_cache": "write through", "nr_requests": "256"}

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from support.images import LINUX, boot_record, grow, with_gpt, write_at
-from support.mke2fs import needs_e2fsprogs
+from support.images.mke2fs import needs_e2fsprogs
+from support.images.partitioned import LINUX, boot_record, grow, with_gpt, write_at
 from support.program import run, run_as_nobody
 from support.scratch import run as shell
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.options import EffectiveOptions
 from support.builders import superblock
-from support.option_evidence import NO_FILE, NO_SUPERBLOCK, resolve
+from support.options.evidence import NO_FILE, NO_SUPERBLOCK, resolve
 
 SWITCHES = {
     "barrier": ("barrier", "nobarrier"),

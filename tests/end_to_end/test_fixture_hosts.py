@@ -14,8 +14,8 @@ from ext4audit.finding import Severity
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.snapshot import read_snapshot
-from support.fixture_hosts import HOSTS
-from support.golden import check_golden
+from support.formats.golden import check_golden
+from support.hosts.fixtures import HOSTS
 
 STORIES = sorted(path for path in HOSTS.iterdir() if path.is_dir())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.fuzzing import HOSTS, audit_changed, check
+from support.hosts.fuzzing import HOSTS, audit_changed, check
 
 
 @settings(max_examples=200)

@@ -15,7 +15,7 @@ from ext4audit.cli.entry import guarded
 from ext4audit.evidence import Known
 from ext4audit.sources.ask import Answer, Ask, ReadFile, Uname, VirtualMemory
 from ext4audit.sources.snapshot import write_snapshot
-from support.mke2fs import needs_e2fsprogs
+from support.images.mke2fs import needs_e2fsprogs
 from support.program import run, run_as_nobody
 
 pytestmark = needs_e2fsprogs

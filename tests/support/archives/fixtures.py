@@ -1,8 +1,9 @@
 """Write the fixture archives that no program of this machine can make, from their formats.
 
-`python tests/fixture_archives.py` writes fixtures/archives/<story>/archive again for the Insights
-and the supportconfig story. The sosreport story is a real archive of sos 4.0, of which what tells
-nothing of filesystems was left out, and names of the machine were changed.
+`PYTHONPATH=tests uv run python -m support.archives.fixtures` writes
+fixtures/archives/<story>/archive again for the Insights and the supportconfig story. The sosreport
+story is a real archive of sos 4.0: files without facts about filesystems were left out, and names
+of the machine were changed.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from support.foreign_archives import DATA_UUID, ROOT_UUID, header
+from support.archives.contents import DATA_UUID, ROOT_UUID, header
 
-ARCHIVES = Path(__file__).parents[2] / "fixtures" / "archives"
+ARCHIVES = Path(__file__).parents[3] / "fixtures" / "archives"
 INSIGHTS = "insights-nobarrier-on-lvm/archive/insights-rhel-1-20201110174255"
 SUPPORTCONFIG = "supportconfig-dioread-nolock-nodelalloc/archive/scc_sles-1_240216_0921"
 

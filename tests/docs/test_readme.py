@@ -9,7 +9,7 @@ from ext4audit.cli.app import COMMANDS
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 TABLE = re.compile(r"\| rule \| name \|.*?\n(?=\n)", re.DOTALL)
 
 

@@ -15,7 +15,7 @@ from ext4audit.rule import OFF_BY_DEFAULT, Rule, Said, Scope, host_rule, rule
 from ext4audit.rules import RULE_MODULE, all_rules
 from support.builders import filesystem, host
 
-RULES = Path(__file__).parents[1] / "src" / "ext4audit" / "rules"
+RULES = Path(__file__).parents[2] / "src" / "ext4audit" / "rules"
 FAMILIES = {
     "DUR": "durability",
     "PRF": "performance",

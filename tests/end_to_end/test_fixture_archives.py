@@ -17,8 +17,8 @@ from ext4audit.rules import all_rules
 from ext4audit.sources.archive.recognize import is_wanted, recognise
 from ext4audit.sources.containers.archives import archive_of, open_archive
 from ext4audit.sources.containers.tree import Archive
-from support.fixture_archives import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
-from support.golden import check_golden
+from support.archives.fixtures import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
+from support.formats.golden import check_golden
 
 STORIES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
 

@@ -23,7 +23,6 @@ from ext4audit.facts.superblock import RecordedError
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS, RELEASES
 from support.builders import (
     disk,
     filesystem,
@@ -43,6 +42,7 @@ from support.builders import (
     unknown,
     usage,
 )
+from support.hosts.any_host import HOSTS, RELEASES
 
 LIVE = Source("live", "db1")
 RULES = all_rules()

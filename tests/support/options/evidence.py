@@ -26,9 +26,9 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.evidence_host import OPTIONS as OPTIONS_FILE
-from support.evidence_host import replaced
-from support.remedy_effects import ATIME, BITS, State, meanings
+from support.hosts.evidence_host import OPTIONS as OPTIONS_FILE
+from support.hosts.evidence_host import replaced
+from support.remedies.effects import ATIME, BITS, State, meanings
 
 FILE = "/proc/fs/ext4/sda/options"
 TABLE = "/proc/self/mountinfo"
