@@ -15,7 +15,7 @@ import pytest
 from junitparser import JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.hosts.fixtures import HOSTS
+from support.hosts.stories import HOSTS
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 DATA = Path(__file__).parent / "data"

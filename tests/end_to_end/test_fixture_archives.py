@@ -12,13 +12,14 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import need
 from ext4audit.renderers import json_v1
+from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.archive.recognize import is_wanted, recognise
 from ext4audit.sources.containers.archives import archive_of, open_archive
 from ext4audit.sources.containers.tree import Archive
 from support.archives.fixtures import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
-from support.formats.golden import check_golden
+from support.formats.golden import FOR_EVERY_STORY, check_golden
 
 STORIES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
 
@@ -41,11 +42,12 @@ def packed(story: Path) -> Archive:
     return archive_of(raw, story.name, wanted=is_wanted)
 
 
-@pytest.mark.parametrize("fmt", ["json", "text"])
+@pytest.mark.parametrize("fmt", FOR_EVERY_STORY)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_an_archive_gives_the_expected_report(story: Path, fmt: str, *, accept: bool) -> None:
     """The report of a fixture archive is the one that is kept."""
-    check_golden(story, report_of(open_archive(str(story / "archive"))), fmt, accept=accept)
+    report = report_of(open_archive(str(story / "archive")))
+    check_golden(story, [Audited(story.name, report)], fmt, accept=accept)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)

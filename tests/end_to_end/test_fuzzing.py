@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.hosts.fuzzing import HOSTS, audit_changed, check
+from support.hosts.fuzzing import audit_changed, check
+from support.hosts.stories import HOSTS
 
 
 @settings(max_examples=200)

@@ -20,9 +20,9 @@ from ext4audit.sources.ask import Answer, Ask, BytesAsk, ReadBytes, RunCommand, 
 from ext4audit.sources.ask import Source as Asked
 from ext4audit.sources.snapshot import read_snapshot
 from support.hosts.evidence_host import denied
-from support.hosts.fixtures import HOSTS
 from support.hosts.healthy.hosts import HEALTHY
 from support.hosts.healthy.systems import EVERY_MKE2FS, Mke2fs
+from support.hosts.stories import HOSTS
 from support.images.mke2fs import needs_e2fsprogs
 from support.program import run
 

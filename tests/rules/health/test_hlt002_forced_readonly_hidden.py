@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +24,8 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.hosts.stories import HOSTS
 
-HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 MOUNTED_AT = 1767320000
 REMOUNT_RO = known(options("errors=remount-ro"))
 NO_JOURNAL = frozenset({"extent"})

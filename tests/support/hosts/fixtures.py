@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.sources.ask import ReadBytes, ReadFile, RunCommand, Uname, VirtualMemory
@@ -27,9 +26,8 @@ from support.hosts.evidence_host import (
     failed,
     replaced,
 )
+from support.hosts.stories import HOSTS
 from support.images.mke2fs import sparse_image
-
-HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 
 
 def write(name: str, host: HostEvidence) -> None:

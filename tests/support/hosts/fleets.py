@@ -10,7 +10,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
+from support.hosts.stories import HOSTS
 
 
 def write_fleet(directory: Path, count: int) -> None:

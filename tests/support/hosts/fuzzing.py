@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from functools import cache
 from itertools import cycle
-from pathlib import Path
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
@@ -20,8 +19,8 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources.ask import Answer, Ask
 from ext4audit.sources.snapshot import MapSource, read_snapshot
+from support.hosts.stories import HOSTS
 
-HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 WHYS = tuple(Why)
 
 
