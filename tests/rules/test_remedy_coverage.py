@@ -1,6 +1,8 @@
-"""No command is printed that was never run: each rule has remedy cases, or says why not."""
+"""Every command that is printed has been run: a rule's test has remedy cases, or the reason."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,9 @@ from ext4audit.report import Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from support.hosts.any_host import HOSTS
-from support.remedies.case import FOLDER, RemedyCase, module_of
+from support.remedies.case import RemedyCase, cases_of, module_of
 
+REPOSITORY = Path(__file__).parents[2]
 RUN_ELSEWHERE = {
     "DRF001": "tests/kernel/test_drift_remedies.py",
     "DRF002": "tests/kernel/test_drift_remedies.py",
@@ -28,22 +31,24 @@ RUN_ELSEWHERE = {
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_a_rule_has_remedy_cases_or_the_reason_why_not(rule: Rule) -> None:
-    """A module of tests/kernel/remedy_cases has CASES, NOT_RUN with a sentence, or both."""
+    """The test module has REMEDY_CASES, REMEDIES_NOT_RUN with a sentence, or both."""
     if rule.code in RUN_ELSEWHERE:
-        assert (FOLDER.parents[2] / RUN_ELSEWHERE[rule.code]).is_file()
+        assert (REPOSITORY / RUN_ELSEWHERE[rule.code]).is_file()
         return
-    module = module_of(rule)
-    assert module is not None, f"no cases for {rule.code}"
-    cases, reason = getattr(module, "CASES", ()), getattr(module, "NOT_RUN", "")
+    cases, reason = cases_of(rule), getattr(module_of(rule), "REMEDIES_NOT_RUN", "")
     assert cases or reason.endswith(".")
     assert all(isinstance(case, RemedyCase) for case in cases)
 
 
-def test_every_module_of_cases_belongs_to_a_rule() -> None:
-    """A misnamed module would never be run."""
-    names = {path.stem for path in FOLDER.rglob("*.py")}
-    rules = {f"{rule.code.lower()}_{rule.name.replace('-', '_')}" for rule in all_rules()}
-    assert names <= rules
+def test_every_module_with_cases_is_the_test_of_a_rule() -> None:
+    """The cases of another module would never be run."""
+    rules = {f"test_{rule.code.lower()}_{rule.name.replace('-', '_')}" for rule in all_rules()}
+    with_cases = {
+        path.stem
+        for path in Path(__file__).parent.glob("*/test_*.py")
+        if "\nREMEDY_CASES = " in path.read_text(encoding="utf-8")
+    }
+    assert with_cases <= rules
 
 
 RUN_APART = {
@@ -54,15 +59,14 @@ RUN_APART = {
 UNTRIED = [
     rule
     for rule in all_rules()
-    if rule.code not in RUN_ELSEWHERE.keys() | RUN_APART.keys()
-    and not getattr(module_of(rule), "CASES", ())
+    if rule.code not in RUN_ELSEWHERE.keys() | RUN_APART.keys() and not cases_of(rule)
 ]
 
 
 @pytest.mark.parametrize("code", RUN_APART)
 def test_what_is_run_apart_is_there(code: str) -> None:
     """A rule is judged, and cured, by the file that is said to run its commands."""
-    assert (FOLDER.parents[2] / RUN_APART[code]).is_file()
+    assert (REPOSITORY / RUN_APART[code]).is_file()
 
 
 @settings(max_examples=60)

@@ -23,6 +23,7 @@ from ext4audit.report import Verdict
 from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
 
+CAP_SYS_RESOURCE = 24
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
 
@@ -39,6 +40,13 @@ def run(*argv: str | Path) -> str:
     )
     assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def may_resize() -> bool:
+    """Whether this root may resize a mounted filesystem: some containers' root may not."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.split("\n") if line.startswith("CapEff:"))
+    return bool(int(line.split()[1], 16) >> CAP_SYS_RESOURCE & 1)
 
 
 def run_shell(command: str) -> None:

@@ -1,8 +1,9 @@
 """The remedy harness: a scratch filesystem fails a rule, the printed commands cure it, and undo it.
 
-A module of tests/kernel/remedy_cases is named after its rule's module and holds `CASES`, or
-`NOT_RUN` with the reason why no remedy of the rule can be executed here, or both. Commands are run
-as they are printed, by sh, on a loop device in a mount namespace with an /etc of its own.
+The test module of a rule holds `REMEDY_CASES`, or `REMEDIES_NOT_RUN` with the reason why no remedy
+of the rule can be executed here, or both. tests/kernel/test_remedies.py runs the cases of all
+rules. Commands are run as they are printed, by sh, on a loop device in a mount namespace with an
+/etc of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
 from support.scratch import TAKEN_AT, apply, roll_back, run, scan
 
-FOLDER = Path(__file__).parents[2] / "kernel" / "remedy_cases"
 TUNABLE = ("default_mount_options", "mount_option_string", "features", "errors", "inode_bytes")
 TUNABLE_TOO = ("stride_blocks", "stripe_width_blocks", "reserved_blocks", "journal_bytes", "uuid")
 
@@ -168,15 +168,18 @@ class RemedyCase:
         return named[0]
 
 
-def module_of(rule: Rule) -> ModuleType | None:
-    """Return the module of a rule's remedy cases, None where there is none."""
+def module_of(rule: Rule) -> ModuleType:
+    """Return the test module of a rule."""
     *_, family, name = rule.module.split(".")
-    if not (FOLDER / family / f"{name}.py").is_file():
-        return None
-    return import_module(f"kernel.remedy_cases.{family}.{name}")
+    return import_module(f"rules.{family}.test_{name}")
+
+
+def cases_of(rule: Rule) -> tuple[RemedyCase, ...]:
+    """Return the remedy cases of a rule."""
+    found: tuple[RemedyCase, ...] = getattr(module_of(rule), "REMEDY_CASES", ())
+    return found
 
 
 def all_cases() -> list[tuple[Rule, RemedyCase]]:
     """Return every case with its rule."""
-    modules = [(rule, module_of(rule)) for rule in all_rules()]
-    return [(rule, case) for rule, module in modules for case in getattr(module, "CASES", ())]
+    return [(rule, case) for rule in all_rules() for case in cases_of(rule)]
