@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from support.mounts import detach_foreign_mounts, enter_private_namespace
 
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
 # calls data slow to draw when a core is shared.
@@ -26,6 +29,7 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 # Debian gives users a PATH without the folders of mke2fs, dumpe2fs and losetup.
 os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
+HAS_PRIVATE_MOUNTS = pytest.StashKey[bool]()
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""
 
@@ -64,9 +68,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="session")
-def private_mounts() -> None:
-    """Move this process into a mount namespace of its own; it dies with the process."""
-    from support.scratch import enter_private_namespace  # noqa: PLC0415 - needs ext4audit importable
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Move this process into a mount namespace of its own; it dies with the process.
 
-    enter_private_namespace()
+    From here on the mounts that tests and the programs they run can see are known, and stay as
+    they are. Only root may do so.
+    """
+    with suppress(OSError):
+        enter_private_namespace()
+        detach_foreign_mounts()
+        session.config.stash[HAS_PRIVATE_MOUNTS] = True
+
+
+@pytest.fixture(scope="session")
+def private_mounts(pytestconfig: pytest.Config) -> None:
+    """Fail where the tests of this session have no mount namespace of their own."""
+    assert pytestconfig.stash.get(HAS_PRIVATE_MOUNTS, False), "no right to unshare the mounts"

@@ -8,7 +8,7 @@ import pytest
 
 import ext4audit
 from ext4audit import ArchiveError, Outcome, Report, Severity, audit_snapshot, select_rules
-from support.fixture_hosts import HOSTS
+from support.hosts.stories import HOSTS
 from support.program import run_python
 
 SNAPSHOT = HOSTS / "lvm-linear-nobarrier" / "snapshot"

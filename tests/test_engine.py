@@ -20,8 +20,8 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Outcome, Source
 from ext4audit.rule import NotApplicable, Rule, Said, Scope, rule
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import filesystem, host, unknown
+from support.hosts.any_host import HOSTS
 
 LIVE = Source("live", "db1")
 FINDING = Finding("Bad.", Severity.HIGH, Confidence.CONFIRMED, ())

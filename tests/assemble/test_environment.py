@@ -21,7 +21,14 @@ from ext4audit.facts.host import BootLoader, Loader, Memory, OperatingSystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources.ask import RealPath, RunCommand, VirtualMemory
 from support.builders import mount
-from support.evidence_host import FSTRIM_LINK, HostEvidence, absent, debian_host, denied, failed
+from support.hosts.evidence_host import (
+    FSTRIM_LINK,
+    HostEvidence,
+    absent,
+    debian_host,
+    denied,
+    failed,
+)
 
 VIRT = RunCommand(("systemd-detect-virt", "--vm"))
 OVERLAY = mount("/", number=DeviceNumber(0, 62), fstype="overlay")

@@ -12,7 +12,7 @@ from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.sources.ask import ReadFile, RunCommand, StatFilesystem
 from ext4audit.sources.snapshot import RecordingSource
-from support.evidence_host import (
+from support.hosts.evidence_host import (
     HALF_FULL,
     TAKEN_AT,
     HostEvidence,
@@ -21,7 +21,12 @@ from support.evidence_host import (
     denied,
     dumpe2fs_text,
 )
-from support.images import descriptor_bytes, descriptors_at, superblock_at, superblock_bytes
+from support.images.partitioned import (
+    descriptor_bytes,
+    descriptors_at,
+    superblock_at,
+    superblock_bytes,
+)
 
 DATA = DeviceNumber(8, 16)
 

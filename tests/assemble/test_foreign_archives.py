@@ -19,7 +19,7 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources.archive.recognize import recognise
 from ext4audit.sources.containers.tree import ArchiveError
-from support.foreign_archives import SOS_LINKS, archive, sos_files, sosreport
+from support.archives.contents import SOS_LINKS, archive, sos_files, sosreport
 
 MD = DeviceNumber(9, 127)
 MD_FILES = {

@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Setter
 from ext4audit.sources.ask import FilesystemUuid, RealPath, Uname
-from support.evidence_host import (
+from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
     LSBLK_PAIRS,

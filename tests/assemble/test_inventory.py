@@ -15,7 +15,7 @@ from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources.ask import ListDir, ReadFile
 from ext4audit.sources.snapshot import RecordingSource
 from support.builders import mount
-from support.evidence_host import (
+from support.hosts.evidence_host import (
     LSBLK_JSON,
     LSBLK_PAIRS,
     HostEvidence,

@@ -7,7 +7,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.superblock import Superblock
 from ext4audit.sources.ask import ReadBytes
 from support.builders import superblock
-from support.evidence_host import debian_host, denied, dumpe2fs_text
+from support.hosts.evidence_host import debian_host, denied, dumpe2fs_text
 
 DEVICE = "/dev/sdb"
 JOURNAL = b"\xc0\x3b\x39\x98\0\0\0\4".ljust(0x20, b"\0") + b"\xff\xff\xff\xfb".ljust(992, b"\0")

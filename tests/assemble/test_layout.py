@@ -12,8 +12,13 @@ from ext4audit.layout.groups import descriptor_blocks
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.sources.ask import CapturedDumpe2fs, ReadBytes, RunCommand
 from ext4audit.sources.snapshot import RecordingSource
-from support.evidence_host import HostEvidence, absent, debian_host, denied, failed
-from support.images import descriptor_bytes, descriptors_at, superblock_at, superblock_bytes
+from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied, failed
+from support.images.partitioned import (
+    descriptor_bytes,
+    descriptors_at,
+    superblock_at,
+    superblock_bytes,
+)
 
 SDB = DeviceNumber(8, 16)
 PATH = "/dev/sdb"

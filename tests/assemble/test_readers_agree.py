@@ -21,7 +21,7 @@ from ext4audit.parsers.dumpe2fs import (
 )
 from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.sources.live import LiveSource
-from support.mke2fs import Wish, needs_e2fsprogs, wishes
+from support.images.mke2fs import Wish, needs_e2fsprogs, wishes
 
 FILESYSTEMS = int(os.environ.get("EXT4AUDIT_RANDOM_FILESYSTEMS", "60"))
 FEW_GROUPS = 1024

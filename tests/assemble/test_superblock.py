@@ -28,7 +28,7 @@ from ext4audit.sources.ask import (
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import MapSource, RecordingSource
 from support.builders import mount, superblock
-from support.evidence_host import (
+from support.hosts.evidence_host import (
     DATA_UUID,
     HostEvidence,
     absent,
@@ -38,8 +38,8 @@ from support.evidence_host import (
     dumpe2fs_text,
     failed,
 )
-from support.images import superblock_at, superblock_bytes
-from support.mke2fs import needs_e2fsprogs, sparse_image
+from support.images.mke2fs import needs_e2fsprogs, sparse_image
+from support.images.partitioned import superblock_at, superblock_bytes
 
 SDB = DeviceNumber(8, 16)
 DATA = mount("/data", number=SDB, mount_id=30)

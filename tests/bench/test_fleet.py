@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.fleets import write_fleet
+from support.hosts.fleets import write_fleet
 
 pytestmark = pytest.mark.bench
 

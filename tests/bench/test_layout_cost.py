@@ -18,7 +18,7 @@ import pytest
 from ext4audit.layout.advice import advise
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
-from support.mke2fs import needs_e2fsprogs, run, sparse_image, stripe
+from support.images.mke2fs import needs_e2fsprogs, run, sparse_image, stripe
 from support.program import environment
 
 pytestmark = [pytest.mark.bench, needs_e2fsprogs]

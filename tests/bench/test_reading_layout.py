@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from support.mke2fs import needs_e2fsprogs, run, sparse_image
+from support.images.mke2fs import needs_e2fsprogs, run, sparse_image
 
 pytestmark = [pytest.mark.bench, needs_e2fsprogs]
 TIB = 1 << 40

@@ -10,7 +10,8 @@ import pytest
 
 from ext4audit.cli.entry import guarded
 from ext4audit.cli.policy import read_baselines
-from support.fleets import HOSTS, Original, write_fleet
+from support.hosts.fleets import Original, write_fleet
+from support.hosts.stories import HOSTS
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")

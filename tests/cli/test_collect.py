@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ext4audit.sources.snapshot import BEGIN, END
-from support.collector import SCRIPT
 from support.program import AS_NOBODY, run, run_python
+from support.shells.collector import SCRIPT
 
 ON_A_TERMINAL = """
 import os, pty, sys

@@ -15,7 +15,7 @@ from ext4audit.cli.completion import SHELLS, script
 from ext4audit.facts.profile import all_profiles
 from ext4audit.rules import all_rules
 from support.program import run, run_python
-from support.shell_terminal import Shell
+from support.shells.terminal import Shell
 
 CODES = [rule.code for rule in all_rules()]
 SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]

@@ -21,7 +21,7 @@ from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule, Said, Scope, _keep
 from support.builders import filesystem, host, unknown
-from support.fleets import HOSTS
+from support.hosts.stories import HOSTS
 
 SOURCE = str(HOSTS / "healthy-debian-12" / "snapshot")
 ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "so"\n'

@@ -22,8 +22,8 @@ from ext4audit.renderers.shared.page import Page
 from ext4audit.renderers.shared.rows import HostLine
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.fleets import write_fleet
+from support.hosts.any_host import HOSTS
+from support.hosts.fleets import write_fleet
 
 REAL_RULES = all_rules()
 

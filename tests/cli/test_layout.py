@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from support.images import grow, with_gpt, write_at
-from support.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
-from support.mke2fs import run as shell
+from support.images.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
+from support.images.mke2fs import run as shell
+from support.images.partitioned import grow, with_gpt, write_at
 from support.program import run
 
 pytestmark = needs_e2fsprogs

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ext4audit.renderers.nagios import STATUS
-from support.actions_runner import command_in
-from support.fleets import HOSTS
+from support.formats.actions_runner import command_in
+from support.hosts.stories import HOSTS
 from support.program import run
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")

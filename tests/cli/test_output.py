@@ -15,7 +15,7 @@ import pytest
 
 from ext4audit.cli.entry import guarded
 from ext4audit.cli.output import FORMATS, OutputFailed, Sink, sinks_of, write, writing
-from support.fleets import HOSTS
+from support.hosts.stories import HOSTS
 from support.program import SECONDS, run, run_as_nobody, run_python
 
 FINISHED = {0, 1, 3}

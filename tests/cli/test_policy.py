@@ -13,7 +13,7 @@ import pytest
 from ext4audit.cli import policy as policy_file
 from ext4audit.cli.entry import guarded
 from ext4audit.cli.policy import read_policy
-from support.fleets import HOSTS
+from support.hosts.stories import HOSTS
 from support.program import run
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")

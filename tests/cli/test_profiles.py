@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.cli.entry import guarded
 from ext4audit.cli.policy import active_profiles
-from support.fleets import HOSTS
+from support.hosts.stories import HOSTS
 
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
 

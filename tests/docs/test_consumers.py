@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.docs.pages import ROOT
 from support.docs.scene import STORIES
-from support.fixture_hosts import HOSTS
+from support.hosts.stories import HOSTS
 
 CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 DATA = ROOT / "tests" / "data"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.facts.plan import MkfsWords
-from support.planned import disk_plan, plan
+from support.hosts.plans import disk_plan, plan
 
 SAID = MkfsWords(
     (("-g", "32768"), ("-m", "0")), ("^metadata_csum", "bigalloc"), ("stripe-width=8",), ("-F",)

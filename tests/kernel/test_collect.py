@@ -26,7 +26,8 @@ from ext4audit.rules import all_rules
 from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import MapSource
-from support.collector import (
+from support.scratch import Scratch, run
+from support.shells.collector import (
     SCRIPT,
     TAKEN_AT,
     answers_in,
@@ -39,7 +40,6 @@ from support.collector import (
     manifest,
     without_ioctls,
 )
-from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.images import grow, with_gpt
+from support.images.partitioned import grow, with_gpt
 from support.program import run as program
 from support.scratch import Scratch, run
 

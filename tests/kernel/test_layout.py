@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.mke2fs import read_table
+from support.images.mke2fs import read_table
 from support.program import run
 from support.scratch import Scratch
 

@@ -16,18 +16,10 @@ from ext4audit.facts.superblock import GroupTable
 from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.parsers.sysfs import parse_device_number
 from ext4audit.sources.live import LiveSource
-from support.scratch import Scratch, run
+from support.scratch import Scratch, may_resize, run
 
 pytestmark = pytest.mark.kernel
 SIZES_MIB = range(96, 1025, 32)
-CAP_SYS_RESOURCE = 24
-
-
-def may_resize() -> bool:
-    """Whether this root may resize a mounted filesystem: some containers' root may not."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    (line,) = (line for line in status.split("\n") if line.startswith("CapEff:"))
-    return bool(int(line.split()[1], 16) >> CAP_SYS_RESOURCE & 1)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.facts.option_grammar import Fate, fate_of, needs_journal, only_for
-from support.grammar_words import TOGETHER, grammar_words
+from support.options.grammar import TOGETHER, grammar_words
 from support.scratch import run
 
 pytestmark = pytest.mark.kernel

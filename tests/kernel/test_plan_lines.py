@@ -17,7 +17,7 @@ from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
-from support.planned import disk_plan, host_of, judge_by, plan, predict
+from support.hosts.plans import disk_plan, host_of, judge_by, plan, predict
 from support.scratch import run, run_shell, scan
 
 pytestmark = pytest.mark.kernel

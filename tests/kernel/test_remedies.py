@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.rule import Rule
-from support.remedy_case import RemedyCase, Stage, all_cases
+from support.remedies.case import RemedyCase, Stage, all_cases
 from support.scratch import run
 
 CASES = all_cases()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ext4audit.cli.entry import guarded
-from support.collector import collect
+from support.shells.collector import collect
 
 CAPTURES = Path("/lab-results/captures")
 NOT_ROOT = "not-root-"

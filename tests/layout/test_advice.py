@@ -20,7 +20,7 @@ from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
 from support.builders import layout, superblock
-from support.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
+from support.images.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
 
 TIB = 1 << 40
 TWELVE_DISKS_BYTES = TWELVE_DISKS_BLOCKS * 4096

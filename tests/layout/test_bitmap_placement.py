@@ -14,7 +14,7 @@ from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
-from support.mke2fs import TWELVE_DISKS_BLOCKS, stripe
+from support.images.mke2fs import TWELVE_DISKS_BLOCKS, stripe
 
 TWELVE = map_of(stripe(12, 512))
 

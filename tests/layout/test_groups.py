@@ -24,8 +24,8 @@ from ext4audit.layout.groups import (
 )
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
 from support.builders import superblock
-from support.mke2fs import needs_e2fsprogs, read_superblock, read_table, run, sparse_image
-from support.mkfs_parameters import mkfs_cases
+from support.images.mke2fs import needs_e2fsprogs, read_superblock, read_table, run, sparse_image
+from support.images.mkfs_parameters import mkfs_cases
 
 TIB_DESCRIPTORS = 1 << 40
 SPARSE_DESCRIPTORS = frozenset({"sparse_super", "64bit"})

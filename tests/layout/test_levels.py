@@ -9,7 +9,7 @@ from ext4audit.facts.devices import MdArray, MdMember
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.layout.byte_map import Place, Split, Stripes
 from ext4audit.layout.levels import layer_of, map_of, split_md
-from support.stacks import CHUNK_BYTES, draw
+from support.hosts.stacks import CHUNK_BYTES, draw
 
 C_LEVELS = CHUNK_BYTES
 FOUR = [8 * C_LEVELS] * 4

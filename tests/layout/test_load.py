@@ -18,7 +18,7 @@ from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
 from support.builders import superblock, unknown
-from support.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
+from support.images.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
 
 TIB = 1 << 40
 FOUR = StripeGeometry("md0", "raid0", 65536, 0, ("a", "b", "c", "d"))

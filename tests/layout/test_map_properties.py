@@ -17,7 +17,7 @@ from ext4audit.layout.byte_map import Place, StackMap
 from ext4audit.layout.levels import layer_of, map_of
 from ext4audit.layout.stack import map_stack
 from support.builders import known
-from support.stacks import dm, md, part, sd
+from support.hosts.stacks import dm, md, part, sd
 
 C = 4096
 SOME = settings(max_examples=80, deadline=None)

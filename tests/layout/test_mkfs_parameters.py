@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
-from support.mke2fs import needs_e2fsprogs, read_superblock, run, sparse_image
+from support.images.mke2fs import needs_e2fsprogs, read_superblock, run, sparse_image
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
 BIGALLOC = DEFAULT_FEATURES | {"bigalloc"}

@@ -14,7 +14,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout.byte_map import Place, StackMap
 from ext4audit.layout.stack import map_stack
 from support.builders import known, loop, unknown
-from support.stacks import K64, dm, md, part, sd
+from support.hosts.stacks import K64, dm, md, part, sd
 
 A, B, C, D = (sd(letter) for letter in "abcd")
 STRIPE = md(A, B, C)

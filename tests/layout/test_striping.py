@@ -9,7 +9,7 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.layout.striping import guess_geometry, may_stripe
 from support.builders import known, loop, queue, unknown
-from support.stacks import dm, md, part, sd
+from support.hosts.stacks import dm, md, part, sd
 
 A, B, C, D = (sd(letter) for letter in "abcd")
 STRIPE = md(A, B)

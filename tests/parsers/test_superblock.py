@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.parsers.superblock import crc32c, parse_image_superblock, parse_raw_superblock
-from support.mke2fs import needs_e2fsprogs
+from support.images.mke2fs import needs_e2fsprogs
 from support.scratch import run
 
 UUID = bytes(range(1, 17))

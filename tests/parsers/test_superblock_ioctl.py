@@ -16,7 +16,7 @@ from ext4audit.parsers.superblock import (
     parse_journal_superblock,
     parse_tune_superblock,
 )
-from support.evidence_host import dumpe2fs_text
+from support.hosts.evidence_host import dumpe2fs_text
 
 Stored = Callable[[str], str]
 GET_TUNE_SB_PARAM = 2 << 30 | 232 << 16 | ord("f") << 8 | 45

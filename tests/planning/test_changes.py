@@ -19,8 +19,8 @@ from ext4audit.report import Report, Source
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
 from support.builders import queue
-from support.mke2fs import needs_e2fsprogs
-from support.planned import disk_plan, host_of, judge_by, plan
+from support.hosts.plans import disk_plan, host_of, judge_by, plan
+from support.images.mke2fs import needs_e2fsprogs
 
 pytestmark = needs_e2fsprogs
 RULES = [each for each in all_rules() if each.code in {"CMP007", "PRF001", "DUR001"}]

@@ -11,8 +11,8 @@ from ext4audit.facts.plan import Plan
 from ext4audit.finding import Disruption, Finding, Severity
 from ext4audit.planning.lines import correct, plan_lines, with_plan_remedies
 from support.builders import superblock, unknown
-from support.mke2fs import needs_e2fsprogs
-from support.planned import disk_plan, judge_by, plan
+from support.hosts.plans import disk_plan, judge_by, plan
+from support.images.mke2fs import needs_e2fsprogs
 
 
 def lines(of: Plan, **fields: object) -> dict[str, str]:

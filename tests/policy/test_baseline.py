@@ -26,8 +26,8 @@ from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, Source
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import filesystem, host, unknown
+from support.hosts.any_host import HOSTS
 
 LIVE = Source("live", "db1")
 RULES = all_rules()

@@ -13,8 +13,8 @@ from ext4audit.policy.suppression import SuppressionRule, not_judged, stale, sup
 from ext4audit.report import Report, Source
 from ext4audit.rule import Said, host_rule, rule
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import UUID, filesystem, host, mount, unknown
+from support.hosts.any_host import HOSTS
 
 LIVE = Source("live", "db1")
 TODAY = "2026-11-22"

@@ -12,7 +12,7 @@ from ext4audit.facts.options import Setter
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.options import change_option, change_options, disruption
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock, unknown
-from support.remedy_shell import RemedyShell
+from support.remedies.shell import RemedyShell
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 BITS, STRING, MOUNT = Setter.SUPERBLOCK_BITS, Setter.SUPERBLOCK_STRING, Setter.MOUNT

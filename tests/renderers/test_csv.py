@@ -13,9 +13,9 @@ from ext4audit.renderers.csv import COLUMNS, render
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.renderers.shared.rows import blind_spots
+from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -27,6 +27,8 @@ from support.sample_reports import (
     UNREAD_HOST,
     hostile_report,
 )
+from support.hosts.any_host import HOSTS
+from support.hosts.stories import every_story, report_of
 
 FORMULAS = {
     "link": '=HYPERLINK("http://example.com","a")',
@@ -137,7 +139,17 @@ def test_no_cell_is_a_formula(name: str) -> None:
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
     """There is a row for each finding and each blind spot, and at least one."""
-    report = audit(LIVE, judged, all_rules())
+    assert_read_back(audit(LIVE, judged, all_rules()))
+
+
+@every_story
+def test_every_fixture_host_is_read_back(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert_read_back(report_of(story))
+
+
+def assert_read_back(report: Report) -> None:
+    """Assert that each finding and each blind spot is a row."""
     found = read(Audited("x", report))
     expected = len(report.findings) + len(blind_spots("x", report))
     assert len(found) == max(expected, 1)

@@ -11,12 +11,12 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.renderers.github import LEVELS, SHOWN, render
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
+from ext4audit.report import Report
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
-from support.actions_runner import Command, command_in
-from support.any_host import HOSTS
 from support.builders import host
-from support.sample_reports import (
+from support.formats.actions_runner import Command, command_in
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -31,6 +31,8 @@ from support.sample_reports import (
     report,
     root,
 )
+from support.hosts.any_host import HOSTS
+from support.hosts.stories import every_story, report_of
 
 NAMES = {
     **HOSTILE_NAMES,
@@ -167,7 +169,17 @@ def test_a_name_is_never_a_command(name: str) -> None:
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
     """Every finding is annotated or counted, and a blind spot is said."""
-    found = audit(LIVE, judged, all_rules())
+    assert_annotated(audit(LIVE, judged, all_rules()))
+
+
+@every_story
+def test_every_fixture_host_is_read_back(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert_annotated(report_of(story))
+
+
+def assert_annotated(found: Report) -> None:
+    """Assert what the runner reads of a report."""
     commands, last = read(Audited("x", found))
     titles = [command.properties["title"] for command in commands]
     assert ("audit incomplete" in titles) is not found.complete

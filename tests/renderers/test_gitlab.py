@@ -11,9 +11,9 @@ from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.renderers.gitlab import render
 from ext4audit.renderers.shared.page import Audited
+from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -26,6 +26,8 @@ from support.sample_reports import (
     hostile_report,
     rated_report,
 )
+from support.hosts.any_host import HOSTS
+from support.hosts.stories import every_story, report_of
 
 KEYS = {"description", "check_name", "fingerprint", "severity", "location"}
 SEVERITIES = {
@@ -130,7 +132,17 @@ def test_hostile_names_are_only_text(name: str) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_host_is_a_list_of_issues(any_host: Host) -> None:
     """Every finding is an issue, and an incomplete audit has one more."""
-    of = audit(LIVE, any_host, all_rules())
+    assert_listed(audit(LIVE, any_host, all_rules()))
+
+
+@every_story
+def test_every_fixture_host_is_a_list_of_issues(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert_listed(report_of(story))
+
+
+def assert_listed(of: Report) -> None:
+    """Assert that each finding is an issue."""
     blind = [each for each in issues(Audited("x", of)) if each["check_name"] == "not-determined"]
     assert bool(blind) != of.complete
     assert len(issues(Audited("x", of))) == len(blind) + len(of.findings)

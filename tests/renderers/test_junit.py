@@ -18,10 +18,9 @@ from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Outcome, Report
 from ext4audit.rule import Said, rule
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import UNREAD as HOLE
 from support.builders import filesystem, host, mount
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -38,6 +37,8 @@ from support.sample_reports import (
     rated_report,
     report,
 )
+from support.hosts.any_host import HOSTS
+from support.hosts.stories import every_story, report_of
 
 TestCase.__test__ = TestSuite.__test__ = False
 EVIDENCE = "evidence of the host"
@@ -257,7 +258,17 @@ def test_names_are_kept_as_they_are_shown() -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_host_is_a_file_that_readers_take(any_host: Host) -> None:
     """Each verdict that applies is a case, and only a pass passes."""
-    of = audit(LIVE, any_host, all_rules())
+    assert_readable(audit(LIVE, any_host, all_rules()))
+
+
+@every_story
+def test_every_fixture_host_is_a_file_that_readers_take(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert_readable(report_of(story))
+
+
+def assert_readable(of: Report) -> None:
+    """Assert that each verdict that applies is a case."""
     read = suites(Audited("x", of))
     applying = [v for v in of.verdicts if v.outcome is not Outcome.NOT_APPLICABLE]
     assert read.tests == len(applying) + 1

@@ -10,11 +10,10 @@ from ext4audit.facts.host import Host
 from ext4audit.renderers.markdown import code, code_block, prose, render, table
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
-from ext4audit.report import Source
+from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.github_markdown import Shown
-from support.sample_reports import (
+from support.formats.github_markdown import Shown
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -27,6 +26,8 @@ from support.sample_reports import (
     UNREAD_HOST,
     hostile_report,
 )
+from support.hosts.any_host import HOSTS
+from support.hosts.stories import every_story, report_of
 
 OURS = {"h1", "h2", "h3", "p", "strong", "code", "pre", "span", "ul", "li"} | {
     *("table", "thead", "tbody", "tr", "th", "td")
@@ -191,7 +192,17 @@ def test_quiet_leaves_the_sections_out() -> None:
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
     """Every row of every table has the cells of its head, and every command stands alone."""
-    found = audit(LIVE, judged, all_rules())
+    assert_shown(audit(LIVE, judged, all_rules()))
+
+
+@every_story
+def test_every_fixture_host_is_read_back(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert_shown(report_of(story))
+
+
+def assert_shown(found: Report) -> None:
+    """Assert that GitHub shows every finding and every command."""
     shown = Shown(one(Audited("x", found)))
     assert shown.tags <= OURS
     lines = "".join(shown.blocks).split("\n")

@@ -16,8 +16,7 @@ from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -30,6 +29,8 @@ from support.sample_reports import (
     hostile_report,
     rated_report,
 )
+from support.hosts.any_host import HOSTS
+from support.hosts.stories import every_story, report_of
 
 DATUM = re.compile(
     r"(?P<label>'[^'=]+'|[^ '=]+)=(?P<value>-?[0-9.]+)(?P<unit>[a-zA-Z%]*)"
@@ -181,7 +182,17 @@ def test_a_name_is_neither_performance_data_nor_a_macro(name: str) -> None:
 @given(judged=HOSTS)
 def test_the_status_of_any_host_is_its_exit_code_in_words(judged: Host) -> None:
     """One function decides both."""
-    report: Report = audit(LIVE, judged, all_rules())
+    assert_status(audit(LIVE, judged, all_rules()))
+
+
+@every_story
+def test_the_status_of_every_fixture_host_is_its_exit_code_in_words(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert_status(report_of(story))
+
+
+def assert_status(report: Report) -> None:
+    """Assert that the status is the exit code in words."""
     code = nagios_code((report,), PAGE.threshold, allow_incomplete=PAGE.allow_incomplete)
     host = Audited("x", report)
     assert read(host).status == STATUS[code]

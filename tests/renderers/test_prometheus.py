@@ -15,9 +15,9 @@ from ext4audit.finding import Severity
 from ext4audit.renderers.prometheus import render
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
+from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     HOSTILE_NAMES,
@@ -30,6 +30,8 @@ from support.sample_reports import (
     murky_report,
     night_report,
 )
+from support.hosts.any_host import HOSTS
+from support.hosts.stories import every_story, report_of
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 LINE = re.compile(
@@ -165,9 +167,19 @@ def test_a_label_is_read_back_as_it_was(name: str) -> None:
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
     """The numbers by severity are those of the report."""
-    report = audit(LIVE, judged, all_rules())
+    assert_measured(audit(LIVE, judged, all_rules()))
+
+
+@every_story
+def test_every_fixture_host_is_read_back(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert_measured(report_of(story))
+
+
+def assert_measured(report: Report) -> None:
+    """Assert that the numbers by severity are those of the report."""
     host = Audited("x", report)
     assert_well_formed(families(host))
     by_severity = numbers(samples(host), "ext4audit_findings", "severity")
     assert sum(by_severity.values()) == len(report.findings)
-    assert numbers(samples(host), "ext4audit_scan_complete")[judged.name] == report.complete
+    assert numbers(samples(host), "ext4audit_scan_complete")[report.host.name] == report.complete

@@ -17,11 +17,10 @@ from ext4audit.finding import Citation, Severity
 from ext4audit.renderers import sarif
 from ext4audit.renderers.sarif import descriptor, judging
 from ext4audit.renderers.shared.page import Audited
-from ext4audit.report import GoneFinding
+from ext4audit.report import GoneFinding, Report
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import host
-from support.sample_reports import (
+from support.formats.sample_reports import (
     CLEAN,
     FLEET,
     GONE,
@@ -39,10 +38,12 @@ from support.sample_reports import (
     old_kernel,
     report,
 )
-from support.sample_reports import rated_report as rated
+from support.formats.sample_reports import rated_report as rated
+from support.hosts.any_host import HOSTS
+from support.hosts.stories import every_story, report_of
 
-SCHEMA = json.loads((Path(__file__).parents[1] / "data" / "sarif-schema-2.1.0.json").read_text())
-SARIF = Draft202012Validator(SCHEMA)
+SCHEMA = Path(__file__).parents[1] / "support" / "formats" / "sarif-schema-2.1.0.json"
+SARIF = Draft202012Validator(json.loads(SCHEMA.read_text()))
 LINK = "/mnt/[click](http://example.com/){0}"
 LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
 
@@ -345,7 +346,17 @@ def test_hostile_names_are_only_text(name: str) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_host_is_a_log_that_github_takes(any_host: Host) -> None:
     """Every finding of any host is a result, and an incomplete audit has a notification."""
-    of = audit(LIVE, any_host, all_rules())
+    assert_logged(audit(LIVE, any_host, all_rules()))
+
+
+@every_story
+def test_every_fixture_host_is_a_log_that_github_takes(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert_logged(report_of(story))
+
+
+def assert_logged(of: Report) -> None:
+    """Assert that each finding is a result, and that blind spots are notified."""
     run = run_of(Audited("x", of))
     assert len(run["results"]) == len(of.findings)
     notified = run["invocations"][0]["toolExecutionNotifications"]

@@ -11,7 +11,7 @@ from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.renderers.json_v1 import render_report, schema_text
 from ext4audit.report import Outcome, Report
 from support.builders import UNREAD, filesystem, host, known, options
-from support.sample_reports import (
+from support.formats.sample_reports import (
     HOSTILE_NAMES,
     hostile_report,
     inodes,
@@ -19,6 +19,7 @@ from support.sample_reports import (
     night_report,
     report,
 )
+from support.hosts.stories import every_story, report_of
 
 SCHEMA: Any = json.loads(schema_text())
 BLIND = filesystem(
@@ -73,6 +74,12 @@ def test_the_schema_is_a_schema() -> None:
 def test_every_report_obeys_the_schema_and_adds_nothing(of: Report) -> None:
     """A report is valid, and has no member that the schema does not describe."""
     assert errors(of, strict(SCHEMA)) == []
+
+
+@every_story
+def test_the_report_of_every_fixture_host_obeys_the_schema(story: str) -> None:
+    """A fixture host combines facts that the strategy does not draw."""
+    assert errors(report_of(story), strict(SCHEMA)) == []
 
 
 def test_the_strict_schema_refuses_an_unknown_member() -> None:

@@ -14,8 +14,8 @@ from ext4audit.facts.option_table import recognize
 from ext4audit.report import Outcome, Source
 from ext4audit.rules import all_rules
 from ext4audit.rules.shared.demands import WARNED_OF, canonical, condemned, demanded
-from support.option_evidence import PLACES, WORDS, Scene
-from support.remedy_effects import ATIME, State, effect, meanings
+from support.options.evidence import PLACES, WORDS, Scene
+from support.remedies.effects import ATIME, State, effect, meanings
 
 LIVE = Source("live", "db1")
 RULES = all_rules()

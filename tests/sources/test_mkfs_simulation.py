@@ -10,7 +10,7 @@ import pytest
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.ask import ReadBytes, ReadFile, RunCommand, VirtualMemory
 from ext4audit.sources.mkfs_simulation import MkfsSource
-from support.mke2fs import needs_e2fsprogs
+from support.images.mke2fs import needs_e2fsprogs
 
 DEVICE = "/dev/md0"
 MAGIC = b"\x53\xef"

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.mounts import mount_table
 
 CLEARED = "NO_COLOR FORCE_COLOR CLICOLOR_FORCE TERM COLUMNS PYTHONIOENCODING LC_ALL".split()
 SECONDS = 60
@@ -76,6 +77,4 @@ def run_as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def root_fstype() -> str:
     """Return the filesystem type of the last mount on /."""
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    on_root = [line.split(" - ")[1].split()[0] for line in lines if line.split()[4] == "/"]
-    return on_root[-1]
+    return [line.fstype for line in mount_table() if line.mount_point == "/"][-1]

@@ -6,7 +6,7 @@ from ext4audit.assemble.devices.fstab import Identifier, list_devices
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
-from support.evidence_host import (
+from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
     LSBLK_PAIRS,

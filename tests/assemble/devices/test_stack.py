@@ -11,7 +11,7 @@ from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources.ask import ListDir, ReadFile, ResolvePath, UdevDatabase
 from ext4audit.sources.snapshot import RecordingSource
 from support.builders import mount
-from support.evidence_host import HostEvidence, absent, debian_host, denied
+from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied
 
 NUMBER = "9:127"
 DIRECTORY = f"/sys/dev/block/{NUMBER}"

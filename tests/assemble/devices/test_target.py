@@ -18,7 +18,7 @@ from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.sources.ask import RealPath, ResolvePath
 from support.builders import UNREAD, UUID, filesystem, host, known, mount
-from support.evidence_host import (
+from support.hosts.evidence_host import (
     DATA_UUID,
     HostEvidence,
     absent,

@@ -18,8 +18,8 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources.ask import ReadBytes, RealPath
 from support.builders import filesystem, host, superblock
-from support.evidence_host import HostEvidence, debian_host
-from support.images import superblock_bytes
+from support.hosts.evidence_host import HostEvidence, debian_host
+from support.images.partitioned import superblock_bytes
 
 PATH = "/data/vm.img"
 LOOP, ON_LOOP = DeviceNumber(7, 0), DeviceNumber(254, 0)

@@ -12,7 +12,7 @@ from ext4audit.assemble.image import read_partitions
 from ext4audit.evidence import Unknown, value_or
 from ext4audit.facts.devices import Partition
 from ext4audit.sources.live import LiveSource
-from support.images import (
+from support.images.partitioned import (
     LINUX,
     SECTOR,
     boot_record,

@@ -8,8 +8,8 @@ from ext4audit.assemble.options import resolve_options
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.options import Layer, Setter
 from support.builders import kernel, superblock
-from support.display_model import OFF_WITH_DATA_JOURNAL, Mounted, settings_of
-from support.option_evidence import (
+from support.options.display_model import OFF_WITH_DATA_JOURNAL, Mounted, settings_of
+from support.options.evidence import (
     DUMPE2FS,
     ERAS,
     FILE,

@@ -15,8 +15,8 @@ from ext4audit.facts.plan import Plan
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
 from support.builders import unknown
-from support.mke2fs import needs_e2fsprogs
-from support.planned import TWELVE_DISKS_BYTES, disk_plan, host_of, plan
+from support.hosts.plans import TWELVE_DISKS_BYTES, disk_plan, host_of, plan
+from support.images.mke2fs import needs_e2fsprogs
 
 GIB = 1 << 30
 

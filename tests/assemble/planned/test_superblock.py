@@ -13,8 +13,8 @@ from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
-from support.mke2fs import needs_e2fsprogs
-from support.planned import disk_plan, plan, predict
+from support.hosts.plans import disk_plan, plan, predict
+from support.images.mke2fs import needs_e2fsprogs
 
 GIB, TIB = 1 << 30, 1 << 40
 UUID = "c0ffee00-1111-2222-3333-444455556666"

@@ -10,7 +10,7 @@ from lab.devices import disk, md, mounted
 from lab.scenario import JsonObject, scenario
 from lab.scenarios.stacks_md import CHUNK, GIB_SECTORS, raid_disks
 from lab.stacks import linear, logical_volume, luks, partitions
-from support.collector import SHELLS, differences
+from support.shells.collector import SHELLS, differences
 
 LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from lab.devices import disk, run
 from lab.mounting import mount_call, unmount
 from lab.scenario import JsonObject, scenario
-from support.grammar_words import TOGETHER, grammar_words
+from support.options.grammar import TOGETHER, grammar_words
 
 PLACE = Path("/mnt/grammar")
 

@@ -12,8 +12,7 @@ from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Report
 from support.builders import host
 from support.chromium import Tab, executable, opened
-from support.html_page import markup
-from support.sample_reports import (
+from support.formats.sample_reports import (
     barriers,
     boot,
     hostile_report,
@@ -25,6 +24,7 @@ from support.sample_reports import (
     report,
     root,
 )
+from support.html_page import markup
 
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_BROWSER") == "1"
 """In CI a test that needs the browser must run: a skip would read as a pass."""

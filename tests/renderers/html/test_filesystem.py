@@ -10,8 +10,8 @@ from ext4audit.evidence import Known
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Layer, Setter
 from support.builders import disk, filesystem, host, known, layout, options, raid, unknown
+from support.formats.sample_reports import barriers, hotspot, md127, murky_report, report
 from support.html_page import fold, read, with_class, words
-from support.sample_reports import barriers, hotspot, md127, murky_report, report
 
 HOLE = unknown("it")
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.page import Audited
 from support.builders import host
-from support.html_page import only, read, suppressed, with_class, words
-from support.sample_reports import (
+from support.formats.sample_reports import (
     barriers,
     hostile_report,
     murky_report,
@@ -14,6 +13,7 @@ from support.sample_reports import (
     report,
     root,
 )
+from support.html_page import only, read, suppressed, with_class, words
 
 UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
 

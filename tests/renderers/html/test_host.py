@@ -9,8 +9,7 @@ from ext4audit.finding import Severity
 from ext4audit.renderers.shared.page import Page
 from ext4audit.report import GoneFinding, Report, Source
 from support.builders import host
-from support.html_page import fold, known_before, only, read, suppressed, with_class, words
-from support.sample_reports import (
+from support.formats.sample_reports import (
     barriers,
     hotspot,
     md127,
@@ -20,6 +19,7 @@ from support.sample_reports import (
     report,
     root,
 )
+from support.html_page import fold, known_before, only, read, suppressed, with_class, words
 
 
 @pytest.mark.parametrize(

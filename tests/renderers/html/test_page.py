@@ -14,10 +14,8 @@ from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from support.any_host import HOSTS
 from support.builders import host
-from support.html_page import PAGE, attributes, markup, parsed, read, tags, with_class, words
-from support.sample_reports import (
+from support.formats.sample_reports import (
     HOSTILE_NAMES,
     LIVE,
     barriers,
@@ -27,6 +25,8 @@ from support.sample_reports import (
     report,
     root,
 )
+from support.hosts.any_host import HOSTS
+from support.html_page import PAGE, attributes, markup, parsed, read, tags, with_class, words
 
 UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
 INJECTIONS = {

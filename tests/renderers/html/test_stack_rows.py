@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers.html.stack_rows import TOP, rows_of
-from support.any_host import STACKS
 from support.builders import disk, known, queue, raid, unknown
+from support.hosts.any_host import STACKS
 
 
 def drawn(top: BlockDevice) -> list[list[str]]:

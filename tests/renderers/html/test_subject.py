@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from support.builders import host, unknown
-from support.html_page import fold, only, read, suppressed, with_class, words
-from support.sample_reports import (
+from support.formats.sample_reports import (
     QUOTED,
     barriers,
     boot,
@@ -18,6 +17,7 @@ from support.sample_reports import (
     report,
     root,
 )
+from support.html_page import fold, only, read, suppressed, with_class, words
 
 
 def test_a_finding_shows_consequence_evidence_and_commands() -> None:

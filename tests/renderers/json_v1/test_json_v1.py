@@ -27,7 +27,7 @@ from support.builders import (
     options,
     unknown,
 )
-from support.sample_reports import (
+from support.formats.sample_reports import (
     HOSTILE_NAMES,
     barriers,
     boot,

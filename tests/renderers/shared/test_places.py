@@ -23,7 +23,7 @@ from ext4audit.renderers.shared.places import (
 )
 from ext4audit.renderers.shared.rows import Row
 from support.builders import UNREAD, filesystem, host, known, mount
-from support.sample_reports import HOSTILE_NAMES, barriers, old_kernel, report
+from support.formats.sample_reports import HOSTILE_NAMES, barriers, old_kernel, report
 
 
 def found(*citations: Citation, fact: str = "") -> Finding:

@@ -18,7 +18,7 @@ from ext4audit.renderers.shared.rows import (
     where,
 )
 from support.builders import host
-from support.sample_reports import (
+from support.formats.sample_reports import (
     FLEET,
     MURKY,
     NIGHT,

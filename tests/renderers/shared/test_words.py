@@ -23,7 +23,7 @@ from ext4audit.renderers.shared.words import (
     why_words,
 )
 from support.builders import UNREAD, disk, filesystem, known, layout, loop, raid
-from support.sample_reports import boot, md127, root
+from support.formats.sample_reports import boot, md127, root
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity, Step
 from ext4audit.rule import Rule, Said, rule
 from support.builders import UNREAD, filesystem, host, known, mount
-from support.sample_reports import (
+from support.formats.sample_reports import (
     as_text,
     barriers,
     boot,

@@ -13,7 +13,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Report
 from ext4audit.rule import Rule, Said, rule
 from support.builders import filesystem, host, known, mount, options
-from support.sample_reports import (
+from support.formats.sample_reports import (
     HOSTILE_NAMES,
     QUOTED,
     as_text,

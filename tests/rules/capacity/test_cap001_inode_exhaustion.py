@@ -116,3 +116,9 @@ def test_cap001_uses_the_room_that_its_device_has(device_gib: int, says: str) ->
     fs = using(INODES, stack=known(disk(size_sectors=sectors)), superblock=own)
     (finding,) = verdict(fs).findings
     assert says in finding.remedies[1].summary
+
+
+REMEDIES_NOT_RUN = (
+    "Which files go is for people to say, and inodes cannot be added in place: the remedies are "
+    "advice without commands."
+)

@@ -22,6 +22,7 @@ from support.builders import (
     unknown,
     usage,
 )
+from support.remedies.case import RemedyCase
 
 BLOCK = 4096
 UNREAD: dict[str, Any] = {"superblock": unknown("superblock")}
@@ -108,3 +109,19 @@ def test_cap002_has_no_commands_without_a_way_back() -> None:
     (finding,) = verdict(sized(1000, 5, **UNREAD)).findings
     assert finding.remedies[0].steps == ()
     assert "as root" in finding.remedies[0].summary
+
+
+# Large filesystems on sparse images, mounted while their reserve is changed.
+LARGE = ("-J", "size=16", "-E", "lazy_itable_init=1,lazy_journal_init=1")
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="mke2fs's 5 %", remedy="Reserve 1 GiB", mke2fs=LARGE, size="104G", fstab="defaults"
+    ),
+    RemedyCase(
+        name="more than 50 GiB",
+        remedy="Reserve 16.5 GiB",
+        mke2fs=(*LARGE, "-m", "3.5", "-T", "largefile4"),
+        size="1650G",
+    ),
+)

@@ -13,6 +13,8 @@ from ext4audit.finding import Disruption, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap003_no_64bit_16tib import check
 from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown, usage
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 TIB = 1024 * GIB
 NARROW = frozenset({"has_journal", "extent"})
@@ -134,3 +136,39 @@ def test_cap003_does_not_convert_a_filesystem_without_extents() -> None:
     (finding,) = verdict(on(8, features=frozenset({"has_journal"}))).findings
     (remedy,) = finding.remedies
     assert (remedy.steps, remedy.destructive) == ((), True)
+
+
+# Small filesystems on a device of 9 TiB, which is a sparse file.
+WITHOUT_64BIT = ("-O", "^64bit")
+
+
+def enlarge(stage: Stage) -> None:
+    """Make the device larger than half of what 32 bits reach."""
+    run("truncate", "-s", "9T", stage.image)
+    run("losetup", "--set-capacity", stage.device)
+
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="mounted by fstab",
+        remedy="convert it to 64 bits",
+        mke2fs=WITHOUT_64BIT,
+        mount="noatime",
+        fstab="noatime",
+        prepare=enlarge,
+    ),
+    RemedyCase(
+        name="mounted by hand",
+        remedy="convert it to 64 bits",
+        mke2fs=WITHOUT_64BIT,
+        mount="nosuid,commit=30",
+        prepare=enlarge,
+    ),
+    RemedyCase(
+        name="not mounted",
+        remedy="convert it to 64 bits",
+        mke2fs=WITHOUT_64BIT,
+        mounted=False,
+        prepare=enlarge,
+    ),
+)

@@ -13,6 +13,7 @@ from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap004_htree_ceiling import check, least_names, leaves, usual_names
 from support.builders import filesystem, host, kernel, known, mount, superblock, unknown, usage
+from support.remedies.case import RemedyCase
 
 INDEXED = frozenset({"has_journal", "dir_index"})
 LARGE = INDEXED | {"large_dir"}
@@ -117,3 +118,16 @@ def test_the_numbers_of_an_index() -> None:
     assert usual_names(1024) == 15_498 * 27
     assert least_names(1024) < least_names(4096) == 258_570 * 7
     assert isinstance(filesystem().usage, Known)
+
+
+# A third level for directories with blocks of 1 KiB; nothing takes it back.
+REMEDY_CASES = (
+    RemedyCase(
+        name="small blocks",
+        remedy="a third level",
+        mke2fs=("-b", "1024", "-I", "256", "-N", "500000", "-E", "lazy_itable_init=1"),
+        size="300M",
+        fstab="defaults",
+        restores=False,
+    ),
+)

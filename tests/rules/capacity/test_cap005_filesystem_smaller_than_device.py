@@ -12,6 +12,8 @@ from ext4audit.finding import Disruption, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap005_filesystem_smaller_than_device import check
 from support.builders import GIB, disk, filesystem, host, known, superblock, unknown, usage
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import may_resize, run
 
 BLOCK = 4096
 
@@ -109,3 +111,31 @@ def test_cap005_grows_nothing_with_recorded_errors() -> None:
     (finding,) = verdict(of(20, 100, errors=errors)).findings
     assert finding.remedies[0].steps == ()
     assert "HLT001" in finding.remedies[0].summary
+
+
+# A device that grew under a mounted filesystem.
+REMEDIES_NOT_RUN = (
+    "Growing a mounted filesystem needs CAP_SYS_RESOURCE, which the root of a container may lack: "
+    "there tests/lab/scenarios/capacity_remedies.py alone runs it."
+)
+
+
+def enlarge(stage: Stage) -> None:
+    """Make the device larger than the filesystem."""
+    run("truncate", "-s", "4G", stage.image)
+    run("losetup", "--set-capacity", stage.device)
+
+
+REMEDY_CASES = (
+    (
+        RemedyCase(
+            name="online",
+            remedy="Grow it",
+            size="1G",
+            prepare=enlarge,
+            restores=False,
+        ),
+    )
+    if may_resize()
+    else ()
+)

@@ -56,3 +56,8 @@ def test_cap006_says_how_much_is_left() -> None:
     assert finding.message.startswith("It is 96 % full, with 148.4 MiB left")
     (finding,) = verdict(filled(100)).findings
     assert finding.message == "It is full: nobody but root can write."
+
+
+REMEDIES_NOT_RUN = (
+    "What is deleted, moved or bought is for people to say: the remedies have no commands."
+)

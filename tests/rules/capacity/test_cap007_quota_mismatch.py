@@ -12,6 +12,7 @@ from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap007_quota_mismatch import check
 from support.builders import filesystem, fstab_entry, host, known, mount, superblock, unknown
+from support.remedies.case import RemedyCase
 
 FEATURE = known(superblock(features=frozenset({"has_journal", "quota"})), "dumpe2fs")
 
@@ -87,3 +88,26 @@ def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
     assert "noatime,usrjquota=aquota" in edit
     assert edit.count("usrjquota") == 1
     assert remedy.steps[-1].phase.value == "rollback"
+
+
+# Words of fstab that nobody needs.
+REMEDIES_NOT_RUN = (
+    "Not every kernel has quotas built in, and quotaon is in a package of its own: putting them in "
+    "force is advice without commands."
+)
+GONE = (Outcome.NOT_APPLICABLE,)
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="plain words",
+        remedy="out of fstab",
+        fstab="noatime,usrquota,grpquota",
+        cured=GONE,
+    ),
+    RemedyCase(
+        name="journaled words",
+        remedy="out of fstab",
+        fstab="usrjquota=aquota.user,grpjquota=aquota.group,jqfmt=vfsv1",
+        cured=GONE,
+    ),
+)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.host import BootLoader, Filesystem, Loader
+from ext4audit.evidence import Known
+from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp001_bootloader_cannot_read import check
 from support.builders import filesystem, host, known, mount, superblock, unknown
+from support.remedies.case import RemedyCase
 
 SEED = "metadata_csum_seed"
 OLD = BootLoader(Loader.GRUB, "2.04-1ubuntu26")
@@ -89,3 +92,22 @@ def test_cmp001_commands() -> None:
     steps = {phase: [s.command for s in remedy.steps if s.phase is phase] for phase in Phase}
     assert f"test ! -e /sys/fs/ext4/sda && tune2fs -O ^{SEED} /dev/sda" in steps[Phase.IMMEDIATE]
     assert f"test ! -e /sys/fs/ext4/sda && tune2fs -O {SEED} /dev/sda" in steps[Phase.ROLLBACK]
+
+
+# The features are taken out of a real /boot, in a mount namespace of the test's own.
+def by_old_grub(host: Host) -> Host:
+    """Return the host with the GRUB of Debian 11."""
+    loader = BootLoader(Loader.GRUB, "2.06-3~deb11u6")
+    return replace(host, boot_loader=Known(loader, "grub-install --version"), container=None)
+
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="metadata_csum_seed on /boot",
+        remedy="Take metadata_csum_seed out",
+        mke2fs=("-O", "metadata_csum_seed"),
+        at="/boot",
+        alter=by_old_grub,
+    ),
+)
+REMEDIES_NOT_RUN = "Of the root and of a RAID only the advice is printed: it needs a rescue system."

@@ -10,6 +10,7 @@ from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp002_features_newer_than_target import check
 from support.builders import filesystem, host, kernel, known, superblock, unknown
+from support.remedies.case import RemedyCase, on_kernel
 
 OLD, NEW = "5.4.0-150-generic", "6.1.0-18-amd64"
 
@@ -69,3 +70,29 @@ def test_cmp002_tells_a_plan_the_option_of_mkfs() -> None:
     """Nothing exists that could be unmounted."""
     (finding,) = verdict(made("orphan_file")).findings
     assert finding.remedies[0].summary == "Make it with -O ^orphan_file."
+
+
+# The features are taken out, and the rollback puts them back.
+REMEDY_CASES = (
+    RemedyCase(
+        name="orphan_file, mounted",
+        remedy="Take orphan_file out",
+        mke2fs=("-O", "orphan_file"),
+        mount="noatime",
+        fstab="noatime",
+        alter=on_kernel("5.4.0-150-generic"),
+    ),
+    RemedyCase(
+        name="metadata_csum_seed, not mounted",
+        remedy="Take metadata_csum_seed out",
+        mke2fs=("-O", "metadata_csum_seed"),
+        mounted=False,
+        alter=on_kernel("4.1.0-1-amd64"),
+    ),
+    RemedyCase(
+        name="fast_commit, mounted",
+        remedy="Take fast_commit out",
+        mke2fs=("-O", "fast_commit"),
+        alter=on_kernel("5.4.0-150-generic"),
+    ),
+)

@@ -13,6 +13,7 @@ from ext4audit.finding import Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp003_fstab_unstable_device import check
 from support.builders import UUID, filesystem, fstab_entry, host, known, listed, unknown
+from support.remedies.case import RemedyCase
 
 SDA, SDB = listed(), listed("sdb", DeviceNumber(8, 16), uuid="11111111-2222-3333-4444-555555555555")
 NVME = tuple(
@@ -159,3 +160,10 @@ def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> N
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
     (finding,) = verdict(naming("", fstab=known((entry,)), devices=known((SDA, SDB)))).findings
     assert "UUID=11111111-2222" in finding.remedies[0].steps[1].command
+
+
+# An entry that names a loop device by its number.
+REMEDY_CASES = (
+    RemedyCase(name="mounted", remedy="by its UUID", fstab="noatime", mount="noatime"),
+    RemedyCase(name="not mounted", remedy="by its UUID", fstab="noauto", mounted=False),
+)

@@ -13,6 +13,7 @@ from ext4audit.finding import Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp004_nofail_policy import check
 from support.builders import disk, filesystem, fstab_entry, host, known, mount, unknown
+from support.remedies.case import RemedyCase
 
 NUMBER = DeviceNumber(8, 17)
 ROOT = filesystem(mounts=(mount("/"),))
@@ -106,3 +107,15 @@ def test_cmp004_prints_no_command_for_a_name_that_no_shell_takes() -> None:
     """The finding stays."""
     (finding,) = verdict(machine(entry(where="/a\0"))).findings
     assert finding.remedies[0].steps == ()
+
+
+# An entry without nofail, on a machine that is a virtual one.
+REMEDY_CASES = (
+    RemedyCase(name="defaults", remedy="Let the boot go on", fstab="defaults"),
+    RemedyCase(
+        name="a timeout of its own",
+        remedy="Let the boot go on",
+        fstab="noatime,x-systemd.device-timeout=5",
+        mount="noatime",
+    ),
+)

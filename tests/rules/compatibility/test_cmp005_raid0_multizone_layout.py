@@ -71,3 +71,8 @@ def test_cmp005_a_parameter_helps_this_host_only(
     (finding,) = verdict(known(array(1 << 20, 1 << 21)), parameter).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
     assert finding.remedies[0].steps == ()
+
+
+REMEDIES_NOT_RUN = (
+    "Which layout is right, only a person can find out: its remedy is advice, no command."
+)

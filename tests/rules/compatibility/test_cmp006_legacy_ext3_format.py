@@ -22,6 +22,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.remedies.case import RemedyCase, Stage
 
 EXT3 = frozenset({"has_journal", "dir_index", "sparse_super", "large_file"})
 
@@ -124,3 +125,49 @@ def test_the_root_is_left_to_a_rescue_system() -> None:
     """It cannot be unmounted."""
     (_, in_place) = finding_of(old(mount_point="/")).remedies
     assert (in_place.steps, "rescue system" in in_place.summary) == ((), True)
+
+
+# Ext3 becomes ext4 in place: nothing takes that back.
+def write(stage: Stage) -> None:
+    """Write a file whose blocks stay mapped one by one."""
+    (stage.mount_point / "old").write_bytes(b"x" * (20 << 20))
+
+
+SUMMARY = "In place, after a backup"
+REMEDY_CASES = (
+    RemedyCase(
+        "mounted as ext3, by fstab",
+        SUMMARY,
+        size="2G",
+        mkfs_type="ext3",
+        mount_type="ext3",
+        mount="noatime",
+        fstab="noatime",
+        prepare=write,
+        restores=False,
+    ),
+    RemedyCase(
+        "mounted as ext3 by hand",
+        SUMMARY,
+        size="2G",
+        mkfs_type="ext3",
+        mount_type="ext3",
+        restores=False,
+    ),
+    RemedyCase(
+        "mounted as ext2",
+        SUMMARY,
+        size="2G",
+        mkfs_type="ext2",
+        mount_type="ext2",
+        fstab="defaults",
+        restores=False,
+    ),
+    RemedyCase(
+        "ext4 without extents",
+        SUMMARY,
+        size="2G",
+        mke2fs=("-O", "^extent,^64bit"),
+        restores=False,
+    ),
+)

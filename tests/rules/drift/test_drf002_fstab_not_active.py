@@ -14,7 +14,7 @@ from ext4audit.finding import Finding, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf002_fstab_not_active import check
 from support.builders import filesystem, fstab_entry, host, kernel, known, mount, options, unknown
-from support.option_evidence import resolve
+from support.options.evidence import resolve
 
 TIDB = ActiveProfile(all_profiles()["tidb"])
 

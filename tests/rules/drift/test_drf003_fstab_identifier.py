@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Known, need
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
+from ext4audit.rule import Rule
 from ext4audit.rules.drift.drf003_fstab_identifier import check
 from support.builders import (
     UUID,
@@ -26,6 +29,8 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 SDB = DeviceNumber(8, 16)
 OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
@@ -264,3 +269,81 @@ def test_drf003_takes_the_label_off_the_copy() -> None:
         "blkid -p /dev/sdb && test \"$(blkid -p -o value -s LABEL /dev/sdb)\" = ''",
         "test ! -e /sys/fs/ext4/sdb && tune2fs -L data /dev/sdb",
     ]
+
+
+# The copy of a mounted filesystem gets a UUID or label of its own.
+COPIES: dict[str, str] = {}
+"""The loop device of the copy of each device."""
+
+
+@dataclass(frozen=True)
+class CopyCase(RemedyCase):
+    """A filesystem and its copy on a second loop device, with nothing else on the host.
+
+    What other devices this machine has is none of the case's concern.
+    """
+
+    def run(self, rule: Rule, stage: Stage) -> None:
+        """Run the case, see that the copy is whole again, and free its device."""
+        try:
+            super().run(rule, stage)
+            run("e2fsck", "-fn", COPIES[stage.device])
+        finally:
+            run("losetup", "--detach", COPIES.pop(stage.device))
+
+    def judge(self, rule: Rule, stage: Stage) -> Verdict:
+        """Judge the host with these two devices only."""
+        names = {name.removeprefix("/dev/") for name in (stage.device, COPIES[stage.device])}
+        host = stage.host(whole=True)
+        ours = replace(
+            host,
+            filesystems=tuple(fs for fs in host.filesystems if fs.name in names),
+            idle=Known(tuple(fs for fs in need(host.idle) if fs.name in names), "test"),
+            devices=Known(tuple(d for d in need(host.devices) if d.name in names), "test"),
+            container=None,
+        )
+        return judge(rule, None, ours)
+
+
+def copy_it(stage: Stage) -> None:
+    """Copy the live device; fstab names the original by its UUID."""
+    run("cp", "--reflink=never", stage.device, f"{stage.image}.copy")
+    device = run("losetup", "--find", "--show", f"{stage.image}.copy").strip()
+    COPIES[stage.device] = device
+    uuid = run("blkid", "-p", "-o", "value", "-s", "UUID", stage.device).strip()
+    stage.write_fstab("defaults", spec=f"UUID={uuid}")
+
+
+def copy_with_a_uuid_of_its_own(stage: Stage) -> None:
+    """Leave only the label in common; fstab names the original by it."""
+    copy_it(stage)
+    run("e2fsck", "-fp", COPIES[stage.device])
+    run("tune2fs", "-U", "random", COPIES[stage.device])
+    stage.write_fstab("defaults", spec=r"LABEL=two\040words")
+
+
+REMEDY_CASES = (
+    CopyCase(name="a UUID", remedy="a UUID of its own", prepare=copy_it, whole=True),
+    CopyCase(
+        name="a UUID, without metadata_csum",
+        remedy="a UUID of its own",
+        mke2fs=("-O", "^metadata_csum"),
+        prepare=copy_it,
+        whole=True,
+    ),
+    CopyCase(
+        name="a UUID, with metadata_csum_seed",
+        remedy="a UUID of its own",
+        mke2fs=("-O", "metadata_csum_seed"),
+        prepare=copy_it,
+        whole=True,
+    ),
+    CopyCase(
+        name="a label",
+        remedy="a LABEL of its own",
+        mke2fs=("-L", "two words"),
+        prepare=copy_with_a_uuid_of_its_own,
+        whole=True,
+    ),
+)
+REMEDIES_NOT_RUN = "Which of two mounted filesystems is the copy, a person has to say."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.host import Filesystem
+from ext4audit.evidence import Known
+from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf002_fstab_not_active import check as not_active
@@ -22,6 +24,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.remedies.case import RemedyCase, Stage
 
 
 def root(*fstab: str, live: str = "data=ordered", **changes: Any) -> Filesystem:
@@ -140,3 +143,46 @@ def test_drf002_leaves_the_data_mode_of_the_root_to_drf004() -> None:
     """One entry is one finding."""
     fs = root("data=journal", "relatime")
     assert judge(not_active, fs, host(fs)).outcome is Outcome.PASS
+
+
+# An entry for / of which the device is mounted elsewhere; nothing here boots.
+def entry_of_the_root(words: str, stage: Stage) -> None:
+    """Write an entry that means the device to be the root."""
+    stage.fstab.write_text(f"# test\n{stage.device} / ext4 {words} 0 1\n")
+
+
+def as_root(host: Host) -> Host:
+    """Return the host as if the filesystem were its root."""
+    (fs, *_) = host.filesystems
+    mounts = tuple(replace(mount, mount_point="/") for mount in fs.mounts)
+    entries = host.fstab.value if isinstance(host.fstab, Known) else ()
+    own = tuple(e for e in entries if e.line.mount_point == "/")
+    entries = tuple(replace(e, device_number=Known(fs.device_number, "test")) for e in own)
+    return replace(
+        host,
+        filesystems=(replace(fs, mounts=mounts, fstab=Known(entries, "/etc/fstab")),),
+        kernel_arguments=Known(("ro",), "/proc/cmdline"),
+        container=None,
+    )
+
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="taken out of fstab",
+        remedy="out of fstab",
+        prepare=lambda stage: entry_of_the_root("errors=remount-ro,data=writeback", stage),
+        alter=as_root,
+        # Without the word there is nothing to judge.
+        cured=(Outcome.NOT_APPLICABLE,),
+    ),
+    RemedyCase(
+        name="stored in the place of another mode",
+        remedy="Store data=ordered",
+        tune=("-o", "journal_data_writeback"),
+        prepare=lambda stage: entry_of_the_root("data=ordered", stage),
+        alter=as_root,
+    ),
+)
+REMEDIES_NOT_RUN = (
+    "The boot that the mode spoils, and the one that it does not, cannot be run here."
+)

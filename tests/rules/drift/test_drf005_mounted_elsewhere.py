@@ -43,3 +43,9 @@ def test_drf005_names_the_device_number_to_look_for() -> None:
     assert finding.severity is Severity.INFO
     assert "grep -l ' 8:0 ' /proc/[0-9]*/mountinfo" in finding.remedies[0].summary
     assert finding.citations[1].value == "no line of 1 has it"
+
+
+REMEDIES_NOT_RUN = (
+    "Who has it mounted elsewhere is found by a command of the advice, which "
+    "tests/kernel/test_mounted_elsewhere.py runs; what to stop is for people to say."
+)

@@ -31,7 +31,7 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.remedy_shell import RemedyShell
+from support.remedies.shell import RemedyShell
 
 THROUGH = queue(write_cache="write through")
 UNSEEN = queue(write_cache=unknown("/sys/block/sda/queue/write_cache"))

@@ -14,7 +14,7 @@ from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur002_hidden_superblock_default import check
 from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
-from support.remedy_shell import RemedyShell
+from support.remedies.shell import RemedyShell
 
 NO_SUPERBLOCK = unknown("the superblock of /dev/sda")
 

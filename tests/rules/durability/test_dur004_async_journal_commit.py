@@ -21,6 +21,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.remedies.case import RemedyCase
 
 NAME = "journal_async_commit"
 WORDS = ("data=writeback", NAME)
@@ -124,3 +125,27 @@ def test_the_remedy_leaves_the_mode_of_data_alone() -> None:
         ),
     ]
     assert remedy.disruption is Disruption.UNMOUNT
+
+
+# journal_async_commit goes by a new mount; the mode of data stays as it was.
+SUMMARY = "Mount it without journal_async_commit"
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="by fstab",
+        remedy=SUMMARY,
+        fstab="data=writeback,journal_async_commit",
+        mount="data=writeback,journal_async_commit",
+    ),
+    RemedyCase(
+        name="by hand",
+        remedy=SUMMARY,
+        mount="nodev,data=journal,journal_async_commit",
+    ),
+    RemedyCase(
+        name="by the superblock's string",
+        remedy=SUMMARY,
+        tune=("-E", "mount_opts=journal_async_commit", "-o", "journal_data_writeback"),
+        fstab="defaults",
+    ),
+)

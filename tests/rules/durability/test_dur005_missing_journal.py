@@ -14,6 +14,7 @@ from ext4audit.finding import Confidence, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur005_missing_journal import FLEETING, check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
+from support.remedies.case import RemedyCase
 
 EXT4_WITHOUT = frozenset({"extent", "64bit", "flex_bg", "metadata_csum"})
 WITHOUT = known(superblock(features=EXT4_WITHOUT, journal_bytes=None))
@@ -144,3 +145,31 @@ def test_a_journal_that_is_left_out_is_not_made_again() -> None:
     finding = found(filesystem(options=known(unlisted("norecovery"))))
     assert "norecovery" in finding.message
     assert "without norecovery" in finding.remedies[0].summary
+
+
+# A journal is made, and taken out again.
+REMEDY_CASES = (
+    RemedyCase(
+        name="mounted",
+        remedy="Make a journal",
+        mke2fs=("-O", "^has_journal"),
+        size="2G",
+        fstab="noatime",
+        mount="noatime",
+    ),
+    RemedyCase(
+        name="mounted as fstab does not say",
+        remedy="Make a journal",
+        mke2fs=("-O", "^has_journal"),
+        size="2G",
+        fstab="defaults",
+        mount="nosuid,noatime",
+    ),
+    RemedyCase(
+        name="not mounted",
+        remedy="Make a journal",
+        mke2fs=("-O", "^has_journal"),
+        size="2G",
+        mounted=False,
+    ),
+)

@@ -20,7 +20,8 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.option_evidence import resolve
+from support.options.evidence import resolve
+from support.remedies.case import RemedyCase
 
 READ_ONLY = "errors=remount-ro"
 
@@ -195,3 +196,26 @@ def test_rootflags_are_named() -> None:
     fs = filesystem(mounts=(mount("/"),))
     finding = finding_of(fs, kernel_arguments=known(("rootflags=errors=continue",)))
     assert "Correct rootflags=" in finding.remedies[0].summary
+
+
+# errors=remount-ro by remount, kept in the superblock or in fstab.
+SUMMARY = "Make it read-only at the first error"
+
+REMEDY_CASES = (
+    RemedyCase(name="by the superblock", remedy=SUMMARY, fstab="defaults"),
+    RemedyCase(name="no fstab entry", remedy=SUMMARY, mount="nosuid"),
+    RemedyCase(
+        name="by fstab",
+        remedy=SUMMARY,
+        tune=("-e", "remount-ro"),
+        fstab="noatime,errors=continue",
+        mount="noatime,errors=continue",
+    ),
+    RemedyCase(
+        name="by hand",
+        remedy=SUMMARY,
+        tune=("-e", "remount-ro"),
+        fstab="defaults",
+        mount="errors=continue",
+    ),
+)

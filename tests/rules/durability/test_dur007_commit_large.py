@@ -10,6 +10,7 @@ from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur007_commit_large import check
 from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+from support.remedies.case import RemedyCase
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -101,3 +102,15 @@ def test_the_remedy_remounts_and_corrects_fstab() -> None:
 def test_it_is_off_by_default() -> None:
     """Laptops and flash have good reasons."""
     assert not check.default
+
+
+# commit=5 by remount, and out of whatever set the interval.
+SUMMARY = "Return to the default of 5 seconds"
+
+REMEDY_CASES = (
+    RemedyCase(name="by fstab", remedy=SUMMARY, fstab="commit=600", mount="commit=600"),
+    RemedyCase(
+        name="by the superblock's string", remedy=SUMMARY, tune=("-E", "mount_opts=commit=60")
+    ),
+    RemedyCase(name="by hand", remedy=SUMMARY, mount="nodev,commit=60"),
+)

@@ -20,6 +20,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.remedies.case import RemedyCase
 
 OFF = "noauto_da_alloc"
 
@@ -136,3 +137,23 @@ def test_in_another_namespace_there_is_no_command() -> None:
     (remedy,) = finding_of(fs).remedies
     assert remedy.steps == ()
     assert "in the mount namespace that has it mounted" in remedy.summary
+
+
+# auto_da_alloc by remount, and noauto_da_alloc out of whatever set it.
+SUMMARY = "Turn auto_da_alloc on"
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="by fstab",
+        remedy=SUMMARY,
+        fstab="noatime,auto_da_alloc=0",
+        mount="noatime,noauto_da_alloc",
+    ),
+    RemedyCase(
+        name="by the superblock's string",
+        remedy=SUMMARY,
+        tune=("-E", "mount_opts=noauto_da_alloc"),
+        fstab="defaults",
+    ),
+    RemedyCase(name="by hand", remedy=SUMMARY, mount="nosuid,noauto_da_alloc"),
+)

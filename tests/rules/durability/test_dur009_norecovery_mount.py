@@ -10,6 +10,8 @@ from ext4audit.finding import Confidence, Disruption, Finding, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur009_norecovery_mount import check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 CLEAN = superblock()
 DIRTY = superblock(features=CLEAN.features | {"needs_recovery"})
@@ -130,3 +132,49 @@ def test_e2fsck_looks_before_a_writable_one_is_mounted_again(read_only: Any) -> 
 def test_it_is_off_by_default() -> None:
     """Who mounts that way mostly knows why."""
     assert not check.default
+
+
+# norecovery goes by a new mount, which replays; a writable one is checked before.
+SUMMARY = "Mount it without norecovery"
+
+
+def _leave_a_dirty_journal(stage: Stage) -> None:
+    """Copy the image while it is mounted and written: what a crash leaves behind."""
+    stage.mount()
+    (stage.mount_point / "file").write_text("data")
+    run("sync", "-f", stage.mount_point)
+    copy = stage.image.with_name("crashed")
+    run("cp", stage.device, copy)
+    stage.unmount()
+    run("dd", f"if={copy}", f"of={stage.device}", "bs=1M", "conv=fsync", "status=none")
+    stage.mount("ro,norecovery")
+
+
+def _go_writable(stage: Stage) -> None:
+    """Do what every kernel allows: make a mount without recovery writable."""
+    _leave_a_dirty_journal(stage)
+    run("mount", "-o", "remount,rw", stage.mount_point)
+
+
+REMEDY_CASES = (
+    RemedyCase(name="read-only, clean, by hand", remedy=SUMMARY, mount="ro,norecovery"),
+    RemedyCase(
+        name="read-only, clean, by fstab",
+        remedy=SUMMARY,
+        fstab="ro,noload",
+        mount="ro,norecovery",
+    ),
+    RemedyCase(
+        name="read-only, a journal to be replayed",
+        remedy=SUMMARY,
+        mounted=False,
+        prepare=_leave_a_dirty_journal,
+    ),
+    RemedyCase(name="writable, clean", remedy=SUMMARY, mount="norecovery"),
+    RemedyCase(
+        name="writable, a journal to be replayed",
+        remedy=SUMMARY,
+        mounted=False,
+        prepare=_go_writable,
+    ),
+)

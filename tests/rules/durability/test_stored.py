@@ -12,7 +12,7 @@ from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.rules.durability.stored import StoredOption, stored_options, tune_steps
 from support.builders import disk, filesystem, known, superblock, unknown
-from support.mke2fs import needs_e2fsprogs
+from support.images.mke2fs import needs_e2fsprogs
 from support.scratch import run
 
 WANTED = {"barrier": "barrier", "delalloc": "delalloc", "discard": "nodiscard"}

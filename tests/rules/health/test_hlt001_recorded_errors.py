@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.remedies.case import RemedyCase, Stage
 
 TAKEN_AT = 1767323045
 """When the builders' host was audited: 2026-01-02T03:04:05Z."""
@@ -142,3 +144,43 @@ def test_hlt001_leaves_the_cure_to_hlt002_where_writes_have_stopped() -> None:
     (finding,) = verdict(stopped).findings
     assert "it has stopped taking writes (HLT002)" in finding.message
     assert [remedy.steps for remedy in finding.remedies] == [()]
+
+
+# An error that the kernel was told to record, under errors=continue.
+REMEDIES_NOT_RUN = (
+    "The root is checked by a boot with fsck.mode=force, which is advice: nothing here can be "
+    "rebooted. What HLT002 cures has its commands there."
+)
+
+
+def record_an_error(stage: Stage) -> None:
+    """Make the kernel record an error, as it does for broken metadata."""
+    name = stage.device.removeprefix("/dev/")
+    Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")
+
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="mounted by fstab",
+        remedy="let e2fsck check it",
+        fstab="noatime",
+        mount="noatime",
+        prepare=record_an_error,
+        restores=False,
+    ),
+    RemedyCase(
+        name="mounted as fstab does not say",
+        remedy="let e2fsck check it",
+        fstab="defaults",
+        mount="nosuid,commit=30",
+        prepare=record_an_error,
+        restores=False,
+    ),
+    RemedyCase(
+        name="without a journal",
+        remedy="let e2fsck check it",
+        mke2fs=("-O", "^has_journal"),
+        prepare=record_an_error,
+        restores=False,
+    ),
+)

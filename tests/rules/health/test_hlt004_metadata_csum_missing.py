@@ -10,6 +10,7 @@ from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome
 from ext4audit.rules.health.hlt004_metadata_csum_missing import check
 from support.builders import GIB, filesystem, host, known, superblock, unknown
+from support.remedies.case import RemedyCase
 
 MODERN = frozenset({"has_journal", "extent", "64bit", "flex_bg"})
 
@@ -74,3 +75,22 @@ def test_a_plan_is_told_the_option_of_mkfs() -> None:
     """There is nothing to be unmounted."""
     (remedy,) = found(plain(), planned=True).remedies
     assert (remedy.disruption, remedy.steps) == (Disruption.ONLINE, ())
+
+
+# Checksums are turned on, and the features are as before after the way back.
+REMEDY = "Turn checksums on"
+REMEDY_CASES = (
+    RemedyCase(
+        name="mounted",
+        remedy=REMEDY,
+        mke2fs=("-O", "^metadata_csum"),
+        fstab="noatime",
+        mount="noatime",
+    ),
+    RemedyCase(
+        name="with uninit_bg, as mke2fs 1.42 made it",
+        remedy=REMEDY,
+        mke2fs=("-O", "^metadata_csum,^64bit,uninit_bg"),
+        mounted=False,
+    ),
+)

@@ -78,3 +78,6 @@ def test_hlt005_says_how_many_members_are_missing() -> None:
         "md127 (raid6) lacks 1 of 6 members, while a recover runs: one more loss can be borne, "
         "and reads are slower."
     )
+
+
+REMEDIES_NOT_RUN = "A failed disk is replaced by hand: its remedy is advice, without a command."

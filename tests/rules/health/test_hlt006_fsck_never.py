@@ -81,3 +81,6 @@ def test_hlt006_names_the_line() -> None:
     """The remedy is a field of fstab, changed by hand."""
     (finding,) = verdict(having(entry(0))).findings
     assert finding.remedies[0].summary == "Put 2 into the sixth field of line 7 of /etc/fstab."
+
+
+REMEDIES_NOT_RUN = "The sixth field of fstab is changed by hand: advice without commands."

@@ -127,3 +127,9 @@ def test_the_remedies_are_advice() -> None:
     assert update.summary == "Update the kernel to 6.1.66-1 or later, and restart."
     assert update.disruption is Disruption.REBOOT
     assert (update.steps, meanwhile.steps) == ((), ())
+
+
+REMEDIES_NOT_RUN = (
+    "Only another kernel cures it: that is advice without commands, because they differ from "
+    "distributor to distributor, and a restart is needed."
+)

@@ -9,6 +9,7 @@ from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.kernel.krn003_fast_commit import check
 from support.builders import filesystem, host, kernel, known, mount, options, superblock, unknown
+from support.remedies.case import RemedyCase, on_kernel
 
 FAST = superblock(features=frozenset({"has_journal", "extent", "fast_commit"}))
 OLD = "5.15.20"
@@ -148,3 +149,33 @@ def test_the_root_is_for_a_rescue_system() -> None:
     (finding,) = verdict_of(OLD, mounts=(mount("/"),)).findings
     assert finding.remedies[0].steps == ()
     assert "rescue system" in finding.remedies[0].summary
+
+
+# KRN003 on real filesystems, judged as if Linux 5.15.20 ran: the feature is taken away.
+AWAY = "take fast_commit away"
+ON_5_15 = on_kernel("5.15.20")
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="made with it, no fstab",
+        remedy=AWAY,
+        mke2fs=("-O", "fast_commit"),
+        alter=ON_5_15,
+    ),
+    RemedyCase(
+        name="set by tune2fs, other options in fstab",
+        remedy=AWAY,
+        tune=("-O", "fast_commit"),
+        mount="noatime,commit=10",
+        fstab="noatime,commit=10",
+        alter=ON_5_15,
+    ),
+    RemedyCase(
+        name="mounted otherwise than fstab says",
+        remedy=AWAY,
+        mke2fs=("-O", "fast_commit"),
+        mount="nosuid,nodev",
+        fstab="defaults",
+        alter=ON_5_15,
+    ),
+)

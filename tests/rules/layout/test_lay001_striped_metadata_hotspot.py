@@ -20,7 +20,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay001_striped_metadata_hotspot import check
 from support.builders import disk, filesystem, host, known, queue, raid, superblock, unknown
 from support.builders import layout as metadata_layout
-from support.mke2fs import (
+from support.images.mke2fs import (
     TWELVE_DISKS_BLOCKS,
     measure_image,
     needs_e2fsprogs,

@@ -23,6 +23,8 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 STRIPED = disk(limits=queue(minimum_io_bytes=65536, optimal_io_bytes=196608))
 
@@ -119,3 +121,42 @@ def test_lay003_turns_the_stripe_off_everywhere() -> None:
     ) in commands
     assert (Phase.ROLLBACK, "tune2fs -E stride=8191,stripe_width=8191 /dev/sda") in commands
     assert commands[-1] == (Phase.ROLLBACK, "mount -o remount,stripe=8191 /data")
+
+
+# An odd stripe from the superblock, from fstab, and by remount.
+OFF = "Turn the stripe off"
+
+
+def larger_than_a_group(stage: Stage) -> None:
+    """Ask for a stripe that a mount refuses and a remount takes."""
+    run("mount", "-o", "remount,stripe=65536", stage.mount_point)
+
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="65535 sectors in the superblock",
+        remedy=OFF,
+        mke2fs=("-b", "4096", "-E", "stride=8191,stripe_width=8191"),
+    ),
+    RemedyCase(
+        name="only a stride, and a zero in fstab that does nothing",
+        remedy=OFF,
+        mke2fs=("-b", "4096", "-E", "stride=8191"),
+        mount="stripe=0",
+        fstab="stripe=0,nofail",
+    ),
+    RemedyCase(
+        name="no multiple of the stride, and fstab asks for it",
+        remedy=OFF,
+        mke2fs=("-b", "4096", "-E", "stride=16,stripe_width=24"),
+        mount="stripe=24,noatime",
+        fstab="noatime,stripe=24",
+    ),
+    RemedyCase(name="by a remount", remedy=OFF, mke2fs=("-b", "4096"), prepare=larger_than_a_group),
+    RemedyCase(
+        name="not mounted",
+        remedy=OFF,
+        mke2fs=("-b", "4096", "-E", "stripe_width=8191"),
+        mounted=False,
+    ),
+)

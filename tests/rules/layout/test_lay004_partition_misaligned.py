@@ -115,3 +115,6 @@ def test_lay004_passes_a_whole_mebibyte_in_an_image(
     """No physical block is larger, and an image of a disk has no queue."""
     below = known((disk(limits=UNSEEN, kind=kind),))
     assert verdict(known(partition(start, UNSEEN, below=below))).outcome is outcome
+
+
+REMEDIES_NOT_RUN = "Its remedy is to make the partition anew: advice, without a command."

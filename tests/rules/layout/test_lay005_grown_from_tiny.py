@@ -126,3 +126,8 @@ def test_the_journal_is_what_can_be_mended(fs: Filesystem, ways: list[Disruption
     assert [remedy.disruption for remedy in finding.remedies] == ways
     assert finding.remedies[0].steps == ()
     assert finding.remedies[0].destructive
+
+
+REMEDIES_NOT_RUN = (
+    "To recreate a filesystem is advice, and PRF009 has the commands for the journal."
+)

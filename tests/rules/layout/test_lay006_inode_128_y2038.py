@@ -12,6 +12,8 @@ from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay006_inode_128_y2038 import check
 from support.builders import filesystem, host, known, mount, superblock, unknown
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 
 def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
@@ -80,3 +82,36 @@ def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
     assert "test ! -e /sys/fs/ext4/sda && tune2fs -I 256 /dev/sda" in commands
     assert sum("e2fsck" in command for command in commands) == 2
     assert all(step.phase is not Phase.ROLLBACK for step in remedy.steps)
+
+
+# Inodes are enlarged in place where that is possible.
+FILES = 200
+
+
+def fill(stage: Stage) -> None:
+    """Make files, so that there are inodes to be moved."""
+    for number in range(FILES):
+        (stage.mount_point / f"file{number}").write_bytes(b"x" * 5000)
+    run("sync", "-f", stage.mount_point)
+
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="made as ext3",
+        remedy="in place",
+        mke2fs=("-I", "128"),
+        mkfs_type="ext3",
+        fstab="noatime",
+        mount="noatime",
+        prepare=fill,
+        restores=False,
+    ),
+    RemedyCase(
+        name="ext4 without flex_bg and checksums, not mounted",
+        remedy="in place",
+        mke2fs=("-I", "128", "-O", "^flex_bg,^metadata_csum"),
+        mounted=False,
+        restores=False,
+    ),
+)
+REMEDIES_NOT_RUN = "To recreate a filesystem is advice without commands."

@@ -65,3 +65,6 @@ def test_a_stripe_that_no_clusters_fill_is_shown(width: int, cited: bool) -> Non
     fs = clustered(stripe_width_blocks=width)
     (finding,) = judge(check, fs, host(fs)).findings
     assert any(each.label == "stripe width" for each in finding.citations) is cited
+
+
+REMEDIES_NOT_RUN = "To recreate a filesystem is advice without commands."

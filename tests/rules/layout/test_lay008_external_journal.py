@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from ext4audit.finding import Confidence, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay008_external_journal import check
 from support.builders import UUID, disk, filesystem, host, known, listed, raid, superblock, unknown
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 SDB1 = 0x0811
 
@@ -105,3 +108,46 @@ def test_lay008_commands_put_the_journal_back() -> None:
     assert tuned == [f"{guard} -O has_journal /dev/sda", f"{guard} -J device=UUID={UUID} /dev/sda"]
     (remedy,) = found(on(outside(uuid=None))).remedies
     assert all(step.phase is not Phase.ROLLBACK for step in remedy.steps)
+
+
+# The journal goes back into the filesystem, and out again.
+HELD: list[int] = []
+"""What keeps the loop devices of journals until this process ends; then they are freed."""
+
+
+def move_journal_out(stage: Stage) -> None:
+    """Give the journal a loop device of its own."""
+    image = stage.image.with_name("journal")
+    run("truncate", "-s", "32M", image)
+    device = run("losetup", "--find", "--show", image).strip()
+    HELD.append(os.open(device, os.O_RDONLY))
+    run("losetup", "--detach", device)  # takes place when nobody holds it
+    run("mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "1024", device)
+    run("tune2fs", "-O", "^has_journal", stage.device)
+    run("tune2fs", "-J", f"device={device}", stage.device)
+
+
+def move_out_and_mount(stage: Stage) -> None:
+    """Mount it with its journal outside."""
+    move_journal_out(stage)
+    stage.mount("noatime")
+
+
+REMEDY = "Put the journal back"
+REMEDY_CASES = (
+    RemedyCase(
+        name="mounted",
+        remedy=REMEDY,
+        mke2fs=("-b", "1024"),
+        mounted=False,
+        fstab="noatime",
+        prepare=move_out_and_mount,
+    ),
+    RemedyCase(
+        name="not mounted",
+        remedy=REMEDY,
+        mke2fs=("-b", "1024"),
+        mounted=False,
+        prepare=move_journal_out,
+    ),
+)

@@ -14,7 +14,7 @@ from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf001_dioread_nolock_nodelalloc import check
 from support.builders import filesystem, fstab_entry, host, kernel, known, mount, options, unknown
-from support.remedy_shell import RemedyShell
+from support.remedies.shell import RemedyShell
 
 BOTH = ("dioread_nolock", "nodelalloc")
 OLD = "4.19.222"

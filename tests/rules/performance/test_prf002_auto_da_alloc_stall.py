@@ -30,7 +30,7 @@ from support.builders import (
     raid,
     unknown,
 )
-from support.mke2fs import sparse_image
+from support.images.mke2fs import sparse_image
 from support.scratch import Scratch, apply, roll_back, run, run_shell
 
 MIB = 1 << 20

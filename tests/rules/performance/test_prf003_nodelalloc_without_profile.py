@@ -14,6 +14,7 @@ from ext4audit.finding import Confidence, Disruption, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf003_nodelalloc_without_profile import check
 from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+from support.remedies.case import RemedyCase
 
 TIDB = Profile("tidb", "TiDB", "nodelalloc is mandatory", "the vendor", options=("nodelalloc",))
 
@@ -99,3 +100,12 @@ def test_it_is_a_note_with_its_commands() -> None:
     assert commands[3] == "mount -o remount,delalloc /data"
     assert commands[4] == "grep -qx delalloc /proc/fs/ext4/sda/options"
     assert remedy.disruption is Disruption.REMOUNT
+
+
+# Delayed allocation goes on by remount, from wherever nodelalloc was set.
+SUMMARY = "Turn delayed allocation on"
+REMEDY_CASES = (
+    RemedyCase("set by fstab", SUMMARY, mount="nodelalloc", fstab="nodelalloc"),
+    RemedyCase("set by the superblock", SUMMARY, tune=("-o", "nodelalloc"), fstab="noatime"),
+    RemedyCase("set by hand", SUMMARY, mount="nodelalloc,nosuid"),
+)

@@ -26,6 +26,7 @@ from support.builders import (
     raid,
     unknown,
 )
+from support.remedies.case import RemedyCase
 
 TAKES = queue(discard_max_bytes=1 << 31, rotational=False)
 CONFIRMED, LIKELY, POSSIBLE = Confidence.CONFIRMED, Confidence.LIKELY, Confidence.POSSIBLE
@@ -177,3 +178,12 @@ def test_the_remedy_says_what_trims_instead(fstrim: Any, said: str) -> None:
     assert said in remedy.summary
     assert remedy.steps[0].command == "mount -o remount,nodiscard /data"
     assert remedy.steps[-1].command == "mount -o remount,discard /data"
+
+
+# Online discard goes off by remount, from wherever it was set.
+SUMMARY = "Turn online discard off"
+REMEDY_CASES = (
+    RemedyCase("set by fstab", SUMMARY, mount="noatime,discard", fstab="noatime,discard"),
+    RemedyCase("set by the superblock", SUMMARY, tune=("-o", "discard"), fstab="defaults"),
+    RemedyCase("set by hand", SUMMARY, mount="discard,nodev"),
+)

@@ -68,3 +68,9 @@ def test_the_finding_is_low_and_likely() -> None:
     assert finding.message.startswith("sda takes discards")
     assert "systemctl enable --now fstrim.timer" in finding.remedies[0].summary
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
+
+
+REMEDIES_NOT_RUN = (
+    "No commands are printed: enabling a timer takes a running service manager, and what else "
+    "trims a host regularly is for its administrator to choose."
+)

@@ -12,6 +12,7 @@ from ext4audit.finding import Finding, Phase, Severity
 from ext4audit.report import Outcome
 from ext4audit.rules.performance.prf006_lazy_init_running import check
 from support.builders import filesystem, host, known, options, unknown
+from support.remedies.case import RemedyCase
 
 
 def left(groups: int, *tokens: str, **changes: Any) -> Filesystem:
@@ -60,3 +61,35 @@ def test_prf006_commands_hurry_and_wait() -> None:
     assert steps[1].command.startswith('until test "$(dumpe2fs /dev/sda ')
     assert [step.phase for step in steps] == [Phase.IMMEDIATE, Phase.IMMEDIATE, Phase.VERIFY]
     assert found(left(9, mounts=())).remedies[1].steps == ()
+
+
+# The kernel zeroes inode tables without pauses; nothing makes them dirty again.
+REMEDY = "without pauses"
+LAZY = ("-E", "lazy_itable_init=1")
+REMEDY_CASES = (
+    RemedyCase(
+        name="put off for ever",
+        remedy=REMEDY,
+        mke2fs=LAZY,
+        size="1G",
+        mount="noinit_itable",
+        restores=False,
+    ),
+    RemedyCase(
+        name="put off by fstab",
+        remedy=REMEDY,
+        mke2fs=LAZY,
+        size="1G",
+        mount="nosuid,noinit_itable",
+        fstab="noinit_itable",
+        restores=False,
+    ),
+    RemedyCase(
+        name="slowed down",
+        remedy=REMEDY,
+        mke2fs=LAZY,
+        size="2G",
+        mount="init_itable=100000",
+        restores=False,
+    ),
+)

@@ -12,6 +12,7 @@ from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf007_data_journal_mode import check
 from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+from support.remedies.case import RemedyCase
 
 JOURNAL = "data=journal"
 
@@ -93,3 +94,20 @@ def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
         "mount -t ext4 -o rw,relatime,commit=30 /dev/sda /data",
     ]
     assert remedy.disruption is Disruption.UNMOUNT
+
+
+# Back from data=journal to data=ordered; what the mode turned off comes back with it.
+SUMMARY = "Return to data=ordered"
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="by fstab", remedy=SUMMARY, fstab="noatime,data=journal", mount="noatime,data=journal"
+    ),
+    RemedyCase(
+        name="by the superblock's bits",
+        remedy=SUMMARY,
+        tune=("-o", "journal_data"),
+        mount="nosuid",
+    ),
+    RemedyCase(name="by hand", remedy=SUMMARY, mount="nosuid,data=journal"),
+)

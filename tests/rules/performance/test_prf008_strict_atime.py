@@ -12,6 +12,7 @@ from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf008_strict_atime import check
 from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+from support.remedies.case import RemedyCase
 
 STRICT = mount(flags=("rw",))
 
@@ -123,3 +124,21 @@ def test_without_an_fstab_entry_the_remedy_says_that_it_does_not_last() -> None:
     finding = finding_of(fstab=known(()))
     assert "no fstab entry mounts it" in finding.remedies[0].summary
     assert commands(finding, 0, Phase.PERSISTENT) == []
+
+
+# Access times become gentle by remount, whatever fstab says.
+BY_DEFAULT, NEVER = "Remount with relatime", "Remount with noatime"
+REMEDY_CASES = (
+    RemedyCase("relatime, set by fstab", BY_DEFAULT, mount="strictatime", fstab="strictatime"),
+    RemedyCase("relatime, set by hand", BY_DEFAULT, mount="strictatime,nosuid"),
+    RemedyCase(
+        "noatime, fstab asks for it already",
+        NEVER,
+        mount="strictatime,noexec",
+        fstab="noatime,nodev",
+    ),
+    RemedyCase(
+        "noatime, set by fstab", NEVER, mount="strictatime", fstab="norelatime,errors=continue"
+    ),
+    RemedyCase("noatime, set by hand", NEVER, mount="strictatime", fstab="defaults"),
+)

@@ -12,6 +12,7 @@ from ext4audit.finding import Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf009_journal_undersized import check
 from support.builders import GIB, disk, filesystem, host, known, superblock, unknown, usage
+from support.remedies.case import RemedyCase
 
 MIB = 1 << 20
 
@@ -109,3 +110,32 @@ def test_fast_commits_have_no_way_back() -> None:
 def test_a_filesystem_in_another_namespace_has_words_only() -> None:
     """Who holds it must unmount it first."""
     assert "mount namespace" in remedy_of(sized(8, mounts=())).summary
+
+
+# The journal is replaced by a larger one, and the small one is made again.
+REMEDY = "Replace the journal"
+REMEDY_CASES = (
+    RemedyCase(
+        name="mounted",
+        remedy=REMEDY,
+        mke2fs=("-J", "size=4"),
+        size="21G",
+        fstab="noatime",
+        mount="noatime",
+    ),
+    RemedyCase(
+        name="not mounted, with an orphan file",
+        remedy=REMEDY,
+        mke2fs=("-J", "size=8", "-O", "orphan_file"),
+        size="21G",
+        mounted=False,
+    ),
+    RemedyCase(
+        name="fast commits, whose journal cannot be made the same again",
+        remedy=REMEDY,
+        mke2fs=("-J", "size=8", "-O", "fast_commit"),
+        size="21G",
+        mounted=False,
+        restores=False,
+    ),
+)

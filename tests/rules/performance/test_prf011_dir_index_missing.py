@@ -12,6 +12,8 @@ from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf011_dir_index_missing import check
 from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run_shell
 
 EXT4 = frozenset({"has_journal", "extent", "metadata_csum"})
 
@@ -103,3 +105,23 @@ def test_the_root_is_left_to_a_rescue_system() -> None:
     finding = finding_of(without_index(mounts=(mount("/"),)))
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
     assert "rescue system" in finding.remedies[1].summary
+
+
+# The feature is set while it is mounted; e2fsck -D indexes what is there already.
+ONLINE, ALL = "grow from now on", "index all directories"
+WITHOUT = ("-O", "^dir_index")
+
+
+def fill(stage: Stage) -> None:
+    """Make a directory of many blocks, which has no index."""
+    folder = stage.mount_point / "many"
+    folder.mkdir()
+    run_shell(f"cd '{folder}' && seq -f a_rather_long_name_that_fills_blocks_%g 2000 | xargs touch")
+
+
+REMEDY_CASES = (
+    RemedyCase("online", ONLINE, mke2fs=WITHOUT, size="2G", fstab="defaults", prepare=fill),
+    RemedyCase("online, ext3", ONLINE, mke2fs=WITHOUT, size="2G", mkfs_type="ext3"),
+    RemedyCase("all directories", ALL, mke2fs=WITHOUT, size="2G", prepare=fill, restores=False),
+    RemedyCase("not mounted", ALL, mke2fs=WITHOUT, size="2G", mounted=False, restores=False),
+)

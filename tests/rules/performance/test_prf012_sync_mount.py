@@ -14,6 +14,7 @@ from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf012_sync_mount import check
 from support.builders import disk, filesystem, fstab_entry, host, known, listed, mount, unknown
+from support.remedies.case import RemedyCase
 
 
 def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
@@ -148,3 +149,15 @@ def test_rootflags_are_named() -> None:
     finding = finding_of(mounted("sync", mount_point="/"), kernel_arguments=boot)
     assert "rootflags=" in finding.remedies[0].summary
     assert "rootflags" in [citation.label for citation in finding.citations]
+
+
+# Sync goes by a remount, dirsync by a new mount.
+SYNC, DIRSYNC, BOTH = "without sync.", "without dirsync.", "without sync and dirsync."
+REMEDY_CASES = (
+    RemedyCase("sync, set by fstab", SYNC, mount="sync", fstab="sync,relatime"),
+    RemedyCase("sync, set by hand", SYNC, mount="sync,nosuid"),
+    RemedyCase("sync, fstab says defaults", SYNC, mount="sync,noatime", fstab="defaults"),
+    RemedyCase("dirsync, set by fstab", DIRSYNC, mount="dirsync", fstab="dirsync"),
+    RemedyCase("dirsync, set by hand", DIRSYNC, mount="dirsync,nodev,noauto_da_alloc"),
+    RemedyCase("both, set by fstab", BOTH, mount="sync,dirsync", fstab="noatime,sync,dirsync"),
+)

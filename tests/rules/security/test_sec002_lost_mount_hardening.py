@@ -14,6 +14,8 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf002_fstab_not_active import check as not_active
 from ext4audit.rules.security.sec002_lost_mount_hardening import check
 from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 
 def verdict(fs: Filesystem, **changes: Any) -> Verdict:
@@ -91,3 +93,31 @@ def test_sec002_prints_no_command_for_a_mount_that_another_one_hides() -> None:
     hidden = replace(mount(), covered=True)
     (finding,) = verdict(asked("nosuid", mounts=(hidden,))).findings
     assert finding.remedies == ()
+
+
+# Flags that a remount by device and directory dropped.
+REMEDY = "on this mount again"
+
+
+def remount_by_device(stage: Stage) -> None:
+    """Do what loses the flags: mount(8) does not read fstab when both names are given."""
+    run("mount", "-o", "remount,commit=30", stage.device, stage.mount_point)
+
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="lost by a remount",
+        remedy=REMEDY,
+        fstab="nosuid,nodev,noexec,noatime",
+        mount="nosuid,nodev,noexec,noatime",
+        prepare=remount_by_device,
+    ),
+    RemedyCase(
+        name="nothing else of fstab takes effect",
+        remedy=REMEDY,
+        fstab="nodev,nosuid,noatime,nobarrier,data=writeback",
+        mount="nodev,strictatime,sync",
+    ),
+    RemedyCase(name="read-only", remedy=REMEDY, fstab="ro,noexec", mount="ro"),
+    RemedyCase(name="what user implies", remedy=REMEDY, fstab="user", mount="nosuid,nodev"),
+)

@@ -10,6 +10,7 @@ from ext4audit.finding import Disruption, Finding, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.security.sec003_reserved_uid import check
 from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
+from support.remedies.case import RemedyCase
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -109,3 +110,19 @@ def test_fstab_is_corrected_where_it_names_the_account() -> None:
 def test_where_nothing_can_be_written_there_is_no_command(fs: Filesystem) -> None:
     """A value that is no number never gets into a command."""
     assert finding_of(fs).remedies[0].steps == ()
+
+
+# Resuid and resgid back to root by remount, in the superblock or in fstab.
+SUMMARY = "Give the reserve back to root"
+
+REMEDY_CASES = (
+    RemedyCase(
+        name="by the superblock",
+        remedy=SUMMARY,
+        tune=("-u", "65534", "-g", "65534"),
+        fstab="defaults",
+    ),
+    RemedyCase(name="a user, no fstab entry", remedy=SUMMARY, tune=("-u", "65534"), mount="nodev"),
+    RemedyCase(name="by hand", remedy=SUMMARY, mount="resgid=8", fstab="defaults"),
+    RemedyCase(name="by fstab", remedy=SUMMARY, fstab="resuid=65534", mount="resuid=65534"),
+)

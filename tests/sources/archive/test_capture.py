@@ -5,7 +5,7 @@ import pytest
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Output, judge, mangle, numbered
 from ext4audit.sources.archive.tool_output import HEADER
-from support.foreign_archives import DATA_UUID, header
+from support.archives.contents import DATA_UUID, header
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from ext4audit.sources.archive.devices import DeviceTable, numbers_in, read_devices
 from ext4audit.sources.archive.layouts import SosCapture
-from support.foreign_archives import archive
+from support.archives.contents import archive
 
 LSBLK_TREE = """\
 NAME              MAJ:MIN RM  SIZE RO TYPE  MOUNTPOINTS

@@ -8,7 +8,7 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.capture import Output
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
 from ext4audit.sources.containers.tree import FOREIGN_LIMITS, File, MemoryArchive
-from support.foreign_archives import archive, below, empty
+from support.archives.contents import archive, below, empty
 
 
 def sosreport_capture(files: dict[str, str], root: str = "") -> SosCapture:

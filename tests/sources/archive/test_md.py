@@ -4,7 +4,7 @@ import pytest
 
 from ext4audit.sources.archive.layouts import SosCapture
 from ext4audit.sources.archive.md import md_attributes
-from support.foreign_archives import archive
+from support.archives.contents import archive
 
 DETAIL = """\
 /dev/md126:

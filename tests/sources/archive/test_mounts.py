@@ -6,7 +6,7 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.devices import read_devices
 from ext4audit.sources.archive.layouts import SosCapture
 from ext4audit.sources.archive.mounts import mounted_sources, read_mountinfo
-from support.foreign_archives import MOUNTINFO, PARTITIONS, archive
+from support.archives.contents import MOUNTINFO, PARTITIONS, archive
 
 MOUNTS = (
     "/dev/vda1 / ext4 rw,relatime 0 0\n"

@@ -4,7 +4,7 @@ import pytest
 
 from ext4audit.sources.archive.recognize import is_wanted, recognise
 from ext4audit.sources.containers.tree import ArchiveError
-from support.foreign_archives import UNAME, archive, below, empty, recognised, sos_files, sosreport
+from support.archives.contents import UNAME, archive, below, empty, recognised, sos_files, sosreport
 
 SUSE = {
     "basic-environment.txt": (

@@ -19,7 +19,7 @@ from ext4audit.sources.ask import (
     Uname,
     VirtualMemory,
 )
-from support.foreign_archives import DATA_UUID, MOUNTINFO, ROOT_UUID, header, sosreport
+from support.archives.contents import DATA_UUID, MOUNTINFO, ROOT_UUID, header, sosreport
 
 FULL = "".join((header(DATA_UUID), "\nGroup 0: (Blocks 0-32767)\n  Primary superblock at 0\n"))
 UDEV = (

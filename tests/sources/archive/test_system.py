@@ -5,7 +5,7 @@ import pytest
 from ext4audit.evidence import Known
 from ext4audit.sources.archive.layouts import SosCapture
 from ext4audit.sources.archive.system import memory, taken_at, uname
-from support.foreign_archives import archive
+from support.archives.contents import archive
 
 
 def capture(files: dict[str, str]) -> SosCapture:

@@ -15,6 +15,7 @@ from ext4audit.sources.ask import CapturedDumpe2fs, ReadBytes, RealPath, Resolve
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.live.paths import bounded
 from ext4audit.sources.text import Unanswered
+from support.mounts import mount_table
 from support.scratch import Scratch
 
 
@@ -49,15 +50,10 @@ def resolve(path: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in answer.value.split("\n"))
 
 
-def mount_points() -> dict[str, str]:
-    """Read the mount point of each mount id."""
-    lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
-    return {line.split()[0]: line.split()[4] for line in lines}
-
-
 def test_the_mount_id_is_the_key_to_mountinfo() -> None:
     """A path below /proc lies on the mount whose mount point is /proc."""
-    assert mount_points()[resolve("/proc/version")["mount_id"]] == "/proc"
+    mount_points = {line.mount_id: line.mount_point for line in mount_table()}
+    assert mount_points[resolve("/proc/version")["mount_id"]] == "/proc"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +82,8 @@ def test_a_symbolic_link_leads_to_its_target(tmp_path: Path) -> None:
     link = os.fsencode(tmp_path) + b"/\xff\n--help"
     name = link.decode("utf-8", "surrogateescape")
     Path(name).symlink_to("/proc")
-    assert mount_points()[resolve(name)["mount_id"]] == "/proc"
+    mount_points = {line.mount_id: line.mount_point for line in mount_table()}
+    assert mount_points[resolve(name)["mount_id"]] == "/proc"
     assert LiveSource().fetch(RealPath(name)) == Known("/proc", f"path {name}")
 
 
@@ -125,7 +122,7 @@ import sys
 from ext4audit.sources.ask import ResolvePath
 from ext4audit.sources.live import LiveSource
 print(LiveSource().fetch(ResolvePath(sys.argv[1])).value.split("\\n")[0])
-print(open("/proc/self/mountinfo").read())
+sys.stdout.write(open("/proc/self/mountinfo", errors="replace").read())
 ' "$1"
 """
 
@@ -141,7 +138,7 @@ def test_of_stacked_mounts_the_upper_one_is_found(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    first, *table = done.stdout.splitlines()
+    first, *table = done.stdout.split("\n")
     ids = {line.split()[8]: line.split()[0] for line in table if f" {tmp_path} " in line}
     assert first == f"mount_id={ids['upper']}"
     assert ids["upper"] != ids["lower"]

@@ -31,7 +31,7 @@ from ext4audit.sources.ask import (
 )
 from ext4audit.sources.snapshot import BEGIN, END, unwrap
 from ext4audit.sources.snapshot import collector as module
-from support.collector import (
+from support.shells.collector import (
     SCRIPT,
     answers_in,
     captured,

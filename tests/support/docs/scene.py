@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from support.docs.pages import ROOT, blocks
-from support.fixture_hosts import HOSTS
+from support.hosts.stories import HOSTS
 from support.program import environment
 
 STORIES = ("healthy-debian-12", "raid0-12-disks-default-mkfs")

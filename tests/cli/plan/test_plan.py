@@ -1,0 +1,287 @@
+"""`ext4audit plan`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ext4audit.cli.entry import guarded
+from ext4audit.evidence import Known
+from ext4audit.sources.ask import Answer, Ask, ReadFile, Uname, VirtualMemory
+from ext4audit.sources.snapshot import write_snapshot
+from support.images.mke2fs import needs_e2fsprogs
+from support.program import run, run_as_nobody
+
+pytestmark = needs_e2fsprogs
+
+TWELVE = "--raid0 12 --chunk 512K --size 1287684882432".split()
+ALL_SAID = (
+    "--kernel 6.1.0-18-amd64 --os debian:12 --memory 64G --rotational --write-cache back "
+    "--nr-requests 256 --max-sectors-kb 1280 --wbt-lat-usec 0"
+).split()
+DISK = ["--size", "256M", *ALL_SAID]
+TAKEN_AT = "2026-01-02T03:04:05Z"
+
+
+def plan_json(*arguments: str) -> Any:
+    """Judge a plan and return the JSON report."""
+    done = run("plan", "-f", "json", *arguments)
+    assert done.returncode in {0, 1, 3}, done.stderr
+    return json.loads(done.stdout)
+
+
+def outcomes(report: Any) -> dict[str, str]:
+    """Return the outcome of each rule."""
+    return {verdict["rule"]: verdict["outcome"] for verdict in report["verdicts"]}
+
+
+def test_twelve_disks_are_a_hotspot_and_the_lines_are_not() -> None:
+    """The exit code is that of the plan as it was given; the lines are judged and clean."""
+    ignored = ["--ignore", "PRF002"]
+    done = run("plan", *TWELVE, *ALL_SAID, *ignored)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "HIGH  LAY001" in done.stdout
+    assert "Effectively 3 of 12 disks" in done.stdout
+    assert "they leave: nothing of low severity or worse" in done.stdout
+    line = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
+    assert line in done.stdout.split("\n    ")[-1] or f"    {line}\n" in done.stdout
+    again = run("plan", *TWELVE, *ALL_SAID, *ignored, "--mkfs", "-g 32744 -G 16")
+    assert again.returncode == 0
+
+
+def test_the_report_says_that_it_is_a_plan() -> None:
+    """Its first line, what was simulated, and the kind of its source."""
+    lines = run("plan", *DISK).stdout.splitlines()
+    assert lines[0] == "PLAN /dev/sdX on /data is judged as if it ran: nothing of it exists yet."
+    assert lines[1].startswith("  simulated in memory by mke2fs 1.")
+    source = plan_json(*DISK)["source"]
+    assert (source["kind"], source["label"]) == ("plan", "/dev/sdX on /data")
+
+
+def test_a_clean_plan_exits_0() -> None:
+    """All is said, and no rule has anything against it."""
+    done = run("plan", *DISK, "--mount-options", "noatime")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("word", "rules"),
+    [
+        ("kernel", {"DUR001", "PRF001", "PRF002"}),
+        ("memory", {"PRF002"}),
+        ("rotational", {"PRF002"}),
+        ("nr-requests", {"PRF002"}),
+        ("max-sectors-kb", {"PRF002"}),
+        ("wbt-lat-usec", {"PRF002"}),
+    ],
+)
+def test_what_is_not_said_is_not_assumed(word: str, rules: set[str]) -> None:
+    """The rules that need it are undetermined, and the hint names the flag: exit 3."""
+    at = ALL_SAID.index(f"--{word}")
+    rest = [*ALL_SAID[:at], *ALL_SAID[at + (1 if word == "rotational" else 2) :]]
+    arguments = ["--size", "256M", *rest]
+    report = plan_json(*arguments)
+    blind = [verdict for verdict in report["verdicts"] if verdict["unknowns"]]
+    assert {verdict["rule"] for verdict in blind} >= rules
+    hints = {hole["hint"] for verdict in blind for hole in verdict["unknowns"]}
+    assert all(hint.startswith(f"--{word}") for hint in hints), hints
+    assert run("plan", "-q", *arguments).returncode == 3
+    assert run("plan", "-q", "--allow-incomplete", *arguments).returncode == 0
+
+
+def test_json_obeys_the_printed_schema() -> None:
+    """With the key that only a plan has."""
+    schema = json.loads(run("schema").stdout)
+    report = plan_json(*TWELVE, *ALL_SAID, "--mount-options", "nobarrier")
+    jsonschema.Draft202012Validator(schema).validate(report)
+    plan = report["plan"]
+    assert (plan["basis"], plan["corrected"], plan["left"]) == ("simulated", True, ["PRF002"])
+    assert plan["changes"] == [
+        "Make it with -g 32744 -G 16",
+        "Leave nobarrier out of the mount options",
+    ]
+    assert sorted(plan["lines"]) == ["fstab", "mkfs", "mount", "tune2fs_stripe", "verify"]
+
+
+def test_a_size_beyond_the_memory_is_computed() -> None:
+    """The report says which way was taken."""
+    report = plan_json("--size", "100T", "--select", "DUR001")
+    assert report["plan"]["basis"] == "computed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "a plan needs --size"),
+        (["--size", "1X"], "is no size"),
+        (["--size", "0"], "at most 1 PiB"),
+        (["--size", "2048P"], "at most 1 PiB"),
+        (["--size", "1G", "--raid0", "12"], "a plan needs --chunk"),
+        (["--size", "1G", "--chunk", "512K"], "--chunk is of an array that stripes"),
+        (["--size", "1G", "--raid0", "2", "--raid5", "3"], "exclude each other"),
+        (["--size", "1G", "--raid6", "3", "--chunk", "64K"], "--raid6 takes 4 to 1920 members"),
+        (["--size", "1G", "--raid5", "3", "--chunk", "520K"], "md makes no raid5 of such chunks"),
+        (["--size", "1G", "--raid0", "3", "--chunk", "1K"], "md makes no raid0 of such chunks"),
+        (["--size", "1G", "--mkfs", "-g 100"], "blocks per group must be multiple of 8"),
+        (["--size", "1G", "--mkfs", "-S"], "-S: it writes superblocks"),
+        (["--size", "1G", "--mkfs", "; reboot"], "is no option"),
+        (["--size", "1G", "--mkfs", "/dev/sda"], "is no option"),
+        (["--size", "1G", "--device", "sda"], "--device: 'sda' is no absolute path"),
+        (["--size", "1G", "--device", "/dev/a\nb"], "printable"),
+        (["--size", "1G", "--mount-point", "-x"], "--mount-point: '-x' is no absolute path"),
+        (["--size", "1G", "--mount-options", "a b"], "--mount-options: mount options hold no"),
+        (["--size", "1G", "--kernel", "x y"], "--kernel: 'x y' is no release"),
+        (["--size", "1G", "--kernel", "linux"], "does not begin with a version number"),
+        (["--size", "1G", "--memory", "much"], "--memory: 'much' is no size"),
+        (["--size", "1G", "--target-e2fsprogs", "1.48"], "known are 1.42 to 1.47."),
+        (["--size", "1G", "--mke2fs-conf", "/nope"], "/nope: no such file"),
+        (["--size", "1G", "--mke2fs-conf", "/etc/passwd"], "/etc/passwd: does not define ext4"),
+        (["--size", "1G", "--mount-options", "data=bogus"], "data=bogus: the kernel refuses it"),
+        (["--size", "1G", "--nr-requests", "-1"], "--nr-requests: -1 is negative"),
+        (["--size", "1G", "--from", "/nope"], "--from /nope"),
+        (["/nope.toml"], "/nope.toml: No such file"),
+        (["--size", "1G", "--select", "DUR099"], "did you mean"),
+        (["--size", "1G", "-v", "-q"], "exclude each other"),
+        (["--size", "1G", "--timeout", "nan"], "at most 86400 seconds"),
+    ],
+)
+def test_what_is_no_plan_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """In one line, with exit 2 and nothing on standard output."""
+    code = guarded(["plan", *arguments])
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (2, "")
+    assert said in printed.err.splitlines()[0]
+
+
+def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
+    """The words of the flags as keys, "-" or "_"; a flag beats the file."""
+    file = tmp_path / "storage.toml"
+    file.write_text(
+        'raid0 = 12\nchunk = "512K"\nsize = 1287684882432\nmkfs = "-m 0"\n'
+        'mount-options = "noatime"\nmount_point = "/srv/store"\nrotational = true\n'
+        'kernel = "6.1.0-18-amd64"\nwrite-cache = "back"\n'
+    )
+    report = plan_json(str(file), "--select", "LAY001,DUR001")
+    (fs,) = report["filesystems"]
+    assert (fs["mount_points"], fs["device"]) == (["/srv/store"], "/dev/md0")
+    assert report["plan"]["lines"]["mkfs"] == (
+        "mkfs.ext4 -m 0 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
+    )
+    assert report["source"]["label"] == str(file)
+    other = plan_json(str(file), "--raid5", "11", "--select", "LAY001", "--allow-incomplete")
+    assert other["filesystems"][0]["stack"][0]["kind"] == "raid5"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('sise = "1G"', "no key is called 'sise' (did you mean size?)"),
+        ("size = [1]", "size is no text, number or boolean"),
+        ("size = 1.5", "size is no text, number or boolean"),
+        ('[[filesystem]]\nsize = "1G"', "no key is called 'filesystem'"),
+        ("size = ", "Invalid value"),
+        ('size = "1G"\nraid0 = "many"\nchunk = "64K"', "--raid0: invalid literal"),
+        ('size = "1G"\nwrite-cache = "maybe"', "'maybe' is neither back nor through"),
+        ('size = "1G"\nrotational = "no"', "--rotational: 'no' is neither true nor false"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, said: str
+) -> None:
+    """A misspelt key is not ignored: what it says would be left out of the audit."""
+    file = tmp_path / "plan.toml"
+    file.write_text(text)
+    code = guarded(["plan", str(file)])
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (2, "")
+    assert said in printed.err.splitlines()[0]
+
+
+def test_the_rest_is_as_on_a_captured_host(tmp_path: Path) -> None:
+    """Kernel and memory of a snapshot; what is said beats it."""
+    vm = "/proc/sys/vm/dirty"
+    answers: dict[Ask, Answer] = {
+        Uname(): Known("4.19.91-25.6.al7.x86_64\n#1 SMP\nx86_64\ntikv-1", "uname"),
+        VirtualMemory(): Known(f"{32 << 30}\n{30 << 30}", "memory"),
+        ReadFile(f"{vm}_bytes"): Known("0\n", f"{vm}_bytes"),
+        ReadFile(f"{vm}_ratio"): Known("20\n", f"{vm}_ratio"),
+        ReadFile(f"{vm}_background_bytes"): Known("0\n", f"{vm}_background_bytes"),
+        ReadFile(f"{vm}_background_ratio"): Known("10\n", f"{vm}_background_ratio"),
+    }
+    write_snapshot(tmp_path / "db1", answers, taken_at=TAKEN_AT)
+    words = ["--size", "1G", "--mount-options", "nodelalloc,dioread_nolock", "--from"]
+    report = plan_json(*words, str(tmp_path / "db1"))
+    assert report["host"]["name"] == "tikv-1"
+    assert outcomes(report)["PRF001"] == "fail"
+    file = tmp_path / "plan.toml"
+    file.write_text(
+        f'size = "1G"\nmount-options = "nodelalloc,dioread_nolock"\nfrom = "{tmp_path}/db1"\n'
+    )
+    assert outcomes(plan_json(str(file)))["PRF001"] == "fail"
+    newer = plan_json(*words, str(tmp_path / "db1"), "--kernel", "6.1.0")
+    assert outcomes(newer)["PRF001"] == "pass"
+
+
+def test_it_needs_no_privileges() -> None:
+    """The simulation has no name in any directory and mounts nothing."""
+    mine, theirs = run("plan", *DISK), run_as_nobody("plan", *DISK)
+    assert theirs.returncode == mine.returncode
+    assert theirs.stdout == mine.stdout
+
+
+def test_the_report_can_go_to_a_file(tmp_path: Path) -> None:
+    """Whole or not at all, as that of a scan."""
+    file = tmp_path / "plan.json"
+    done = run("plan", *DISK, "-f", "json", "-o", str(file))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert json.loads(file.read_text())["source"]["kind"] == "plan"
+    refused = run("plan", *DISK, "-o", str(tmp_path))
+    assert refused.returncode == 2
+
+
+def test_quiet_is_one_line() -> None:
+    """The summary alone, as of a scan."""
+    assert re.fullmatch(r"host planned: 1 filesystem; .*\n", run("plan", "-q", *DISK).stdout)
+
+
+def test_no_locale_makes_it_crash() -> None:
+    """What the stream cannot encode is spelled otherwise."""
+    done = run("plan", *TWELVE, env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode in {0, 1, 3}
+    assert done.stdout.isascii()
+
+
+def test_no_environment_changes_what_mke2fs_makes(tmp_path: Path) -> None:
+    """Neither a configuration of the user's nor a mke2fs on the PATH of the user's."""
+    fake = tmp_path / "mke2fs"
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    configuration = tmp_path / "mke2fs.conf"
+    configuration.write_text("[defaults]\n\tblocksize = 1024\n")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "MKE2FS_CONFIG": str(configuration)}
+    assert run("plan", *DISK, env=env).stdout == run("plan", *DISK).stdout
+
+
+def test_the_example_of_the_help_runs() -> None:
+    """The first one, as it is printed."""
+    help_text = run("plan", "--help").stdout
+    assert "ext4audit plan --raid0 12 --chunk 512K --size 1200G --rotational" in help_text
+    done = run(*"plan --raid0 12 --chunk 512K --size 1200G --rotational".split())
+    assert done.returncode == 1
+
+
+def test_memory_is_taken_with_the_kernels_limits() -> None:
+    """20 % of it may be dirty; the assumption is printed."""
+    report = plan_json("--size", "1T", *ALL_SAID)
+    (finding,) = next(v for v in report["verdicts"] if v["rule"] == "PRF002")["findings"]
+    limit = next(each for each in finding["evidence"] if each["label"] == "dirty limit")
+    assert limit["value"].startswith("13107 MiB (vm.dirty_ratio = 20 % of 65536 MiB available")
+    assert any("vm.dirty_*" in each for each in report["plan"]["assumed"])

@@ -1,0 +1,437 @@
+"""`ext4audit scan --from`: captured evidence of one host, and of many."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.renderers import json_v1
+from ext4audit.report import Source
+from ext4audit.rules import default_rules
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.snapshot import RecordingSource, write_snapshot_tar
+from support.hosts.fleets import Original, write_fleet
+from support.hosts.stories import HOSTS
+from support.program import environment, root_fstype, run
+
+FINISHED = {0, 1, 3}
+
+
+def first_line(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the complaint of a usage error."""
+    assert done.returncode == 2
+    assert done.stdout == ""
+    return done.stderr.splitlines()[0]
+
+
+@pytest.fixture
+def root_is_ext4() -> None:
+    """Skip where / is on another filesystem."""
+    if root_fstype() not in {"ext2", "ext3", "ext4"}:
+        pytest.skip(f"/ is {root_fstype()}, not ext4")
+
+
+def subjects(*targets: str) -> list[Any]:
+    """Return the filesystems of a scan of the targets."""
+    done = run("scan", "-f", "json", *targets)
+    assert done.returncode in FINISHED, done.stderr
+    found: list[Any] = json.loads(done.stdout)["filesystems"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("target", "fstype"), [("/proc", "proc"), ("/proc/self/status", "proc"), ("/sys", "sysfs")]
+)
+def test_a_target_that_is_not_on_ext4_is_refused(target: str, fstype: str) -> None:
+    """The complaint names the target, what it is on, and where that is mounted."""
+    where = {"proc": "/proc", "sysfs": "/sys"}[fstype]
+    expected = f"ext4audit: {target}: not ext4: {fstype} (mounted on {where})"
+    assert first_line(run("scan", target)) == expected
+
+
+def test_all_targets_that_are_not_on_ext4_are_named() -> None:
+    """With nothing left to audit, each target is told of."""
+    said = first_line(run("scan", "/proc", "/sys"))
+    assert "/proc: not ext4: proc" in said
+    assert "/sys: not ext4: sysfs" in said
+
+
+@pytest.mark.parametrize("name", ["missing", "missing\x1b[31m\nline", "-rf", "a/b/c", "x" * 300])
+def test_a_target_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> None:
+    """One line, with everything that a terminal would obey spelled out."""
+    done = run("scan", "--", str(tmp_path / name))
+    said = first_line(done)
+    assert said.startswith(f"ext4audit: {tmp_path}/")
+    assert said.endswith((": does not exist", ": cannot be reached: File name too long"))
+    assert "\x1b" not in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_an_empty_target_is_refused() -> None:
+    """An unset variable in a script must not audit something else."""
+    assert first_line(run("scan", "")) == "ext4audit: : does not exist"
+
+
+def test_a_missing_target_stops_the_audit_of_the_others() -> None:
+    """A misspelt path beside a right one is a mistake, not half an audit."""
+    assert first_line(run("scan", "/", "/no/such/place")).endswith(": does not exist")
+
+
+@pytest.mark.usefixtures("root_is_ext4")
+def test_the_root_directory_is_one_filesystem() -> None:
+    """A mount point stands for its superblock."""
+    (found,) = subjects("/")
+    assert "/" in found["mount_points"]
+
+
+@pytest.mark.usefixtures("root_is_ext4")
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    """A symbolic link stands for what it leads to."""
+    link = tmp_path / "link"
+    link.symlink_to("/")
+    assert [fs["id"] for fs in subjects(str(link))] == [fs["id"] for fs in subjects("/")]
+
+
+@pytest.mark.usefixtures("root_is_ext4")
+def test_targets_on_one_superblock_are_one_subject() -> None:
+    """A directory, a file and a mount point of one filesystem are judged once."""
+    names = [str(path) for path in (Path("/"), Path("/etc"), Path("/etc/passwd")) if path.exists()]
+    devices = {Path(name).stat().st_dev for name in names}
+    assert len(subjects(*names)) == len(devices)
+
+
+@pytest.mark.usefixtures("root_is_ext4")
+def test_what_is_not_on_ext4_is_told_beside_what_is() -> None:
+    """The audit of the rest is made, and standard error names what was left out."""
+    done = run("scan", "-q", "/", "/proc")
+    assert done.returncode in FINISHED
+    assert done.stderr == "ext4audit: /proc: not ext4: proc (mounted on /proc)\n"
+    assert ": 1 filesystem; " in done.stdout
+
+
+RAID10 = HOSTS / "md-raid10" / "snapshot"
+HEALTHY = HOSTS / "healthy-debian-12" / "snapshot"
+NOBARRIER = HOSTS / "lvm-linear-nobarrier" / "snapshot"
+
+
+def scan(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `ext4audit scan ARGUMENTS`, with bytes on standard input."""
+    command = [sys.executable, "-m", "ext4audit", "scan", *arguments]
+    done = subprocess.run(
+        command, input=stdin, env=environment(), capture_output=True, timeout=60, check=False
+    )
+    return subprocess.CompletedProcess(
+        command, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+def report(*arguments: str) -> Any:
+    """Return the JSON report of one source."""
+    return json.loads(scan("-f", "json", *arguments).stdout)
+
+
+def without_source(found: Any) -> Any:
+    """Return a report without what tells where and when the evidence was taken."""
+    return {key: value for key, value in found.items() if key != "source"}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Write eight hosts; one is garbage, one is a FIFO."""
+    directory = tmp_path / "fleet"
+    write_fleet(directory, 6)
+    (directory / "host00006.tgz").write_bytes(b"garbage")
+    os.mkfifo(directory / "host00007")
+    return directory
+
+
+def test_a_snapshot_gives_the_same_report_in_every_container(tmp_path: Path) -> None:
+    """A directory, a tar, one file and standard input differ in the source's name only."""
+    original = Original(RAID10)
+    (tmp_path / "a.tgz").write_bytes(original.tar("lab"))
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(original.single("lab")))
+    expected = report("--from", str(RAID10))
+    assert expected["source"] == {
+        "kind": "snapshot",
+        "label": str(RAID10),
+        "taken_at": json.loads((RAID10 / "manifest.json").read_text())["taken_at"],
+    }
+    for name in ("a.tgz", "a.json.gz"):
+        found = report("--from", str(tmp_path / name))
+        assert without_source(found) == without_source(expected)
+    piped = scan("-f", "json", "--from", "-", stdin=original.tar("lab"))
+    assert json.loads(piped.stdout)["source"]["label"] == "standard input"
+    assert without_source(json.loads(piped.stdout)) == without_source(expected)
+
+
+def test_a_replay_is_the_live_report_but_for_the_source(tmp_path: Path) -> None:
+    """What this host answered gives the same report again, the holes included."""
+    recorder = RecordingSource(LiveSource())
+    host = assemble_host(recorder, "2026-01-02T03:04:05Z")
+    live = json_v1.render_report(
+        audit(Source("live", host.name), host, default_rules()), tool_version="0.1.0"
+    )
+    with (tmp_path / "it.tgz").open("wb") as file:
+        write_snapshot_tar(
+            file, recorder.answers, taken_at="2026-01-02T03:04:05Z", times=recorder.times
+        )
+    replayed = without_source(report("--from", str(tmp_path / "it.tgz")))
+    assert {**replayed, "tool": None} == {**without_source(json.loads(live)), "tool": None}
+
+
+def test_one_source_has_every_format_and_exit_code() -> None:
+    """Text, JSON and one line of NDJSON; 1 for findings, as a live scan."""
+    text = scan("--from", str(NOBARRIER))
+    assert text.returncode == 1
+    assert "barrier-disabled" in text.stdout
+    line = scan("-f", "ndjson", "--from", str(NOBARRIER))
+    assert line.returncode == 1
+    assert line.stdout.count("\n") == 1
+    assert json.loads(line.stdout) == report("--from", str(NOBARRIER))
+    assert scan("--from", str(HEALTHY), "--fail-on", "never").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "target", ["DEVICE", "NAME", "NUMBER", "UUID", "MOUNT", "MOUNT/deeper/file"]
+)
+def test_a_target_names_a_filesystem_of_the_captured_host(target: str) -> None:
+    """By device, UUID, mount point, or a path below it; nothing of this host is asked."""
+    (fs,) = report("--from", str(RAID10))["filesystems"]
+    words = {
+        "DEVICE": fs["device"],
+        "NAME": fs["device"].removeprefix("/dev/"),
+        "NUMBER": fs["device_number"],
+        "UUID": fs["uuid"],
+        "MOUNT": fs["mount_points"][0],
+        "MOUNT/deeper/file": f"{fs['mount_points'][0]}/deeper/file",
+    }
+    found = report("--from", str(RAID10), words[target])
+    assert [each["id"] for each in found["filesystems"]] == [fs["id"]]
+
+
+def test_a_target_that_names_nothing_is_refused() -> None:
+    """Nothing was audited: exit 2, and the word is repeated."""
+    done = scan("--from", str(RAID10), "/dev/nothing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no ext4 filesystem is called /dev/nothing" in done.stderr
+
+
+def test_a_directory_of_one_host_is_that_host(tmp_path: Path) -> None:
+    """What a tar was unpacked into is audited as the tar is: a whole report, and not a line."""
+    (tmp_path / "fleet").mkdir()
+    (tmp_path / "fleet" / "it.tgz").write_bytes(Original(RAID10).tar("lab"))
+    found = report("--from", str(tmp_path / "fleet"))
+    assert found["source"]["label"] == f"{tmp_path}/fleet/it.tgz"
+
+
+def test_a_fleet_is_a_line_a_host(fleet: Path) -> None:
+    """In the order of names; a host that cannot be read is a line too, and the others go on."""
+    done = scan("-f", "ndjson", "--from", str(fleet), "--select", "PRF001,PRF002")
+    assert done.returncode == 1
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["host"]["name"] for line in lines[:6]] == [f"host{n:05}" for n in range(6)]
+    assert [line["error"] for line in lines[6:]] == [
+        {
+            "kind": "unreadable",
+            "message": f"{fleet}/host00006.tgz: neither a snapshot nor an archive",
+        },
+        {"kind": "unreadable", "message": f"{fleet}/host00007: neither a file nor a directory"},
+    ]
+    assert done.stderr.splitlines()[-1] == (
+        "8 hosts: 4 with findings, 0 incomplete, 2 could not be read"
+    )
+
+
+def test_every_line_obeys_a_schema(fleet: Path) -> None:
+    """A report obeys the report's schema; the line of a source without one has its own."""
+    reports, unread = (
+        jsonschema.Draft202012Validator(json.loads(run("schema", *option).stdout))
+        for option in ([], ["--unread"])
+    )
+    lines = [
+        json.loads(line) for line in scan("-f", "ndjson", "--from", str(fleet)).stdout.splitlines()
+    ]
+    assert [reports.is_valid(line) for line in lines] == [True] * 6 + [False] * 2
+    assert [unread.is_valid(line) for line in lines] == [False] * 6 + [True] * 2
+
+
+def test_the_text_of_a_fleet_ends_with_a_sum_by_rule(fleet: Path) -> None:
+    """A line a host, then each rule that found something: on how many hosts, and which."""
+    done = scan("--from", str(fleet), "--select", "PRF001,PRF002")
+    lines = done.stdout.splitlines()
+    found = ["host00000.tgz", "host00001.json", "host00003.json", "host00004.tgz"]
+    assert lines[0].startswith(f"{fleet}/host00000.tgz: host host00000: 2 filesystems; ")
+    assert (
+        lines[6] == f"could not be read: {fleet}/host00006.tgz: neither a snapshot nor an archive"
+    )
+    assert lines[8:] == [
+        "PRF001 dioread-nolock-nodelalloc  high      1 of 8 hosts: host00000.tgz",
+        f"PRF002 auto-da-alloc-stall        low       4 of 8 hosts: {', '.join(found)}",
+        "could not be read: 2 of 8 hosts: host00006.tgz, host00007",
+        "8 hosts: 4 with findings, 0 incomplete, 2 could not be read",
+    ]
+    quiet = scan("-q", "--from", str(fleet), "--select", "PRF001,PRF002")
+    assert quiet.stdout.splitlines() == lines[8:]
+
+
+@pytest.mark.parametrize(
+    ("names", "arguments", "code"),
+    [
+        (["healthy-debian-12"], [], 0),
+        (["healthy-debian-12", "garbage"], [], 3),
+        (["healthy-debian-12", "garbage"], ["--allow-incomplete"], 0),
+        (["lvm-linear-nobarrier", "garbage"], [], 1),
+        (["garbage", "garbage"], ["--allow-incomplete"], 2),
+        (["garbage"], ["--allow-incomplete"], 2),
+    ],
+)
+def test_the_exit_code_is_the_worst_of_all(
+    tmp_path: Path, names: list[str], arguments: list[str], code: int
+) -> None:
+    """1 beats 3 beats 0; an unreadable host is incomplete; nothing read is 2."""
+    (tmp_path / "garbage").write_bytes(b"garbage")
+    places = [HOSTS / name / "snapshot" if name != "garbage" else tmp_path / name for name in names]
+    options = [word for place in places for word in ("--from", str(place))]
+    assert scan(*options, *arguments).returncode == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "/gone"], "/gone: No such file or directory"),
+        (["--from", "-", "--from", "-"], "standard input can be read once only"),
+        (["--from", "/dev/null"], "/dev/null: a device"),
+        (["--from", str(RAID10), "--from", str(NOBARRIER), "-f", "json"], "use -f ndjson"),
+        (["--from", str(RAID10), "--from", str(NOBARRIER), "/gone"], "no host has a filesystem"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(arguments: list[str], message: str) -> None:
+    """Exit 2, and a sentence that says why."""
+    done = scan(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_standard_input_can_be_one_of_many() -> None:
+    """A worker has no standard input; what lies there is read all the same."""
+    done = scan(
+        "-f", "ndjson", "--from", str(RAID10), "--from", "-", stdin=Original(NOBARRIER).tar("piped")
+    )
+    names = [json.loads(line)["host"]["name"] for line in done.stdout.splitlines()]
+    assert names == ["lab", "piped"]
+
+
+def test_a_hostile_name_is_shown_and_kept(tmp_path: Path) -> None:
+    """A name of an archive with ESC and bytes reaches no terminal, and JSON has its bytes."""
+    name = os.fsencode(str(tmp_path)) + b"/\x1b[31m\xff"
+    with open(name, "wb") as file:  # noqa: PTH123 - bytes that are no text
+        file.write(b"garbage")
+    done = subprocess.run(
+        [sys.executable, "-m", "ext4audit", "scan", "-f", "ndjson", "--from", name],
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"\x1b" not in done.stderr + done.stdout
+    assert json.loads(done.stdout)["source"]["label_b64"]
+
+
+def test_a_file_of_lines_appears_whole(fleet: Path, tmp_path: Path) -> None:
+    """With -o nothing is on standard output, and the file has every line."""
+    done = scan("-f", "ndjson", "--from", str(fleet), "-o", str(tmp_path / "out"))
+    assert done.stdout == ""
+    assert (tmp_path / "out").read_bytes().count(b"\n") == 8
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a scan of a fleet that takes seconds, its output in a pipe."""
+    write_fleet(tmp_path / "many", 600)
+    command = [sys.executable, "-m", "ext4audit", "scan", "-f", "ndjson", "--from"]
+    process = subprocess.Popen(
+        [*command, str(tmp_path / "many")],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_ctrl_c_ends_all_processes_without_a_traceback(endless: subprocess.Popen[bytes]) -> None:
+    """The whole group gets the signal, as from a terminal; exit 130, one line."""
+    assert endless.stdout is not None
+    endless.stdout.readline()
+    os.killpg(endless.pid, signal.SIGINT)
+    _, errors = endless.communicate(timeout=30)
+    assert endless.returncode == 130
+    assert errors == b"ext4audit: interrupted\n"
+    assert _gone(endless.pid)
+
+
+def test_a_closed_pipe_is_no_finding(endless: subprocess.Popen[bytes]) -> None:
+    """`| head -1` ends the fleet with 141, silently."""
+    assert endless.stdout is not None
+    endless.stdout.readline()
+    endless.stdout.close()
+    assert endless.wait(30) == 141
+    assert endless.stderr is not None
+    assert endless.stderr.read() == b""
+    assert _gone(endless.pid)
+
+
+def _gone(group: int) -> bool:
+    """Whether no process of a group is left, within two seconds."""
+    for _ in range(20):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_one_attack_does_not_stop_the_others(fleet: Path) -> None:
+    """A bomb, a way out and two mixed hosts are errors of their own lines."""
+    (fleet / "bomb.tgz").write_bytes(gzip.compress(bytes(64 << 20)))
+    mixed = io.BytesIO()
+    with tarfile.open(fileobj=mixed, mode="w") as tar:
+        for host in ("a", "b"):
+            tar.add(RAID10, host)
+    (fleet / "mixed.tar").write_bytes(mixed.getvalue())
+    way_out = io.BytesIO()
+    with tarfile.open(fileobj=way_out, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("../../etc/passwd"))
+    (fleet / "out.tar").write_bytes(way_out.getvalue())
+    done = scan("-f", "ndjson", "--from", str(fleet))
+    lines = {
+        json.loads(line)["source"]["label"]: json.loads(line) for line in done.stdout.splitlines()
+    }
+    assert len(lines) == 11
+    reasons = {
+        Path(label).name: line["error"]["message"].partition(": ")[2]
+        for label, line in lines.items()
+        if "error" in line
+    }
+    assert reasons["bomb.tgz"] == "unpacks to more than 200 times its size: a bomb"
+    assert reasons["mixed.tar"].startswith("holds 2 snapshots: ")
+    assert reasons["out.tar"].startswith("a path that could lead out")

@@ -1,0 +1,255 @@
+"""`ext4audit scan IMAGE`, as a process, on images that the real mke2fs makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from support.images.mke2fs import needs_e2fsprogs
+from support.images.partitioned import LINUX, boot_record, grow, with_gpt, write_at
+from support.program import run, run_as_nobody
+from support.scratch import run as shell
+
+pytestmark = needs_e2fsprogs
+MIB = 1 << 20
+AS_IMAGE = "an image, audited from its bytes; its directory stands for what it lies on"
+
+
+def make(image: Path, *options: str, at: int = 0) -> Path:
+    """Make a filesystem of 16 MiB in a file, from a byte on."""
+    where = ("-E", f"offset={at}") if at else ()
+    shell("mke2fs", "-q", "-F", "-t", "ext4", *where, *options, image, "16M")
+    return image
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """Return an image of a healthy filesystem."""
+    return make(tmp_path / "fs.img")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Return a disk of two partitions, the second with barriers off in its superblock."""
+    image = tmp_path / "disk.img"
+    grow(image, 64 * MIB)
+    with_gpt(image, {1: (2048, 34815), 2: (34816, 67583)})
+    make(image, "-L", "good", at=MIB)
+    make(image, "-L", "bad", at=17 * MIB)
+    shell("tune2fs", "-o", "nobarrier", f"{image}?offset={17 * MIB}")
+    return image
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> Iterator[Path]:
+    """Let anybody come to this test's files: pytest's folders are its user's alone."""
+    changed = [each for each in (tmp_path, *tmp_path.parents) if each.stat().st_mode & 0o5 != 0o5]
+    modes = {each: each.stat().st_mode for each in changed}
+    for each in changed:
+        each.chmod(0o755)
+    yield tmp_path
+    for each, mode in modes.items():
+        each.chmod(mode)
+
+
+def report(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any]:
+    """Return the JSON of a scan that must end with a code."""
+    assert done.returncode == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_clean_image_is_a_complete_audit(image: Path) -> None:
+    """Exit 0: nothing that only a mount could tell is asked; and it is said what was audited."""
+    done = run("scan", "-f", "json", str(image))
+    found = report(done)
+    assert found["source"]["kind"] == "image"
+    assert found["source"]["label"] == str(image)
+    assert (found["complete"], found["gaps"]) == (True, [])
+    (fs,) = found["filesystems"]
+    assert (fs["device"], fs["mounted"], fs["mount_points"]) == (str(image), False, [])
+    assert fs["uuid"] == fs["id"]
+    assert [device["kind"] for device in fs["stack"]] == ["image"]
+    assert done.stderr == f"ext4audit: {image}: {AS_IMAGE}\n"
+
+
+def test_the_text_says_that_it_is_of_an_image(image: Path) -> None:
+    """No host is named where none was audited."""
+    done = run("scan", str(image))
+    assert done.stdout.splitlines()[-1].startswith(f"image {image}: 1 filesystem; no findings; ")
+
+
+def test_the_report_of_images_obeys_the_schema(disk: Path) -> None:
+    """Machines need no second reader for it."""
+    schema = json.loads(run("schema").stdout)
+    found = report(run("scan", "-f", "json", str(disk)), code=1)
+    jsonschema.Draft202012Validator(schema).validate(found)
+
+
+def test_a_host_that_is_not_there_has_no_verdict(image: Path) -> None:
+    """Only HLT003 of the rules about a host judges what no host has mounted."""
+    found = report(run("scan", "-f", "json", str(image)))
+    verdicts = found["verdicts"]
+    of_host = [verdict["rule"] for verdict in verdicts if verdict["filesystem"] is None]
+    assert of_host == ["HLT003"]
+    assert {verdict["filesystem"] for verdict in verdicts if verdict["filesystem"]} == {
+        found["filesystems"][0]["id"]
+    }
+
+
+def test_an_image_with_errors_on_record_is_not_clean(image: Path) -> None:
+    """Its superblock says that it needs e2fsck before anybody mounts it."""
+    shell("debugfs", "-w", "-R", "ssv state 2", image)
+    found = report(run("scan", "-f", "json", str(image)), code=1)
+    (failed,) = [verdict for verdict in found["verdicts"] if verdict["outcome"] == "fail"]
+    assert failed["rule"] == "HLT003"
+
+
+def test_what_the_superblock_hides_is_found_before_it_is_mounted(disk: Path) -> None:
+    """Each partition is a filesystem of its own; the finding and its command name the one."""
+    found = report(run("scan", "-f", "json", str(disk)), code=1)
+    assert [fs["label"] for fs in found["filesystems"]] == ["good", "bad"]
+    outcomes = [(v["filesystem"], v["outcome"]) for v in found["verdicts"] if v["rule"] == "DUR002"]
+    assert [outcome for _, outcome in outcomes] == ["pass", "fail"]
+    (failed,) = [v for v in found["verdicts"] if v["outcome"] == "fail"]
+    (finding,) = failed["findings"]
+    assert (finding["severity"], "nobarrier" in finding["message"]) == ("medium", True)
+    commands = [step["command"] for step in finding["remedies"][0]["steps"]]
+    assert commands[0] == f"tune2fs -o ^nobarrier '{disk}?offset={17 * MIB}'"
+
+
+def test_the_printed_command_cures_the_partition(disk: Path) -> None:
+    """It runs on the file, the check holds, and the next scan is clean."""
+    found = report(run("scan", "-f", "json", str(disk)), code=1)
+    (failed,) = [v for v in found["verdicts"] if v["outcome"] == "fail"]
+    steps = failed["findings"][0]["remedies"][0]["steps"]
+    for step in steps:
+        if step["phase"] != "rollback":
+            shell("sh", "-c", step["command"])
+    assert run("scan", str(disk)).returncode == 0
+    for step in steps:
+        if step["phase"] == "rollback":
+            shell("sh", "-c", step["command"])
+    assert run("scan", str(disk)).returncode == 1
+
+
+def test_images_and_mounts_make_one_report_of_this_host(image: Path) -> None:
+    """With anything of this host among the targets the source is live, and host rules apply."""
+    done = run("scan", "-f", "json", "--select", "DUR002,DRF006", "/", str(image))
+    if "not ext4" in done.stderr:
+        pytest.skip("/ is not ext4")
+    found = json.loads(done.stdout)
+    assert found["source"]["kind"] == "live"
+    assert found["filesystems"][-1]["device"] == str(image)
+    assert len(found["filesystems"]) == 2
+    assert "DRF006" in [verdict["rule"] for verdict in found["verdicts"]]
+
+
+def test_two_images_are_one_report(image: Path, disk: Path) -> None:
+    """A copy has an id of its own, and a target that is typed twice is audited once."""
+    copy = image.with_name("copy.img")
+    shell("cp", image, copy)
+    done = run("scan", "-f", "json", "--fail-on", "never", *map(str, (image, copy, disk, image)))
+    found = report(done)
+    ids = [fs["id"] for fs in found["filesystems"]]
+    assert len(ids) == len(set(ids)) == 4
+    assert found["source"]["label"] == f"{image}, {copy}, {disk}"
+
+
+@pytest.mark.usefixtures("public")
+def test_an_image_is_audited_without_root(image: Path) -> None:
+    """Whoever may read the file may audit it, and gets the same verdicts."""
+    image.chmod(0o444)
+    root, nobody = (
+        run("scan", "-f", "json", str(image)),
+        run_as_nobody("scan", "-f", "json", str(image)),
+    )
+    assert report(nobody)["verdicts"] == report(root)["verdicts"]
+
+
+@pytest.mark.usefixtures("public")
+def test_a_file_that_may_not_be_read_is_told(image: Path) -> None:
+    """It stands for what it lies on then, as any file does, and that is said."""
+    image.chmod(0o400)
+    done = run_as_nobody("scan", str(image))
+    assert "not taken for an image: not looked whether it is an image: Permission denied" in (
+        done.stderr
+    )
+
+
+def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) -> None:
+    """A copy of metadata is to be corrected where it was taken."""
+    made = make(tmp_path / "fs.img")
+    shell("tune2fs", "-o", "nobarrier", made)
+    shell("e2image", made, tmp_path / "fs.e2i")
+    found = report(run("scan", "-f", "json", str(tmp_path / "fs.e2i")), code=1)
+    (failed,) = [v for v in found["verdicts"] if v["outcome"] == "fail"]
+    assert [r["steps"] for r in failed["findings"][0]["remedies"]] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"QFI\xfb\x00\x00\x00\x02".ljust(1024, b"\0"), "a QCOW2 image, which is not read"),
+        (
+            b"\x10\xb7\x2b\x7fExt2 Image 1.0\0".ljust(1024, b"\0"),
+            "an e2image file without a superblock",
+        ),
+    ],
+)
+def test_an_image_that_cannot_be_read_is_a_usage_error(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    """Nothing is audited in its place."""
+    path = tmp_path / "image"
+    path.write_bytes(content)
+    done = run("scan", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{path}: {said}" in done.stderr
+
+
+def test_beside_a_bad_image_the_good_one_is_audited(image: Path, tmp_path: Path) -> None:
+    """The bad one is a message."""
+    bad = tmp_path / "bad.img"
+    bad.write_bytes(image.read_bytes())
+    write_at(bad, {1024 + 0x78: b"W"})
+    done = run("scan", "-f", "json", str(bad), str(image))
+    assert [fs["device"] for fs in report(done)["filesystems"]] == [str(image)]
+    assert f"{bad}: the checksum of its superblock is wrong" in done.stderr
+
+
+def test_a_disk_without_ext4_stands_for_what_it_lies_on(tmp_path: Path) -> None:
+    """As any file does; and it is said why it was not taken for an image."""
+    disk = tmp_path / "windows.img"
+    grow(disk, MIB)
+    write_at(disk, {0: boot_record((LINUX, 8, 8))})
+    done = run("scan", str(disk))
+    said = "not taken for an image: no ext2, ext3 or ext4 in its partitions (1)"
+    assert f"{disk}: {said}" in done.stderr
+
+
+@pytest.mark.parametrize("name", [b"a\n\x1b[31m$(id).img", b"\xff\xfe.img", b"q?offset=5.img"])
+def test_a_hostile_name_stays_a_name(tmp_path: Path, name: bytes) -> None:
+    """On the terminal it is spelled out; the image is audited all the same."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+    make(tmp_path / "fs.img").rename(path)
+    done = run("scan", "-v", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_fifo_is_no_image(tmp_path: Path) -> None:
+    """It is not opened: nobody may ever write to it."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    done = run("scan", str(fifo))
+    assert done.returncode in {0, 1, 2, 3}
+    assert "an image" not in done.stderr

@@ -1,0 +1,89 @@
+"""Archives of other programs, judged end to end: a directory or a tar in, a report out."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.evidence import need
+from ext4audit.renderers import json_v1
+from ext4audit.renderers.shared.page import Audited
+from ext4audit.report import Outcome, Report, Source
+from ext4audit.rules import all_rules
+from ext4audit.sources.archive.recognize import is_wanted, recognise
+from ext4audit.sources.containers.archives import archive_of, open_archive
+from ext4audit.sources.containers.tree import Archive
+from support.archives.fixtures import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
+from support.formats.golden import FOR_EVERY_STORY, check_golden
+
+STORIES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
+
+
+def report_of(archive: Archive) -> Report:
+    """Audit an archive with all rules."""
+    found = recognise(archive)
+    assert found is not None
+    host = assemble_host(found.source, found.taken_at)
+    return audit(Source(found.kind, found.label), host, all_rules())
+
+
+def packed(story: Path) -> Archive:
+    """Return the story as the tar that its program makes, read in memory."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:xz") as tar:
+        for entry in sorted((story / "archive").iterdir()):
+            tar.add(entry, entry.name)
+    raw.seek(0)
+    return archive_of(raw, story.name, wanted=is_wanted)
+
+
+@pytest.mark.parametrize("fmt", FOR_EVERY_STORY)
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_an_archive_gives_the_expected_report(story: Path, fmt: str, *, accept: bool) -> None:
+    """The report of a fixture archive is the one that is kept."""
+    report = report_of(open_archive(str(story / "archive")))
+    check_golden(story, [Audited(story.name, report)], fmt, accept=accept)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_the_tar_gives_the_report_of_its_directory(story: Path) -> None:
+    """What is not kept in memory tells nothing that the directory would have told."""
+    directory = report_of(open_archive(str(story / "archive")))
+    assert json_v1.render_report(
+        report_of(packed(story)), tool_version="0"
+    ) == json_v1.render_report(directory, tool_version="0")
+
+
+JUDGED_BY_OPTIONS = "DRF001 DRF002 DRF006 DUR001 DUR002 LAY001 PRF001 PRF002".split()
+"""Rules that need no more than options, fstab and the device stack, which every sosreport has."""
+
+
+def test_an_old_sosreport_is_audited_for_its_real_options() -> None:
+    """Its mount table says rw,noatime,nodelalloc; its options file says nobarrier."""
+    report = report_of(open_archive(str(ARCHIVES / "sosreport-hidden-nobarrier" / "archive")))
+    (data,) = (fs for fs in report.host.filesystems if fs.mount_points == ("/srv/data",))
+    options = need(data.options)
+    assert options.mount_table == ("rw", "nodelalloc")
+    assert [option.token for option in options.hidden] == ["nobarrier"]
+    judged = [v for v in report.verdicts if v.rule.code in JUDGED_BY_OPTIONS]
+    assert len(judged) == 2 * len(JUDGED_BY_OPTIONS) - 1  # DRF006 judges the host
+    assert not any(v.unknowns or v.outcome is Outcome.UNDETERMINED for v in judged)
+
+
+@pytest.mark.parametrize(
+    ("story", "files"), [(INSIGHTS, insights()), (SUPPORTCONFIG, supportconfig())]
+)
+def test_the_made_archives_are_what_their_script_writes(story: str, files: dict[str, str]) -> None:
+    """A change by hand would be lost with the next writing."""
+    top = ARCHIVES / story
+    found = {
+        str(path.relative_to(top)): path.read_text(encoding="utf-8")
+        for path in top.rglob("*")
+        if path.is_file()
+    }
+    assert found == files

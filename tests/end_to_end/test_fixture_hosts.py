@@ -1,0 +1,80 @@
+"""Whole hosts, judged end to end: snapshot in, report and exit code out."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.cli.output import FORMATS
+from ext4audit.finding import Severity
+from ext4audit.renderers.shared.page import Audited
+from support.formats.golden import FOR_EVERY_STORY, KEPT, check_golden
+from support.hosts.stories import HOSTS, STORIES, TELLING, report_of
+
+FLEET = HOSTS.parent / "fleets" / "telling-hosts-and-one-unread"
+FOR_MANY_HOSTS = [fmt for fmt in FORMATS if fmt != "json"]
+"""JSON is one document about one host; NDJSON has a line for each."""
+MOST_BYTES = 6_000_000
+UNREAD = Audited("bad.tar.gz", None, "bad.tar.gz: not a snapshot")
+
+
+@pytest.mark.parametrize(("story", "fmt"), KEPT)
+def test_a_host_gives_the_expected_report(story: str, fmt: str, *, accept: bool) -> None:
+    """The report of a fixture host is the one that is kept."""
+    check_golden(HOSTS / story, [Audited(story, report_of(story))], fmt, accept=accept)
+
+
+@pytest.mark.parametrize("fmt", FOR_MANY_HOSTS)
+def test_a_fleet_gives_the_expected_report(fmt: str, *, accept: bool) -> None:
+    """The hosts that tell most, and a source that could not be read."""
+    hosts = [*(Audited(story, report_of(story)) for story in TELLING), UNREAD]
+    check_golden(FLEET, hosts, fmt, accept=accept)
+
+
+def test_no_kept_report_is_left_over() -> None:
+    """A file that no test compares would be read as current."""
+    kept = {f"{story}: {fmt}" for story, fmt in KEPT}
+    found = {
+        f"{path.parent.name}: {path.suffix[1:]}"
+        for story in STORIES
+        for path in (HOSTS / story).glob("expected.*")
+    }
+    assert found == kept
+
+
+def test_the_telling_hosts_have_different_exit_codes() -> None:
+    """A clean host, findings at the threshold, and an incomplete audit."""
+    codes = {
+        path.name.split(".")[1]
+        for story in TELLING
+        for path in (HOSTS / story).glob(f"expected.*.{FOR_EVERY_STORY[0]}")
+    }
+    assert codes == {"0", "1", "3"}
+
+
+def test_the_fixtures_stay_small() -> None:
+    """A new kind of golden output or a large capture is noticed here."""
+    files = [path for path in HOSTS.parent.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in files) <= MOST_BYTES
+
+
+def test_the_alibaba_cloud_host_is_found_slow_and_not_in_danger() -> None:
+    """PRF001 is confirmed and high on an affected kernel; nothing else is as bad."""
+    report = report_of("al2-dioread-nolock-nodelalloc")
+    worst = [
+        (v.rule.code, f.severity.value, f.confidence.value)
+        for v in report.verdicts
+        for f in v.findings
+        if f.severity.at_least(Severity.MEDIUM)
+    ]
+    assert worst == [("PRF001", "high", "confirmed")]
+
+
+def test_the_raid0_host_serves_its_bitmaps_from_three_of_twelve_disks() -> None:
+    """LAY001 counts the bitmaps by member as the real array has them."""
+    report = report_of("raid0-12-disks-default-mkfs")
+    (fs,) = report.host.filesystems
+    assert fs.layout is not None
+    loads = [member.bitmaps for member in fs.layout.value.members]  # type: ignore[union-attr]
+    assert loads == [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+    (verdict,) = [v for v in report.verdicts if v.rule.code == "LAY001"]
+    assert "3 of 12" in verdict.findings[0].message

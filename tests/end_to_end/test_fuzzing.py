@@ -1,0 +1,25 @@
+"""Hosts whose answers were changed at random."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.hosts.fuzzing import audit_changed, check
+from support.hosts.stories import HOSTS
+
+
+@settings(max_examples=200)
+@given(st.binary(min_size=1, max_size=300))
+def test_whatever_a_host_says_every_rule_has_its_verdict(data: bytes) -> None:
+    """Cut, repeated, foreign and missing answers are holes; no exception leaves the audit."""
+    check(data)
+
+
+def test_the_changes_arrive() -> None:
+    """The same host without changes is complete, and is not with its mount table gone."""
+    story = [host.name for host in sorted(HOSTS.iterdir())].index("raid0-12-disks-default-mkfs")
+    before = audit_changed(bytes([story]))
+    reports = [audit_changed(bytes([story, place, 8, 0, 0])) for place in range(256)]
+    assert before.complete
+    assert any(not report.complete for report in reports)

@@ -1,0 +1,138 @@
+"""Noise is a bug: what distributions install and clouds boot is nothing to be alarmed by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, overload
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.evidence import Evidence, need
+from ext4audit.finding import Severity
+from ext4audit.policy.exit_codes import exit_code
+from ext4audit.report import Outcome, Report, Source
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules, default_rules
+from ext4audit.sources.ask import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
+from ext4audit.sources.ask import Source as Asked
+from ext4audit.sources.snapshot import read_snapshot
+from support.hosts.evidence_host import denied
+from support.hosts.healthy.hosts import HEALTHY
+from support.hosts.healthy.systems import EVERY_MKE2FS, Mke2fs
+from support.hosts.stories import HOSTS
+from support.images.mke2fs import needs_e2fsprogs
+from support.program import run
+
+EVERY_HOST = pytest.mark.parametrize("name", HEALTHY)
+NEEDS_ROOT = frozenset({"dumpe2fs", "dmsetup"})
+DISKS = {
+    "a hard disk": "--rotational --write-cache back --wbt-lat-usec 75000",
+    "an SSD": "--non-rotational --write-cache back --wbt-lat-usec 2000",
+}
+
+
+class AsUser:
+    """Answers as a host answers somebody who is not root."""
+
+    def __init__(self, inner: Asked) -> None:
+        self._inner = inner
+
+    @overload
+    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
+    @overload
+    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+    def fetch(self, ask: Ask) -> Answer:
+        """Refuse devices and device-mapper tables."""
+        if isinstance(ask, ReadBytes) or (
+            isinstance(ask, RunCommand) and ask.argv[0] in NEEDS_ROOT
+        ):
+            return denied()
+        answer: Answer = self._inner.fetch(ask)
+        return answer
+
+
+def audited(name: str, rules: tuple[Rule, ...], *, as_user: bool = False) -> Report:
+    """Audit a healthy host by its snapshot."""
+    source, taken_at = read_snapshot(HOSTS / f"healthy-{name}" / "snapshot")
+    host = assemble_host(AsUser(source) if as_user else source, taken_at)
+    return audit(Source("snapshot", name), host, rules)
+
+
+def alarms(report: Report) -> list[tuple[str, str]]:
+    """Return the findings of medium severity or worse."""
+    return [
+        (verdict.rule.code, finding.message)
+        for verdict in report.verdicts
+        for finding in verdict.findings
+        if finding.severity.at_least(Severity.MEDIUM)
+    ]
+
+
+def undecided(report: Report) -> list[tuple[str, Outcome]]:
+    """Return the verdicts that are none."""
+    wrong = {Outcome.UNDETERMINED, Outcome.ERROR}
+    return [(v.rule.code, v.outcome) for v in report.verdicts if v.outcome in wrong]
+
+
+@EVERY_HOST
+def test_a_healthy_host_is_clean_and_complete(name: str) -> None:
+    """By the rules that are on by default nothing is medium, and the exit code is 0."""
+    report = audited(name, default_rules())
+    assert (alarms(report), undecided(report), report.host.gaps) == ([], [], ())
+    assert exit_code(report, Severity.MEDIUM, allow_incomplete=False) == 0
+
+
+@EVERY_HOST
+def test_no_rule_at_all_is_alarmed_by_a_healthy_host(name: str) -> None:
+    """With --pedantic nothing is medium either, and every rule has its verdict."""
+    report = audited(name, all_rules())
+    assert (alarms(report), undecided(report)) == ([], [])
+
+
+@EVERY_HOST
+def test_a_healthy_host_is_no_worse_for_who_is_not_root(name: str) -> None:
+    """What cannot be read is not determined; it is no finding."""
+    report = audited(name, all_rules(), as_user=True)
+    assert alarms(report) == []
+    assert undecided(report)
+
+
+@EVERY_HOST
+def test_a_healthy_host_has_its_filesystems_judged(name: str) -> None:
+    """Each has a superblock that was read, options in force, and an entry in fstab."""
+    report = audited(name, ())
+    assert report.host.filesystems
+    for fs in report.host.filesystems:
+        need(fs.superblock, fs.options, fs.stack, fs.usage)
+        entries = need(fs.fstab)
+        assert [entry.line.mount_point for entry in entries] == list(fs.mount_points)
+
+
+def plan(name: str, mke2fs: Mke2fs, configuration: Path, disk: str, *more: str) -> Any:
+    """Plan a disk on a healthy host with what its mke2fs makes by default; return the report."""
+    configuration.write_text(mke2fs.configuration, encoding="utf-8")
+    words = [
+        *("--from", str(HOSTS / f"healthy-{name}" / "snapshot"), "--size", "200G", *disk.split()),
+        *("--nr-requests", "256", "--max-sectors-kb", "1280", "--mke2fs-conf", str(configuration)),
+        *("--target-e2fsprogs", mke2fs.version, "--mount-options", "defaults", "-f", "json"),
+    ]
+    done = run("plan", *words, *more)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize("disk", DISKS.values(), ids=DISKS)
+@pytest.mark.parametrize(("name", "mke2fs"), EVERY_MKE2FS.items(), ids=EVERY_MKE2FS)
+@pytest.mark.parametrize("more", [(), ("--pedantic",)], ids=["default", "pedantic"])
+def test_a_plan_by_the_defaults_is_clean(
+    name: str, mke2fs: Mke2fs, disk: str, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A disk that is made and mounted as the distribution does it has nothing medium."""
+    report = plan(name, mke2fs, tmp_path / "mke2fs.conf", disk, *more)
+    found = report["summary"]["findings"]
+    assert (found["critical"], found["high"], found["medium"]) == (0, 0, 0)
+    assert report["complete"]

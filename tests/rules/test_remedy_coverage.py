@@ -1,0 +1,78 @@
+"""Every command that is printed has been run: a rule's test has remedy cases, or the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from ext4audit.engine import audit
+from ext4audit.facts.host import Host
+from ext4audit.report import Source
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
+from support.hosts.any_host import HOSTS
+from support.remedies.case import RemedyCase, cases_of, module_of
+
+REPOSITORY = Path(__file__).parents[2]
+RUN_ELSEWHERE = {
+    "DRF001": "tests/kernel/test_drift_remedies.py",
+    "DRF002": "tests/kernel/test_drift_remedies.py",
+    "DRF006": "tests/kernel/test_drift_remedies.py",
+    "DUR001": "tests/rules/durability/test_dur001_barrier_disabled.py",
+    "DUR002": "tests/rules/durability/test_dur002_hidden_superblock_default.py",
+    "LAY001": "tests/lab/scenarios/experiments_hotspot.py",
+    "PRF001": "tests/lab/scenarios/experiments_dioread.py",
+    "PRF002": "tests/lab/scenarios/queue_remedies.py",
+}
+"""Rules whose remedies have tests that are older than the harness."""
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_rule_has_remedy_cases_or_the_reason_why_not(rule: Rule) -> None:
+    """The test module has REMEDY_CASES, REMEDIES_NOT_RUN with a sentence, or both."""
+    if rule.code in RUN_ELSEWHERE:
+        assert (REPOSITORY / RUN_ELSEWHERE[rule.code]).is_file()
+        return
+    cases, reason = cases_of(rule), getattr(module_of(rule), "REMEDIES_NOT_RUN", "")
+    assert cases or reason.endswith(".")
+    assert all(isinstance(case, RemedyCase) for case in cases)
+
+
+def test_every_module_with_cases_is_the_test_of_a_rule() -> None:
+    """The cases of another module would never be run."""
+    rules = {f"test_{rule.code.lower()}_{rule.name.replace('-', '_')}" for rule in all_rules()}
+    with_cases = {
+        path.stem
+        for path in Path(__file__).parent.glob("*/test_*.py")
+        if "\nREMEDY_CASES = " in path.read_text(encoding="utf-8")
+    }
+    assert with_cases <= rules
+
+
+RUN_APART = {
+    "CAP005": "tests/lab/test_capacity_remedies.py",
+    "LAY002": "tests/kernel/test_stripe_steps.py",
+}
+"""Rules whose commands need a host that the harness does not have; these run them."""
+UNTRIED = [
+    rule
+    for rule in all_rules()
+    if rule.code not in RUN_ELSEWHERE.keys() | RUN_APART.keys() and not cases_of(rule)
+]
+
+
+@pytest.mark.parametrize("code", RUN_APART)
+def test_what_is_run_apart_is_there(code: str) -> None:
+    """A rule is judged, and cured, by the file that is said to run its commands."""
+    assert (REPOSITORY / RUN_APART[code]).is_file()
+
+
+@settings(max_examples=60)
+@given(judged=HOSTS)
+def test_a_rule_whose_remedies_nobody_runs_prints_no_command(judged: Host) -> None:
+    """What is printed without having been run is advice, in words."""
+    report = audit(Source("live", "db1"), judged, UNTRIED)
+    remedies = [remedy for finding in report.findings for remedy in finding.remedies]
+    assert not [remedy.summary for remedy in remedies if remedy.steps]

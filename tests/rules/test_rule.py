@@ -1,0 +1,127 @@
+"""Rule: what the decorators make of a check and its docstring."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Severity
+from ext4audit.report import Outcome
+from ext4audit.rule import OFF_BY_DEFAULT, Rule, Said, Scope, host_rule, rule
+from ext4audit.rules import RULE_MODULE, all_rules
+from support.builders import filesystem, host
+
+RULES = Path(__file__).parents[2] / "src" / "ext4audit" / "rules"
+FAMILIES = {
+    "DUR": "durability",
+    "PRF": "performance",
+    "LAY": "layout",
+    "CAP": "capacity",
+    "HLT": "health",
+    "CMP": "compatibility",
+    "DRF": "drift",
+    "KRN": "kernel",
+    "SEC": "security",
+}
+"""The families of codes, and the folder of each."""
+HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore"]
+
+
+@rule("DUR901", "made-up", severity=Severity.HIGH, since="0.1", references=("mke2fs(8)",))
+def of_filesystem(fs: Filesystem, _host: Host) -> Said:
+    """Check nothing.
+
+    ## Remedy
+
+        none
+    """
+    yield Citation("device", fs.device, "test")
+
+
+@host_rule("KRN901", "made-up-too", severity=Severity.LOW, since="0.2")
+def of_host(host_: Host) -> Said:
+    """Check nothing."""
+    yield Citation("name", host_.name, "test")
+
+
+def test_a_rule_carries_what_it_was_declared_with() -> None:
+    """The family is the code's letters; the page is the docstring without its indentation."""
+    assert of_filesystem.code == "DUR901"
+    assert of_filesystem.family == "DUR"
+    assert of_filesystem.name == "made-up"
+    assert of_filesystem.severity is Severity.HIGH
+    assert of_filesystem.since == "0.1"
+    assert of_filesystem.references == ("mke2fs(8)",)
+    assert of_filesystem.scope is Scope.FILESYSTEM
+    assert of_filesystem.page == "Check nothing.\n\n## Remedy\n\n    none"
+
+
+def test_the_summary_is_the_first_line_of_the_module() -> None:
+    """What stands after "CODE: " in the module's docstring; here, after "Rule: "."""
+    expected = "what the decorators make of a check and its docstring."
+    assert of_filesystem.summary == expected
+    assert of_host.summary == expected
+
+
+def test_a_filesystem_rule_gets_its_filesystem() -> None:
+    """The check is called with the subject and its host."""
+    said = list(of_filesystem.run(filesystem(device="/dev/sdz"), host()))
+    assert said == [Citation("device", "/dev/sdz", "test")]
+
+
+def test_a_filesystem_rule_without_a_filesystem_is_an_error() -> None:
+    """A mistake of the engine is told at once, with the rule's code."""
+    with pytest.raises(TypeError, match="DUR901 judges filesystems"):
+        of_filesystem.run(None, host())
+
+
+def test_a_host_rule_judges_the_host() -> None:
+    """Its scope is the host, and it needs no filesystem."""
+    assert of_host.scope is Scope.HOST
+    assert list(of_host.run(None, host(name="db9"))) == [Citation("name", "db9", "test")]
+    assert judge(of_host, None, host()).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
+def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
+    """Code, name, summary, page with its four headings in order, and a reference."""
+    assert re.fullmatch(r"[A-Z]{3}[0-9]{3}", each.code)
+    assert each.family in FAMILIES
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", each.name)
+    assert each.summary.endswith(".")
+    assert re.findall(r"^## (.*)$", each.page, re.MULTILINE) == HEADINGS
+    assert each.references
+    assert each.since
+    assert all(each.references)
+
+
+@pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
+def test_every_rules_module_is_named_after_it(each: Rule) -> None:
+    """`<code>_<name>.py` holds the rule, so that it can be found by either."""
+    folder = RULES / FAMILIES[each.family]
+    assert (folder / f"{each.code.lower()}_{each.name.replace('-', '_')}.py").is_file()
+
+
+def test_codes_and_names_are_unique_and_sorted() -> None:
+    """A code is never reused, and the catalogue is in its order."""
+    codes = [each.code for each in all_rules()]
+    names = [each.name for each in all_rules()]
+    assert codes == sorted(set(codes))
+    assert len(names) == len(set(names))
+
+
+def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
+    """A rule is discovered by its file's name; a misnamed file would never judge anything."""
+    modules = {path for path in RULES.rglob("*.py") if "@rule(" in path.read_text()}
+    modules |= {path for path in RULES.rglob("*.py") if "@host_rule(" in path.read_text()}
+    assert len(all_rules()) == len(modules)
+    assert all(RULE_MODULE.fullmatch(path.stem) for path in modules)
+
+
+def test_every_code_that_is_off_by_default_is_a_rule() -> None:
+    """A misspelt code would leave its rule on."""
+    assert {each.code for each in all_rules()} >= OFF_BY_DEFAULT

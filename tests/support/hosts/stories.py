@@ -1,0 +1,40 @@
+"""The fixture hosts by their stories: where they lie, and the report of each.
+
+A story is a directory of fixtures/hosts, named after what is odd about the host.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.inventory import take_inventory
+from ext4audit.engine import audit
+from ext4audit.report import Report, Source
+from ext4audit.rules import all_rules
+from ext4audit.sources.snapshot import read_snapshot
+
+HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
+STORIES = tuple(sorted(path.name for path in HOSTS.iterdir() if path.is_dir()))
+
+TELLING = {
+    "healthy-debian-12": "no finding above low: what a page shows when there is little to show",
+    "forced-readonly-6.1": "critical and high findings; the mount table hides the state",
+    "md-raid0-hot-member": "a striped array: loads by member, and a remedy that destroys",
+    "not-root-md-raid0-hot-member": "the same machine without root: an incomplete audit, exit 3",
+}
+"""The hosts whose report is kept in every format, and what each shows. All have text and JSON."""
+
+every_story = pytest.mark.parametrize("story", STORIES)
+
+
+@cache
+def report_of(story: str) -> Report:
+    """Audit the snapshot of a story with all rules."""
+    source, taken_at = read_snapshot(HOSTS / story / "snapshot")
+    # The lab's snapshots hold all disks of the guest; only what was mounted there is judged.
+    host = assemble_host(source, taken_at, only=take_inventory(source).names)
+    return audit(Source("snapshot", story), host, all_rules())

@@ -1,0 +1,84 @@
+"""The mount table of the tests' process, and a mount namespace of its own with known mounts.
+
+A private namespace has two uses: mounts of the tests never reach the host, and mounts of the host
+that come and go while the tests run are not seen by them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+CLONE_NEWNS = 0x00020000
+MS_REC, MS_PRIVATE = 0x4000, 1 << 18
+MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
+
+KEPT_BELOW = tuple(map(Path, "/proc /sys /dev /run".split()))
+KEPT_ABOVE = tuple(
+    map(
+        Path,
+        "/bin /boot /etc /home /lib /lib/modules /opt /root /sbin /tmp /usr /usr/lib/modules "
+        "/usr/local /var/lib /var/tmp".split(),
+    )
+)
+
+
+class MountLine(NamedTuple):
+    """One line of mountinfo, as far as tests read it."""
+
+    mount_id: str
+    mount_point: str
+    fstype: str
+
+
+def mount_table() -> list[MountLine]:
+    r"""Read the mounts of this process.
+
+    Lines end at "\n" and fields at a blank; the kernel escapes these two and no other separator.
+    """
+    raw = Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
+    rows = [line.split(" ") for line in raw.split("\n") if line]
+    return [MountLine(row[0], _unescaped(row[4]), row[row.index("-", 6) + 1]) for row in rows]
+
+
+def enter_private_namespace() -> None:
+    """Give this process a mount namespace of its own, cut off from the host's; raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.unshare(CLONE_NEWNS))
+    _check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
+
+
+def detach_foreign_mounts() -> None:
+    """Detach, in this namespace, what neither the system nor the tests need.
+
+    A copy of somebody's mount would keep a filesystem alive that its owner has unmounted.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for line in reversed(mount_table()):
+        if not _is_needed(Path(line.mount_point)):
+            # A mount that a container's owner has locked stays.
+            libc.umount2(os.fsencode(line.mount_point), MNT_DETACH | UMOUNT_NOFOLLOW)
+
+
+def _is_needed(mount_point: Path) -> bool:
+    if any(mount_point.is_relative_to(folder) for folder in KEPT_BELOW):
+        return True
+    own = (Path.cwd(), Path(__file__), Path(sys.prefix), Path(sys.base_prefix))
+    searched = map(Path, os.environ.get("PATH", "").split(":"))
+    needed = (*KEPT_ABOVE, *own, Path(tempfile.gettempdir()), Path.home(), *searched)
+    return any(path.is_relative_to(mount_point) for path in needed)
+
+
+def _unescaped(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))

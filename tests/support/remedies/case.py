@@ -1,0 +1,185 @@
+"""The remedy harness: a scratch filesystem fails a rule, the printed commands cure it, and undo it.
+
+The test module of a rule holds `REMEDY_CASES`, or `REMEDIES_NOT_RUN` with the reason why no remedy
+of the rule can be executed here, or both. tests/kernel/test_remedies.py runs the cases of all
+rules. Commands are run as they are printed, by sh, on a loop device in a mount namespace with an
+/etc of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import judge
+from ext4audit.evidence import Known, need
+from ext4audit.facts.host import Host
+from ext4audit.finding import Phase, Remedy
+from ext4audit.parsers.system import parse_kernel
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rule import Rule, Scope
+from ext4audit.rules import all_rules
+from ext4audit.sources.live import LiveSource
+from support.scratch import TAKEN_AT, apply, roll_back, run, scan
+
+TUNABLE = ("default_mount_options", "mount_option_string", "features", "errors", "inode_bytes")
+TUNABLE_TOO = ("stride_blocks", "stripe_width_blocks", "reserved_blocks", "journal_bytes", "uuid")
+
+
+Alter = Callable[[Host], Host]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One loop device, its mount point, and the fstab of the namespace."""
+
+    image: Path
+    device: str
+    mount_point: Path
+    fstab: Path
+
+    def mount(self, options: str = "", fstype: str = "ext4") -> None:
+        """Mount with these options and no others."""
+        words = ("-o", options) if options else ()
+        run(
+            "mount", "--options-source=disable", "-t", fstype, *words, self.device, self.mount_point
+        )
+
+    def unmount(self) -> None:
+        """Unmount it, as often as it is mounted."""
+        while os.path.ismount(self.mount_point):
+            run("umount", self.mount_point)
+
+    def write_fstab(self, options: str, *, spec: str | None = None, fstype: str = "ext4") -> None:
+        """Write an fstab with one entry, by the device's name unless told otherwise."""
+        self.fstab.write_text(f"{spec or self.device} {self.mount_point} {fstype} {options} 0 2\n")
+
+    def host(self, *, whole: bool = False) -> Host:
+        """Assemble the host: all of it, or with this filesystem only."""
+        if whole:
+            return assemble_host(LiveSource(), TAKEN_AT)
+        return scan(self.mount_point if os.path.ismount(self.mount_point) else self.device)
+
+    def judge(self, rule: Rule, *, whole: bool = False, alter: Alter | None = None) -> Verdict:
+        """Return the verdict of a rule on this filesystem, or on the host."""
+        host = self.host(whole=whole)
+        host = alter(host) if alter else host
+        return judge(rule, host.filesystems[0] if rule.scope is Scope.FILESYSTEM else None, host)
+
+    def state(self) -> dict[str, object]:
+        """Return what a rollback must bring back: options in force, superblock, fstab."""
+        (fs, *_) = self.host().filesystems
+        superblock = need(fs.superblock)
+        stored = {name: getattr(superblock, name) for name in (*TUNABLE, *TUNABLE_TOO)}
+        path = Path(f"/proc/fs/ext4/{fs.name}/options")
+        return {
+            **stored,
+            # The journal's replay is no option: mke2fs does not set it, and a mount does.
+            "features": superblock.features - {"needs_recovery", "orphan_present"},
+            "in force": path.read_text() if path.exists() else None,
+            "mount": sorted(mount.mount_options for mount in fs.mounts),
+            "fstab": self.fstab.read_text(),
+        }
+
+
+Prepare = Callable[[Stage], None]
+
+
+def on_kernel(release: str) -> Alter:
+    """Return what makes a host run another kernel: most are not affected by its bugs."""
+    kernel = parse_kernel(f"{release}\n\n\n\n")
+    return lambda host: replace(host, kernel=Known(kernel, "test"))
+
+
+@dataclass(frozen=True)
+class RemedyCase:
+    """One remedy and the filesystem that needs it.
+
+    `remedy` are words of its summary. `mke2fs`, `tune` (tune2fs, unmounted) and `mount` make the
+    filesystem, `fstab` the options of its entry (None: no entry), `prepare` does what is left.
+    `mounted` False leaves it unmounted. `cured` are the outcomes that count as cured. `restores`
+    False is for a remedy that nothing takes back, which must then print no rollback. `whole`
+    judges the whole host and not this filesystem alone. `alter` changes the assembled host before
+    it is judged. `at` is the mount point, where a rule looks at one only.
+    """
+
+    name: str
+    remedy: str
+    mke2fs: tuple[str, ...] = ()
+    size: str = "64M"
+    mkfs_type: str = "ext4"
+    mount_type: str = "ext4"
+    mount: str = ""
+    mounted: bool = True
+    tune: tuple[str, ...] = ()
+    fstab: str | None = None
+    prepare: Prepare | None = None
+    cured: tuple[Outcome, ...] = (Outcome.PASS,)
+    restores: bool = True
+    whole: bool = False
+    alter: Alter | None = None
+    at: str | None = None
+
+    def set_up(self, stage: Stage) -> None:
+        """Make the filesystem that fails the rule."""
+        run("mke2fs", "-q", "-F", "-t", self.mkfs_type, *self.mke2fs, stage.device)
+        if self.tune:
+            run("tune2fs", *self.tune, stage.device)
+        stage.fstab.write_text("")
+        if self.fstab is not None:
+            stage.write_fstab(self.fstab, fstype=self.mount_type)
+        if self.mounted:
+            stage.mount(self.mount, self.mount_type)
+        if self.prepare:
+            self.prepare(stage)
+
+    def run(self, rule: Rule, stage: Stage) -> None:
+        """See it fail, apply the remedy, see it pass, roll back, see it fail; the end is clean."""
+        self.set_up(stage)
+        before = stage.state()
+        cure = self.find(self.judge(rule, stage))
+        apply(cure)
+        cured = self.judge(rule, stage)
+        assert cured.outcome in self.cured, (cured.outcome, cured.findings, cured.note)
+        if self.restores:
+            roll_back(cure)
+            assert self.judge(rule, stage).outcome is Outcome.FAIL
+            assert stage.state() == before
+        else:
+            assert all(step.phase is not Phase.ROLLBACK for step in cure.steps)
+        stage.unmount()
+        run("e2fsck", "-fn", stage.device)
+
+    def judge(self, rule: Rule, stage: Stage) -> Verdict:
+        """Return the verdict of the rule on what this case judges."""
+        return stage.judge(rule, whole=self.whole, alter=self.alter)
+
+    def find(self, verdict: Verdict) -> Remedy:
+        """Return the remedy of the verdict's findings that this case is about."""
+        assert verdict.outcome is Outcome.FAIL, (verdict.outcome, verdict.note, verdict.unknowns)
+        offered = [remedy for finding in verdict.findings for remedy in finding.remedies]
+        named = [remedy for remedy in offered if self.remedy in remedy.summary and remedy.steps]
+        assert named, [remedy.summary for remedy in offered]
+        return named[0]
+
+
+def module_of(rule: Rule) -> ModuleType:
+    """Return the test module of a rule."""
+    *_, family, name = rule.module.split(".")
+    return import_module(f"rules.{family}.test_{name}")
+
+
+def cases_of(rule: Rule) -> tuple[RemedyCase, ...]:
+    """Return the remedy cases of a rule."""
+    found: tuple[RemedyCase, ...] = getattr(module_of(rule), "REMEDY_CASES", ())
+    return found
+
+
+def all_cases() -> list[tuple[Rule, RemedyCase]]:
+    """Return every case with its rule."""
+    return [(rule, case) for rule in all_rules() for case in cases_of(rule)]
