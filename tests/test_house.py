@@ -83,7 +83,7 @@ PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "remedies", "rules", "ru
 }
 BOUNDARIES = {"evidence.py": 1, "engine.py": 1, "cli/entry.py": 1}
 MOST_NAMES_IN_A_FOLDER = 22
-MOST_NAMES_IN_TESTS = 22
+MOST_NAMES_IN_TESTS = 25
 UNCOUNTED = {"__pycache__", "py.typed", "conftest.py"}
 NOT_YET_DIVIDED = {"lab"}
 MOST_LINES = 400

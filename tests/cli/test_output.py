@@ -252,7 +252,7 @@ def test_a_removed_working_directory_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     script = "import os, sys; os.rmdir(os.getcwd());"
-    script += "from ext4audit.cli.guard import guarded; sys.exit(guarded(sys.argv[1:]))"
+    script += "from ext4audit.cli.entry import guarded; sys.exit(guarded(sys.argv[1:]))"
     done = run_python("-c", script, "scan", "-o", "report", cwd=folder)
     assert complaint(done) == "ext4audit: --output report: No such file or directory"
 

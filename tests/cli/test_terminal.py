@@ -147,7 +147,7 @@ def test_a_scan_on_a_terminal_obeys_it(variables: dict[str, str], colored: bool)
 
 SCRIPT = """
 import sys
-from ext4audit.cli.progress import progress
+from ext4audit.cli.terminal import progress
 with progress(quiet="quiet" in sys.argv) as show:
     show("vda\\x1b]0;evil\\x07[/red]\\n\\udcff")
 """

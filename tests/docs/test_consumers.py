@@ -20,7 +20,7 @@ from support.docs.scene import STORIES
 from support.hosts.stories import HOSTS
 
 CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-DATA = ROOT / "tests" / "data"
+DATA = ROOT / "tests" / "support" / "formats"
 INSTALLED = "/usr/local/bin/ext4audit"
 PERFDATA = re.compile(r"'?[^'=]+'?=[0-9.]+[a-zA-Z%]*(;[0-9.]*){0,4}")
 

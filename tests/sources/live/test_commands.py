@@ -51,7 +51,7 @@ def test_an_interrupted_audit_leaves_no_program_behind(tmp_path: Path) -> None:
     """Ctrl-C reaches the audit only; it ends the program of its own session."""
     pid_file = tmp_path / "pid"
     script = (
-        "from ext4audit.sources.processes import run\n"
+        "from ext4audit.sources.live.commands import run\n"
         f"run([b'/bin/sh', b'-c', b'echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file};"
         " exec sleep 300'], {'PATH': '/usr/bin:/bin'}, timeout_seconds=300, output_limit_bytes=1)"
     )

@@ -18,8 +18,8 @@ from ext4audit.sources.text import Unanswered
 ASK = """
 import sys
 from pathlib import Path
-from ext4audit.sources.udev import UdevReader
-from ext4audit.sources.unanswered import Unanswered
+from ext4audit.sources.live.udev import UdevReader
+from ext4audit.sources.text import Unanswered
 try:
     print(ascii(UdevReader(Path("/")).properties(sys.argv[1])))
 except Unanswered as lack:
@@ -82,7 +82,7 @@ def test_without_udevd_the_library_is_not_loaded(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from ext4audit.sources.udev import UdevReader\n"
+        "from ext4audit.sources.live.udev import UdevReader\n"
         "try:\n"
         "    UdevReader(Path(sys.argv[1])).properties('8:0')\n"
         "except Exception as lack:\n"
