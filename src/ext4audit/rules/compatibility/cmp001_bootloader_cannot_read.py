@@ -8,7 +8,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.features import GRUB_SINCE, Version, grub_version, reads
 from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.remedies.mkfs import without_features
+from ext4audit.remedies.features import without_features
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import cite_features
 
