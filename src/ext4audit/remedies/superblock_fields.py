@@ -118,7 +118,7 @@ def _identifier_steps(
 ) -> tuple[Step, ...]:
     """Return the steps for one device, each refused while it is mounted in any namespace.
 
-    `option` is the one by which tune2fs sets what blkid calls `key`; `new` is a shell word.
+    `option` is the option of tune2fs that sets what blkid calls `key`; `new` is quoted.
     """
     device, before = quote(f"/dev/{kernel_name}"), quote(old)
     if device is None or before is None or not PLAIN_IDENTIFIER.fullmatch(old):

@@ -86,7 +86,7 @@ def _unread(loader: BootLoader, obstacles: Sequence[str]) -> tuple[str, ...]:
 
 
 def _version(loader: BootLoader) -> Version | None:
-    """Return the version of GRUB; None for another boot loader, or where nothing tells it."""
+    """Return the version of GRUB; None for another boot loader, or where it is unknown."""
     is_known = loader.loader is Loader.GRUB and loader.version is not None
     return grub_version(loader.version or "") if is_known else None
 

@@ -89,7 +89,7 @@ def _is_twin(fs: Filesystem, other: Filesystem) -> bool:
 
 def _signs(superblock: Superblock) -> dict[str, str]:
     """Return the flags of the superblock that a clean unmount clears, with their meanings."""
-    signs = {word: SIGNS[word] for word in sorted(SIGNS) if word in superblock.features}
+    signs = {name: SIGNS[name] for name in sorted(SIGNS) if name in superblock.features}
     state = superblock.state or ""
     if "with errors" in state or superblock.error_count:
         signs["with errors"] = "it has errors on record"
@@ -122,7 +122,7 @@ def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str]) -> Findin
 
 
 def _cite(fs: Filesystem, signs: dict[str, str]) -> tuple[Citation, ...]:
-    return tuple(Citation(fs.device, word, _origin(fs)) for word in signs)
+    return tuple(Citation(fs.device, sign, _origin(fs)) for sign in signs)
 
 
 def _origin(fs: Filesystem) -> str:

@@ -46,13 +46,13 @@ def _rotates(device: BlockDevice | None, name: str) -> Evidence[bool]:
 
 def _is_virtual(device: BlockDevice) -> bool:
     model = (device.model or "").upper()
-    return device.name.startswith(VIRTUAL_NAMES) or any(word in model for word in VIRTUAL_MODELS)
+    return device.name.startswith(VIRTUAL_NAMES) or any(name in model for name in VIRTUAL_MODELS)
 
 
 def media_citation(media: tuple[Evidence[bool], ...]) -> Citation:
     """Cite how many members rotate."""
-    words = ["unknown" if isinstance(r, Unknown) else "yes" if r.value else "no" for r in media]
-    value = ", ".join(f"{word}: {words.count(word)}" for word in dict.fromkeys(words))
+    answers = ["unknown" if isinstance(r, Unknown) else "yes" if r.value else "no" for r in media]
+    value = ", ".join(f"{each}: {answers.count(each)}" for each in dict.fromkeys(answers))
     origins = [each.origin for each in media if isinstance(each, Known)]
     return Citation("rotational members", value, origins[0] if origins else "/sys")
 

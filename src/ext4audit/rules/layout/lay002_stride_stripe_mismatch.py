@@ -185,13 +185,13 @@ def _reshapes(stack: BlockDevice) -> bool:
 
 def _remedy(case: Case, host: Host) -> Remedy:
     """Return the steps, or advice on kernels where a stripe may cost a whole CPU."""
-    words = f"stride={case.stride},stripe_width={case.width}"
+    hints = f"stride={case.stride},stripe_width={case.width}"
     spinning, superblock = spins(host), case.fs.superblock
     if not isinstance(spinning, Known) or spinning.value:
-        return Remedy(f"{NOT_YET} (tune2fs -E {words}).", Disruption.ONLINE)
+        return Remedy(f"{NOT_YET} (tune2fs -E {hints}).", Disruption.ONLINE)
     known = superblock.value if isinstance(superblock, Known) else None
     return Remedy(
-        f"Store the array's stripe and use it from now on ({words}).",
+        f"Store the array's stripe and use it from now on ({hints}).",
         Disruption.REMOUNT if case.fs.alive else Disruption.ONLINE,
         set_stripe(case.fs, known, case.stride, case.width) if known else (),
         trade_off="New allocations only; existing files stay as they lie.",

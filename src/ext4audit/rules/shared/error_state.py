@@ -75,10 +75,10 @@ def write_stop_of(fs: Filesystem) -> WriteStop | None:
     """
     if not fs.mounts:
         need(fs.options)
-    word = next(_error_options(fs), None)
-    if word is not None:
-        because = f"the kernel says {word.value}"
-        return WriteStop(Confidence.CONFIRMED, Severity.CRITICAL, because, (word,))
+    shown = next(_error_options(fs), None)
+    if shown is not None:
+        because = f"the kernel says {shown.value}"
+        return WriteStop(Confidence.CONFIRMED, Severity.CRITICAL, because, (shown,))
     return _judge_read_only(fs) if need(fs.read_only) else _judge_writable(fs)
 
 
@@ -93,12 +93,12 @@ def has_stopped(fs: Filesystem) -> bool:
 
 def _error_options(fs: Filesystem) -> Iterator[Citation]:
     """Yield the options that show an emergency read-only state or a shutdown."""
-    for word in ERROR_OPTIONS:
-        option = fs.options.value.find(word) if isinstance(fs.options, Known) else None
+    for name in ERROR_OPTIONS:
+        option = fs.options.value.find(name) if isinstance(fs.options, Known) else None
         if option is not None:
-            yield Citation("in force", word, option.origin)
-        if any(word in mount.super_options for mount in fs.mounts):
-            yield Citation("in force", word, "/proc/self/mountinfo")
+            yield Citation("in force", name, option.origin)
+        if any(name in mount.super_options for mount in fs.mounts):
+            yield Citation("in force", name, "/proc/self/mountinfo")
 
 
 def _judge_read_only(fs: Filesystem) -> WriteStop | None:
