@@ -11,7 +11,8 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Remedy
-from ext4audit.rules.shared.stripe import in_force, set_stripe
+from ext4audit.remedies.superblock_fields import set_stripe
+from ext4audit.rules.shared.stripe import in_force
 from support.scratch import Scratch, apply, roll_back
 
 pytestmark = pytest.mark.kernel

@@ -20,8 +20,8 @@ from ext4audit.layout.byte_map import (
     through,
     untold,
 )
-from ext4audit.layout.md import LEFT_SYMMETRIC, NEAR_2, PARITY_CHUNKS, raid0, raid10, raid456
-from ext4audit.layout.striping import LVM_STRIPES, STRIPING_LEVELS
+from ext4audit.layout.md import LEFT_SYMMETRIC, NEAR_2, raid0, raid10, raid456
+from ext4audit.layout.striping import LVM_STRIPES, PARITY_CHUNKS, STRIPING_LEVELS
 
 
 def layer_of(

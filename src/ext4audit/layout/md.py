@@ -20,6 +20,7 @@ from functools import lru_cache
 from math import gcd
 
 from ext4audit.layout.byte_map import Layer, Spot, no_parity, striped
+from ext4audit.layout.striping import PARITY_CHUNKS
 
 ORIGINAL, ALTERNATE = 1, 2
 """The two orders of chunks in zones (`md/layout`, md(4)): Linux 3.14 changed it by mistake, and
@@ -205,7 +206,6 @@ _RAID6 = {
     19: Order(0, 1, symmetric=True, q_after=None),
     20: Order(0, 0, symmetric=False, q_after=None),
 }
-PARITY_CHUNKS = {"raid4": 1, "raid5": 1, "raid6": 2}
 
 
 def raid456(level: str, members: int, chunk_bytes: int, layout: int) -> Layer:

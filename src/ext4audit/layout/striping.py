@@ -10,14 +10,15 @@ from __future__ import annotations
 from ext4audit.evidence import Known, Unknown, value_or
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, DmSegment, MdArray
 from ext4audit.facts.layout import StripeGeometry
-from ext4audit.layout.md import PARITY_CHUNKS
 
 LVM_STRIPES = "dm-striped"
 """What a geometry calls the stripes of LVM (targets "striped" and "raid raid0"): mdadm, which
 grows a "raid0", cannot grow those."""
 
 STRIPING_LEVELS = frozenset({"raid0", "raid10", "raid4", "raid5", "raid6", LVM_STRIPES})
-"""md's words for the levels that stripe, and LVM's stripes."""
+"""md's names of the levels that stripe, and LVM's stripes."""
+PARITY_CHUNKS = {"raid4": 1, "raid5": 1, "raid6": 2}
+"""Chunks of parity in each stripe, by level."""
 
 
 def may_stripe(stack: BlockDevice) -> bool:

@@ -1,33 +1,43 @@
-"""Change what no mounted filesystem may change: unmount it, make sure, work, mount it again."""
+"""Work on an unmounted filesystem: unmount, guard, e2fsck and tune2fs, mount again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
-from ext4audit.finding import Phase, Step
+from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies.remount import mount_again, usable_mount
 from ext4audit.remedies.shell import quote
 
 CHECK = "{{ e2fsck -f -p {device} || test $? -eq 1; }}"
 """e2fsck(8) exits with 1 when it has corrected something, which is no failure."""
+PREEN = CHECK.replace("-f -p", "-p")
+"""Without -f, e2fsck checks everything where the superblock records errors."""
+ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
+"""Options that the mount table shows after an error, and that no mount accepts."""
+LOOK_FIRST = (
+    "Save dmesg and look at the disk first (smartctl, /proc/mdstat): on hardware that fails, "
+    "e2fsck makes it worse. Where -p gives up, e2fsck -f asks before each repair: take an image "
+    "of the device before."
+)
 
 
 def checked(fs: Filesystem) -> str:
-    """Return the command that checks a filesystem as resize2fs and tune2fs ask for it."""
+    """Return the e2fsck command that resize2fs and tune2fs require before or after their work."""
     return CHECK.format(device=quote(fs.device))
 
 
 def unmounted_steps(
     fs: Filesystem, work: Sequence[str], verify: Sequence[str], undo: Sequence[str] = ()
 ) -> tuple[Step, ...]:
-    """Return the commands that do `work` on the unmounted filesystem, check it, and undo it.
+    """Return the steps that run `work` on the unmounted filesystem, verify it, and undo it.
 
-    Empty where that takes more than these commands: for the root, for a filesystem that is
+    Empty where more than these commands is necessary: for the root, for a filesystem that is
     mounted several times or in another namespace, for a copy of a superblock, or where a name
-    cannot be written as a shell word.
+    cannot be quoted for a shell.
     """
     if quote(fs.device) is None or not _is_device(fs):
         return ()
@@ -47,13 +57,74 @@ def unmounted_steps(
     )
 
 
+def by_hand(fs: Filesystem, steps: Sequence[Step]) -> str:
+    """Return the clause that a summary without steps ends with; empty where there are steps."""
+    return "" if steps else f", {why_by_hand(fs)}"
+
+
 def why_by_hand(fs: Filesystem) -> str:
-    """Return the words for where to do it when there are no commands; they follow a comma."""
+    """Return where the work must be done when `unmounted_steps` gives no steps."""
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return "from a rescue system, because the root cannot be unmounted"
     if fs.alive and not fs.mounts:
         return "once the mount namespace that holds it has unmounted it"
     return "once it is mounted nowhere"
+
+
+def preen(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the steps that replay the journal and repair what is safe to repair (e2fsck -p)."""
+    device = quote(fs.device)
+    clean = f"tune2fs -l {device} | grep -qE '^Filesystem state: +clean$'"
+    replayed = f"! tune2fs -l {device} | grep -qwE 'needs_recovery|orphan_present'"
+    return unmounted_steps(fs, (PREEN.format(device=device),), (f"{clean} && {replayed}",))
+
+
+def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
+    """Return the remedy that unmounts, checks and mounts again; a reboot for the root.
+
+    It is verified by the kernel's error counter, and with `try_write` by writing a file. Nothing
+    takes back what e2fsck repairs.
+    """
+    if any(mount.mount_point == "/" for mount in fs.mounts):
+        return Remedy(
+            summary="Boot once with fsck.mode=force on the kernel's command line, which makes "
+            "systemd or the initramfs check the root; or check it from a rescue system.",
+            disruption=Disruption.REBOOT,
+            trade_off=LOOK_FIRST,
+        )
+    before = replace(fs, mounts=tuple(without_error_state(mount) for mount in fs.mounts))
+    writes = _writes_a_file(fs) if try_write else ()
+    steps = unmounted_steps(before, (checked(fs),), (_no_errors_left(fs), *writes))
+    return Remedy(
+        summary="Stop what writes to it, unmount it, let e2fsck check it, and mount it"
+        f"{by_hand(fs, steps)}.",
+        disruption=Disruption.UNMOUNT,
+        steps=steps,
+        trade_off=LOOK_FIRST,
+    )
+
+
+def without_error_state(mount: Mount) -> Mount:
+    """Return a mount as it was before an error made the kernel refuse writes.
+
+    A superblock that is ro under a mount that is rw was made so by an error.
+    """
+    options = [option for option in mount.super_options if option not in ERROR_STATES]
+    if "ro" not in mount.mount_options:
+        options = ["rw" if option == "ro" else option for option in options]
+    return replace(mount, super_options=tuple(options))
+
+
+def _no_errors_left(fs: Filesystem) -> str:
+    """Return the command that fails while the kernel has errors on record."""
+    return f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}"
+
+
+def _writes_a_file(fs: Filesystem) -> Iterator[str]:
+    """Yield the command that writes a file, makes it durable and removes it."""
+    where = quote(fs.mount_points[0]) if fs.mount_points else None
+    if where is not None and not any("ro" in mount.mount_options for mount in fs.mounts):
+        yield f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
 
 
 def _between(fs: Filesystem, mount: Mount, work: Sequence[str]) -> tuple[str, ...]:

@@ -6,14 +6,8 @@ import pytest
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.superblock import Superblock
-from ext4audit.rules.shared.journal import (
-    Journal,
-    is_external,
-    journal_of,
-    room_bytes,
-    usual_blocks,
-)
-from support.builders import GIB, filesystem, known, superblock, unknown, usage
+from ext4audit.rules.shared.journal import Journal, is_external, journal_of, usual_blocks
+from support.builders import GIB, filesystem, known, superblock
 
 MIB = 1 << 20
 
@@ -87,14 +81,3 @@ def test_a_size_that_was_not_read_is_a_hole() -> None:
     hole = journal_of(filesystem(superblock=known(superblock(journal_bytes=None))))
     assert isinstance(hole, Unknown)
     assert hole.what == "size of the journal"
-
-
-def test_room_is_that_of_the_mounted_filesystem() -> None:
-    """The counters of a superblock are old while it is mounted."""
-    held = known(superblock(free_blocks=7))
-    mounted = filesystem(superblock=held, usage=known(usage(free_blocks=9)))
-    assert room_bytes(mounted) == known(9 * 4096)
-    assert room_bytes(filesystem(superblock=held, alive=False)) == known(7 * 4096)
-    assert isinstance(room_bytes(filesystem(usage=unknown("usage"))), Unknown)
-    nothing = filesystem(superblock=known(superblock(free_blocks=None)), alive=False)
-    assert isinstance(room_bytes(nothing), Unknown)

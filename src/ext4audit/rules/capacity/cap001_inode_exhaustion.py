@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.space import find_many_files
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import has_room_to_grow, origin_of, percent, size
@@ -18,7 +18,7 @@ SPARSE_BYTES = 65536
 """Bytes per inode above which many small files use the inodes up first; mke2fs's own types for
 disks of any size (ext4, big, huge) give one for at most so many bytes."""
 FRESH_INODES = 1000
-"""A filesystem with fewer inodes in use can still be made anew at no price."""
+"""A filesystem with fewer inodes in use can still be recreated at no cost."""
 MANY_FILES = (
     "/var/lib/docker",
     "/var/lib/containerd",
@@ -103,8 +103,8 @@ def _bytes_per_inode(usage: Usage) -> int:
 
 def _cite(usage: Usage, fs: Filesystem) -> Citation:
     used = usage.inodes - usage.free_inodes
-    words = f"{used:,} of {usage.inodes:,} in use ({percent(used, usage.inodes)})"
-    return Citation("inodes", words, origin_of(fs.usage))
+    value = f"{used:,} of {usage.inodes:,} in use ({percent(used, usage.inodes)})"
+    return Citation("inodes", value, origin_of(fs.usage))
 
 
 def _full(fs: Filesystem, usage: Usage, severity: Severity) -> Finding:
@@ -129,18 +129,12 @@ def _sparse(fs: Filesystem, usage: Usage, place: str) -> Finding:
         severity=Severity.MEDIUM,
         confidence=Confidence.LIKELY,
         citations=(_cite(usage, fs), Citation("mount point", place, "/proc/self/mountinfo")),
-        remedies=(_anew(usage, "while it is still empty"),),
+        remedies=(_recreate(usage, "while it is still empty"),),
     )
 
 
 def _remedies(fs: Filesystem, usage: Usage) -> Iterator[Remedy]:
-    where = next(filter(None, map(quote, fs.mount_points)), None)
-    find = f" (find {where} -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail)"
-    yield Remedy(
-        "Find the directories that hold most files, and delete what nobody needs"
-        f"{find if where else ''}.",
-        Disruption.ONLINE,
-    )
+    yield find_many_files(fs)
     first = (
         "Grow the filesystem, whose device has room, as CAP005 says"
         if has_room_to_grow(fs)
@@ -151,10 +145,10 @@ def _remedies(fs: Filesystem, usage: Usage) -> Iterator[Remedy]:
         "it was made with.",
         Disruption.ONLINE,
     )
-    yield _anew(usage, "after a backup")
+    yield _recreate(usage, "after a backup")
 
 
-def _anew(usage: Usage, when: str) -> Remedy:
+def _recreate(usage: Usage, when: str) -> Remedy:
     dense = max(4096, min(8192, _bytes_per_inode(usage) // 2))
     return Remedy(
         f"Make the filesystem anew {when}, with an inode for every {dense} bytes (mkfs.ext4 -i "

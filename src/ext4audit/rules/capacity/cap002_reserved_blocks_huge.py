@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from ext4audit.evidence import Evidence, Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, Usage
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Phase,
-    Remedy,
-    Severity,
-    Step,
-)
-from ext4audit.remedies.shell import quote
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.space import set_reserved_blocks
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percent, size
@@ -22,7 +13,7 @@ from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percen
 MUCH_BYTES = 50 * GIB
 MUCH_PERCENT = 4
 LARGE_BYTES = 100 * GIB
-"""Smaller filesystems keep mke2fs's 5 % without a word."""
+"""Smaller filesystems keep mke2fs's 5 % without a finding."""
 SYSTEM = ("/", "/usr", "/var", "/var/log", "/boot")
 """Where root and its daemons must be able to write when users have filled the rest."""
 SCARCE_PERCENT = 10
@@ -30,8 +21,8 @@ KEPT_PERCENT = 1
 KEPT_BYTES = 20 * GIB
 """What is left of the reserve: the allocator needs some free space to find contiguous blocks."""
 KERNELS_OWN_BLOCKS = 4096
-"""Clusters that the kernel itself keeps back beside root's, at most (ext4_calculate_resv_clusters),
-and that statfs(2) counts as not available."""
+"""The most clusters that the kernel reserves for itself beside root's reserve
+(ext4_calculate_resv_clusters); statfs(2) counts them as not available."""
 
 
 @rule(
@@ -91,17 +82,17 @@ def check(fs: Filesystem, _host: Host) -> Said:
 
 
 def _other_owner(fs: Filesystem) -> str | None:
-    """Return the option that gives the reserve to somebody else than root."""
+    """Return the option that gives the reserve to another owner than root."""
     options = fs.options.value if isinstance(fs.options, Known) else None
     found = (options.find(name) for name in ("resuid", "resgid")) if options else ()
     return next((o.token for o in found if o and not o.token.endswith("=0")), None)
 
 
 def _reserved_blocks(fs: Filesystem, usage: Usage) -> Evidence[int]:
-    """Return the reserve: the difference of statfs's two counts, while it is not written into.
+    """Return the reserve: of the superblock, else the difference of statfs's two counts.
 
-    Once users have nothing left, the free blocks are what is left of it; they are enough to know
-    where they are many, else the superblock knows.
+    Once users have no block left, the difference is only what root has not used of the reserve.
+    It is then a lower bound, and suffices where it is large already.
     """
     exact = stated(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks)
     unavailable = usage.free_blocks - usage.available_blocks
@@ -116,9 +107,9 @@ def _is_much(reserved: int, usage: Usage) -> bool:
 
 
 def _cite(fs: Filesystem, reserved: int, usage: Usage) -> Citation:
-    words = f"{size(reserved * usage.block_bytes)} ({percent(reserved, usage.size_blocks)})"
+    value = f"{size(reserved * usage.block_bytes)} ({percent(reserved, usage.size_blocks)})"
     origin = origin_of(fs.superblock) or origin_of(fs.usage)
-    return Citation("reserved for root", words, origin)
+    return Citation("reserved for root", value, origin)
 
 
 def _finding(fs: Filesystem, usage: Usage, reserved: int) -> Finding:
@@ -138,28 +129,12 @@ def _finding(fs: Filesystem, usage: Usage, reserved: int) -> Finding:
 def _remedy(fs: Filesystem, usage: Usage) -> Remedy:
     total = usage.size_blocks * usage.block_bytes
     kept = min(total * KEPT_PERCENT // 100, KEPT_BYTES) // usage.block_bytes
-    words = f"tune2fs -r {kept}"
-    steps = _steps(fs, kept)
+    steps = set_reserved_blocks(fs, kept)
+    as_root = "" if steps else ", as root"
     return Remedy(
-        f"Reserve {size(kept * usage.block_bytes)} ({words}{'' if steps else ', as root'}).",
+        f"Reserve {size(kept * usage.block_bytes)} (tune2fs -r {kept}{as_root}).",
         Disruption.ONLINE,
         steps,
         trade_off="Root cannot clean up on a filesystem that is full to the last block, and "
         "nothing warns before: watch the space.",
-    )
-
-
-def _steps(fs: Filesystem, kept: int) -> tuple[Step, ...]:
-    """Return the commands; the way back needs the number that stands in the superblock."""
-    before = fs.superblock.value.reserved_blocks if isinstance(fs.superblock, Known) else None
-    device = quote(fs.device)
-    if device is None or before is None:
-        return ()
-    return (
-        Step(Phase.IMMEDIATE, f"tune2fs -r {kept} {device}"),
-        Step(
-            Phase.VERIFY,
-            f"tune2fs -l {device} | grep -qE '^Reserved block count: +{kept}$'",
-        ),
-        Step(Phase.ROLLBACK, f"tune2fs -r {before} {device}"),
     )

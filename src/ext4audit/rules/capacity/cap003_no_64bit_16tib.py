@@ -6,8 +6,8 @@ from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.features import convert_to_64bit
+from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
@@ -103,16 +103,9 @@ def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) ->
 
 
 def _remedy(fs: Filesystem) -> Remedy:
-    device = quote(fs.device)
-    steps = unmounted_steps(
-        fs,
-        (checked(fs), f"resize2fs -b {device}"),
-        (f"dumpe2fs -h {device} 2>/dev/null | grep -q '^Filesystem features:.* 64bit'",),
-        (checked(fs), f"resize2fs -s {device}"),
-    )
-    where = "" if steps else f", {why_by_hand(fs)}"
+    steps = convert_to_64bit(fs)
     return Remedy(
-        f"After a backup, convert it to 64 bits (e2fsck -f, resize2fs -b){where}.",
+        f"After a backup, convert it to 64 bits (e2fsck -f, resize2fs -b){by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="It rewrites the group descriptors and may move inode tables: an interruption "

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.features import enable_large_dir
+from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.quantities import origin_of
 
 ENTRY_BYTES = 8
 """An entry of the index, and the tail that holds the checksum of an index block."""
 ROOT_HEAD_BYTES, NODE_HEAD_BYTES = 32, 8
-"""What stands before the entries: "." and ".." and the index's own head, or an empty name."""
+"""What precedes the entries: "." and ".." and the header of the index, or an empty entry."""
 LONGEST_NAME_BYTES = 264
 """A directory entry with a name of 255 characters."""
 USUAL_NAME_BYTES = 28
 """A directory entry with a name of 20 characters."""
 FILLED = 3 / 4
-"""How full blocks are that were split in the middle when they were full."""
+"""The average fill of blocks that are split in the middle when they are full."""
 
 
 def leaves(block_bytes: int) -> int:
@@ -32,12 +32,12 @@ def leaves(block_bytes: int) -> int:
 
 
 def usual_names(block_bytes: int) -> int:
-    """Return how many names of 20 characters fill them."""
+    """Return how many names of 20 characters fill the blocks of one directory."""
     return leaves(block_bytes) * int(block_bytes * FILLED / USUAL_NAME_BYTES)
 
 
 def least_names(block_bytes: int) -> int:
-    """Return how few names can fill them: the longest, in blocks that are half full."""
+    """Return the fewest names that fill them: the longest, in blocks that are half full."""
     return leaves(block_bytes) * max(1, block_bytes // 2 // LONGEST_NAME_BYTES)
 
 
@@ -109,8 +109,8 @@ def _is_narrow(usage: Usage) -> bool:
 
 def _cite(fs: Filesystem, usage: Usage) -> Citation:
     used = usage.inodes - usage.free_inodes
-    words = f"{used:,} of {usage.inodes:,}, blocks of {usage.block_bytes} bytes"
-    return Citation("inodes in use", words, origin_of(fs.usage))
+    value = f"{used:,} of {usage.inodes:,}, blocks of {usage.block_bytes} bytes"
+    return Citation("inodes in use", value, origin_of(fs.usage))
 
 
 def _warned(fs: Filesystem, host: Host, usage: Usage, warnings: int) -> Finding:
@@ -150,13 +150,10 @@ def _remedies(fs: Filesystem, host: Host) -> Iterator[Remedy]:
 
 
 def _large_dir(fs: Filesystem) -> Remedy:
-    """Return the third level; no commands where a boot loader may have to read it."""
-    device = quote(fs.device)
+    """Return how to add the third level; without steps where a boot loader may have to read it."""
     booted = any(point in READ_BY_LOADER for point in fs.mount_points)
-    verify = f"dumpe2fs -h {device} 2>/dev/null | grep -q '^Filesystem features:.* large_dir'"
-    work = (f"tune2fs -O large_dir {device}", checked(fs))
-    steps = () if booted else unmounted_steps(fs, work, (verify,))
-    where = "" if steps or booted else f", {why_by_hand(fs)}"
+    steps = () if booted else enable_large_dir(fs)
+    where = "" if booted else by_hand(fs, steps)
     return Remedy(
         f"Give directories a third level (tune2fs -O large_dir){where}.",
         Disruption.UNMOUNT,

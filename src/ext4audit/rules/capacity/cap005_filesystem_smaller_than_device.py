@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Phase,
-    Remedy,
-    Severity,
-    Step,
-)
-from ext4audit.remedies.shell import quote
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.space import grow_to_device
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
@@ -29,7 +20,7 @@ from ext4audit.rules.shared.quantities import (
 
 FULL_SHARE = 0.8
 MANY_TIMES = 16
-"""From here on the journal and the group descriptors are those of another class of size."""
+"""From this growth on the journal and the group descriptors fit another class of size."""
 KEPT = (
     " It keeps the journal, block size and inodes of a filesystem of its old size: one that is "
     "still empty is better made anew."
@@ -125,20 +116,6 @@ def _remedy(fs: Filesystem, device: int, own: int, least: int) -> Remedy:
     return Remedy(
         "Grow it to the size of its device, while it is mounted.",
         Disruption.ONLINE,
-        _steps(fs, least),
+        grow_to_device(fs, most_idle_bytes=least),
         trade_off=f"Only an unmounted filesystem can be made smaller again.{kept}",
-    )
-
-
-def _steps(fs: Filesystem, least: int) -> tuple[Step, ...]:
-    """Return the commands; the check compares the two sizes as the rule does."""
-    device = quote(fs.device)
-    if device is None:
-        return ()
-    program = '/^Block count:/ {n = $3} /^Block size:/ {printf "%.0f", n * $3}'
-    own = f"$(dumpe2fs -h {device} 2>/dev/null | awk '{program}')"
-    rest = f"$(( $(blockdev --getsize64 {device}) - {own} ))"
-    return (
-        Step(Phase.IMMEDIATE, f"resize2fs {device}"),
-        Step(Phase.VERIFY, f'test "{rest}" -le {least}'),
     )

@@ -8,7 +8,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.features import GRUB_SINCE, Version, grub_version, reads
 from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.remedies.mkfs import without_features
+from ext4audit.remedies.features import without_features
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import cite_features
 
@@ -86,7 +86,7 @@ def _unread(loader: BootLoader, obstacles: Sequence[str]) -> tuple[str, ...]:
 
 
 def _version(loader: BootLoader) -> Version | None:
-    """Return the version of GRUB; None for another boot loader, or where nothing tells it."""
+    """Return the version of GRUB; None for another boot loader, or where it is unknown."""
     is_known = loader.loader is Loader.GRUB and loader.version is not None
     return grub_version(loader.version or "") if is_known else None
 

@@ -8,7 +8,7 @@ from ext4audit.evidence import Unknown, need
 from ext4audit.facts.features import FEATURES
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.remedies.mkfs import without_features
+from ext4audit.remedies.features import without_features
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import cite_features
 

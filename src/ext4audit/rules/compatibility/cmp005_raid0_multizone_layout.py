@@ -49,7 +49,7 @@ def check(fs: Filesystem, host: Host) -> Said:
     Never, where the array is to survive the next kernel or another machine.
     """
     arrays = [device for device in need(fs.stack).walk() if device.md is not None]
-    holes = [device.md for device in arrays if isinstance(device.md, Unknown)]
+    unknowns = [device.md for device in arrays if isinstance(device.md, Unknown)]
     found = [(d, d.md.value) for d in arrays if isinstance(d.md, Known) and _in_zones(d.md.value)]
     for device, array in found:
         cited = _cite(device, array)
@@ -57,8 +57,8 @@ def check(fs: Filesystem, host: Host) -> Said:
             yield from cited
         else:
             yield _finding(device, array, cited, host.raid0_default_layout)
-    if holes:
-        raise Undetermined(tuple(holes))
+    if unknowns:
+        raise Undetermined(tuple(unknowns))
     if not found:
         raise NotApplicable("no RAID0 of unequal disks lies below it")
 
@@ -88,7 +88,7 @@ def _cite(device: BlockDevice, array: MdArray) -> tuple[Citation, ...]:
 def _finding(
     device: BlockDevice, array: MdArray, cited: tuple[Citation, ...], parameter: Evidence[int]
 ) -> Finding:
-    """Make the finding; a parameter of the kernel stands in for the record on this host only."""
+    """Make the finding; a parameter of the kernel replaces the record on this host only."""
     default = LAYOUTS.get(parameter.value) if isinstance(parameter, Known) else None
     unseen = isinstance(parameter, Unknown) and parameter.why is not Why.ABSENT
     name = f"{device.name}, a RAID0 of {len(array.members)} disks of unequal size,"

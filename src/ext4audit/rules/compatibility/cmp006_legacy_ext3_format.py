@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Phase,
-    Remedy,
-    Severity,
-    Step,
-)
-from ext4audit.remedies.fstab import edit_type
-from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.features import convert_to_ext4
+from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 OLD_TYPES = frozenset({"ext2", "ext3"})
 BOOT = "/boot"
 WANTED = "extent", "uninit_bg", "dir_index"
-"""What makes ext4 of ext3 (Documentation/admin-guide/ext4.rst); all else needs a new mke2fs."""
+"""What makes ext4 of ext3 (Documentation/admin-guide/ext4.rst); all else needs mke2fs."""
 
 
 @rule(
@@ -116,10 +105,10 @@ def _old_lines(fs: Filesystem) -> tuple[FstabLine, ...]:
 
 
 def _in_place(fs: Filesystem) -> Remedy:
-    steps = _steps(fs)
+    steps = convert_to_ext4(fs, _old_lines(fs), _missing(fs))
     return Remedy(
         "In place, after a backup: mount it as ext4 from now on, and set the features"
-        f"{'' if steps else f', {why_by_hand(fs)}'}.",
+        f"{by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="There is no way back: tune2fs cannot take extents away, and ext3 can no longer "
@@ -127,31 +116,9 @@ def _in_place(fs: Filesystem) -> Remedy:
     )
 
 
-def _steps(fs: Filesystem) -> tuple[Step, ...]:
-    """Return the commands; fstab first, because the mount at the end reads it."""
-    edits = [edit_type(line, "ext4") for line in _old_lines(fs)]
-    features = f"tune2fs -O {','.join(_missing(fs))} {quote(fs.device)}"
-    steps = unmounted_steps(_as_ext4(fs), (f"{features} && {checked(fs)}",), tuple(_verify(fs)))
-    if not steps or any(edit is None for edit in edits):
-        return ()
-    commands = [command for edit in edits if edit for command in edit.apply]
-    return (*(Step(Phase.PERSISTENT, command) for command in commands), *steps)
-
-
-def _verify(fs: Filesystem) -> Iterator[str]:
-    yield f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:' | grep -qw extent"
-    for mount in fs.mounts:
-        yield f"findmnt -no FSTYPE -M {quote(mount.mount_point)} | grep -qx ext4"
-
-
 def _missing(fs: Filesystem) -> tuple[str, ...]:
-    """Return the features to set: uninit_bg gives way to metadata_csum, which does the same."""
+    """Return the features to set; metadata_csum makes uninit_bg needless."""
     superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
     there = superblock.features if superblock else frozenset()
     needless = {"uninit_bg"} if "metadata_csum" in there else frozenset[str]()
-    return tuple(word for word in WANTED if word == "extent" or word not in there | needless)
-
-
-def _as_ext4(fs: Filesystem) -> Filesystem:
-    """Return the filesystem with the mounts that it shall have."""
-    return replace(fs, mounts=tuple(replace(mount, fstype="ext4") for mount in fs.mounts))
+    return tuple(name for name in WANTED if name == "extent" or name not in there | needless)

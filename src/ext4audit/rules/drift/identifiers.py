@@ -10,9 +10,8 @@ from ext4audit.evidence import Known
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber
-from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies.offline import CHECK
-from ext4audit.remedies.shell import quote
+from ext4audit.finding import Disruption, Remedy
+from ext4audit.remedies.superblock_fields import clear_label, new_uuid
 
 PATH = re.compile(r"/dev/disk/by-(?P<kind>uuid|label)/(?P<value>.+)")
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
@@ -114,15 +113,10 @@ def is_mounted(host: Host, row: LsblkDevice) -> bool:
     return row.device_number in {*(mount.device_number for mount in mounts), *alive}
 
 
-PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_. -]*")
-"""Identifiers that every tool prints as they are: of others lsblk may have shown something else."""
-NO_LABEL = "''", "L", "= ''"
-
-
 def remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
     """Yield a remedy for each copy: what is not mounted beside one that is.
 
-    Where none or several are mounted, nothing tells the copy from the original.
+    Where none or several are mounted, the copy cannot be distinguished from the original.
     """
     copies = [row for row in twins.devices if not is_mounted(host, row)]
     if len(twins.devices) - len(copies) != 1:
@@ -134,27 +128,11 @@ def remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
         )
         return
     for row in copies:
-        steps = _steps(twins, row)
+        give = new_uuid if twins.key == "UUID" else clear_label
         yield Remedy(
             summary=f"Give the copy {row.name} a {twins.key} of its own.",
             disruption=Disruption.ONLINE,
-            steps=steps,
+            steps=give(row.kernel_name, twins.value),
             trade_off="Right when what is mounted now is the original. Whatever else names the "
             f"copy by its old {twins.key} does not find it any more.",
         )
-
-
-def _steps(twins: Twins, row: LsblkDevice) -> tuple[Step, ...]:
-    """Return the commands for one copy, each refused while it is mounted anywhere."""
-    device, old = quote(f"/dev/{row.kernel_name}"), quote(twins.value)
-    if device is None or old is None or not PLAIN.fullmatch(twins.value):
-        return ()
-    held = quote(f"/sys/fs/ext4/{row.kernel_name.replace('/', '!')}")
-    new, letter, other = ("random", "U", f"!= {old}") if twins.key == "UUID" else NO_LABEL
-    work = [CHECK.format(device=device), f"tune2fs -{letter} {new} {device}"]
-    read = f"blkid -p -o value -s {twins.key} {device}"
-    return (
-        *(Step(Phase.IMMEDIATE, f"test ! -e {held} && {command}") for command in work),
-        Step(Phase.VERIFY, f'blkid -p {device} && test "$({read})" {other}'),
-        Step(Phase.ROLLBACK, f"test ! -e {held} && tune2fs -{letter} {old} {device}"),
-    )

@@ -7,14 +7,9 @@ from collections.abc import Iterator
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.offline import check_filesystem
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules.shared.error_state import (
-    check_it,
-    cite_errors,
-    has_stopped,
-    no_errors_left,
-    spell,
-)
+from ext4audit.rules.shared.error_state import cite_errors, has_stopped, spell
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
 
 RECENT_SECONDS = 7 * DAY_SECONDS
@@ -68,19 +63,19 @@ def check(fs: Filesystem, host: Host) -> Said:
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
     errors = "error" if counters.errors == 1 else "errors"
     last = f", the last {spell(counters.last)}" if counters.last else ""
-    stopped = has_stopped(fs)
-    since = "it has stopped taking writes (HLT002)" if stopped else "writes can spread it"
+    refused = has_stopped(fs)
+    since = "it has stopped taking writes (HLT002)" if refused else "writes can spread it"
     return Finding(
         message=f"{counters.errors} {errors} recorded{last}: its metadata may be damaged until "
         f"e2fsck has checked it, and {since}.",
         severity=_severity(fs, host, counters),
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
-        remedies=(_as_hlt002_says(),) if stopped else (check_it(fs, (no_errors_left(fs),)),),
+        remedies=(_see_hlt002() if refused else check_filesystem(fs),),
     )
 
 
-def _as_hlt002_says() -> Remedy:
+def _see_hlt002() -> Remedy:
     return Remedy(
         summary="Cure it as HLT002 says: the check that makes it writable clears this record.",
         disruption=Disruption.UNMOUNT,
@@ -100,9 +95,9 @@ def _severity(fs: Filesystem, host: Host, counters: ErrorCounters) -> Severity:
 
 
 def _warned(fs: Filesystem, warnings: int) -> Finding:
-    words = "1 warning" if warnings == 1 else f"{warnings} warnings"
+    count = "1 warning" if warnings == 1 else f"{warnings} warnings"
     return Finding(
-        message=f"The kernel logged {words} about this filesystem since it was mounted: dmesg has "
+        message=f"The kernel logged {count} about this filesystem since it was mounted: dmesg has "
         "the words while the ring buffer holds them.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,

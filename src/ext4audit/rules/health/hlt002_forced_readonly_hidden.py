@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ext4audit.evidence import Known, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.offline import check_filesystem
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules.shared.error_state import Stop, check_it, cite_errors, no_errors_left, stop_of
+from ext4audit.rules.shared.error_state import WriteStop, cite_errors, write_stop_of
 
 CLAIM = {
     Confidence.CONFIRMED: "It refuses writes",
@@ -60,12 +60,12 @@ def check(fs: Filesystem, _host: Host) -> Said:
     if isinstance(fs.journal_errno, Known):
         errno = fs.journal_errno
         yield Citation("journal errno", str(errno.value), errno.origin)
-    stop = stop_of(fs)
+    stop = write_stop_of(fs)
     if stop is not None:
         yield _finding(fs, stop)
 
 
-def _finding(fs: Filesystem, stop: Stop) -> Finding:
+def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
     called = "" if value_or(fs.read_only, default=False) and not _shown_rw(fs) else " and says rw"
     return Finding(
         message=f"{CLAIM[stop.confidence]}{called}: {stop.because}. What writes to it then fails "
@@ -73,12 +73,12 @@ def _finding(fs: Filesystem, stop: Stop) -> Finding:
         severity=stop.severity,
         confidence=stop.confidence,
         citations=(*stop.citations, *cite_errors(fs)),
-        remedies=(*_find_out(stop), _remedy(fs)),
+        remedies=(*_find_out(stop), check_filesystem(fs, try_write=True)),
     )
 
 
-def _find_out(stop: Stop) -> Iterator[Remedy]:
-    """Yield the advice to try a write, where nothing but the times speaks for it."""
+def _find_out(stop: WriteStop) -> Iterator[Remedy]:
+    """Yield the advice to try a write, where only recorded times indicate the state."""
     if stop.confidence is Confidence.POSSIBLE:
         yield Remedy(
             summary="Find out first: create a file on it and sync it. Where that works, "
@@ -89,15 +89,3 @@ def _find_out(stop: Stop) -> Iterator[Remedy]:
 
 def _shown_rw(fs: Filesystem) -> bool:
     return any("rw" in mount.super_options for mount in fs.mounts)
-
-
-def _remedy(fs: Filesystem) -> Remedy:
-    return check_it(fs, (no_errors_left(fs), *_writes(fs)))
-
-
-def _writes(fs: Filesystem) -> tuple[str, ...]:
-    """Return the command that writes a file, makes it durable and removes it."""
-    where = quote(fs.mount_points[0]) if fs.mount_points else None
-    if where is None or any("ro" in mount.mount_options for mount in fs.mounts):
-        return ()
-    return (f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"',)

@@ -7,27 +7,16 @@ from collections.abc import Iterator
 from ext4audit.evidence import Known, Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Phase,
-    Remedy,
-    Severity,
-)
-from ext4audit.remedies.offline import CHECK, unmounted_steps
-from ext4audit.remedies.shell import quote
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.offline import preen
 from ext4audit.rule import NotApplicable, Said, host_rule
 
 SIGNS = {
     "needs_recovery": "its journal has not been replayed",
     "orphan_present": "it holds files that were being deleted or truncated",
 }
-"""Features that a clean unmount takes away, and what they mean."""
+"""Features that a clean unmount clears, and what they mean."""
 WORST = frozenset({"with errors", "not clean"})
-PREEN = CHECK.replace("-f -p", "-p")
-"""e2fsck checks everything by itself where the superblock records errors."""
 
 
 @host_rule(
@@ -63,16 +52,16 @@ def check(host: Host) -> Said:
     machine that runs from the image. Then nothing here may write to it.
     """
     idle = _not_mounted(host)
-    holes: list[Unknown] = []
+    unknowns: list[Unknown] = []
     for fs in idle:
         if isinstance(fs.superblock, Unknown):
-            holes.append(fs.superblock)
+            unknowns.append(fs.superblock)
         else:
             yield from _judge(fs, host, fs.superblock.value)
     if isinstance(host.idle, Unknown):
-        holes.append(host.idle)
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
+        unknowns.append(host.idle)
+    if unknowns:
+        raise Undetermined(tuple(dict.fromkeys(unknowns)))
     if not idle:
         raise NotApplicable("every ext2, ext3 and ext4 filesystem that is found is mounted")
 
@@ -99,8 +88,8 @@ def _is_twin(fs: Filesystem, other: Filesystem) -> bool:
 
 
 def _signs(superblock: Superblock) -> dict[str, str]:
-    """Return the words of the superblock that a clean unmount does not leave, with meanings."""
-    signs = {word: SIGNS[word] for word in sorted(SIGNS) if word in superblock.features}
+    """Return the flags of the superblock that a clean unmount clears, with their meanings."""
+    signs = {name: SIGNS[name] for name in sorted(SIGNS) if name in superblock.features}
     state = superblock.state or ""
     if "with errors" in state or superblock.error_count:
         signs["with errors"] = "it has errors on record"
@@ -133,7 +122,7 @@ def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str]) -> Findin
 
 
 def _cite(fs: Filesystem, signs: dict[str, str]) -> tuple[Citation, ...]:
-    return tuple(Citation(fs.device, word, _origin(fs)) for word in signs)
+    return tuple(Citation(fs.device, sign, _origin(fs)) for sign in signs)
 
 
 def _origin(fs: Filesystem) -> str:
@@ -141,14 +130,10 @@ def _origin(fs: Filesystem) -> str:
 
 
 def _repair(fs: Filesystem) -> Remedy:
-    device = quote(fs.device)
-    clean = f"tune2fs -l {device} | grep -qE '^Filesystem state: +clean$'"
-    replayed = f"! tune2fs -l {device} | grep -qwE 'needs_recovery|orphan_present'"
-    steps = unmounted_steps(fs, [PREEN.format(device=device)], (f"{clean} && {replayed}",))
     return Remedy(
         summary="Let e2fsck replay the journal and repair what is safe to repair.",
         disruption=Disruption.ONLINE,
-        steps=tuple(step for step in steps if step.phase is not Phase.ROLLBACK) if device else (),
+        steps=preen(fs),
         trade_off="Never while another host or a virtual machine has it open: two writers "
         "destroy it. Where -p gives up, take an image of the device before e2fsck -f.",
     )

@@ -6,8 +6,8 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.features import enable_metadata_csum
+from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import cite_features
 from ext4audit.rules.shared.quantities import size
@@ -80,20 +80,11 @@ def _in_plan() -> Remedy:
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
-    device = quote(fs.device)
-    # tune2fs puts uninit_bg in its place when it turns metadata_csum off (1.47.0).
-    also = "" if "uninit_bg" in superblock.features else ",^uninit_bg"
-    steps = unmounted_steps(
-        fs,
-        (checked(fs), f"tune2fs -O {FEATURE} {device}"),
-        (f"tune2fs -l {device} | grep -E '^Filesystem features:' | grep -qw {FEATURE}",),
-        (checked(fs), f"tune2fs -O ^{FEATURE}{also} {device}"),
-    )
-    where = "" if steps else f", {why_by_hand(fs)}"
+    steps = enable_metadata_csum(fs, superblock)
     narrow = "" if "64bit" in superblock.features else " Run resize2fs -b on it before that."
     much = size(_size(superblock)) if superblock.block_bytes else "the filesystem"
     return Remedy(
-        f"Turn checksums on{where}.{narrow}",
+        f"Turn checksums on{by_hand(fs, steps)}.{narrow}",
         Disruption.UNMOUNT,
         steps,
         trade_off=f"All metadata of {much} is read and written once, meanwhile it is unmounted; "

@@ -10,7 +10,7 @@ from ext4audit.rule import NotApplicable, Said, rule
 
 REDUNDANT = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})
 SPARE_MEMBERS = {"raid6": 2}
-"""How many members a level can lose; one where it is not said, for a mirror all but one."""
+"""How many members a level can lose; one for the other levels, all but one for a mirror."""
 IDLE = frozenset({"idle", "frozen"})
 
 
@@ -50,18 +50,18 @@ def check(fs: Filesystem, _host: Host) -> Said:
     storage appliances are.
     """
     below = [device for device in need(fs.stack).walk() if device.md is not None]
-    holes = [device.md for device in below if isinstance(device.md, Unknown)]
+    unknowns = [device.md for device in below if isinstance(device.md, Unknown)]
     arrays = [(d, d.md.value) for d in below if isinstance(d.md, Known)]
     redundant = [(device, array) for device, array in arrays if array.level in REDUNDANT]
     for device, array in redundant:
         if array.degraded is None or array.sync_action is None:
-            holes.append(_unread(device))
+            unknowns.append(_unread(device))
         if array.degraded or array.sync_action not in {None, *IDLE}:
             yield _finding(device, array)
         else:
             yield from _cite(device, array)
-    if holes:
-        raise Undetermined(tuple(holes))
+    if unknowns:
+        raise Undetermined(tuple(unknowns))
     if not redundant:
         raise NotApplicable("no md array with redundancy lies below it")
 

@@ -51,9 +51,9 @@ def check(fs: Filesystem, host: Host) -> Said:
         raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    asked = _asked(fs)
-    if isinstance(asked, Known) and asked.value:
-        yield Citation("checks", "asked for by the superblock", asked.origin)
+    periodic = _periodic_check(fs)
+    if isinstance(periodic, Known) and periodic.value:
+        yield Citation("checks", "asked for by the superblock", periodic.origin)
         return
     entries = [e for e in need(fs.fstab) if NOT_AT_BOOT.isdisjoint(e.line.options)]
     if not entries or any(entry.line.mount_point == "/" for entry in entries):
@@ -61,12 +61,12 @@ def check(fs: Filesystem, host: Host) -> Said:
     if any(entry.line.fsck_pass for entry in entries):
         yield from _cited(entries)
         return
-    need(asked)
+    need(periodic)
     yield _finding(fs, entries)
 
 
-def _asked(fs: Filesystem) -> Evidence[bool]:
-    """Return whether the superblock asks for a check after some mounts or some time."""
+def _periodic_check(fs: Filesystem) -> Evidence[bool]:
+    """Return whether the superblock sets a check after a number of mounts or a time."""
 
     def read(superblock: Superblock) -> tuple[int, int] | None:
         mounts, seconds = superblock.max_mount_count, superblock.check_interval_seconds
@@ -79,8 +79,8 @@ def _asked(fs: Filesystem) -> Evidence[bool]:
 def _cited(entries: Sequence[FstabEntry]) -> Iterator[Citation]:
     for entry in entries:
         line = entry.line
-        words = f"{line.spec} {line.mount_point}: {line.fsck_pass}"
-        yield Citation(f"sixth field of fstab line {line.line_number}", words, "/etc/fstab")
+        value = f"{line.spec} {line.mount_point}: {line.fsck_pass}"
+        yield Citation(f"sixth field of fstab line {line.line_number}", value, "/etc/fstab")
 
 
 def _finding(fs: Filesystem, entries: Sequence[FstabEntry]) -> Finding:

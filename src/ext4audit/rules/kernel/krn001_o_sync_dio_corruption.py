@@ -54,32 +54,32 @@ def check(host: Host) -> Said:
     mounted = [fs for fs in host.filesystems if fs.alive]
     if not mounted:
         raise NotApplicable("no ext4 filesystem is mounted")
-    said = need(exposure("KRN001", host.kernel))
-    seen = cite_kernel(host, said)
-    if not said.affected:
+    bug = need(exposure("KRN001", host.kernel))
+    seen = cite_kernel(host, bug)
+    if not bug.affected:
         yield seen
         return
     writable = [fs for fs in mounted if not value_or(fs.read_only, default=False)]
     if not writable:
         raise NotApplicable("all ext4 filesystems are mounted read-only")
-    yield _finding(said, seen, writable)
+    yield _finding(bug, seen, writable)
 
 
-def _finding(said: Exposure, seen: Citation, writable: list[Filesystem]) -> Finding:
-    severity, confidence = grade(said)
+def _finding(bug: Exposure, seen: Citation, writable: list[Filesystem]) -> Finding:
+    severity, confidence = grade(bug)
     count = len(writable)
     exposed = f"{count} writable ext4 filesystem{'s are' if count > 1 else ' is'} exposed"
     points = [point for fs in writable for point in fs.mount_points or (fs.device,)]
     return Finding(
-        message=f"{said.symptom}; {exposed}.",
+        message=f"{bug.symptom}; {exposed}.",
         severity=severity,
         confidence=confidence,
         citations=(
             seen,
-            cite_bug(said),
+            cite_bug(bug),
             Citation("mounted writable", ", ".join(points), "/proc/self/mountinfo"),
         ),
-        remedies=(update(said), _meanwhile()),
+        remedies=(update(bug), _meanwhile()),
     )
 
 

@@ -8,6 +8,7 @@ from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions.kernels import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import disruption, option_of
+from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import (
     cite_bug,
@@ -17,7 +18,7 @@ from ext4audit.rules.shared.citations import (
     in_rootflags,
     update,
 )
-from ext4audit.rules.shared.stripe import at_mount, in_force, set_stripe
+from ext4audit.rules.shared.stripe import at_mount, cite_hints, in_force
 
 NO_STRIPE = "stripe=0"
 
@@ -74,15 +75,15 @@ def check(fs: Filesystem, host: Host) -> Said:
 
 
 def _stripe(fs: Filesystem, host: Host) -> int:
-    """Return the stripe in blocks: of a plan, no mount table prints what the superblock gives."""
+    """Return the stripe in blocks; of the superblock in a plan, which has no mount table."""
     option = option_of(fs, "stripe")
-    said = option is not None and option.token != NO_STRIPE
-    return at_mount(need(fs.superblock)) if host.planned and not said else in_force(fs)
+    is_set = option is not None and option.token != NO_STRIPE
+    return at_mount(need(fs.superblock)) if host.planned and not is_set else in_force(fs)
 
 
-def _finding(fs: Filesystem, host: Host, said: Exposure, stripe: int) -> Finding:
-    severity, confidence = grade(said)
-    message = f"{said.symptom}: this filesystem has a stripe of {stripe} blocks"
+def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
+    severity, confidence = grade(bug)
+    message = f"{bug.symptom}: this filesystem has a stripe of {stripe} blocks"
     if value_or(fs.read_only, default=False):
         severity = Severity.INFO
         message = f"{message}, and is mounted read-only"
@@ -90,25 +91,20 @@ def _finding(fs: Filesystem, host: Host, said: Exposure, stripe: int) -> Finding
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
-        citations=(cite_kernel(host, said), cite_bug(said), *_cite_stripe(fs)),
-        remedies=(_stripe_off(fs, host), update(said)),
+        citations=(cite_kernel(host, bug), cite_bug(bug), *_cite_stripe(fs)),
+        remedies=(_stripe_off(fs, host), update(bug)),
     )
 
 
 def _cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
-    """Return where the stripe stands: in force, and in the superblock's two fields."""
-    stored: tuple[Citation, ...] = ()
-    if isinstance(fs.superblock, Known):
-        has = fs.superblock.value
-        value = f"stride {has.stride_blocks}, width {has.stripe_width_blocks} blocks"
-        stored = (Citation("RAID hints", value, fs.superblock.origin),)
-    return (*cite_option(fs, "stripe"), *stored)
+    """Cite the stripe in force, and the superblock's two fields."""
+    return (*cite_option(fs, "stripe"), *cite_hints(fs))
 
 
 def _stripe_off(fs: Filesystem, host: Host) -> Remedy:
-    known = isinstance(fs.superblock, Known)
-    steps = set_stripe(fs, fs.superblock.value, 0, 0) if isinstance(fs.superblock, Known) else ()
-    more = "" if known else " Scan as root for the commands: the superblock was not read."
+    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    steps = set_stripe(fs, superblock, 0, 0) if superblock else ()
+    more = "" if superblock else " Scan as root for the commands: the superblock was not read."
     if in_rootflags(fs, host, "stripe"):
         more += " Take stripe= out of rootflags= in the boot loader's configuration as well."
     return Remedy(

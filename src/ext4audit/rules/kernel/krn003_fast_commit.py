@@ -7,8 +7,8 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions.kernels import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.features import clear_fast_commit
+from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, update
 
@@ -70,7 +70,7 @@ def check(fs: Filesystem, host: Host) -> Said:
 
 
 def _journals_data(fs: Filesystem) -> bool:
-    """Whether data=journal is known to be in force; unknown is the case that is judged."""
+    """Whether data=journal is known to be in force; unknown counts as not in force."""
     options = fs.options.value if isinstance(fs.options, Known) else None
     return options is not None and value_or(options.token("data"), "") == "data=journal"
 
@@ -80,9 +80,9 @@ def _cite_feature(fs: Filesystem, value: str) -> Citation:
     return Citation(f"feature {FEATURE}", value, origin)
 
 
-def _finding(fs: Filesystem, host: Host, said: Exposure) -> Finding:
-    severity, confidence = grade(said)
-    message = said.symptom
+def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
+    severity, confidence = grade(bug)
+    message = bug.symptom
     if value_or(fs.read_only, default=False):
         severity = Severity.INFO
         message = f"{message}, once it is mounted writable"
@@ -90,21 +90,14 @@ def _finding(fs: Filesystem, host: Host, said: Exposure) -> Finding:
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
-        citations=(cite_kernel(host, said), cite_bug(said), _cite_feature(fs, "set")),
-        remedies=(_without(fs), update(said)),
+        citations=(cite_kernel(host, bug), cite_bug(bug), _cite_feature(fs, "set")),
+        remedies=(_without(fs), update(bug)),
     )
 
 
 def _without(fs: Filesystem) -> Remedy:
-    """Return the commands that take the feature away."""
-    device = quote(fs.device)
-    features = f"tune2fs -l {device} | grep '^Filesystem features:'"
-    steps = unmounted_steps(
-        fs,
-        [f"tune2fs -O ^{FEATURE} {device}"],
-        [f"{features} | grep -qvw {FEATURE}"],
-        [f"tune2fs -O {FEATURE} {device}"],
-    )
+    """Return the remedy that clears the feature."""
+    steps = clear_fast_commit(fs)
     where = "" if steps else f", {why_by_hand(fs)}: tune2fs -O ^{FEATURE}"
     return Remedy(
         f"Unmount it and take {FEATURE} away{where}.",

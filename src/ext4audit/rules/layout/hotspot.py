@@ -1,6 +1,6 @@
-"""What LAY001 finds where a stripe lies below a filesystem: the members and the load.
+"""The judgement of LAY001 where a stripe lies below a filesystem: the load of its members.
 
-A room of its own, so that a host without stripes does not pay for the arithmetic at its start.
+A module of its own, so that a host without stripes does not import the arithmetic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.layout.advice import EVEN, effectively, rounded
-from ext4audit.remedies.mkfs import remedies
+from ext4audit.remedies.mkfs import even_out_bitmaps
 from ext4audit.rule import NotApplicable, Said
 
 HINT = "run on the host, where /sys shows the member devices"
@@ -26,7 +26,7 @@ VIRTUAL_MODELS = ("QEMU", "VBOX", "VIRTUAL DISK")
 
 
 def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evidence[bool], ...]:
-    """Return for each member whether it rotates; the stack's hole where nothing below is seen."""
+    """Return for each member whether it rotates; the stack's Unknown where the stack is unknown."""
     if isinstance(stack, Unknown):
         return (stack,)
     devices = {device.name: device for device in stack.value.walk()}
@@ -38,7 +38,7 @@ def _rotates(device: BlockDevice | None, name: str) -> Evidence[bool]:
     if device is None:
         return Unknown(what, Why.ABSENT, hint=HINT)
     rotational = device.queue.rotational
-    # A virtual disk says that it rotates unless it was told otherwise: virtio on NVMe does.
+    # A virtual disk reports that it rotates unless it is configured otherwise: virtio on NVMe.
     if isinstance(rotational, Known) and rotational.value and _is_virtual(device):
         return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not tell what it lies on")
     return rotational
@@ -46,19 +46,19 @@ def _rotates(device: BlockDevice | None, name: str) -> Evidence[bool]:
 
 def _is_virtual(device: BlockDevice) -> bool:
     model = (device.model or "").upper()
-    return device.name.startswith(VIRTUAL_NAMES) or any(word in model for word in VIRTUAL_MODELS)
+    return device.name.startswith(VIRTUAL_NAMES) or any(name in model for name in VIRTUAL_MODELS)
 
 
 def media_citation(media: tuple[Evidence[bool], ...]) -> Citation:
     """Cite how many members rotate."""
-    words = ["unknown" if isinstance(r, Unknown) else "yes" if r.value else "no" for r in media]
-    value = ", ".join(f"{word}: {words.count(word)}" for word in dict.fromkeys(words))
+    answers = ["unknown" if isinstance(r, Unknown) else "yes" if r.value else "no" for r in media]
+    value = ", ".join(f"{each}: {answers.count(each)}" for each in dict.fromkeys(answers))
     origins = [each.origin for each in media if isinstance(each, Known)]
     return Citation("rotational members", value, origins[0] if origins else "/sys")
 
 
 def histogram(names: tuple[str, ...], loads: tuple[int, ...]) -> str:
-    """Spell the loads in slot order, a range of names with the same load together.
+    """Return the loads as text in slot order, ranges of names with the same load joined.
 
     Slots need not follow names: vdc, vda, vdd, vdb is no range from vdc to vdb.
     """
@@ -69,9 +69,12 @@ def histogram(names: tuple[str, ...], loads: tuple[int, ...]) -> str:
         return load, by_name.index(name) - slot
 
     members = enumerate(zip(names, loads, strict=False))
-    runs = [(load, [name for _, (name, _) in run]) for (load, _), run in groupby(members, range_of)]
+    ranges = [
+        (load, [name for _, (name, _) in equal]) for (load, _), equal in groupby(members, range_of)
+    ]
     return ", ".join(
-        f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}: {load}" for load, names in runs
+        f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}: {load}"
+        for load, names in ranges
     )
 
 
@@ -85,12 +88,12 @@ UNSTRIPED_LEVELS = frozenset({"raid1", "linear"})
 
 
 def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> Said:
-    """Say how even the bitmaps of a filesystem are; raises NotApplicable and Undetermined."""
+    """Judge how even the bitmaps of a filesystem lie; raises NotApplicable and Undetermined."""
     geometry = _judged_stripe(layout)
     citations = _citations(fs, layout, geometry)
     if layout.evenness >= EVEN:
         yield from citations
-        _admit(layout.doubts)
+        _raise_unknowns(layout.doubts)
         return
     media = media_of(fs.stack, layout)
     severity, confidence = _severity(layout, media)
@@ -100,30 +103,30 @@ def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> S
         severity=severity,
         confidence=Confidence.LIKELY if layout.doubts else confidence,
         citations=(*citations, media_citation(media)),
-        remedies=tuple(remedies(fs.device, layout, superblock)),
+        remedies=tuple(even_out_bitmaps(fs.device, layout, superblock)),
     )
     unseen = () if confidence is Confidence.CONFIRMED else media
-    _admit((*layout.doubts, *_holes(unseen)))
+    _raise_unknowns((*layout.doubts, *_avoidable(unseen)))
 
 
-def _holes(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
-    """Yield what somebody could make known: what a virtual disk lies on shows on no such host.
+def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
+    """Yield what another scan could make known; the disk below a virtual disk never shows.
 
-    The finding is no more than likely for it; an audit that can never be complete helps nobody.
+    That lowers the confidence only: otherwise no audit of a virtual machine would be complete.
     """
     for each in media:
         if isinstance(each, Unknown) and each.why is not Why.UNSUPPORTED:
             yield each
 
 
-def _admit(holes: Sequence[Unknown]) -> None:
-    """Show what a verdict could not rest on: a guess is never a silent one."""
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
+def _raise_unknowns(unknowns: Sequence[Unknown]) -> None:
+    """Raise Undetermined with what the verdict lacks, so that no guess is silent."""
+    if unknowns:
+        raise Undetermined(tuple(dict.fromkeys(unknowns)))
 
 
 def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:
-    """Return the stripe; refuse what has none, or too few flex groups to meet all members."""
+    """Return the stripe; NotApplicable without one, or with too few flex groups for its members."""
     geometry = layout.geometry
     if geometry is None or geometry.level in UNSTRIPED_LEVELS or len(layout.members) == 1:
         raise NotApplicable("no stripe lies below it")
@@ -155,7 +158,7 @@ def _severity(
 def _citations(
     fs: Filesystem, layout: MetadataLayout, geometry: StripeGeometry
 ) -> tuple[Citation, ...]:
-    """Cite the stripe, the groups, and where their metadata lies, each with where it was read."""
+    """Cite the stripe, the groups, and the place of their metadata, each with its origin."""
     stack, header, table = (
         each.origin if isinstance(each, Known) else ""
         for each in (fs.stack, fs.superblock, fs.layout)

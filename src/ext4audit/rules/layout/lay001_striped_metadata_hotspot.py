@@ -63,15 +63,15 @@ def check(fs: Filesystem, host: Host) -> Said:
     from ext4audit.rules.layout.hotspot import hotspot  # noqa: PLC0415 - 5 ms, for stripes only
 
     lacking = {f: p for f, p in demands_features(fs, host).items() if f not in superblock.features}
-    for said in hotspot(fs, layout, superblock):
-        yield _with_demands(said, lacking) if isinstance(said, Finding) and lacking else said
+    for item in hotspot(fs, layout, superblock):
+        yield _with_demands(item, lacking) if isinstance(item, Finding) and lacking else item
 
 
 def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
     """Return the finding without a mkfs line that leaves out a feature which a profile demands."""
-    words = "; ".join(f"{f}, {by_demand(p)}" for f, p in lacking.items())
+    demands = "; ".join(f"{f}, {by_demand(p)}" for f, p in lacking.items())
     advice = Remedy(
-        f"Recreate it, with {words}: `ext4audit plan` finds the groups that fit.",
+        f"Recreate it, with {demands}: `ext4audit plan` finds the groups that fit.",
         Disruption.RECREATE,
         destructive=True,
     )

@@ -9,23 +9,23 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout.striping import may_stripe
+from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.stripe import (
     Recommended,
     cite_hints,
+    hides_stripe,
     in_force,
     most_blocks,
     recommended,
-    set_stripe,
     spins,
-    tells_nothing,
     unit_bytes,
 )
 
 KIB = 1024
 PARITY = ("raid4", "raid5", "raid6")
 LEAST = 2
-"""Blocks of a stripe: one block is none to ext4."""
+"""Blocks of a stripe: ext4 ignores a stripe of one block."""
 NOT_YET = (
     "Turn no stripe on unless the kernel is older than 6.1 or newer than 6.7: on those between any "
     "stripe is reported to make writeback spin at 100 % of a CPU (KRN002). From 6.8 on, store "
@@ -73,7 +73,7 @@ def check(fs: Filesystem, host: Host) -> Said:
     again. A stripe that was turned off on purpose is at most an info.
     """
     stack = need(fs.stack)
-    stripe = None if tells_nothing(stack) else recommended(stack)
+    stripe = None if hides_stripe(stack) else recommended(stack)
     if stripe is None or _reshapes(stack):
         raise NotApplicable("no stripe of settled size is seen below it")
     case = Case(fs, stack, stripe, unit_bytes(fs))
@@ -91,7 +91,7 @@ def check(fs: Filesystem, host: Host) -> Said:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A filesystem on a stripe: `stride` and `width` are what the array asks for, in blocks."""
+    """A filesystem on a stripe: `stride` and `width` are those of the array, in blocks."""
 
     fs: Filesystem
     stack: BlockDevice
@@ -109,7 +109,7 @@ class Case:
         return _whole(self.stripe.width_bytes, self.unit)
 
     def cite(self, now: int) -> tuple[Citation, ...]:
-        """Cite what the device says, the superblock, and the allocator."""
+        """Cite the stripe of the device, of the superblock, and of the allocator."""
         limits = self.stack.queue
         chunk, width = limits.minimum_io_bytes, limits.optimal_io_bytes
         return (
@@ -120,7 +120,7 @@ class Case:
         )
 
     def finding(self, host: Host, now: int, severity: Severity, sentence: str) -> Finding:
-        """Make the finding; an array that was not seen is likely, no more."""
+        """Make the finding; it is only likely where the array was not seen."""
         seen = may_stripe(self.stack)
         return Finding(
             message=sentence,
@@ -132,7 +132,7 @@ class Case:
 
 
 def _unset(case: Case, host: Host) -> Said:
-    """Judge a filesystem without a stripe: right on some kernels, and not known to be wrong."""
+    """Judge a filesystem without a stripe, which is right on the kernels of KRN002."""
     if need(spins(host)):
         yield Citation("kernel", need(host.kernel).release, "better without a stripe (KRN002)")
         yield from case.cite(0)
@@ -152,7 +152,7 @@ def _is_stride_of_ssds(case: Case, now: int) -> bool:
 
 
 def _sentence(case: Case, now: int) -> str:
-    """Say what a wrong stripe costs on this array."""
+    """Return the message: what a wrong stripe costs on this array."""
     costs = (
         "writes that could fill whole stripes make it read and rewrite parity instead"
         if _severity(case.stack) is Severity.MEDIUM
@@ -164,7 +164,7 @@ def _sentence(case: Case, now: int) -> str:
 
 
 def _severity(stack: BlockDevice) -> Severity:
-    """Grade by what lies below: parity must be read and rewritten for part of a stripe."""
+    """Grade by the levels below: with parity, part of a stripe costs a read and a rewrite."""
     levels = [device.md.value.level for device in stack.walk() if isinstance(device.md, Known)]
     levels += [
         segment.arguments[0]
@@ -184,14 +184,14 @@ def _reshapes(stack: BlockDevice) -> bool:
 
 
 def _remedy(case: Case, host: Host) -> Remedy:
-    """Return the commands, or on kernels where a stripe may cost a CPU the reason for none."""
-    words = f"stride={case.stride},stripe_width={case.width}"
+    """Return the steps, or advice on kernels where a stripe may cost a whole CPU."""
+    hints = f"stride={case.stride},stripe_width={case.width}"
     spinning, superblock = spins(host), case.fs.superblock
     if not isinstance(spinning, Known) or spinning.value:
-        return Remedy(f"{NOT_YET} (tune2fs -E {words}).", Disruption.ONLINE)
+        return Remedy(f"{NOT_YET} (tune2fs -E {hints}).", Disruption.ONLINE)
     known = superblock.value if isinstance(superblock, Known) else None
     return Remedy(
-        f"Store the array's stripe and use it from now on ({words}).",
+        f"Store the array's stripe and use it from now on ({hints}).",
         Disruption.REMOUNT if case.fs.alive else Disruption.ONLINE,
         set_stripe(case.fs, known, case.stride, case.width) if known else (),
         trade_off="New allocations only; existing files stay as they lie.",

@@ -9,20 +9,20 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import cite_option
 from ext4audit.rules.shared.stripe import (
     block_bytes,
     cite_hints,
     group_blocks,
+    hides_stripe,
     in_force,
     recommended,
-    set_stripe,
-    tells_nothing,
 )
 
 LARGEST_TRANSFER_BYTES = 65535 * 512
-"""What a bridge with a 16-bit count of sectors can transfer at once: 33553920."""
+"""The largest transfer of a bridge that counts sectors in 16 bits: 33553920."""
 
 
 @rule(
@@ -65,18 +65,18 @@ def check(fs: Filesystem, host: Host) -> Said:
         yield from cite_option(fs, "stripe")
         return
     stack = need(fs.stack)
-    if not tells_nothing(stack) and recommended(stack) is not None:
+    if not hides_stripe(stack) and recommended(stack) is not None:
         raise NotApplicable("LAY002 compares it with the stripe of the device")
     superblock = need(fs.superblock)
-    said = list(_oddities(now, superblock))
-    if said:
-        yield _finding(fs, host, superblock, f"A stripe of {now} blocks is in force, {said[0]}")
+    odd = next(_oddities(now, superblock), None)
+    if odd:
+        yield _finding(fs, host, superblock, f"A stripe of {now} blocks is in force, {odd}")
     else:
         yield from _cite(fs)
 
 
 def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
-    """Yield why a stripe is none that an array has."""
+    """Yield the reasons why no array has such a stripe."""
     stride, width = superblock.stride_blocks, superblock.stripe_width_blocks
     unit, most = block_bytes(superblock), group_blocks(superblock)
     if now == LARGEST_TRANSFER_BYTES // unit:
@@ -88,7 +88,7 @@ def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
 
 
 def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> Finding:
-    """Make the finding; it is worse on kernels where any stripe may cost a CPU."""
+    """Make the finding; its severity is higher on kernels where any stripe may cost a CPU."""
     spinning = _spins(host)
     then = "and this kernel may spin at 100 % of a CPU over any stripe (KRN002)"
     gains = "large files are aligned to it for nothing"
@@ -109,10 +109,10 @@ def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> F
 
 def _spins(host: Host) -> bool:
     """Whether any stripe is likely to cost a whole CPU on the host's kernel."""
-    said = exposure("KRN002", host.kernel)
-    if not isinstance(said, Known) or not said.value.affected:
+    found = exposure("KRN002", host.kernel)
+    if not isinstance(found, Known) or not found.value.affected:
         return False
-    return Severity(said.value.severity).at_least(Severity.MEDIUM)
+    return Severity(found.value.severity).at_least(Severity.MEDIUM)
 
 
 def _cite(fs: Filesystem) -> Iterator[Citation]:

@@ -14,7 +14,7 @@ from ext4audit.rules.shared.quantities import IMAGES
 from ext4audit.rules.shared.stripe import recommended
 
 MIB = 1 << 20
-"""Where every current tool begins its first partition."""
+"""The start of the first partition that every current tool makes."""
 
 
 @rule(
@@ -55,18 +55,18 @@ def check(fs: Filesystem, _host: Host) -> Said:
     is light.
     """
     devices = need(fs.stack).walk()
-    holes: list[Unknown] = []
+    unknowns: list[Unknown] = []
     judged = False
     for device in devices:
-        holes += [device.below] if isinstance(device.below, Unknown) else []
+        unknowns += [device.below] if isinstance(device.below, Unknown) else []
         if device.kind == "partition":
             judged = True
             try:
                 yield from _judge(device)
             except Undetermined as met:
-                holes += met.unknowns
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
+                unknowns += met.unknowns
+    if unknowns:
+        raise Undetermined(tuple(dict.fromkeys(unknowns)))
     if not judged:
         raise NotApplicable("no partition lies below it")
 
@@ -92,14 +92,14 @@ def _judge(partition: BlockDevice) -> Said:
 
 
 def _is_in_image(partition: BlockDevice) -> bool:
-    """Whether only bytes of a file were audited: the disk of another day has its own queue."""
+    """Whether only bytes of a file were audited: the queue is not that of the image's disk."""
     return any(device.kind in IMAGES for device in partition.walk())
 
 
 def _beyond_alignment(partition: BlockDevice, physical_bytes: int) -> bool:
     """Whether it begins inside a physical block.
 
-    The kernel's own word knows of disks whose first block is shifted; -1 is no word.
+    The kernel's alignment_offset knows disks whose first block is shifted; -1 means no value.
     """
     offset = partition.alignment_offset_bytes
     if offset is None or offset < 0:
@@ -126,7 +126,7 @@ def _cite(partition: BlockDevice) -> Iterator[Citation]:
 def _finding(
     partition: BlockDevice, severity: Severity, inside: str, citations: tuple[Citation, ...]
 ) -> Finding:
-    """Make the finding, with a start that is right."""
+    """Make the finding, with an aligned start."""
     costs = {
         Severity.MEDIUM: "for each block of ext4 the disk reads and rewrites two of its own",
         Severity.LOW: "what ext4 writes as whole stripes are parts of two",
@@ -150,7 +150,7 @@ def _finding(
 
 
 def _aligned(partition: BlockDevice) -> int:
-    """Return the bytes that a good start is a multiple of."""
+    """Return the number of bytes that an aligned start is a multiple of."""
     physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
     stripe = recommended(partition)
     return lcm(MIB, physical, stripe.width_bytes if stripe else 1)

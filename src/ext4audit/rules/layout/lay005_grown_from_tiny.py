@@ -89,9 +89,9 @@ def check(fs: Filesystem, _host: Host) -> Said:
         small_journal,
     )
     true = sum(isinstance(clue, Known) and clue.value for clue in clues)
-    holes = tuple(dict.fromkeys(clue for clue in clues if isinstance(clue, Unknown)))
+    unknowns = tuple(dict.fromkeys(clue for clue in clues if isinstance(clue, Unknown)))
     if true < CLUES_NEEDED <= true + len([c for c in clues if isinstance(c, Unknown)]):
-        raise Undetermined(holes)
+        raise Undetermined(unknowns)
     citations = _citations(fs, shape)
     if true < CLUES_NEEDED:
         yield from citations
@@ -100,17 +100,17 @@ def check(fs: Filesystem, _host: Host) -> Said:
 
 
 def _shape(fs: Filesystem) -> Evidence[Shape]:
-    """Return the shape: as the kernel says it without root, else as the superblock does."""
+    """Return the shape: of statfs, which needs no root, else of the superblock."""
     if isinstance(fs.usage, Known):
         return derive("shape", _used, fs.usage)
-    return stated(fs, "size of a block", _stated_shape)
+    return stated(fs, "size of a block", _superblock_shape)
 
 
 def _used(usage: Usage) -> Shape:
     return Shape(usage.block_bytes, usage.size_blocks * usage.block_bytes, usage.inodes)
 
 
-def _stated_shape(superblock: Superblock) -> Shape | None:
+def _superblock_shape(superblock: Superblock) -> Shape | None:
     block_bytes, inodes = superblock.block_bytes, superblock.inode_count
     if block_bytes is None or inodes is None:
         return None
@@ -154,15 +154,15 @@ def _finding(
     citations: tuple[Citation, ...],
     clues: Sequence[Evidence[bool]],
 ) -> Finding:
-    words = ("blocks of 1 KiB", "an inode for every 8 KiB or less", "a small journal")
+    names = ("blocks of 1 KiB", "an inode for every 8 KiB or less", "a small journal")
     found = [
-        word
-        for word, clue in zip(words, clues, strict=True)
+        name
+        for name, clue in zip(names, clues, strict=True)
         if isinstance(clue, Known) and clue.value
     ]
     known = shape.value if isinstance(shape, Known) else None
     huge = known is not None and known.small_blocks and known.size_bytes > HUGE
-    exact = stated(fs, "size", _stated_shape)
+    exact = stated(fs, "size", _superblock_shape)
     large = exact.value if isinstance(exact, Known) else known
     much = size(large.size_bytes) if large else "a large filesystem"
     return Finding(

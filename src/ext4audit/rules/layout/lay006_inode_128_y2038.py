@@ -6,8 +6,8 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.offline import by_hand
+from ext4audit.remedies.superblock_fields import set_inode_size
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import stated
 
@@ -88,15 +88,9 @@ def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
             Disruption.RECREATE,
             destructive=True,
         )
-    device = quote(fs.device)
-    steps = unmounted_steps(
-        fs,
-        (checked(fs), f"tune2fs -I {USUAL} {device}", checked(fs)),
-        (f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{USUAL}$'",),
-    )
-    where = "" if steps else f", {why_by_hand(fs)}"
+    steps = set_inode_size(fs, USUAL)
     return Remedy(
-        f"Make a backup, and enlarge the inodes in place{where}.",
+        f"Make a backup, and enlarge the inodes in place{by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="It moves all inode tables, is not to be interrupted, and cannot be taken back. "

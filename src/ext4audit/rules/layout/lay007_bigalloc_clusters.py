@@ -81,9 +81,9 @@ def _kib(count_bytes: int) -> str:
 
 
 def _stripe(fs: Filesystem, superblock: Superblock) -> tuple[Citation, ...]:
-    """Cite a stripe that no number of clusters fills: from 6.12 on the kernel leaves it out."""
+    """Cite a stripe that is no multiple of a cluster: the kernel ignores it from 6.12 on."""
     width, cluster = superblock.stripe_width_blocks, superblock.cluster_blocks
     if not width or not cluster or width % cluster == 0 or not isinstance(fs.superblock, Known):
         return ()
-    words = f"{width} blocks, no multiple of a cluster of {cluster}"
-    return (Citation("stripe width", words, fs.superblock.origin),)
+    value = f"{width} blocks, no multiple of a cluster of {cluster}"
+    return (Citation("stripe width", value, fs.superblock.origin),)

@@ -8,8 +8,8 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.journal import move_journal_inside
+from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.journal import is_external
@@ -79,7 +79,7 @@ def _origin(fs: Filesystem) -> str:
 
 
 def _place(superblock: Superblock) -> str | None:
-    """Return where the journal lies, None where the reader could not see it."""
+    """Return where the journal lies, None where that is not known."""
     if superblock.journal_inode:
         return f"inode {superblock.journal_inode}"
     if superblock.journal_bytes:
@@ -106,20 +106,9 @@ def _is_plain(device: LsblkDevice) -> bool:
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
-    device, uuid = quote(fs.device), quote(superblock.journal_uuid or "")
-    back = f"tune2fs -O ^has_journal {device} && tune2fs -J device=UUID={uuid} {device}"
-    steps = unmounted_steps(
-        fs,
-        (
-            checked(fs),
-            f"tune2fs -O ^has_journal {device} && tune2fs -O has_journal {device}",
-        ),
-        (f"tune2fs -l {device} | grep -qE '^Journal inode:[[:blank:]]+[1-9]'",),
-        (back,) if superblock.journal_uuid else (),
-    )
-    where = "" if steps else f", {why_by_hand(fs)}"
+    steps = move_journal_inside(fs, superblock)
     return Remedy(
-        f"Put the journal back into the filesystem{where}.",
+        f"Put the journal back into the filesystem{by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="Commits then share the disks with all other writes, and the journal takes its "

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
+from ext4audit.remedies.journal import enlarge_journal
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.journal import (
     LEAST_BYTES,
     cite_journal,
-    enlarge,
     is_external,
     journal_of,
 )
@@ -73,5 +73,5 @@ def check(fs: Filesystem, _host: Host) -> Said:
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=cite_journal(fs, journal),
-        remedies=(enlarge(fs, journal, "Replace the journal by one of the usual size"),),
+        remedies=(enlarge_journal(fs, journal.present_bytes, journal.usual_bytes),),
     )

@@ -1,4 +1,4 @@
-"""Sizes, shares and times in the words of findings."""
+"""Sizes, shares and times as numbers and as text of findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def origin_of(evidence: Evidence[object]) -> str:
 
 
 def size(count_bytes: int) -> str:
-    """Spell a size: "1.5 TiB", "50 GiB", "12 MiB", "100 bytes"."""
+    """Return a size as text: "1.5 TiB", "50 GiB", "12 MiB", "100 bytes"."""
     for unit, unit_bytes in UNITS:
         if abs(count_bytes) >= unit_bytes:
             return f"{count_bytes / unit_bytes:.1f}".removesuffix(".0") + f" {unit}"
@@ -29,7 +29,7 @@ def size(count_bytes: int) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Spell a share, rounded down: what is not quite full is not said to be full."""
+    """Return a share as text, rounded down: 100 % only where nothing is missing."""
     return f"{part * 1000 // whole / 10:g} %" if whole else "0 %"
 
 
@@ -57,7 +57,7 @@ def cite_space(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 IMAGES = frozenset({"image", "e2image"})
-"""Kinds of files whose bytes were audited: they lie on no device, and end with their content."""
+"""Kinds of audited image files: they lie on no device and end with their content."""
 
 
 def device_bytes(fs: Filesystem) -> Evidence[int]:
@@ -71,7 +71,7 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
 
 
 def least_idle(device: int) -> int:
-    """Return how many bytes of a device a filesystem may leave idle without a word."""
+    """Return how many bytes of a device a filesystem may leave idle without a finding."""
     return max(GIB, device // 100)
 
 
@@ -87,7 +87,7 @@ def has_room_to_grow(fs: Filesystem) -> bool:
 
 
 def block_bytes(fs: Filesystem) -> Evidence[int]:
-    """Return the size of a block; statfs(2) tells it where the superblock's reader does not."""
+    """Return the size of a block; of statfs(2) where the superblock's is not known."""
     found = stated(fs, "block size", lambda superblock: superblock.block_bytes)
     if isinstance(found, Unknown) and isinstance(fs.usage, Known):
         return Known(fs.usage.value.block_bytes, fs.usage.origin)

@@ -1,0 +1,146 @@
+"""Work on an unmounted filesystem: where there are commands, in which order, and when none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.remedies.offline import (
+    by_hand,
+    check_filesystem,
+    preen,
+    unmounted_steps,
+    without_error_state,
+)
+from support.builders import disk, filesystem, known, mount
+
+HELD = "test ! -e /sys/fs/ext4/sda && "
+CHECK = "{ e2fsck -f -p /dev/sda || test $? -eq 1; }"
+ROOT = filesystem(mounts=(mount("/"),))
+ELSEWHERE = filesystem(mounts=())
+TWICE = filesystem(mounts=(mount(), mount("/srv", mount_id=31)))
+IDLE = filesystem(alive=False, mounts=())
+
+
+def commands(steps: tuple[Step, ...], phase: Phase) -> list[str]:
+    """Return the commands of one phase."""
+    return [step.command for step in steps if step.phase is phase]
+
+
+def test_a_mounted_filesystem_is_unmounted_and_mounted_again() -> None:
+    """Work and undo each stand between an unmount and a mount, guarded against other holders."""
+    steps = unmounted_steps(filesystem(), ("work",), ("verify",), ("undo",))
+    around = ["umount /data", "mount /data"]
+    assert commands(steps, Phase.IMMEDIATE) == [around[0], f"{HELD}work", around[1]]
+    assert commands(steps, Phase.VERIFY) == ["verify"]
+    assert commands(steps, Phase.ROLLBACK) == [around[0], f"{HELD}undo", around[1]]
+
+
+def test_without_undo_there_is_no_rollback() -> None:
+    """An unmount and a mount with nothing between them is no rollback."""
+    assert not commands(unmounted_steps(filesystem(), ("work",), ()), Phase.ROLLBACK)
+
+
+def test_what_is_not_mounted_is_only_guarded() -> None:
+    """There is nothing to unmount."""
+    steps = unmounted_steps(IDLE, ("work",), (), ("undo",))
+    assert steps == (
+        Step(Phase.IMMEDIATE, f"{HELD}work"),
+        Step(Phase.ROLLBACK, f"{HELD}undo"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fs", "words"),
+    [
+        (ROOT, ", from a rescue system, because the root cannot be unmounted"),
+        (ELSEWHERE, ", once the mount namespace that holds it has unmounted it"),
+        (TWICE, ", once it is mounted nowhere"),
+        (filesystem(device="/dev/\0"), ", once it is mounted nowhere"),
+        (filesystem(mounts=(mount("/data\n"),)), ", once it is mounted nowhere"),
+        (filesystem(stack=known(replace(disk(), kind="e2image"))), ", once it is mounted nowhere"),
+        (
+            filesystem(
+                device="disk.img?offset=1048576", stack=known(replace(disk(), kind="image"))
+            ),
+            ", once it is mounted nowhere",
+        ),
+    ],
+    ids=["root", "elsewhere", "twice", "device", "mount point", "e2image", "part of an image"],
+)
+def test_where_commands_do_not_suffice_there_are_none(fs: Filesystem, words: str) -> None:
+    """The summary then ends with the place where the work can be done."""
+    steps = unmounted_steps(fs, ("work",), ("verify",), ("undo",))
+    assert steps == ()
+    assert by_hand(fs, steps) == words
+
+
+def test_a_summary_with_steps_has_no_such_clause() -> None:
+    """The steps are complete."""
+    assert by_hand(ROOT, (Step(Phase.IMMEDIATE, "work"),)) == ""
+
+
+def test_a_whole_image_is_written_as_a_device_is() -> None:
+    """e2fsprogs opens a file as it opens a device."""
+    whole = filesystem(alive=False, mounts=(), stack=known(replace(disk(), kind="image")))
+    assert unmounted_steps(whole, ("work",), ())
+
+
+def test_preen_replays_and_verifies_a_clean_state() -> None:
+    """Without -f, so that e2fsck decides by the recorded errors what it reads."""
+    assert preen(IDLE) == (
+        Step(Phase.IMMEDIATE, f"{HELD}{{ e2fsck -p /dev/sda || test $? -eq 1; }}"),
+        Step(
+            Phase.VERIFY,
+            "tune2fs -l /dev/sda | grep -qE '^Filesystem state: +clean$' && "
+            "! tune2fs -l /dev/sda | grep -qwE 'needs_recovery|orphan_present'",
+        ),
+    )
+
+
+def test_a_check_is_verified_by_the_error_counter() -> None:
+    """And by a written file where that is wanted; a repair has no rollback."""
+    counter = "grep -qx 0 /sys/fs/ext4/sda/errors_count"
+    remedy = check_filesystem(filesystem())
+    assert remedy.disruption is Disruption.UNMOUNT
+    assert remedy.summary.endswith("and mount it.")
+    assert commands(remedy.steps, Phase.IMMEDIATE) == [
+        "umount /data",
+        f"{HELD}{CHECK}",
+        "mount /data",
+    ]
+    assert commands(remedy.steps, Phase.VERIFY) == [counter]
+    assert not commands(remedy.steps, Phase.ROLLBACK)
+    tried = commands(check_filesystem(filesystem(), try_write=True).steps, Phase.VERIFY)
+    assert tried == [
+        counter,
+        'file=$(mktemp -p /data .ext4audit.XXXXXX) && sync "$file" && rm "$file"',
+    ]
+
+
+def test_no_file_is_written_through_a_read_only_mount() -> None:
+    """It would fail although the filesystem is repaired."""
+    fs = filesystem(mounts=(mount(flags=("ro",), super_options=("ro",)),))
+    steps = check_filesystem(fs, try_write=True).steps
+    assert not [step for step in steps if "mktemp" in step.command]
+
+
+def test_the_root_is_checked_by_a_reboot() -> None:
+    """It cannot be unmounted."""
+    remedy = check_filesystem(ROOT)
+    assert (remedy.disruption, remedy.steps) == (Disruption.REBOOT, ())
+
+
+def test_after_a_check_it_is_mounted_as_before_the_error() -> None:
+    """The options that an error added are not repeated, and a forced ro is rw again."""
+    forced = mount(super_options=("ro", "noatime", "emergency_ro", "shutdown", "abort"))
+    assert without_error_state(forced).super_options == ("rw", "noatime")
+    wanted = mount(flags=("ro",), super_options=("ro", "noatime"))
+    assert without_error_state(wanted) == wanted
+    steps = check_filesystem(filesystem(mounts=(forced,), fstab=known(()))).steps
+    (again,) = [step.command for step in steps if step.command.startswith("mount ")]
+    assert "emergency_ro" not in again
+    assert "rw" in again

@@ -1,0 +1,138 @@
+"""Superblock fields: RAID hints, inode size, UUID and label, as exact commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Phase, Step
+from ext4audit.remedies.superblock_fields import clear_label, new_uuid, set_inode_size, set_stripe
+from support.builders import (
+    UUID,
+    filesystem,
+    fstab_entry,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
+
+HELD = "test ! -e /sys/fs/ext4/sda && "
+CHECK = f"{HELD}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }}"
+LISTING = "tune2fs -l /dev/sda"
+
+
+def commands(steps: tuple[Step, ...], phase: Phase) -> list[str]:
+    """Return the commands of one phase."""
+    return [step.command for step in steps if step.phase is phase]
+
+
+def test_a_stripe_is_stored_and_put_in_force() -> None:
+    """The remount follows the superblock, and the rollback restores both."""
+    held = superblock(stride_blocks=8, stripe_width_blocks=24)
+    fs = filesystem(superblock=known(held), options=known(options("stripe=24")))
+    steps = set_stripe(fs, held, 16, 48)
+    assert commands(steps, Phase.IMMEDIATE) == ["mount -o remount,stripe=48 /data"]
+    assert commands(steps, Phase.PERSISTENT) == ["tune2fs -E stride=16,stripe_width=48 /dev/sda"]
+    assert commands(steps, Phase.VERIFY) == [
+        "grep -qx stripe=48 /proc/fs/ext4/sda/options",
+        f"{LISTING} | grep -qxE 'RAID stride: +16'",
+        f"{LISTING} | grep -qxE 'RAID stripe width: +48'",
+    ]
+    assert commands(steps, Phase.ROLLBACK) == [
+        "tune2fs -E stride=8,stripe_width=24 /dev/sda",
+        "mount -o remount,stripe=24 /data",
+    ]
+
+
+def test_a_stripe_of_zero_is_verified_by_its_absence() -> None:
+    """tune2fs -l prints no hint that is 0; a listing that fails is no success."""
+    held = superblock(stride_blocks=0, stripe_width_blocks=24)
+    idle = filesystem(alive=False, mounts=(), superblock=known(held))
+    steps = set_stripe(idle, held, 0, 0)
+    assert commands(steps, Phase.VERIFY) == [
+        f"{LISTING} | grep -q UUID: && ! {LISTING} | grep -q '^{label}:'"
+        for label in ("RAID stride", "RAID stripe width")
+    ]
+    assert not commands(steps, Phase.IMMEDIATE)
+
+
+def test_hints_that_are_stored_already_are_not_stored_again() -> None:
+    """Only the running mount and fstab change; the edit of fstab is undone before the remount."""
+    held = superblock(stride_blocks=16, stripe_width_blocks=48)
+    fs = filesystem(
+        superblock=known(held),
+        options=known(options("stripe=24")),
+        fstab=known((fstab_entry("noatime", "stripe=24"),)),
+    )
+    steps = set_stripe(fs, held, 16, 48)
+    assert not [step for step in steps if "tune2fs -E" in step.command]
+    assert len(commands(steps, Phase.PERSISTENT)) == 3
+    assert "mount " in commands(steps, Phase.ROLLBACK)[-1]
+
+
+def test_a_stripe_whose_present_state_is_unknown_waits_for_the_next_mount() -> None:
+    """Without the present stripe a remount would have no rollback."""
+    held = superblock()
+    fs = filesystem(superblock=known(held), options=unknown("options"))
+    steps = set_stripe(fs, held, 16, 48)
+    assert not commands(steps, Phase.IMMEDIATE)
+    assert commands(steps, Phase.PERSISTENT)
+
+
+@pytest.mark.parametrize(
+    "fs",
+    [
+        filesystem(mounts=()),
+        filesystem(mounts=(mount(root="/sub"),)),
+        filesystem(mounts=(mount("/data\n"),)),
+        filesystem(device="/dev/\0"),
+        filesystem(device="/dev/\0", alive=False, mounts=()),
+    ],
+    ids=["elsewhere", "part", "mount point", "device", "idle device"],
+)
+def test_no_stripe_is_set_without_a_mount_of_the_whole(fs: Filesystem) -> None:
+    """Nor where a name cannot be quoted."""
+    assert set_stripe(fs, superblock(), 16, 48) == ()
+
+
+def test_inodes_are_enlarged_between_two_checks() -> None:
+    """tune2fs -I moves all inode tables, which nothing takes back."""
+    assert set_inode_size(filesystem(alive=False, mounts=()), 256) == (
+        Step(Phase.IMMEDIATE, CHECK),
+        Step(Phase.IMMEDIATE, f"{HELD}tune2fs -I 256 /dev/sda"),
+        Step(Phase.IMMEDIATE, CHECK),
+        Step(Phase.VERIFY, f"{LISTING} | grep -qE '^Inode size:[[:blank:]]+256$'"),
+    )
+
+
+def test_a_new_uuid_is_another_one_and_the_old_one_comes_back() -> None:
+    """The option -p of blkid reads the device itself, and not a cache."""
+    assert new_uuid("sda", UUID) == (
+        Step(Phase.IMMEDIATE, CHECK),
+        Step(Phase.IMMEDIATE, f"{HELD}tune2fs -U random /dev/sda"),
+        Step(
+            Phase.VERIFY,
+            f'blkid -p /dev/sda && test "$(blkid -p -o value -s UUID /dev/sda)" != {UUID}',
+        ),
+        Step(Phase.ROLLBACK, f"{HELD}tune2fs -U {UUID} /dev/sda"),
+    )
+
+
+def test_a_label_is_cleared_and_set_again() -> None:
+    """The names of devices below /sys have ! for a slash."""
+    held = "test ! -e '/sys/fs/ext4/cciss!c0d0' && "
+    _, clear, verify, back = clear_label("cciss/c0d0", "my data")
+    assert clear.command == f"{held}tune2fs -L '' /dev/cciss/c0d0"
+    assert verify.command == (
+        "blkid -p /dev/cciss/c0d0 && test \"$(blkid -p -o value -s LABEL /dev/cciss/c0d0)\" = ''"
+    )
+    assert back.command == f"{held}tune2fs -L 'my data' /dev/cciss/c0d0"
+
+
+@pytest.mark.parametrize("label", ["-x", "a'b", "a\\x20b", "\udcff", "ä"])
+def test_a_label_that_lsblk_may_have_altered_is_left_alone(label: str) -> None:
+    """The rollback would set another label."""
+    assert clear_label("sda", label) == ()
+    assert clear_label("sd\0a", "data") == ()
