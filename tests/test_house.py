@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,17 @@ PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "remedies", "rules", "ru
     "policy"
 }
 BOUNDARIES = {"evidence.py": 1, "engine.py": 1, "cli/entry.py": 1}
+SHELL = re.compile(
+    r"^(?:debugfs|dumpe2fs|e2fsck|echo|findmnt|grep|mount|printf|resize2fs|rm|sed|sysctl|test"
+    r"|tune2fs|umount|until) [-{!]"
+    r"|\|\||&&|\$\(|\| (?:awk|sed|tr) |\bgrep -q|> ?/(?:dev|etc|proc|sys)/|2>"
+)
+"""What stands in a command and not in a sentence. `{}` takes the place of an f-string's values."""
+OF_REMEDIES_ONLY = {
+    "ext4audit.finding.Step",
+    "ext4audit.finding.Phase",
+    "ext4audit.remedies.shell",
+}
 MOST_NAMES_IN_A_FOLDER = 22
 MOST_NAMES_IN_TESTS = 25
 UNCOUNTED = {"__pycache__", "py.typed", "conftest.py"}
@@ -155,6 +167,40 @@ def test_pure_rooms_cannot_reach_the_machine(path: Path) -> None:
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
         for node in ast.walk(ast.parse(path.read_text()))
     )
+
+
+def literals(path: Path) -> Iterator[str]:
+    """Yield the strings of a module but its docstrings; `{}` is what an f-string fills in."""
+    tree = ast.parse(path.read_text())
+    documents = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = {
+        part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
+    }
+    for node in set(ast.walk(tree)) - documents - parts:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            filled = (
+                part.value if isinstance(part, ast.Constant) else "{}" for part in node.values
+            )
+            yield "".join(map(str, filled))
+
+
+RULES = sorted((PACKAGE / "rules").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: str(path.relative_to(PACKAGE / "rules")))
+def test_no_rule_builds_a_command(path: Path) -> None:
+    """A rule judges and names the change; remedies/ knows the commands that make it."""
+    reached = {
+        each
+        for name in imports(path)
+        for each in OF_REMEDIES_ONLY
+        if f"{name}.".startswith(f"{each}.")
+    }
+    lines = [text for text in literals(path) if SHELL.search(text)]
+    assert not reached
+    assert not lines
 
 
 def test_assembly_asks_only_through_the_catalogue() -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from ext4audit.facts.mount import FstabLine
-from ext4audit.remedies.fstab import edit_options, edit_spec
+from ext4audit.finding import Phase
+from ext4audit.remedies.fstab import (
+    device_steps,
+    edit_options,
+    edit_spec,
+    option_steps,
+    remove_quota_steps,
+)
 from support.builders import fstab_entry
 
 BEFORE = (
@@ -235,3 +242,22 @@ def test_busybox_sed_understands_the_edit(tmp_path: Path) -> None:
     assert edit is not None
     assert run(tuple(c.replace(" sed ", " busybox sed ") for c in edit.apply), tmp_path)
     assert b"/data ext4 defaults 0 2" in fstab.read_bytes()
+
+
+def test_the_steps_check_what_is_removed_and_what_is_added() -> None:
+    """The order is edit, verification, rollback."""
+    steps = option_steps(line("nobarrier,noatime"), ["nobarrier"], ["nofail"])
+    checks = [step.command for step in steps if step.phase is Phase.VERIFY]
+    listing = "findmnt --fstab -no OPTIONS /data | grep -qwF -e"
+    assert checks == [f"! {listing} nobarrier", f"{listing} nofail"]
+    phases = list(dict.fromkeys(step.phase for step in steps))
+    assert phases == [Phase.PERSISTENT, Phase.VERIFY, Phase.ROLLBACK]
+
+
+def test_there_are_no_steps_where_no_check_can_be_written() -> None:
+    """A mount point with a newline at its end is no shell word: an edit alone is no change."""
+    odd = line("nobarrier,usrquota", "/data\n")
+    assert edit_options(odd, ["nobarrier"], ()) is not None
+    assert option_steps(odd, ["nobarrier"], ()) == ()
+    assert remove_quota_steps(odd, ["usrquota"]) == ()
+    assert device_steps(odd, "UUID=9abc") == ()

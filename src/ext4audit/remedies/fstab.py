@@ -1,4 +1,8 @@
-"""Edit one field of one line of /etc/fstab by commands that leave a changed file alone."""
+"""Edit one field of one line of /etc/fstab: options, device or type.
+
+An edit does nothing where the line is not what was audited. Functions named `…_steps` return a
+whole change: edit, verification and rollback.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,12 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from ext4audit.evidence import Known
+from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
-from ext4audit.remedies.shell import ASCII_LETTERS_AND_DIGITS, quote
+from ext4audit.finding import Phase, Step
+from ext4audit.remedies.shell import ASCII_LETTERS_AND_DIGITS, in_phase, quote
 
 FSTAB = "/etc/fstab"
 BACKUP = "/etc/fstab.ext4audit"
@@ -17,34 +24,90 @@ COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
 PLAIN = frozenset(ASCII_LETTERS_AND_DIGITS + "/_-")
 SPEC = re.compile(r"[A-Za-z0-9/_.:=-]+")
 """First fields that fstab spells one way only, and that begin no comment."""
-BLANK, WORD = "[[:blank:]]", "[^[:blank:]]+"
+BLANK, FIELD = "[[:blank:]]", "[^[:blank:]]+"
 SPECIAL = frozenset(r".[()*+?{}^$|\#")
-"""What an extended regular expression of sed, delimited by #, does not take for itself."""
+"""Characters that an extended regular expression of sed, delimited by #, does not match as such."""
+ANY_QUOTA = "(usr|grp|prj)j?quota"
 
 
 @dataclass(frozen=True, slots=True)
 class FstabEdit:
     """Shell commands that change one field of one line, and those that change it back.
 
-    The last command of each fails where the line is no longer what the audit saw.
+    The last command of each fails where the line differs from what was audited.
     """
 
     apply: tuple[str, ...]
     undo: tuple[str, ...]
 
 
+def fstab_lines(fs: Filesystem, name: str) -> tuple[FstabLine, ...]:
+    """Return the fstab lines of the device that set the option `name` to some state."""
+    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
+    return tuple(e.line for e in entries if any(sets_option(o, name) for o in e.line.options))
+
+
+def sets_option(token: str, name: str) -> bool:
+    """Whether a token spells some state of the option `name`."""
+    known = recognize(token)
+    return known is not None and known[0].name == name
+
+
+def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tuple[Step, ...]:
+    """Return the steps that remove the options `drop` from a line and append those in `add`.
+
+    Empty where nothing changes, or where the line cannot be edited or verified.
+    """
+    gone = (f"! {check}" for check in _option_checks(line, drop))
+    return _edit_steps(line, edit_options(line, drop, add), (*gone, *_option_checks(line, add)))
+
+
+def remove_quota_steps(line: FstabLine, options: Sequence[str]) -> tuple[Step, ...]:
+    """Return the steps that remove quota options from a line; no kind of quota may be left."""
+    where = quote(line.mount_point)
+    check = (
+        f"findmnt --fstab -n {where} > /dev/null && "
+        f"! findmnt --fstab -no OPTIONS {where} | grep -qE '{ANY_QUOTA}'"
+    )
+    return _edit_steps(line, edit_options(line, options, ()), (check,))
+
+
+def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
+    """Return the steps that make `spec` the device of a line.
+
+    They verify that `spec` resolves to the device that the line named before.
+    """
+    where = quote(line.mount_point)
+    checks = (
+        f"findmnt --fstab -no SOURCE {where} | grep -qxF {spec}",
+        f'test "$(findfs {spec})" -ef {line.spec}',
+    )
+    return _edit_steps(line, edit_spec(line, spec), checks)
+
+
+def _edit_steps(line: FstabLine, edit: FstabEdit | None, checks: Sequence[str]) -> tuple[Step, ...]:
+    """Return an edit with its checks; empty without an edit, or where no check can be written."""
+    if edit is None or quote(line.mount_point) is None:
+        return ()
+    return (
+        *in_phase(Phase.PERSISTENT, edit.apply),
+        *in_phase(Phase.VERIFY, checks),
+        *in_phase(Phase.ROLLBACK, edit.undo),
+    )
+
+
 def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> FstabEdit | None:
     """Return the commands that remove the options `drop` from a line and append those in `add`.
 
-    Spellings are compared by what they mean: dropping nobarrier also drops `barrier=0`. An
-    emptied field becomes `defaults`. None when there is nothing to change, or when the line has
-    no options field or cannot be quoted for a shell.
+    Options are compared by meaning: dropping nobarrier also drops `barrier=0`. An emptied field
+    becomes `defaults`. None where nothing changes, or where the line has no options field or
+    cannot be quoted for a shell.
     """
     unwanted = {_meaning(token) for token in drop}
-    kept = [word for word in COMMA.split(line.raw_options) if _meaning(word) not in unwanted]
-    present = {_meaning(word) for word in kept}
-    kept += [word for word in dict.fromkeys(add) if _meaning(word) not in present]
-    edited = ",".join(word for word in kept if word) or "defaults"
+    kept = [token for token in COMMA.split(line.raw_options) if _meaning(token) not in unwanted]
+    present = {_meaning(token) for token in kept}
+    kept += [token for token in dict.fromkeys(add) if _meaning(token) not in present]
+    edited = ",".join(token for token in kept if token) or "defaults"
     if edited == line.raw_options or not line.raw_options:
         return None
     there = _commands(line, line.raw_options, edited)
@@ -55,7 +118,7 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
 def edit_spec(line: FstabLine, spec: str) -> FstabEdit | None:
     """Return the commands that make `spec` the first field of a line, which names the device.
 
-    None when it is so, or where a field has characters that fstab may spell in octal.
+    None where it is so already, or where a field has characters that fstab may spell in octal.
     """
     if spec == line.spec or not all(SPEC.fullmatch(each) for each in (spec, line.spec)):
         return None
@@ -73,36 +136,35 @@ def edit_type(line: FstabLine, fstype: str) -> FstabEdit | None:
     return FstabEdit(there, back) if there and back else None
 
 
-def says(line: FstabLine, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the commands that succeed where the entry of this mount point has each word.
+def _option_checks(line: FstabLine, options: Sequence[str]) -> tuple[str, ...]:
+    """Return a command for each option that fails where the entry of this mount point lacks it.
 
-    Not `findmnt --verify`: it fails for any other line of the file, too.
+    Not `findmnt --verify`, which also fails for other lines of the file.
     """
-    where = quote(line.mount_point)
-    ask = f"findmnt --fstab -no OPTIONS {where}"
-    return tuple(f"{ask} | grep -qwF -e {quote(word)}" for word in words) if where else ()
+    listing = f"findmnt --fstab -no OPTIONS {quote(line.mount_point)}"
+    return tuple(f"{listing} | grep -qwF -e {quote(option)}" for option in options)
 
 
 def _meaning(token: str) -> tuple[str, str]:
-    """Return what a token means: its option and canonical spelling, or the word itself."""
+    """Return the option and canonical spelling of a token, or the token itself."""
     known = recognize(token)
     return (known[0].name, known[1]) if known else ("", token)
 
 
 def _options(line: FstabLine) -> tuple[str, str]:
-    """Return the expressions of what stands before the options field, and of its end."""
-    start = f"{BLANK}*{WORD}{BLANK}+{_pattern(line.mount_point)}/*{BLANK}+{WORD}{BLANK}+"
+    """Return the expressions for what precedes the options field, and for its end."""
+    start = f"{BLANK}*{FIELD}{BLANK}+{_pattern(line.mount_point)}/*{BLANK}+{FIELD}{BLANK}+"
     return start, f"({BLANK}|$)"
 
 
 def _device(line: FstabLine) -> tuple[str, str]:
-    """Return the expressions of what stands before the device field, and of what follows it."""
+    """Return the expressions for what precedes the device field, and for what follows it."""
     return f"{BLANK}*", f"({BLANK}+{_pattern(line.mount_point)}/*{BLANK})"
 
 
 def _type(line: FstabLine) -> tuple[str, str]:
-    """Return the expressions of what stands before the type field, and of its end."""
-    start = f"{BLANK}*{WORD}{BLANK}+{_pattern(line.mount_point)}/*{BLANK}+"
+    """Return the expressions for what precedes the type field, and for its end."""
+    start = f"{BLANK}*{FIELD}{BLANK}+{_pattern(line.mount_point)}/*{BLANK}+"
     return start, f"({BLANK}|$)"
 
 
@@ -114,11 +176,11 @@ def _commands(
 ) -> tuple[str, ...]:
     """Return the backup, the guarded edit, and the check that fails where nothing was edited.
 
-    A backup that is there is kept: it is of the file before the first of several edits.
+    An existing backup is kept: it holds the file before the first of several edits.
 
-    The edit needs the line's number, mount point and field as the audit saw them. LC_ALL=C: in
-    a UTF-8 locale the brackets match no byte that is not UTF-8, and a line with such a mount
-    point was silently left as it was.
+    The edit matches the line by number, mount point and field as audited. LC_ALL=C: in a UTF-8
+    locale the brackets match no byte that is not UTF-8, and a line with such a mount point
+    would silently stay as it is.
     """
     start, end = place(line)
     replacement = re.sub(r"([\\&#])", r"\\\1", after)
@@ -127,12 +189,14 @@ def _commands(
     if quoted is None:
         return ()
     done = quote(f"^{start}{_escape(after)}{end}")
-    say = f"line {line.line_number} of {FSTAB} is not what was audited: nothing changed, scan again"
+    message = (
+        f"line {line.line_number} of {FSTAB} is not what was audited: nothing changed, scan again"
+    )
     check = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qE {done}"
     return (
         f"test -e {BACKUP} || cp -a {FSTAB} {BACKUP}",
         f"LC_ALL=C sed -i -E {quoted} {FSTAB}",
-        f"{check} || {{ echo '{say}' >&2; false; }}",
+        f"{check} || {{ echo '{message}' >&2; false; }}",
     )
 
 

@@ -1,47 +1,52 @@
-"""Change what no remount can change: flags of mount(8), and options that need a new mount.
+"""Mount a filesystem, or mount it anew with options that no remount can change.
 
-Seen on Linux 4.19 to 7.2: a remount refuses every change of `data=`, and there is no word that
-takes journal_async_commit or norecovery back.
-
-fstab is corrected before the remount, which reads it: a word there would win over nothing, or
-would stay in force beside another (noatime beside relatime, util-linux 2.38 on 6.18).
+Seen on Linux 4.19 to 7.2: a remount refuses every change of `data=`, and no option cancels
+journal_async_commit or norecovery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 
-from ext4audit.evidence import Known, Undetermined, Unknown, Why
+from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import FstabEntry, Mount
+from ext4audit.facts.mount import Mount
+from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Setter
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.options import BINDS, change_options, option_of
 from ext4audit.remedies.remount import (
-    flags_in_force,
+    fstab_line,
     mount_again,
-    remount_command,
     typed,
     usable_mount,
     without_mount,
 )
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.shell import in_phase, quote
+from ext4audit.remedies.superblock import (
+    apply_commands,
+    superblock_change,
+    undo_commands,
+    verify_command,
+)
 
 NOT_SET = ""
-"""The wanted token of an option that is in force only where it is listed."""
+"""The wanted token of an option that is off unless the option listing shows it."""
+OPPOSITE = {"delalloc": "delalloc"}
+"""The state of an option, by name, where the superblock does not set it."""
 
 
 def change_by_new_mount(
-    fs: Filesystem, wanted: Mapping[str, str], *, between: Sequence[str] = (), said: bool = False
+    fs: Filesystem, wanted: Mapping[str, str], *, inspect: bool = False, explicit: bool = False
 ) -> tuple[Step, ...]:
-    """Return the commands that put options, by name, into the wanted states by a new mount.
+    """Return the steps that put options, by name, into the wanted states by a new mount.
 
-    What sets them is corrected first, because the new mount reads it. `between` are commands to
-    run while it is unmounted. `said` names the states in the mount too: what no default gives
-    would not come where no fstab entry holds it. Where it cannot be unmounted by one command,
-    only what sets the options is corrected; empty where there is nothing to correct.
+    fstab and the superblock are corrected first, because the new mount reads them. `inspect`
+    runs e2fsck read-only while it is unmounted. `explicit` repeats the states on the command
+    line of the mount, for states that no default gives and no fstab entry may hold. Where one
+    command cannot unmount it, only fstab and the superblock are corrected; empty where there is
+    nothing to correct.
     """
     steps = change_options(fs, wanted, remount=False)
     mount = single_mount(fs)
@@ -52,23 +57,30 @@ def change_by_new_mount(
     undo = tuple(step for step in steps if step.phase is Phase.ROLLBACK)
     if mount is None:
         return steps
-    new = [typed(token) for token in wanted.values()] if said else []
-    there = (_unmount(mount), *between, mount_again(fs, mount, new, _names(fs, wanted)))
+    new = [typed(token) for token in wanted.values()] if explicit else []
+    inspection = _inspection(fs) if inspect else ()
+    there = (_unmount(mount), *inspection, mount_again(fs, mount, new, _names(fs, wanted)))
     old = [typed(token) for token in _in_force(fs, wanted)]
     back = (_unmount(mount), mount_again(fs, mount, old, _names(fs, wanted)))
     return (
         *lasting,
-        *(Step(Phase.IMMEDIATE, command) for command in there),
+        *in_phase(Phase.IMMEDIATE, there),
         *checks,
         *undo,
-        *(Step(Phase.ROLLBACK, command) for command in back),
+        *in_phase(Phase.ROLLBACK, back),
     )
 
 
-def single_mount(fs: Filesystem) -> Mount | None:
-    """Return the mount whose end ends the superblock, as far as this namespace shows.
+def _inspection(fs: Filesystem) -> tuple[str, ...]:
+    """Return the command that fails where another namespace has it mounted, or it is damaged."""
+    unmounted = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    return (f"{unmounted} && e2fsck -fn {quote(fs.device)}",)
 
-    None for the root, which nobody can unmount, and where several mounts share the superblock:
+
+def single_mount(fs: Filesystem) -> Mount | None:
+    """Return the mount whose unmount releases the superblock, as far as this namespace shows.
+
+    None for the root, which cannot be unmounted, and where several mounts share the superblock:
     a new mount beside another one gets the old options.
     """
     mount = usable_mount(fs)
@@ -77,8 +89,8 @@ def single_mount(fs: Filesystem) -> Mount | None:
     return mount
 
 
-def how(fs: Filesystem) -> str:
-    """Return the sentence on what is left to do by hand; empty where the commands do it all."""
+def left_by_hand(fs: Filesystem) -> str:
+    """Return the sentence on what is left to do by hand; empty where the steps are complete."""
     if usable_mount(fs) is None:
         return f" It must be unmounted and mounted again {without_mount(fs)}."
     if "/" in fs.mount_points:
@@ -89,7 +101,7 @@ def how(fs: Filesystem) -> str:
 
 
 def disruption_of_new_mount(fs: Filesystem) -> Disruption:
-    """Return what must be stopped: all that uses it, or the host where it is the root."""
+    """Return what a new mount stops: all that uses it, or the host where it is the root."""
     return Disruption.REBOOT if "/" in fs.mount_points else Disruption.UNMOUNT
 
 
@@ -98,9 +110,9 @@ def _unmount(mount: Mount) -> str:
 
 
 def _names(fs: Filesystem, wanted: Mapping[str, str]) -> frozenset[str]:
-    """Return the options that a mount must not repeat: the wanted, and what they imply.
+    """Return the options that a mount must not repeat: the wanted, and the implied.
 
-    data=journal shows nodelalloc in the mount table, which would outlive it if it were repeated.
+    With data=journal the mount table shows nodelalloc, which would outlive it if repeated.
     """
     options = fs.options.value.options if isinstance(fs.options, Known) else ()
     implied = {option.name for option in options if option.set_by is Setter.IMPLIED}
@@ -108,119 +120,71 @@ def _names(fs: Filesystem, wanted: Mapping[str, str]) -> frozenset[str]:
 
 
 def _in_force(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
-    """Yield the tokens that the way back must bring."""
+    """Yield the tokens that the rollback must restore."""
     for name, token in wanted.items():
         option = option_of(fs, name)
         if option is not None and option.token != token:
             yield option.token
 
 
-ELSEWHERE = Unknown(
-    "flags of its mounts",
-    Why.ABSENT,
-    "it is mounted in other mount namespaces only",
-    "scan in the mount namespace that has it mounted",
-)
+def mount_by_fstab(mount_point: str) -> tuple[Step, ...]:
+    """Return the steps that list the directory, mount what fstab names for it, and unmount it."""
+    where = quote(mount_point)
+    if where is None:
+        return ()
+    return (
+        Step(Phase.IMMEDIATE, f"ls -A {where}"),
+        Step(Phase.IMMEDIATE, f"mount {where}"),
+        Step(Phase.VERIFY, f"mountpoint -q {where}"),
+        Step(Phase.ROLLBACK, f"umount {where}"),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class FlagChange:
-    """A mount as it is and as it shall be, and the words that lead there and back.
+def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]:
+    """Return the steps that move options, by name, from the superblock to fstab, and mount anew.
 
-    `drop` are the words to take out of fstab, `add` those to write into it. `everywhere` says
-    that the flags belong to the superblock, so that every entry of the device is corrected.
+    A mount table omits what the superblock sets, also where fstab sets it too (6.18). Empty
+    where fstab does not mount it, or where more than one mount must be unmounted.
     """
-
-    before: Mount
-    after: Mount
-    words: tuple[str, ...]
-    back: tuple[str, ...]
-    drop: Collection[str]
-    add: tuple[str, ...] = ()
-    everywhere: bool = False
-
-
-def by_remount(fs: Filesystem, change: FlagChange, checks: Sequence[str]) -> tuple[Step, ...]:
-    """Return the commands that change flags by remount, verified by `checks`."""
-    return _in_order(
-        _edits(fs, change),
-        (_remount(corrected(fs, change), change.after, change.words),),
-        checks,
-        (_remount(fs, change.before, change.back),),
+    mount = single_mount(fs)
+    where = quote(mount.mount_point) if mount else None
+    known = tokens.keys() <= OPPOSITE.keys()
+    if mount is None or where is None or not known or fstab_line(fs, mount) is None:
+        return ()
+    change = superblock_change(fs, {name: OPPOSITE[name] for name in tokens})
+    if not change.held:
+        return ()
+    edits = list(_edits_to(fs, tokens))
+    again = mount_again(fs, mount, [typed(token) for token in tokens.values()], tokens)
+    back = mount_again(fs, mount, (), tokens)
+    do = [command for edit in edits for command in edit.apply]
+    undo = [command for edit in reversed(edits) for command in edit.undo]
+    cleared = apply_commands(fs, change, where, again)
+    restored = undo_commands(fs, change, where, back)
+    return (
+        *in_phase(Phase.PERSISTENT, [*do, *cleared]),
+        *in_phase(Phase.IMMEDIATE, [f"umount {where}", again]),
+        *in_phase(Phase.VERIFY, [*_table_checks(mount, tokens), verify_command(fs, change)]),
+        *in_phase(Phase.ROLLBACK, [*restored, *undo, f"umount {where}", back]),
     )
 
 
-def by_new_mount(fs: Filesystem, change: FlagChange, checks: Sequence[str]) -> tuple[Step, ...]:
-    """Return the commands that change flags by an unmount and a mount."""
-    end = f"umount {quote(change.before.mount_point)}"
-    return _in_order(
-        _edits(fs, change),
-        (end, mount_again(corrected(fs, change), change.after, (), ())),
-        checks,
-        (end, mount_again(fs, change.before, (), ())),
-    )
-
-
-def corrected(fs: Filesystem, change: FlagChange) -> Filesystem:
-    """Return the filesystem with the fstab that the change leaves behind."""
-    if not isinstance(fs.fstab, Known):
-        return fs
-    entries = tuple(
-        _without(entry, change) if _is_concerned(entry, change) else entry
-        for entry in fs.fstab.value
-    )
-    return replace(fs, fstab=Known(entries, fs.fstab.origin))
-
-
-def _remount(fs: Filesystem, mount: Mount, words: Sequence[str]) -> str:
-    """Return the remount with these words, each once: it may have to say all flags anyway."""
-    plain = remount_command(fs, mount, (), ())
-    said = () if plain.startswith("mount -o remount ") else flags_in_force(mount)
-    return remount_command(fs, mount, [word for word in words if word not in said], ())
-
-
-def _without(entry: FstabEntry, change: FlagChange) -> FstabEntry:
-    kept = [word for word in entry.line.options if word not in change.drop]
-    more = [word for word in change.add if word not in kept]
-    return replace(entry, line=replace(entry.line, options=(*kept, *more)))
-
-
-def _is_concerned(entry: FstabEntry, change: FlagChange) -> bool:
-    if change.everywhere:
-        return BINDS.isdisjoint(entry.line.options)
-    return entry.is_for(change.before)
-
-
-def _edits(fs: Filesystem, change: FlagChange) -> Iterator[FstabEdit]:
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
-    for entry in entries:
-        if _is_concerned(entry, change):
-            edit = edit_options(entry.line, change.drop, change.add)
+def _edits_to(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[FstabEdit]:
+    """Yield the edits that write the tokens into every entry that mounts the device."""
+    for entry in fs.fstab.value if isinstance(fs.fstab, Known) else ():
+        if BINDS.isdisjoint(entry.line.options):
+            drop = [state for name in tokens for state in _other_states(name, tokens[name])]
+            edit = edit_options(entry.line, drop, [typed(token) for token in tokens.values()])
             if edit is not None:
                 yield edit
 
 
-def _in_order(
-    edits: Iterator[FstabEdit], now: Sequence[str], checks: Sequence[str], back: Sequence[str]
-) -> tuple[Step, ...]:
-    known = tuple(edits)
-    undo = [command for edit in reversed(known) for command in edit.undo]
-    return (
-        *(Step(Phase.PERSISTENT, command) for edit in known for command in edit.apply),
-        *(Step(Phase.IMMEDIATE, command) for command in now),
-        *(Step(Phase.VERIFY, command) for command in checks),
-        *(Step(Phase.ROLLBACK, command) for command in [*undo, *back]),
-    )
+def _other_states(name: str, token: str) -> tuple[str, ...]:
+    spec = spec_named(name)
+    return tuple(state for state in (spec.on, spec.off) if state and state != token)
 
 
-def seen_here(fs: Filesystem) -> tuple[Mount, ...]:
-    """Return the mounts in this namespace; Undetermined where only others show the filesystem."""
-    if not fs.mounts:
-        raise Undetermined((ELSEWHERE,))
-    return fs.mounts
-
-
-def remountable(mount: Mount) -> bool:
-    """Whether a remount through this mount changes it, and nothing else of the superblock."""
-    same = ("ro" in mount.mount_options) == ("ro" in mount.super_options)
-    return mount.root == "/" and not mount.covered and same and quote(mount.mount_point) is not None
+def _table_checks(mount: Mount, tokens: Mapping[str, str]) -> list[str]:
+    """Return the commands that fail where the mount table does not show the tokens."""
+    table = f"findmnt -no OPTIONS {quote(mount.mount_point)} | tr , '\\n'"
+    return [f"{table} | grep -qx {token}" for token in tokens.values()]

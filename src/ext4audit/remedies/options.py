@@ -1,4 +1,4 @@
-"""Put mount options into a wanted state, now and for good, with verification and rollback."""
+"""Put ext4 mount options into a wanted state, now and persistently, with rollback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ext4audit.facts.options import EffectiveOption, Setter
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.remount import mount_again, remount_command, typed, usable_mount
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.shell import in_phase, quote
 from ext4audit.remedies.superblock import (
     apply_commands,
     superblock_change,
@@ -24,12 +24,14 @@ BINDS = frozenset({"bind", "rbind"})
 
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:
-    """Return an option as it is in force, or None where that is not established."""
+    """Return an option as it is in force, or None where that is unknown."""
     return fs.options.value.find(name) if isinstance(fs.options, Known) else None
 
 
-def keep(fs: Filesystem, mount: Mount, wanted: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the commands that make the wanted tokens last, and those that undo them."""
+def _lasting(
+    fs: Filesystem, mount: Mount, wanted: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the commands that make the wanted tokens persistent, and those that undo them."""
     edits = list(_fstab_edits(fs, wanted))
     change = superblock_change(fs, wanted)
     round_trip = quote(mount.mount_point) or "", mount_again(fs, mount, (), wanted)
@@ -41,8 +43,8 @@ def keep(fs: Filesystem, mount: Mount, wanted: Mapping[str, str]) -> tuple[list[
     ]
 
 
-def kept(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
-    """Yield the commands that fail while the superblock still holds another state."""
+def _superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
+    """Yield the command that fails while the superblock holds another state."""
     change = superblock_change(fs, wanted)
     if change.held:
         yield verify_command(fs, change)
@@ -59,14 +61,14 @@ def _fstab_edits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[FstabEdi
 
 
 def _edit(fs: Filesystem, line: FstabLine, wanted: Mapping[str, str]) -> FstabEdit | None:
-    """Return the edit of one line: other states out, wanted ones in where they must be said."""
-    said = [known for known in map(recognize, line.options) if known is not None]
-    drop = [token for spec, token in said if wanted.get(spec.name, token) != token]
-    add = [typed(token) for name, token in wanted.items() if not _by_itself(fs, name, token)]
+    """Return the edit of one line: other states out, wanted ones in unless they are defaults."""
+    present = [known for known in map(recognize, line.options) if known is not None]
+    drop = [token for spec, token in present if wanted.get(spec.name, token) != token]
+    add = [typed(token) for name, token in wanted.items() if not _is_default(fs, name, token)]
     return edit_options(line, drop, add)
 
 
-def _by_itself(fs: Filesystem, name: str, token: str) -> bool:
+def _is_default(fs: Filesystem, name: str, token: str) -> bool:
     """Whether a mount without options has the token once the superblock is corrected."""
     option = option_of(fs, name)
     if option is not None and option.baseline == token:
@@ -78,13 +80,13 @@ def _by_itself(fs: Filesystem, name: str, token: str) -> bool:
 
 
 LISTED_WHEN_SET = frozenset({"noauto_da_alloc"})
-"""Negative words that are bits of their own: an options file of any kernel lists them."""
+"""Negative options that are bits of their own: every kernel's option listing shows them."""
 
 
 def change_option(
     fs: Filesystem, name: str, wanted: str, *, remount: bool = True
 ) -> tuple[Step, ...]:
-    """Return the commands that put the option `name` into the state `wanted`.
+    """Return the steps that put the option `name` into the state `wanted`.
 
     `wanted` is a token of the option table: "barrier", "nodioread_nolock", "data=ordered". See
     `change_options`.
@@ -95,30 +97,30 @@ def change_option(
 def change_options(
     fs: Filesystem, wanted: Mapping[str, str], *, remount: bool = True
 ) -> tuple[Step, ...]:
-    """Return the commands that put several options, by name, into the wanted states at once.
+    """Return the steps that put several options, by name, into the wanted states at once.
 
     Persistent steps correct what set an option: the device's fstab entries, the superblock's
-    bits, its string. Where none of these has it, no command can make the change last. The
-    steps are in the order to run them. `remount=False` leaves out the change of the running
-    mount; a change of `data=` never has it, because every kernel refuses it by remount, and
-    what is verified then holds from the next mount on. Empty where no mount of the whole
-    filesystem is in this namespace, or where a name cannot be written as a shell word.
+    bits, its string. Where none of these sets it, no step can make the change persistent. The
+    steps are in the order to run them. `remount=False` omits the change of the running mount; a
+    change of `data=` never has it, because every kernel refuses it by remount, and what is
+    verified then holds from the next mount on. Empty where no mount of the whole filesystem is
+    in this namespace, or where a name cannot be quoted for a shell.
     """
     mount = usable_mount(fs)
     if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
         return ()
     tokens = {name: _canonical(token) for name, token in wanted.items()}
     now, back = _live(fs, mount, tokens) if remount else ([], [])
-    lasting, undone = keep(fs, mount, tokens)
-    forward = [*_steps(Phase.IMMEDIATE, now), *_steps(Phase.PERSISTENT, lasting)]
+    lasting, undone = _lasting(fs, mount, tokens)
+    forward = [*in_phase(Phase.IMMEDIATE, now), *in_phase(Phase.PERSISTENT, lasting)]
     if "delalloc" in tokens:
         # From 6.13 on (refused on 6.18 and 7.2) a mount with delalloc cannot be remounted at all
-        # while fstab says nodelalloc: there must be no moment with both.
-        forward = [*_steps(Phase.PERSISTENT, lasting), *_steps(Phase.IMMEDIATE, now)]
-    checks = [*_in_force(fs, tokens), *kept(fs, tokens)]
-    # The way back mounts anew where no remount can go back: the old setters must stand by then.
-    rollback = _steps(Phase.ROLLBACK, [*undone, *back])
-    return (*forward, *_steps(Phase.VERIFY, checks), *rollback)
+        # while fstab has nodelalloc: fstab is corrected first.
+        forward = [*in_phase(Phase.PERSISTENT, lasting), *in_phase(Phase.IMMEDIATE, now)]
+    checks = [*_in_force(fs, tokens), *_superblock_checks(fs, tokens)]
+    # The rollback mounts anew where no remount can go back: fstab and superblock come first.
+    rollback = in_phase(Phase.ROLLBACK, [*undone, *back])
+    return (*forward, *in_phase(Phase.VERIFY, checks), *rollback)
 
 
 def disruption(steps: tuple[Step, ...]) -> Disruption:
@@ -131,15 +133,15 @@ def disruption(steps: tuple[Step, ...]) -> Disruption:
     return Disruption.ONLINE
 
 
-def forgotten(steps: tuple[Step, ...]) -> str:
-    """Return the sentence that nothing makes the change last; empty where a step does."""
+def not_persistent(steps: tuple[Step, ...]) -> str:
+    """Return the sentence for steps of which none is persistent; else empty."""
     if not steps or any(step.phase is Phase.PERSISTENT for step in steps):
         return ""
     return " No fstab entry names it: the unit or script that mounts it must ask for it too."
 
 
 def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the remount that puts the tokens in force, and the command that takes it back."""
+    """Return the remount that puts the tokens in force, and the command that undoes it."""
     before = {name: option.token for name in tokens if (option := option_of(fs, name))}
     new = {n: t for n, t in tokens.items() if n != "data" and before.get(n) != t}
     old = {name: before[name] for name in new if name in before}
@@ -148,7 +150,7 @@ def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> tuple[list
 
 
 def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str]) -> str:
-    """Return the command that brings old tokens back; delalloc may not go off by remount."""
+    """Return the command that restores old tokens; a remount may refuse nodelalloc."""
     tokens = [typed(token) for token in old.values()]
     command = remount_command(fs, mount, tokens, old)
     if old.get("delalloc") != "nodelalloc":
@@ -160,8 +162,8 @@ def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str]) -> str:
 def _in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:
     """Yield the commands that fail while a token is not in force.
 
-    Before 4.17 the options file lists only the bits that are set, so that a state which is a
-    bit cleared is verified by the absence of its opposite, on every kernel.
+    Before 4.17 the option listing shows only the bits that are set, so that a state which is a
+    cleared bit is verified by the absence of its opposite, on every kernel.
     """
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
     for name, token in tokens.items():
@@ -179,8 +181,3 @@ def _canonical(token: str) -> str:
     """Return the table's spelling of a token."""
     known = recognize(token)
     return known[1] if known else token
-
-
-def _steps(phase: Phase, commands: list[str]) -> tuple[Step, ...]:
-    """Make steps of commands."""
-    return tuple(Step(phase, command) for command in commands)

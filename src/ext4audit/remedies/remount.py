@@ -1,7 +1,7 @@
-"""Change options of a mounted filesystem without changing what else was mounted with it.
+"""Remount a filesystem so that only the named options change.
 
 Seen on Linux 6.18 with util-linux 2.38: `mount -o remount,X DIR` takes the flags from fstab, so a
-filesystem mounted by hand as ro,nosuid,noexec became rw without either when fstab said defaults;
+filesystem mounted by hand as ro,nosuid,noexec became rw without either when fstab had defaults;
 and it fails when fstab holds an option that no remount may change.
 """
 
@@ -21,8 +21,9 @@ from ext4audit.facts.mount import (
     flags_of,
 )
 from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import Setter
-from ext4audit.remedies.shell import quote
+from ext4audit.facts.options import EffectiveOption, Setter
+from ext4audit.finding import Phase, Step
+from ext4audit.remedies.shell import in_phase, quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
@@ -35,7 +36,7 @@ and 7.2 ("can't disable delalloc during remount")."""
 
 
 def usable_mount(fs: Filesystem) -> Mount | None:
-    """Return the mount to work on: of the whole tree, not covered, read-only as the superblock.
+    """Return the mount to work on: of the whole tree, not overmounted, ro as the superblock is.
 
     A remount sets the superblock's ro as well as the mount's, so that one through a read-only
     mount of a writable filesystem would make all of it read-only.
@@ -47,7 +48,7 @@ def usable_mount(fs: Filesystem) -> Mount | None:
 
 
 def without_mount(fs: Filesystem) -> str:
-    """Return the words for why `usable_mount` finds none."""
+    """Return the clause on where to work when `usable_mount` finds none."""
     if not fs.mounts:
         return "in the mount namespace that has it mounted"
     if all(mount.covered for mount in fs.mounts):
@@ -77,24 +78,25 @@ def remount_command(
     where = quote(mount.mount_point)
     if _fstab_agrees(fs, mount, names):
         return f"mount -o {quote(','.join(('remount', *tokens)))} {where}"
-    said = _said_again(fs, mount, names)
-    if said is None:
+    repeated = _repeated(fs, mount, names)
+    if repeated is None:
         everything = ",".join(("remount", *flags_in_force(mount), *tokens))
         return f"mount --options-source=disable -o {quote(everything)} {where}"
-    return f"mount -o {quote(','.join(('remount', *said, *tokens)))} {where}"
+    return f"mount -o {quote(','.join(('remount', *repeated, *tokens)))} {where}"
 
 
-def _said_again(fs: Filesystem, mount: Mount, names: Collection[str]) -> tuple[str, ...] | None:
-    """Return what keeps all that fstab would change: the last word wins, on every util-linux.
+def _repeated(fs: Filesystem, mount: Mount, names: Collection[str]) -> tuple[str, ...] | None:
+    """Return what keeps all that fstab would change: the last option wins, on every util-linux.
 
-    None where a word of fstab has no opposite, or makes the remount fail before it is overruled.
+    None where an option of fstab has no opposite, or makes the remount fail before it is
+    overruled.
     """
     line = fstab_line(fs, mount)
     options = fs.options.value if isinstance(fs.options, Known) else None
     if line is None or options is None or any(_blocking(fs, line, names)):
         return None
     asked = intended_flags(line.options) - set(flags_in_force(mount)) - ATIME_WORDS.keys()
-    opposites = {flag: word for word, flag in CLEARED.items()}
+    opposites = {flag: opposite for opposite, flag in CLEARED.items()}
     if not asked <= opposites.keys():
         return None
     kept = []
@@ -111,7 +113,7 @@ def _said_again(fs: Filesystem, mount: Mount, names: Collection[str]) -> tuple[s
 
 
 def _atime_again(flags: Sequence[str]) -> tuple[str, ...]:
-    """Return what takes back the atime words before it; the last of them alone does not win.
+    """Return what cancels the atime options before it; the last of them alone does not win.
 
     Seen with util-linux 2.38 on 6.18: noatime, then relatime, leaves noatime in force.
     """
@@ -127,18 +129,18 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
     if line and _fstab_agrees(fs, mount, names) and not any(_lost(fs, line, names)):
         return f"mount -o {quote(','.join(tokens))} {where}" if tokens else f"mount {where}"
     others = (t for t in mount.super_options if _name(t) is not None and _name(t) not in names)
-    words = quote(",".join((*flags_in_force(mount), *others, *tokens)))
-    return f"mount -t {quote(mount.fstype)} -o {words} {quote(fs.device)} {where}"
+    options = quote(",".join((*flags_in_force(mount), *others, *tokens)))
+    return f"mount -t {quote(mount.fstype)} -o {options} {quote(fs.device)} {where}"
 
 
 def flags_in_force(mount: Mount) -> tuple[str, ...]:
     """Return the flags of a mount as mount(8) takes them."""
-    flags = [word for word in mount.mount_options if word in MOUNT_FLAGS | ATIME_WORDS.keys()]
+    flags = [flag for flag in mount.mount_options if flag in MOUNT_FLAGS | ATIME_WORDS.keys()]
     atime = () if "relatime" in flags or "noatime" in flags else ("strictatime",)
-    shared = [word for word in mount.super_options if word in SUPERBLOCK_FLAGS]
+    shared = [flag for flag in mount.super_options if flag in SUPERBLOCK_FLAGS]
     return (
         "ro" if "ro" in mount.super_options else "rw",
-        *(w for w in flags if w != "ro"),
+        *(flag for flag in flags if flag != "ro"),
         *atime,
         *shared,
     )
@@ -156,9 +158,9 @@ def _fstab_agrees(fs: Filesystem, mount: Mount, names: Collection[str]) -> bool:
 
 
 def _changing(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:
-    """Yield the ext4 words of a line, beside `names`, that a remount would put in force.
+    """Yield the ext4 options of a line, beside `names`, that a remount would put in force.
 
-    A cure for one thing once switched barriers off, because fstab said nobarrier.
+    A remedy for another option once switched barriers off, because fstab had nobarrier.
     """
     options = fs.options.value if isinstance(fs.options, Known) else None
     for spec, token in filter(None, map(recognize, line.options)):
@@ -168,7 +170,7 @@ def _changing(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterat
 
 
 def _lost(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:
-    """Yield what only the running mount has, beside `names`: a mount by fstab would forget it."""
+    """Yield what only the running mount has, beside `names`: a mount by fstab would lose it."""
     options = fs.options.value.options if isinstance(fs.options, Known) else ()
     asked = {known[1] for known in map(recognize, line.options) if known is not None}
     for option in options:
@@ -177,24 +179,80 @@ def _lost(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[s
             yield option.token
 
 
-def intended_flags(words: Sequence[str]) -> set[str]:
-    """Return the flags that a line of fstab asks for; the last word wins."""
-    return set(flags_of(words))
+def intended_flags(options: Sequence[str]) -> set[str]:
+    """Return the flags that the options of an fstab line set; the last option wins."""
+    return set(flags_of(options))
 
 
 def _blocking(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:
-    """Yield the words of a line that would make a remount of the filesystem fail."""
+    """Yield the options of a line that would make a remount of the filesystem fail."""
     options = fs.options.value if isinstance(fs.options, Known) else None
-    for word in line.options:
-        known = recognize(word)
+    for written in line.options:
+        known = recognize(written)
         if known is None or known[0].name not in NOT_BY_REMOUNT - set(names):
             continue
         in_force = options.find(known[0].name) if options else None
         if in_force is None or in_force.token != known[1]:
-            yield word
+            yield written
 
 
 def _name(token: str) -> str | None:
     """Return the name of the option that a token spells."""
     known = recognize(token)
     return known[0].name if known else None
+
+
+def revert_steps(
+    fs: Filesystem, mount: Mount, options: Sequence[EffectiveOption]
+) -> tuple[Step, ...]:
+    """Return the steps that remount with the baseline of options that a mount call set.
+
+    Empty where an option has no known baseline, or where a remount may not change it.
+    """
+    before = [typed(option.token) for option in options]
+    after = [typed(option.baseline) for option in options if option.baseline]
+    names = [option.name for option in options]
+    blocked = NOT_BY_REMOUNT.intersection(names)
+    if blocked or len(after) < len(options) or quote(mount.mount_point) is None:
+        return ()
+    path = quote(f"/proc/fs/ext4/{fs.name}/options")
+    return (
+        Step(Phase.IMMEDIATE, remount_command(fs, mount, after, names)),
+        *in_phase(Phase.VERIFY, (f"! grep -qx {option.token} {path}" for option in options)),
+        Step(Phase.ROLLBACK, remount_command(fs, mount, before, names)),
+    )
+
+
+def remount_by_fstab(
+    fs: Filesystem,
+    mount: Mount,
+    changed: Sequence[tuple[str, str]],
+    flags: Sequence[str],
+    kept_flags: Sequence[str],
+) -> tuple[Step, ...]:
+    """Return the steps that put a whole fstab entry in force.
+
+    `changed` are the options that come into force, each with its present token; `flags` those of
+    the mount. `kept_flags` are in force and not in fstab. Without an atime option a remount keeps
+    the one in force, and "atime" is none.
+    """
+    where = quote(mount.mount_point)
+    if where is None:
+        return ()
+    checks = [f"grep -qx {intended} /proc/fs/ext4/{fs.name}/options" for intended, _ in changed]
+    checks += [_flag_check(where, flag) for flag in flags]
+    atime = [flag for flag in flags if flag in ATIME_WORDS]
+    before = ",".join((*flags_in_force(mount), *(typed(token) for _, token in changed)))
+    return (
+        Step(Phase.IMMEDIATE, f"mount -o {','.join(('remount', *atime, *kept_flags))} {where}"),
+        *in_phase(Phase.VERIFY, checks),
+        Step(Phase.ROLLBACK, f"mount --options-source=disable -o remount,{before} {where}"),
+    )
+
+
+def _flag_check(where: str, flag: str) -> str:
+    """Return the check of a flag; the mount table shows strictatime by neither of the others."""
+    options = f"findmnt -no OPTIONS {where} | tr , '\\n'"
+    if flag == "strictatime":
+        return f"findmnt -n {where} && ! {options} | grep -qxE 'relatime|noatime'"
+    return f"{options} | grep -qx {flag}"

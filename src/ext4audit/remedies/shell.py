@@ -1,8 +1,11 @@
-"""Quote names for a POSIX shell, so that a name can never become a command."""
+"""Quote names for a POSIX shell, so that a name can never become a command; group commands."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
+
+from ext4audit.finding import Phase, Step
 
 ASCII_LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 """Spelled out: importing `string` compiles the expressions of its templates."""
@@ -30,8 +33,13 @@ def quote(name: str) -> str | None:
     return f"\"$(printf '{_format(encoded)}')\""
 
 
+def in_phase(phase: Phase, commands: Iterable[str]) -> tuple[Step, ...]:
+    """Return the commands as steps of one phase."""
+    return tuple(Step(phase, command) for command in commands)
+
+
 def _format(name: bytes) -> str:
-    """Spell bytes as a format of printf(1); a leading dash would be taken for an option."""
+    """Spell bytes as a format of printf(1), which takes a leading dash for an option."""
     return "".join(
         chr(byte) if byte in PLAIN and not (index == 0 and byte == ord("-")) else f"\\{byte:03o}"
         for index, byte in enumerate(name)

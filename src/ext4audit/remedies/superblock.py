@@ -1,45 +1,93 @@
-"""Change the mount options that a superblock itself holds: its bits, and its string."""
+"""Change the default mount options in a superblock: the option bits, and s_mount_opts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOption, Setter
-from ext4audit.remedies.shell import quote
+from ext4audit.finding import Phase, Step
+from ext4audit.remedies.shell import in_phase, quote
 
 SAFE_STRING = re.compile(r"[A-Za-z0-9_=.:/,-]*")
-"""What may go into a request of debugfs, which has a grammar of its own."""
+"""Strings that a request of debugfs, which has a grammar of its own, takes as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuperblockChange:
     """What must change in a superblock so that a mount without options has the wanted ones.
 
-    `words` of the bit field are cleared. `string` is s_mount_opts before and after. `unseen`
-    are tokens in force of which it is not known which of the two holds them. `held` are all
-    tokens that are to disappear.
+    `bits` are the names of option bits to clear. `string` is s_mount_opts before and after.
+    `unseen` are tokens in force of which it is unknown whether a bit or the string sets them.
+    `held` are all tokens that are to disappear.
     """
 
-    words: tuple[str, ...]
+    bits: tuple[str, ...]
     string: tuple[str, str] | None
     unseen: tuple[str, ...]
     held: tuple[str, ...]
 
 
 def superblock_change(fs: Filesystem, wanted: Mapping[str, str]) -> SuperblockChange:
-    """Find what in the superblock speaks against the `wanted` tokens, by option name."""
-    words = dict(_words(fs, wanted))
+    """Return what in the superblock contradicts the `wanted` tokens, by option name."""
+    bits = dict(_bits(fs, wanted))
     string = _string(fs, wanted)
     unseen = tuple(_unseen(fs, wanted))
     known = filter(None, map(recognize, string[0].split(","))) if string else ()
     dropped = [token for _, token in known if _against(token, wanted)]
-    held = tuple(dict.fromkeys((*words.values(), *dropped, *unseen)))
-    return SuperblockChange(tuple(words), string, unseen, held)
+    held = tuple(dict.fromkeys((*bits.values(), *dropped, *unseen)))
+    return SuperblockChange(tuple(bits), string, unseen, held)
+
+
+def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...]:
+    """Return the steps that clear what an unmounted superblock sets against the `wanted` tokens.
+
+    Empty where no program can write to it: an e2image file holds a copy, and e2fsprogs take what
+    follows a question mark in a name for options of their own.
+    """
+    change = superblock_change(fs, wanted)
+    device = quote(fs.device)
+    if device is None or not change.held or not _is_writable(fs):
+        return ()
+    do = [_set_bits(device, [f"^{bit}" for bit in change.bits])] if change.bits else []
+    undo = [_set_bits(device, change.bits)] if change.bits else []
+    if change.string is not None:
+        before, after = change.string
+        do.append(_set_string(device, after))
+        undo.insert(0, _set_string(device, before))
+    return (
+        *in_phase(Phase.PERSISTENT, do),
+        *in_phase(Phase.VERIFY, [verify_command(fs, change)]),
+        *in_phase(Phase.ROLLBACK, undo),
+    )
+
+
+def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
+    """Return the steps that make `token` the default of an option that has bits, as data= has.
+
+    It takes effect at the next mount. Empty where the present bits are unknown, or where
+    s_mount_opts, which wins over the bits, sets the option.
+    """
+    device = quote(fs.device)
+    if device is None or not isinstance(fs.superblock, Known):
+        return ()
+    superblock = fs.superblock.value
+    known = filter(None, map(recognize, superblock.mount_option_string.split(",")))
+    if any(spec.name == name for spec, _ in known):
+        return ()
+    tokens = spec_named(name).superblock_bits
+    bit = next(bit for bit, meaning in tokens.items() if meaning == token)
+    old = next((bit for bit in superblock.default_mount_options if bit in tokens), f"^{bit}")
+    check = f"tune2fs -l {device} | grep -qE '^Default mount options:.* {bit}( |$)'"
+    return (
+        Step(Phase.PERSISTENT, _set_bits(device, [bit])),
+        Step(Phase.VERIFY, check),
+        Step(Phase.ROLLBACK, _set_bits(device, [old])),
+    )
 
 
 def apply_commands(
@@ -51,8 +99,8 @@ def apply_commands(
     point as a shell word, `again` the command that mounts it again.
     """
     device = quote(fs.device)
-    if change.words:
-        yield f"tune2fs -o {','.join(f'^{word}' for word in change.words)} {device}"
+    if change.bits:
+        yield _set_bits(device, [f"^{bit}" for bit in change.bits])
     if change.string:
         yield from _write_string(fs, change.string[1], where, again)
     if change.unseen:
@@ -66,69 +114,88 @@ def apply_commands(
 def undo_commands(
     fs: Filesystem, change: SuperblockChange, where: str, again: str
 ) -> Iterator[str]:
-    """Yield the commands that bring back what `apply_commands` cleared."""
+    """Yield the commands that restore what `apply_commands` cleared."""
     device = quote(fs.device)
     for token in change.unseen:
-        if not _words_of(token):
+        if not _bits_of(token):
             some = f"tune2fs -l {device} | grep -q '^Mount options:'"
             yield f"{some} || tune2fs -E mount_opts={token} {device}"
     if change.string:
         yield from _write_string(fs, change.string[0], where, again)
-    if change.words:
-        yield f"tune2fs -o {','.join(change.words)} {device}"
+    if change.bits:
+        yield _set_bits(device, change.bits)
 
 
 def verify_command(fs: Filesystem, change: SuperblockChange) -> str:
-    """Return the command that fails while the superblock still holds what is not wanted."""
+    """Return the command that fails while the superblock holds an unwanted token."""
     spellings = "|".join(_spellings(token) for token in change.held)
     lines = f"tune2fs -l {quote(fs.device)} | grep -iE '^(default )?mount options:'"
     return f"! {lines} | grep -qwE '{spellings}'"
 
 
 def _write_string(fs: Filesystem, string: str, where: str, again: str) -> Iterator[str]:
-    """Yield the commands that write s_mount_opts.
+    """Yield the commands that write s_mount_opts of a mounted filesystem.
 
-    tune2fs 1.47.0 cannot write a list: the comma ends its argument. debugfs can, but never on
-    a live superblock, which another mount namespace may still hold after the unmount.
+    debugfs must never write to a live superblock, which another mount namespace may still hold
+    after the unmount.
     """
-    device = quote(fs.device)
+    write = _set_string(quote(fs.device), string)
     if "," not in string:
-        yield f"tune2fs -E mount_opts={string} {device}"
+        yield write
         return
-    write = f"debugfs -w -R 'set_super_value mount_opts {string}' {device}"
     yield f"umount {where}"
     yield f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')} && {write}"
     yield again
 
 
-def _words(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the words of the bit field that must be cleared, with what they mean."""
+def _set_bits(device: str | None, bits: Sequence[str]) -> str:
+    return f"tune2fs -o {','.join(bits)} {device}"
+
+
+def _set_string(device: str | None, string: str) -> str:
+    """Return the command that writes s_mount_opts.
+
+    tune2fs 1.47.0 cannot write a list, because a comma ends its argument; debugfs can.
+    """
+    if "," not in string:
+        return f"tune2fs -E mount_opts={string} {device}"
+    return f"debugfs -w -R 'set_super_value mount_opts {string}' {device}"
+
+
+def _is_writable(fs: Filesystem) -> bool:
+    devices = tuple(fs.stack.value.walk()) if isinstance(fs.stack, Known) else ()
+    images = [device for device in devices if device.kind in {"image", "e2image"}]
+    return not any(image.kind == "e2image" or "?" in image.path for image in images)
+
+
+def _bits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the option bits that must be cleared, with the tokens that they set."""
     present = fs.superblock.value.default_mount_options if isinstance(fs.superblock, Known) else ()
     for name, token in wanted.items():
-        for word, meaning in spec_named(name).superblock_bits.items():
-            if meaning != token and (word in present or _set_by_bits(fs, name, meaning)):
-                yield word, meaning
+        for bit, meaning in spec_named(name).superblock_bits.items():
+            if meaning != token and (bit in present or _set_by_bits(fs, name, meaning)):
+                yield bit, meaning
 
 
 def _set_by_bits(fs: Filesystem, name: str, token: str) -> bool:
-    """Whether the options say that the bit field (or what may be it) gives `token`."""
+    """Whether the provenance of the option shows that the bits set, or may set, `token`."""
     option = _option(fs, name)
     if option is None:
         return False
     layers = [(layer.setter, layer.token) for layer in option.layers]
-    said = {*layers, (option.set_by, option.token)}
-    return bool(said & {(Setter.SUPERBLOCK_BITS, token), (Setter.SUPERBLOCK, token)})
+    sources = {*layers, (option.set_by, option.token)}
+    return bool(sources & {(Setter.SUPERBLOCK_BITS, token), (Setter.SUPERBLOCK, token)})
 
 
 def _string(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the string as it is and without what is not wanted, None if nothing is to change."""
+    """Return s_mount_opts before and after the change, None if nothing is to change."""
     before = fs.superblock.value.mount_option_string if isinstance(fs.superblock, Known) else ""
-    after = ",".join(word for word in before.split(",") if not _against(word, wanted))
+    after = ",".join(token for token in before.split(",") if not _against(token, wanted))
     return (before, after) if after != before and SAFE_STRING.fullmatch(before) else None
 
 
 def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
-    """Yield the tokens that the superblock sets while its string could not be read."""
+    """Yield the tokens that the superblock sets where its string could not be read."""
     if isinstance(fs.superblock, Known):
         return
     holders = {Setter.SUPERBLOCK, Setter.SUPERBLOCK_STRING}
@@ -143,20 +210,20 @@ def _option(fs: Filesystem, name: str) -> EffectiveOption | None:
     return fs.options.value.find(name) if isinstance(fs.options, Known) else None
 
 
-def _against(word: str, wanted: Mapping[str, str]) -> bool:
-    """Whether a word of the string is another state of a wanted option."""
-    known = recognize(word)
+def _against(token: str, wanted: Mapping[str, str]) -> bool:
+    """Whether a token of the string is another state of a wanted option."""
+    known = recognize(token)
     return known is not None and wanted.get(known[0].name, known[1]) != known[1]
 
 
-def _words_of(token: str) -> tuple[str, ...]:
-    """Return the words of the bit field that mean `token`."""
+def _bits_of(token: str) -> tuple[str, ...]:
+    """Return the option bits that set `token`."""
     known = recognize(token)
-    return tuple(w for w, t in known[0].superblock_bits.items() if t == token) if known else ()
+    return tuple(b for b, t in known[0].superblock_bits.items() if t == token) if known else ()
 
 
 def _spellings(token: str) -> str:
     """Return an expression for all spellings of a token, in the bit field and in the string."""
     known = recognize(token)
     aliases = [a for a, t in known[0].aliases.items() if t == token] if known else []
-    return "|".join(dict.fromkeys((token, *aliases, *_words_of(token))))
+    return "|".join(dict.fromkeys((token, *aliases, *_bits_of(token))))

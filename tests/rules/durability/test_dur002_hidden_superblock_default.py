@@ -12,7 +12,11 @@ from ext4audit.facts.options import Setter
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
-from ext4audit.rules.durability.dur002_hidden_superblock_default import check
+from ext4audit.rules.durability.dur002_hidden_superblock_default import (
+    OnDiskDefault,
+    check,
+    on_disk_defaults,
+)
 from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
 from support.remedies.shell import RemedyShell
 
@@ -289,3 +293,19 @@ def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
     shell.unmount()
     shell.mount()
     assert shell.state() == before
+
+
+def test_bits_and_string_are_distinguished_and_the_string_wins() -> None:
+    """What ext4 does not know is omitted, and an empty string sets nothing."""
+    held = superblock(
+        default_mount_options=("acl", "nobarrier", "journal_data"),
+        mount_option_string="data=writeback,commit=30,bogus",
+    )
+    bits, string = Setter.SUPERBLOCK_BITS, Setter.SUPERBLOCK_STRING
+    assert set(on_disk_defaults(held)) == {
+        OnDiskDefault("acl", "acl", bits),
+        OnDiskDefault("barrier", "nobarrier", bits),
+        OnDiskDefault("data", "data=writeback", string),
+        OnDiskDefault("commit", "commit=30", string),
+    }
+    assert on_disk_defaults(superblock(default_mount_options=())) == ()

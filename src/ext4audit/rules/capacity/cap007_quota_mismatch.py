@@ -13,13 +13,10 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.fstab import FstabEdit, edit_options
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.fstab import remove_quota_steps
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.quantities import origin_of
 
@@ -30,8 +27,8 @@ KINDS = {
     "grpjquota": "group",
     "prjquota": "project",
 }
-"""The options that ask for limits, and whose. `quota` is what the kernel shows beside them."""
-QUOTA_WORDS = frozenset({*KINDS, "quota", "jqfmt"})
+"""The options that set limits, and whose. The kernel shows `quota` beside them."""
+QUOTA = frozenset({*KINDS, "quota", "jqfmt"})
 MOUNT_TABLE = "/proc/self/mountinfo"
 BINDS = frozenset({"bind", "rbind"})
 
@@ -94,14 +91,14 @@ def _in_force(fs: Filesystem) -> list[str]:
 
 
 def _lost(line: FstabLine, served: set[str]) -> tuple[str, ...]:
-    """Return the words of a line that ask for limits which are not in force."""
-    known = ((word, recognize(word)) for word in line.options)
-    asked = ((word, _whose(*spec)) for word, spec in known if spec is not None)
-    return tuple(word for word, whose in asked if whose is not None and whose not in served)
+    """Return the options of a line that set limits which are not in force."""
+    known = ((option, recognize(option)) for option in line.options)
+    limits = ((option, _whose(*spec)) for option, spec in known if spec is not None)
+    return tuple(option for option, whose in limits if whose is not None and whose not in served)
 
 
 def _whose(spec: OptionSpec, canonical: str) -> str | None:
-    """Return whose limits a word asks for; `quota` alone is another word for usrquota."""
+    """Return whose limits an option sets; `quota` alone means usrquota."""
     return "user" if canonical == "quota" else KINDS.get(spec.name)
 
 
@@ -119,26 +116,14 @@ def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
 
 def _remedies(line: FstabLine) -> Iterator[Remedy]:
     yield IN_FEATURE
-    words = [w for w in line.options if (known := recognize(w)) and known[0].name in QUOTA_WORDS]
-    edit = edit_options(line, words, ())
-    if edit is not None:
+    tokens = [o for o in line.options if (known := recognize(o)) and known[0].name in QUOTA]
+    steps = remove_quota_steps(line, tokens)
+    if steps:
         yield Remedy(
-            f"If nobody needs them, take {', '.join(words)} out of fstab.",
+            f"If nobody needs them, take {', '.join(tokens)} out of fstab.",
             Disruption.ONLINE,
-            tuple(_edit_steps(line, edit)),
+            steps,
         )
-
-
-def _edit_steps(line: FstabLine, edit: FstabEdit) -> Iterator[Step]:
-    where = quote(line.mount_point)
-    pattern = "(usr|grp|prj)j?quota"
-    yield from (Step(Phase.PERSISTENT, command) for command in edit.apply)
-    yield Step(
-        Phase.VERIFY,
-        f"findmnt --fstab -n {where} > /dev/null && "
-        f"! findmnt --fstab -no OPTIONS {where} | grep -qE '{pattern}'",
-    )
-    yield from (Step(Phase.ROLLBACK, command) for command in edit.undo)
 
 
 def _old_kind(names: Sequence[str]) -> Finding:

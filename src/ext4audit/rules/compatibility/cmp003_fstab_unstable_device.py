@@ -13,13 +13,10 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.fstab import edit_spec
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.fstab import device_steps
 from ext4audit.rule import NotApplicable, Said, host_rule
 
 DISK = re.compile(r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)")
@@ -168,7 +165,7 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
             f"Do not name it by UUID yet: whether {uuid} is on one device only is not known, or "
             "it is not. Give the copy another UUID first, or use a path of /dev/disk/by-id."
         )
-    steps = _steps(entry, f"UUID={uuid}")
+    steps = device_steps(entry.line, f"UUID={uuid}")
     return Remedy(f"Name the filesystem by its UUID ({uuid}).", Disruption.ONLINE, steps)
 
 
@@ -195,16 +192,3 @@ def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
     here += [(fs.device_number, fs.uuid) for fs in (*host.filesystems, *host.lower)]
     number = entry.device_number.value
     return any(n != number and (u or "").lower() == uuid.lower() for n, u in here)
-
-
-def _steps(entry: FstabEntry, spec: str) -> tuple[Step, ...]:
-    """Return the guarded edit; the UUID must lead to the device that the line names now."""
-    edit, where = edit_spec(entry.line, spec), quote(entry.line.mount_point)
-    if edit is None or where is None:
-        return ()
-    return (
-        *(Step(Phase.PERSISTENT, command) for command in edit.apply),
-        Step(Phase.VERIFY, f"findmnt --fstab -no SOURCE {where} | grep -qxF {spec}"),
-        Step(Phase.VERIFY, f'test "$(findfs {spec})" -ef {entry.line.spec}'),
-        *(Step(Phase.ROLLBACK, command) for command in edit.undo),
-    )

@@ -12,15 +12,13 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.fstab import edit_options, says
+from ext4audit.remedies.fstab import option_steps
 from ext4audit.rule import NotApplicable, Said, host_rule
 
-WORDS = ("nofail", "x-systemd.device-timeout=30s")
+TIMEOUT = "x-systemd.device-timeout="
 DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-initrd.mount"})
 """Words of an entry that a boot does not fail for, or that the boot itself needs.
 
@@ -120,7 +118,7 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
             Remedy(
                 "Let the boot go on without it, after 30 seconds.",
                 Disruption.ONLINE,
-                _steps(entry),
+                option_steps(line, (), _missing(line.options)),
                 trade_off="What starts without the volume writes into the empty directory below: "
                 f"give its unit RequiresMountsFor={_in_a_unit(line.mount_point)} first.",
             ),
@@ -135,15 +133,7 @@ def _in_a_unit(path: str) -> str:
     return f'"{word}"' if " " in word else word
 
 
-def _steps(entry: FstabEntry) -> tuple[Step, ...]:
-    """Return the guarded edit of the line; a timeout that is there stays."""
-    own = any(word.startswith("x-systemd.device-timeout=") for word in entry.line.options)
-    words = WORDS[:1] if own else WORDS
-    edit, checks = edit_options(entry.line, (), words), says(entry.line, words)
-    if edit is None or not checks:
-        return ()
-    return (
-        *(Step(Phase.PERSISTENT, command) for command in edit.apply),
-        *(Step(Phase.VERIFY, command) for command in checks),
-        *(Step(Phase.ROLLBACK, command) for command in edit.undo),
-    )
+def _missing(options: Sequence[str]) -> Sequence[str]:
+    """Return the options to add; a timeout that is set stays."""
+    has_timeout = any(option.startswith(TIMEOUT) for option in options)
+    return ("nofail",) if has_timeout else ("nofail", f"{TIMEOUT}30s")

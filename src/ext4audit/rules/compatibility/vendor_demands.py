@@ -14,13 +14,11 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.mounting import seen_here
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.flags import seen_here
+from ext4audit.remedies.option_fields import reserve_nothing
 from ext4audit.rule import Said
 from ext4audit.rules.compatibility.vendor_remedies import in_force_remedy, shown_remedy
 from ext4audit.rules.shared.citations import stated
@@ -119,18 +117,11 @@ def _anew(profile: Profile) -> Remedy:
 
 
 def _free(fs: Filesystem, reserved: int) -> Remedy:
-    """Return the commands that give up the reserve."""
-    device = quote(fs.device)
-    shown = f"tune2fs -l {device} | grep -qE '^Reserved block count: +0$'"
-    steps = (
-        Step(Phase.IMMEDIATE, f"tune2fs -m 0 {device}"),
-        Step(Phase.VERIFY, shown),
-        Step(Phase.ROLLBACK, f"tune2fs -r {reserved} {device}"),
-    )
+    """Return the remedy that gives up the reserve."""
     return Remedy(
         "Reserve nothing for root.",
         Disruption.ONLINE,
-        steps if device else (),
+        reserve_nothing(fs, reserved),
         trade_off="Root cannot clean up on a filesystem that is full to the last block.",
     )
 

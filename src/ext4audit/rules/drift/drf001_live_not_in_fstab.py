@@ -13,14 +13,11 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.fstab import edit_options, says
-from ext4audit.remedies.remount import NOT_BY_REMOUNT, intended_flags, remount_command, typed
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.fstab import option_steps
+from ext4audit.remedies.remount import intended_flags, revert_steps, typed
 from ext4audit.rule import Said, rule
 from ext4audit.rules.shared.demands import against, condemned, overruled, warning
 from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, severity_of
@@ -67,8 +64,8 @@ def check(fs: Filesystem, host: Host) -> Said:
 def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
     """Whether only a past mount(2) call holds the option in force.
 
-    Not what any entry asks for: which of several mounts the superblock is not known. Another
-    state that the first entry asks for is DRF002's to say.
+    Not what any entry sets: which of several entries mounts the superblock is unknown. DRF002
+    reports another state that the first entry sets.
     """
     asked = {t for i in intents for t in (*i.tokens.values(), *i.boot_tokens.values())}
     dead = {word for intent in intents for word in (*intent.dead, *intent.boot_dead)}
@@ -82,15 +79,16 @@ def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
 
 
 def _lost_flags(intent: Intent) -> frozenset[str]:
-    """Return the flags that the next mount will not have; DRF002 judges a word against another.
+    """Return the flags that the next mount will not have; DRF002 judges contradictory ones.
 
-    relatime is what every mount has that asks for nothing else. A superblock that is read-only
-    under a writable mount was made so by the kernel, after an error: no call asked for it.
+    relatime is the default. A superblock that is read-only under a writable mount was made so by
+    the kernel, after an error: no call set it.
     """
-    words = (*intent.boot_words, *intent.entry.line.options)
-    told = frozenset(ATIME_WORDS if any(word in ATIME_WORDS for word in words) else {"relatime"})
+    options = (*intent.boot_words, *intent.entry.line.options)
+    has_atime = any(option in ATIME_WORDS for option in options)
+    atime = frozenset(ATIME_WORDS if has_atime else {"relatime"})
     forced = frozenset({"ro"}).difference(intent.mount.mount_options)
-    return intent.live_flags - intended_flags(words) - told - forced
+    return intent.live_flags - intended_flags(options) - atime - forced
 
 
 def _finding(
@@ -121,17 +119,13 @@ def _keep(fs: Filesystem, host: Host, words: list[str], intent: Intent) -> Itera
         return
     if overruled(fs, host, words):
         return
-    edit = edit_options(intent.entry.line, (), words)
-    if edit is None:
+    steps = option_steps(intent.entry.line, (), words)
+    if not steps:
         return
     yield Remedy(
         summary=f"Keep what is in force: write {', '.join(words)} into fstab.",
         disruption=Disruption.ONLINE,
-        steps=(
-            *(Step(Phase.PERSISTENT, command) for command in edit.apply),
-            *(Step(Phase.VERIFY, command) for command in says(intent.entry.line, words)),
-            *(Step(Phase.ROLLBACK, command) for command in edit.undo),
-        ),
+        steps=steps,
         trade_off="Right when the option was meant to stay.",
     )
 
@@ -139,25 +133,17 @@ def _keep(fs: Filesystem, host: Host, words: list[str], intent: Intent) -> Itera
 def _go_back(
     fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
-    """Yield the remount that gives up the options: what the next mount would do anyway."""
-    before = [typed(option.token) for option in lost]
-    after = [typed(option.baseline) for option in lost if option.baseline]
-    where = quote(intent.mount.mount_point)
-    blocked = {option.name for option in lost} & NOT_BY_REMOUNT
-    if flags or blocked or len(after) < len(lost) or where is None:
+    """Yield the remount that reverts the options, as the next mount would."""
+    steps = revert_steps(fs, intent.mount, lost)
+    if flags or not steps:
         return
+    after = [typed(option.baseline) for option in lost if option.baseline]
     wanted = {option.name: option.baseline or "" for option in lost}
     if condemned(after, fs, host) or any(against(fs, host, wanted)):
         return
-    names = [option.name for option in lost]
-    path = quote(f"/proc/fs/ext4/{fs.name}/options")
     yield Remedy(
         summary=f"Go back to what fstab says: remount with {', '.join(after)}.",
         disruption=Disruption.REMOUNT,
-        steps=(
-            Step(Phase.IMMEDIATE, remount_command(fs, intent.mount, after, names)),
-            *(Step(Phase.VERIFY, f"! grep -qx {option.token} {path}") for option in lost),
-            Step(Phase.ROLLBACK, remount_command(fs, intent.mount, before, names)),
-        ),
+        steps=steps,
         trade_off="Right when the option was a trial.",
     )

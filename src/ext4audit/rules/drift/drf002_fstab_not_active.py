@@ -15,20 +15,17 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.fstab import edit_options, says
+from ext4audit.remedies.fstab import option_steps
 from ext4audit.remedies.remount import (
     DELALLOC_STAYS_SINCE,
     NOT_BY_REMOUNT,
-    flags_in_force,
     intended_flags,
+    remount_by_fstab,
     typed,
 )
-from ext4audit.remedies.shell import quote
 from ext4audit.rule import Said, rule
 from ext4audit.rules.drift.refused_options import (
     Drift,
@@ -216,65 +213,44 @@ def _by_mount_only(drift: Drift, host: Host) -> bool:
 def _remount(
     fs: Filesystem, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
-    """Yield the remount that reads fstab again, with its check and its way back."""
-    where = quote(intent.mount.mount_point)
-    if where is None:
-        return
-    checks = [f"grep -qx {d.intended} /proc/fs/ext4/{fs.name}/options" for d in inactive]
-    checks += [_shows(where, flag) for flag in flags]
-    # Without a word of atime a remount keeps the one in force, and "atime" is no such word.
-    atime = [flag for flag in flags if flag in ATIME_WORDS]
-    stay = sorted(only_running(intent, frozenset(intended_flags(intent.entry.line.options))))
-    before = ",".join((*flags_in_force(intent.mount), *(typed(d.in_force) for d in inactive)))
-    yield Remedy(
-        summary="Make fstab true: remount, which reads it again.",
-        disruption=Disruption.REMOUNT,
-        steps=(
-            Step(Phase.IMMEDIATE, f"mount -o {','.join(('remount', *atime, *stay))} {where}"),
-            *(Step(Phase.VERIFY, command) for command in checks),
-            Step(Phase.ROLLBACK, f"mount --options-source=disable -o remount,{before} {where}"),
-        ),
-        trade_off="Every option of the entry takes effect, not only these.",
-    )
-
-
-def _shows(where: str, flag: str) -> str:
-    """Return the check of a flag; the mount table shows strictatime by neither of the others."""
-    words = f"findmnt -no OPTIONS {where} | tr , '\\n'"
-    if flag == "strictatime":
-        return f"findmnt -n {where} && ! {words} | grep -qxE 'relatime|noatime'"
-    return f"{words} | grep -qx {flag}"
+    """Yield the remount that reads fstab again, with its verification and rollback."""
+    changed = [(drift.intended, drift.in_force) for drift in inactive]
+    in_fstab = frozenset(intended_flags(intent.entry.line.options))
+    kept = sorted(only_running(intent, in_fstab))
+    steps = remount_by_fstab(fs, intent.mount, changed, flags, kept)
+    if steps:
+        yield Remedy(
+            summary="Make fstab true: remount, which reads it again.",
+            disruption=Disruption.REMOUNT,
+            steps=steps,
+            trade_off="Every option of the entry takes effect, not only these.",
+        )
 
 
 def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) -> Remedy | None:
-    """Return the remedy that makes the fstab entry say what runs, if that ends the drift.
+    """Return the remedy that makes the fstab entry match what is in force, if that ends the drift.
 
-    Only what stands there can be taken out: `user` implies nosuid, nodev and noexec. What runs
-    is written down where neither the superblock nor the kernel would bring it.
+    Only literal options can be removed: `user` implies nosuid, nodev and noexec. What is in force
+    is written down where neither the superblock nor the kernel would set it.
     """
     line = intent.entry.line
-    literal = [w for w in line.options if w in stale or _meaning(w) in stale]
-    kept = [word for word in line.options if word not in literal]
+    literal = [o for o in line.options if o in stale or _meaning(o) in stale]
+    kept = [option for option in line.options if option not in literal]
     new = [typed(d.in_force) for d in inactive if d.intended in stale and d.by_hand]
-    edit = edit_options(line, literal, new)
+    steps = option_steps(line, literal, new)
     left = asked_flags(kept) - intent.live_flags - PROTECTING
-    if edit is None or left.intersection(stale):
+    if not steps or left.intersection(stale):
         return None
     write = f", and write {', '.join(new)} there" if new else ""
     return Remedy(
         summary=f"Make fstab say what runs: take {', '.join(literal)} out of it{write}.",
         disruption=Disruption.ONLINE,
-        steps=(
-            *(Step(Phase.PERSISTENT, command) for command in edit.apply),
-            *(Step(Phase.VERIFY, f"! {c}") for c in says(line, literal)),
-            *(Step(Phase.VERIFY, c) for c in says(line, new)),
-            *(Step(Phase.ROLLBACK, command) for command in edit.undo),
-        ),
+        steps=steps,
         trade_off="Right when what runs is what is wanted.",
     )
 
 
 def _meaning(word: str) -> str:
-    """Return the canonical option or flag of atime that a word of fstab asks for."""
+    """Return the canonical option or atime flag that an option of fstab sets."""
     known = recognize(word)
     return known[1] if known else ATIME_WORDS.get(word, word)

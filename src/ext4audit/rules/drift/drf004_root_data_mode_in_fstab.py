@@ -13,13 +13,11 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.fstab import edit_options, says
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.fstab import option_steps
+from ext4audit.remedies.superblock import store_default
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.demands import condemned, warning
 from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
@@ -136,43 +134,26 @@ def _forget(fs: Filesystem, host: Host, intent: Intent, wanted: str) -> Iterator
     """Yield the edit that takes the data mode out of fstab."""
     line = intent.entry.line
     literal = [word for word in line.options if next(_data_modes([word]), None)]
-    edit = edit_options(line, literal, ())
-    if edit is None:
+    steps = option_steps(line, literal, ())
+    if not steps:
         return
     bad = warning(condemned([wanted], fs, host))
     yield Remedy(
         summary=f"Take {wanted} out of fstab.{f' {bad}.' if bad else ''}",
         disruption=Disruption.ONLINE,
-        steps=(
-            *(Step(Phase.PERSISTENT, command) for command in edit.apply),
-            *(Step(Phase.VERIFY, f"! {command}") for command in says(line, literal)),
-            *(Step(Phase.ROLLBACK, command) for command in edit.undo),
-        ),
+        steps=steps,
         trade_off="The root keeps the data mode that it has.",
     )
 
 
 def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
-    """Yield the command that stores the mode in the superblock, if no rule warns of it."""
-    device = quote(fs.device)
-    if condemned([wanted], fs, host) or device is None or not isinstance(fs.superblock, Known):
+    """Yield the remedy that stores the mode in the superblock, if no rule warns of it."""
+    steps = () if condemned([wanted], fs, host) else store_default(fs, "data", wanted)
+    if not steps:
         return
-    superblock = fs.superblock.value
-    bits = spec_named("data").superblock_bits
-    word = next(word for word, token in bits.items() if token == wanted)
-    if next(_data_modes(superblock.mount_option_string.split(",")), None):
-        return
-    old = next((word for word in superblock.default_mount_options if word in bits), f"^{word}")
     yield Remedy(
         summary=f"Store {wanted} in the superblock: the kernel then mounts the root with it.",
         disruption=Disruption.REBOOT,
-        steps=(
-            Step(Phase.PERSISTENT, f"tune2fs -o {word} {device}"),
-            Step(
-                Phase.VERIFY,
-                f"tune2fs -l {device} | grep -qE '^Default mount options:.* {word}( |$)'",
-            ),
-            Step(Phase.ROLLBACK, f"tune2fs -o {old} {device}"),
-        ),
+        steps=steps,
         trade_off="Every mount of it has the mode from then on, and the mount table hides it.",
     )

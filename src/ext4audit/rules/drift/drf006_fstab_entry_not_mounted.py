@@ -12,12 +12,10 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.mounting import mount_by_fstab
 from ext4audit.rule import NotApplicable, Said, host_rule
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
@@ -147,19 +145,14 @@ def _origin(entry: FstabEntry) -> str:
 
 
 def _remedies(mount_point: str) -> Sequence[Remedy]:
-    where = quote(mount_point)
-    if where is None:
+    steps = mount_by_fstab(mount_point)
+    if not steps:
         return ()
     return (
         Remedy(
             summary="Mount it as fstab says, after looking at what lies in the directory.",
             disruption=Disruption.ONLINE,
-            steps=(
-                Step(Phase.IMMEDIATE, f"ls -A {where}"),
-                Step(Phase.IMMEDIATE, f"mount {where}"),
-                Step(Phase.VERIFY, f"mountpoint -q {where}"),
-                Step(Phase.ROLLBACK, f"umount {where}"),
-            ),
+            steps=steps,
             trade_off="Files written into the directory meanwhile disappear below the mount "
             "until it is unmounted again.",
         ),

@@ -19,8 +19,8 @@ from ext4audit.facts.option_grammar import (
 )
 from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
 from ext4audit.facts.options import EffectiveOptions
-from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity, Step
-from ext4audit.remedies.fstab import edit_options, says
+from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.fstab import option_steps
 from ext4audit.rules.shared.demands import condemned, demanded, overruled
 from ext4audit.rules.shared.intent import Intent, is_for_others
 
@@ -233,21 +233,10 @@ def _ignored(words: Sequence[str], intent: Intent, where: str) -> Finding:
 
 
 def _taken_out(intent: Intent, words: Sequence[str]) -> tuple[Remedy, ...]:
-    """Return the remedy that takes the words out of the entry; the mount stays as it is."""
-    line = intent.entry.line
-    edit = edit_options(line, words, ())
-    if edit is None:
-        return ()
-    remedy = Remedy(
-        summary=f"Take {', '.join(words)} out of fstab.",
-        disruption=Disruption.ONLINE,
-        steps=(
-            *(Step(Phase.PERSISTENT, command) for command in edit.apply),
-            *(Step(Phase.VERIFY, f"! {command}") for command in says(line, words)),
-            *(Step(Phase.ROLLBACK, command) for command in edit.undo),
-        ),
-    )
-    return (remedy,)
+    """Return the remedy that removes the options from the entry; the mount stays as it is."""
+    steps = option_steps(intent.entry.line, words, ())
+    summary = f"Take {', '.join(words)} out of fstab."
+    return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
 
 
 @dataclass(frozen=True, slots=True)

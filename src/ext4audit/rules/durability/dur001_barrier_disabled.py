@@ -75,9 +75,9 @@ def check(fs: Filesystem, host: Host) -> Said:
     claim = still_claims_write_back(fs.stack.value)
     citations = tuple(part.citation for part in parts) + ((claim,) if claim else ())
     yield _finding(fs, host, _grade(parts, claim), _sentence(parts), citations)
-    hole = worst(parts).hole
-    if hole is not None:
-        raise Undetermined((hole,))
+    gap = worst(parts).gap
+    if gap is not None:
+        raise Undetermined((gap,))
 
 
 def _grade(parts: tuple[Part, ...], claim: Citation | None) -> tuple[Severity, Confidence]:
@@ -88,7 +88,7 @@ def _grade(parts: tuple[Part, ...], claim: Citation | None) -> tuple[Severity, C
 
 
 def _sentence(parts: tuple[Part, ...]) -> str:
-    """Say what the worst devices do."""
+    """Return the sentence on what the worst devices do."""
     decisive = worst(parts)
     names = [part.device for part in parts if part.sentence == decisive.sentence]
     return f"{', '.join(dict.fromkeys(names))}: {decisive.sentence}"

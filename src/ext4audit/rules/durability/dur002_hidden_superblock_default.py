@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.fstab import fstab_lines
 from ext4audit.remedies.options import change_options, disruption
+from ext4audit.remedies.superblock import clear_defaults
 from ext4audit.rule import Said, rule
-from ext4audit.rules.durability.stored import StoredOption, stored_options, tune_steps
-from ext4audit.rules.shared.citations import PLACES, cite_mount_table, fstab_lines
+from ext4audit.rules.shared.citations import PLACES, cite_mount_table
 from ext4audit.rules.shared.demands import against, stays
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
@@ -101,12 +104,40 @@ def check(fs: Filesystem, host: Host) -> Said:
         yield _finding(fs, host, options, hidden, string)
 
 
+@dataclass(frozen=True, slots=True)
+class OnDiskDefault:
+    """An option that a superblock sets: its name, its token, and in which of the two places."""
+
+    name: str
+    token: str
+    setter: Setter
+
+
+def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
+    """Return the options that a mount without options takes from the superblock.
+
+    The string is applied after the bits and wins (ext4_fill_super(), Linux 6.12). Without a
+    journal there is no data mode.
+    """
+    found = {}
+    for spec in OPTIONS:
+        for bit, token in spec.superblock_bits.items():
+            if bit in superblock.default_mount_options:
+                found[spec.name] = OnDiskDefault(spec.name, token, Setter.SUPERBLOCK_BITS)
+    tokens = filter(None, superblock.mount_option_string.split(","))
+    for spec, token in filter(None, map(recognize, tokens)):
+        found[spec.name] = OnDiskDefault(spec.name, token, Setter.SUPERBLOCK_STRING)
+    if not superblock.has_journal:
+        found.pop("data", None)
+    return tuple(found.values())
+
+
 def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> Said:
     """Judge a filesystem that is not mounted by what its superblock holds."""
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
     bits = ", ".join(superblock.default_mount_options) or "none"
     yield Citation("superblock, default mount options", bits, origin)
-    stored = [option for option in stored_options(superblock) if option.token in DANGEROUS]
+    stored = [option for option in on_disk_defaults(superblock) if option.token in DANGEROUS]
     string = _string(fs)
     if stored or string:
         yield Finding(
@@ -128,7 +159,7 @@ def _next_severity(token: str) -> Severity:
     return Severity.MEDIUM if token in JUDGED_WHEN_MOUNTED else DANGEROUS[token]
 
 
-def _next_message(fs: Filesystem, stored: list[StoredOption]) -> str:
+def _next_message(fs: Filesystem, stored: list[OnDiskDefault]) -> str:
     words = ", ".join(option.token for option in stored)
     return (
         "From the next mount on in force, and set where no mount table shows it, in the "
@@ -137,23 +168,23 @@ def _next_message(fs: Filesystem, stored: list[StoredOption]) -> str:
 
 
 def _next_citations(
-    fs: Filesystem, stored: list[StoredOption], string: Citation | None
+    fs: Filesystem, stored: list[OnDiskDefault], string: Citation | None
 ) -> Iterator[Citation]:
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
     for option in stored:
-        said = f"{option.token}, set by: {PLACES[option.setter]}"
-        yield Citation(f"hidden {option.name}", said, origin)
+        value = f"{option.token}, set by: {PLACES[option.setter]}"
+        yield Citation(f"hidden {option.name}", value, origin)
         yield from _cite_fstab(fs, option.name)
     if string:
         yield string
 
 
-def _next_remedies(fs: Filesystem, host: Host, stored: list[StoredOption]) -> Iterator[Remedy]:
+def _next_remedies(fs: Filesystem, host: Host, stored: list[OnDiskDefault]) -> Iterator[Remedy]:
     wanted = {each.name: HARMLESS[each.name] for each in stored}
     kept = dict(against(fs, host, wanted))
     changed = [each for each in stored if each.token not in kept]
     if changed:
-        steps = tune_steps(fs, {each.name: wanted[each.name] for each in changed})
+        steps = clear_defaults(fs, {each.name: wanted[each.name] for each in changed})
         yield Remedy(
             f"Return the superblock to the kernel's defaults before it is mounted.{stays(kept)}",
             Disruption.ONLINE,
@@ -199,10 +230,10 @@ def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | N
     return f"In force, and set where no mount table shows it, in the superblock: {words}{also}."
 
 
-def _also(fs: Filesystem, options: Sequence[EffectiveOption | StoredOption]) -> str:
-    """Say for which options somebody who looks into fstab would know better."""
-    said = [option.token for option in options if fstab_lines(fs, option.name)]
-    return f" (fstab does say something of {', '.join(said)})" if said else ""
+def _also(fs: Filesystem, options: Sequence[EffectiveOption | OnDiskDefault]) -> str:
+    """Return the clause on the options that fstab sets to some state."""
+    shown = [option.token for option in options if fstab_lines(fs, option.name)]
+    return f" (fstab does say something of {', '.join(shown)})" if shown else ""
 
 
 def _citations(
@@ -212,8 +243,8 @@ def _citations(
     string: Citation | None,
 ) -> Iterator[Citation]:
     for option in hidden:
-        said = f"{option.token}, set by: {PLACES[option.set_by]}"
-        yield Citation(f"hidden {option.name}", said, option.origin)
+        value = f"{option.token}, set by: {PLACES[option.set_by]}"
+        yield Citation(f"hidden {option.name}", value, option.origin)
         yield from _cite_fstab(fs, option.name)
     if string:
         yield string

@@ -5,7 +5,12 @@ from __future__ import annotations
 from ext4audit.evidence import Known, Undetermined, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.remedies.mounting import NOT_SET, change_by_new_mount, disruption_of_new_mount, how
+from ext4audit.remedies.mounting import (
+    NOT_SET,
+    change_by_new_mount,
+    disruption_of_new_mount,
+    left_by_hand,
+)
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.durability.write_cache import parts_below, worst
 from ext4audit.rules.shared.citations import (
@@ -71,13 +76,13 @@ def check(fs: Filesystem, host: Host) -> Said:
         citations=(*dict.fromkeys((*cite_option(fs, NAME), *cite_option(fs, "data"))), *cited),
         remedies=(_remedy(fs, host),),
     )
-    hole = worst(parts_below(fs, need(fs.stack), host)).hole
-    if hole is not None:
-        raise Undetermined((hole,))
+    gap = worst(parts_below(fs, need(fs.stack), host)).gap
+    if gap is not None:
+        raise Undetermined((gap,))
 
 
 def _grade(fs: Filesystem, host: Host) -> tuple[Severity, Confidence, tuple[Citation, ...]]:
-    """Grade by the caches below; one that is not seen is taken for volatile."""
+    """Grade by the write caches below; an unknown one is taken for volatile."""
     if not isinstance(fs.stack, Known):
         unseen = Citation("devices below", f"not known: {fs.stack.detail}", fs.stack.what)
         return Severity.HIGH, Confidence.POSSIBLE, (unseen,)
@@ -89,7 +94,7 @@ def _grade(fs: Filesystem, host: Host) -> tuple[Severity, Confidence, tuple[Cita
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     return Remedy(
-        f"Mount it without {NAME}.{how(fs)}{what_else_sets_it(fs, host, NAME)}",
+        f"Mount it without {NAME}.{left_by_hand(fs)}{what_else_sets_it(fs, host, NAME)}",
         disruption_of_new_mount(fs),
         change_by_new_mount(fs, {NAME: NOT_SET}),
         trade_off="Each commit flushes the device's cache twice and not once.",

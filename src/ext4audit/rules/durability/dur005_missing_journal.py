@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.metadata import add_journal
+from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.durability.write_cache import INSTANCE_STORES
 from ext4audit.rules.shared.citations import cite_features, is_listed
@@ -150,13 +150,7 @@ def _is_left_out(fs: Filesystem) -> bool:
 def _remedy(fs: Filesystem) -> Remedy:
     if _is_left_out(fs):
         return Remedy("Unmount it, and mount it without norecovery (noload).", Disruption.UNMOUNT)
-    device = quote(fs.device)
-    steps = unmounted_steps(
-        fs,
-        (checked(fs), f"tune2fs -O has_journal {device}"),
-        (f"tune2fs -l {device} | grep -E '^Filesystem features:' | grep -qw has_journal",),
-        (f"tune2fs -O ^has_journal {device}",),
-    )
+    steps = add_journal(fs)
     where = "" if steps else f", {why_by_hand(fs)}"
     return Remedy(
         f"Make a journal{where}.",

@@ -5,8 +5,12 @@ from __future__ import annotations
 from ext4audit.evidence import Known, Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.remedies.mounting import NOT_SET, change_by_new_mount, disruption_of_new_mount, how
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.mounting import (
+    NOT_SET,
+    change_by_new_mount,
+    disruption_of_new_mount,
+    left_by_hand,
+)
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import (
     cite_option,
@@ -72,9 +76,9 @@ def check(fs: Filesystem, host: Host) -> Said:
         citations=(*cite_option(fs, NAME), *_cite_features(fs)),
         remedies=(_remedy(fs, host),),
     )
-    holes = _holes(fs)
-    if holes:
-        raise Undetermined(holes)
+    gaps = _gaps(fs)
+    if gaps:
+        raise Undetermined(gaps)
 
 
 def _grade(fs: Filesystem) -> tuple[Severity, Confidence, str]:
@@ -103,13 +107,13 @@ def _is_snapshot(fs: Filesystem) -> bool:
 def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:
     if not isinstance(fs.superblock, Known):
         return ()
-    said = "needs_recovery" in fs.superblock.value.features
-    value = "needs_recovery" if said else "no needs_recovery"
+    present = "needs_recovery" in fs.superblock.value.features
+    value = "needs_recovery" if present else "no needs_recovery"
     return (Citation("features", value, fs.superblock.origin),)
 
 
-def _holes(fs: Filesystem) -> tuple[Unknown, ...]:
-    """Return what would have to be known to say how bad it is."""
+def _gaps(fs: Filesystem) -> tuple[Unknown, ...]:
+    """Return the unknowns that the severity depends on."""
     if _is_writable(fs):
         return ()
     return tuple(each for each in (fs.read_only, fs.superblock) if isinstance(each, Unknown))
@@ -117,19 +121,13 @@ def _holes(fs: Filesystem) -> tuple[Unknown, ...]:
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     unsure = not isinstance(fs.read_only, Known) or _is_writable(fs)
-    looked = " e2fsck looks before, and only looks: where it complains, make a copy of the disk "
-    looked += "before it repairs."
+    inspected = " e2fsck looks before, and only looks: where it complains, make a copy of the disk "
+    inspected += "before it repairs."
     return Remedy(
-        f"Mount it without norecovery.{looked if unsure else ''}{how(fs)}"
+        f"Mount it without norecovery.{inspected if unsure else ''}{left_by_hand(fs)}"
         f"{what_else_sets_it(fs, host, NAME)}",
         disruption_of_new_mount(fs),
-        change_by_new_mount(fs, {NAME: NOT_SET}, between=_checks(fs) if unsure else ()),
+        change_by_new_mount(fs, {NAME: NOT_SET}, inspect=unsure),
         trade_off="The replay writes to the disk, also for a read-only mount: take an image "
         "first where the state after the crash is evidence.",
     )
-
-
-def _checks(fs: Filesystem) -> tuple[str, ...]:
-    """Return the command that fails where it is still alive elsewhere, or is damaged."""
-    gone = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
-    return (f"{gone} && e2fsck -fn {quote(fs.device)}",)

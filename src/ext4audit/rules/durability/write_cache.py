@@ -1,4 +1,4 @@
-"""Whether data that a device says is written can still be lost: the caches below a filesystem."""
+"""The volatile write caches below a filesystem, and what they mean without flushes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one device at the bottom of the stack does when it is not flushed.
+    """What one leaf device of the stack does when it is not flushed.
 
-    `sentence` says it in words; `severity` is that of running without flushes on it. `hole` is
-    what would have to be known to say more.
+    `sentence` describes it; `severity` is that of running without flushes on it. `gap` is the
+    unknown that the severity depends on.
     """
 
     device: str
@@ -27,32 +27,33 @@ class Part:
     confidence: Confidence
     sentence: str
     citation: Citation
-    hole: Unknown | None = None
+    gap: Unknown | None = None
 
 
 def parts_below(fs: Filesystem, device: BlockDevice, host: Host) -> tuple[Part, ...]:
-    """Judge every device at the bottom of a stack, without flushes from the filesystem above.
+    """Judge every leaf device of a stack, without flushes from the filesystem above.
 
-    The word of a stacked device is not used where its members can be seen: it is inherited at
-    creation, and md says "write back" whatever its members do (md.c, 5.10 to 6.18).
+    The cache mode that a stacked device reports is not used where its members can be seen: it is
+    inherited at creation, and md reports "write back" whatever its members do (md.c, 5.10 to
+    6.18).
     """
     return tuple(_parts(device, host, frozenset({fs.device_number})))
 
 
 def worst(parts: tuple[Part, ...]) -> Part:
-    """Return the part by which the whole is judged."""
+    """Return the part with the highest severity, which decides for the whole."""
     return min(parts, key=lambda part: part.severity.rank)
 
 
 def still_claims_write_back(device: BlockDevice) -> Citation | None:
-    """Return the evidence that a stacked device says write back, None where it does not."""
+    """Return the evidence that a stacked device reports write back, None where it does not."""
     cache = device.queue.write_cache
     if not device.known_below or not isinstance(cache, Known) or cache.value != "write back":
         return None
-    said = "write back"
+    shown = "write back"
     if device.md is not None or device.loop is not None:
-        said = f"write back ({'a loop device' if device.loop else 'an md array'} always says so)"
-    return Citation(f"write cache of {device.name}", said, cache.origin)
+        shown = f"write back ({'a loop device' if device.loop else 'an md array'} always says so)"
+    return Citation(f"write cache of {device.name}", shown, cache.origin)
 
 
 def _parts(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterator[Part]:
@@ -97,9 +98,9 @@ def _file(device: BlockDevice) -> str:
 
 
 def _leaf(device: BlockDevice) -> Part:
-    """Judge a device that cannot be looked below by its own word."""
+    """Judge a leaf device by the cache mode that it reports."""
     label = f"write cache of {device.name}"
-    # An md array says "write back" over any members: its word without them is worth nothing.
+    # An md array reports "write back" over any members: without them its mode proves nothing.
     unseen = device.below if device.md and isinstance(device.below, Unknown) else None
     cache = unseen or device.queue.write_cache
     if isinstance(cache, Unknown):

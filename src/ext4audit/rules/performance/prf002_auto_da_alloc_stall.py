@@ -11,15 +11,18 @@ from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.performance.stall import (
+    IN_THE_APPLICATION,
+    MIB,
+    STALL_SECONDS,
     THROTTLED_REQUESTS,
     Drain,
     backlog_bytes,
     cite_memory,
     cite_size,
     read_drains,
+    remedies,
     stall_seconds,
 )
-from ext4audit.rules.performance.writeback import IN_THE_APPLICATION, MIB, STALL_SECONDS, remedies
 
 PREVENTING = ("noauto_da_alloc", "nodelalloc", "data=journal")
 """Each alone keeps rename and close from submitting anything (measured on 4.19, 6.12, 6.18)."""

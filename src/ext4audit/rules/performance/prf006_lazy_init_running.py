@@ -9,23 +9,15 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.remount import remount_command, usable_mount
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.metadata import zero_inode_tables
 from ext4audit.rule import NotApplicable, Said, rule
 
 LAST_GROUP = 1
 """The last group alone is often left: the kernel does not come back for it."""
 OPTION = "init_itable"
-DONE = (
-    "test \"$(dumpe2fs {device} 2>/dev/null | grep '^Group ' | grep -vc ITABLE_ZEROED)\" -le "
-    f"{LAST_GROUP}"
-)
-"""A shell condition: no more groups than usual are left."""
 
 
 @rule(
@@ -97,21 +89,10 @@ def _remedies(fs: Filesystem, *, stopped: bool) -> list[Remedy]:
 
 
 def _hurry(fs: Filesystem) -> Remedy:
-    mount = usable_mount(fs)
-    where = quote(mount.mount_point) if mount else None
-    steps: tuple[Step, ...] = ()
-    device = quote(fs.device)
-    if mount and where and device:
-        done = DONE.format(device=device)
-        steps = (
-            Step(Phase.IMMEDIATE, remount_command(fs, mount, ["init_itable=0"], {OPTION})),
-            Step(Phase.IMMEDIATE, f"until {done}; do sleep 2; done"),
-            Step(Phase.VERIFY, done),
-        )
     return Remedy(
         "Let it run without pauses, and wait until it is done.",
         Disruption.REMOUNT,
-        steps,
+        zero_inode_tables(fs, LAST_GROUP),
         trade_off="Other work on the disk is slower until it is done. The next mount has the "
         "usual pauses again.",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
@@ -13,19 +12,14 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.mounting import FlagChange, by_remount, remountable, seen_here
+from ext4audit.remedies.flags import GENTLER, relax_access_times, seen_here
 from ext4audit.remedies.remount import fstab_line
-from ext4audit.remedies.shell import quote
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.demands import demanded
 
-GENTLER = frozenset({"relatime", "noatime"})
-STRICT = frozenset({"strictatime", "norelatime"})
 TABLE = "/proc/self/mountinfo"
 
 
@@ -78,22 +72,22 @@ def check(fs: Filesystem, host: Host) -> Said:
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_cite(mount) for mount in strict),
-        remedies=tuple(_remedy(fs, strict, word) for word in _words(fs, host, strict)),
+        remedies=tuple(_remedy(fs, strict, wanted) for wanted in _wanted(fs, host, strict)),
         fact=points,
     )
 
 
-def _words(fs: Filesystem, host: Host, strict: Sequence[Mount]) -> Sequence[str]:
-    """Return the words that cure it: both, or what a profile demands or fstab asks for already."""
+def _wanted(fs: Filesystem, host: Host, strict: Sequence[Mount]) -> Sequence[str]:
+    """Return the flags that cure it: both, or what a profile demands or fstab sets already."""
     lines = filter(None, (fstab_line(fs, mount) for mount in strict))
-    said = [ATIME_WORDS[w] for line in lines for w in line.options if w in ATIME_WORDS]
-    asked = [word for word in (*demanded(fs, host), *said) if word in GENTLER]
-    return asked[:1] or ("relatime", "noatime")
+    in_fstab = [ATIME_WORDS[o] for line in lines for o in line.options if o in ATIME_WORDS]
+    configured = [flag for flag in (*demanded(fs, host), *in_fstab) if flag in GENTLER]
+    return configured[:1] or ("relatime", "noatime")
 
 
 def _is_strict(mount: Mount) -> bool:
-    words = {*mount.mount_options, *mount.super_options}
-    return words.isdisjoint(GENTLER | {"ro", "lazytime"})
+    options = {*mount.mount_options, *mount.super_options}
+    return options.isdisjoint(GENTLER | {"ro", "lazytime"})
 
 
 def _cite(mount: Mount) -> Citation:
@@ -101,42 +95,20 @@ def _cite(mount: Mount) -> Citation:
     return Citation(f"mount table, {mount.mount_point}", shown, TABLE)
 
 
-def _remedy(fs: Filesystem, strict: Sequence[Mount], word: str) -> Remedy:
-    why = "as it is by default" if word == "relatime" else "where nothing asks for access times"
+def _remedy(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> Remedy:
+    why = "as it is by default" if wanted == "relatime" else "where nothing asks for access times"
     return Remedy(
-        f"Remount with {word}, {why}.{_forgotten(fs, strict)}",
+        f"Remount with {wanted}, {why}.{_not_persistent(fs, strict)}",
         Disruption.REMOUNT,
-        _steps(fs, strict, word),
+        relax_access_times(fs, strict, wanted),
         trade_off="Access times are then right to a day only."
-        if word == "relatime"
+        if wanted == "relatime"
         else "Access times stand still: what deletes files by their age of access goes wrong.",
     )
 
 
-def _forgotten(fs: Filesystem, strict: Sequence[Mount]) -> str:
-    """Return the sentence on what no command can make last, empty where fstab is read."""
+def _not_persistent(fs: Filesystem, strict: Sequence[Mount]) -> str:
+    """Return the sentence on what no step can make persistent, empty where fstab mounts all."""
     if all(fstab_line(fs, mount) for mount in strict):
         return ""
     return " Where no fstab entry mounts it: the unit or script that does must ask for it too."
-
-
-def _steps(fs: Filesystem, strict: Sequence[Mount], word: str) -> tuple[Step, ...]:
-    """Return the commands for all strict mounts, in the order to run them; none for a part."""
-    if not all(remountable(mount) for mount in strict):
-        return ()
-    steps = [step for mount in strict for step in _steps_for(fs, mount, word)]
-    order = Phase.PERSISTENT, Phase.IMMEDIATE, Phase.VERIFY, Phase.ROLLBACK
-    return tuple(sorted(steps, key=lambda step: order.index(step.phase)))
-
-
-def _steps_for(fs: Filesystem, mount: Mount, word: str) -> tuple[Step, ...]:
-    change = FlagChange(
-        before=mount,
-        after=replace(mount, mount_options=(*mount.mount_options, word)),
-        words=(word,),
-        back=("strictatime",),
-        drop=STRICT | (GENTLER - {word}),
-        add=(word,) if word == "noatime" else (),
-    )
-    shown = f"findmnt -no VFS-OPTIONS -M {quote(mount.mount_point)} | grep -qw {word}"
-    return by_remount(fs, change, (shown,))

@@ -10,13 +10,14 @@ from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, Said, host_rule
 from ext4audit.rules.performance.stall import (
+    MIB,
     Drain,
     backlog_bytes,
+    bound,
     cite_memory,
     cite_size,
     read_drains,
 )
-from ext4audit.rules.performance.writeback import MIB, bound
 
 LONG_SECONDS = 10
 """What writing out the whole backlog may take before it is worth a word."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
@@ -11,13 +9,11 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.offline import checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.metadata import enable_dir_index, index_directories
+from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
@@ -86,26 +82,14 @@ def _for_new_directories(fs: Filesystem) -> Remedy:
     return Remedy(
         "Set the feature: directories that grow from now on get an index.",
         Disruption.ONLINE,
-        tuple(_online_steps(fs)),
+        enable_dir_index(fs),
         trade_off="Directories that are large already stay as slow as they are. The way back "
         "needs an unmount.",
     )
 
 
-def _online_steps(fs: Filesystem) -> Iterator[Step]:
-    """Yield the commands; none where the way back would not be known."""
-    undo = f"tune2fs -O ^dir_index {quote(fs.device)} && {checked(fs)}"
-    verify_and_undo = unmounted_steps(fs, (), (_is_set(fs),), (undo,))
-    if verify_and_undo:
-        yield Step(Phase.PERSISTENT, f"tune2fs -O dir_index {quote(fs.device)}")
-        yield from verify_and_undo
-
-
 def _for_all(fs: Filesystem) -> Remedy:
-    # It exits with 1 when it has corrected something, which is no failure (e2fsck(8)).
-    index = f"{{ e2fsck -f -p -D {quote(fs.device)} || test $? -eq 1; }}"
-    work = f"tune2fs -O dir_index {quote(fs.device)} && {index}"
-    steps = unmounted_steps(fs, (work,), (_is_set(fs),))
+    steps = index_directories(fs)
     return Remedy(
         "Set the feature and index all directories that exist, by e2fsck -D"
         f"{'' if steps else f', {why_by_hand(fs)}'}.",
@@ -113,7 +97,3 @@ def _for_all(fs: Filesystem) -> Remedy:
         steps,
         trade_off="It is down for as long as the check takes, minutes to hours.",
     )
-
-
-def _is_set(fs: Filesystem) -> str:
-    return f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:' | grep -qw dir_index"

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import Mount
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, Step
-from ext4audit.remedies.mounting import (
-    FlagChange,
-    by_new_mount,
-    by_remount,
-    remountable,
-    seen_here,
-    single_mount,
-)
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.flags import SYNCHRONOUS, clear_sync, seen_here
+from ext4audit.remedies.mounting import single_mount
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount
-from ext4audit.remedies.shell import quote
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import rootflags
 
-WAITING = "sync", "dirsync"
-SAYS = {
+EFFECT = {
     "sync": "every write(2) and every change of a directory waits until the disk has it",
     "dirsync": "creating, renaming and deleting a file each wait until the disk has it",
 }
@@ -67,7 +57,7 @@ def check(fs: Filesystem, host: Host) -> Said:
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
     shown = seen_here(fs)[0].super_options
-    words = [word for word in WAITING if word in shown]
+    words = [word for word in SYNCHRONOUS if word in shown]
     if not words:
         yield Citation("mount table", ",".join(shown), "/proc/self/mountinfo")
         return
@@ -79,7 +69,7 @@ def _finding(fs: Filesystem, host: Host, words: list[str]) -> Finding:
     removable = _removable(fs, host)
     points = ", ".join(fs.mount_points)
     return Finding(
-        message=f"{points} is mounted with {' and '.join(words)}: {SAYS[words[0]]}.",
+        message=f"{points} is mounted with {' and '.join(words)}: {EFFECT[words[0]]}.",
         severity=Severity.INFO if removable else severity,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_citations(fs, host, removable)),
@@ -93,7 +83,7 @@ def _citations(fs: Filesystem, host: Host, removable: str) -> Iterator[Citation]
     yield Citation("mount table", shown, "/proc/self/mountinfo")
     for entry in value_or(fs.fstab, ()):
         line = entry.line
-        if not set(WAITING).isdisjoint(line.options):
+        if not set(SYNCHRONOUS).isdisjoint(line.options):
             yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
     if _at_boot(fs, host):
         yield Citation("rootflags", ",".join(rootflags(host)), "/proc/cmdline")
@@ -115,11 +105,11 @@ def _removable(fs: Filesystem, host: Host) -> str:
 
 
 def _at_boot(fs: Filesystem, host: Host) -> bool:
-    return "/" in fs.mount_points and not set(WAITING).isdisjoint(rootflags(host))
+    return "/" in fs.mount_points and not set(SYNCHRONOUS).isdisjoint(rootflags(host))
 
 
 def _remedy(fs: Filesystem, host: Host, words: list[str]) -> Remedy:
-    steps = _steps(fs, words)
+    steps = clear_sync(fs, dirsync="dirsync" in words)
     boot = " Correct rootflags= in the boot loader's configuration as well."
     return Remedy(
         f"Mount it without {' and '.join(words)}.{_by_hand(fs, words)}"
@@ -148,27 +138,3 @@ def _disruption(fs: Filesystem, words: list[str]) -> Disruption:
     if "dirsync" not in words:
         return Disruption.REMOUNT
     return Disruption.REBOOT if "/" in fs.mount_points else Disruption.UNMOUNT
-
-
-def _steps(fs: Filesystem, words: list[str]) -> tuple[Step, ...]:
-    """Return the commands that take the flags away and bring them back."""
-    anew = "dirsync" in words
-    mount = single_mount(fs) if anew else usable_mount(fs)
-    if mount is None or not remountable(mount) or quote(fs.device) is None:
-        return ()
-    change = FlagChange(
-        before=mount,
-        after=_without(mount),
-        words=("async",),
-        back=("sync",),
-        drop=WAITING,
-        everywhere=True,
-    )
-    shown = f"findmnt -no FS-OPTIONS -M {quote(mount.mount_point)}"
-    checks = (f"{shown} | grep -q . && ! {shown} | grep -qwE 'sync|dirsync'",)
-    return by_new_mount(fs, change, checks) if anew else by_remount(fs, change, checks)
-
-
-def _without(mount: Mount) -> Mount:
-    kept = tuple(word for word in mount.super_options if word not in WAITING)
-    return replace(mount, super_options=kept)

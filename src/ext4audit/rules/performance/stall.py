@@ -1,4 +1,4 @@
-"""How much dirty data waits in memory, how long its submission takes, and what shortens it.
+"""How much dirty data waits in memory, how long its submission takes, and the remedies.
 
 The caller waits for what does not fit into the block queue: (dirty bytes - what the queue takes)
 / throughput. This fits what was measured on 4.19, 5.10 and 6.12 with a disk of 30 MiB/s: 240 MiB
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Memory
-from ext4audit.finding import Citation
+from ext4audit.finding import Citation, Disruption, Remedy
+from ext4audit.remedies.kernel_settings import disable_writeback_throttling, limit_dirty_memory
 
 MIB = 1 << 20
 
@@ -155,4 +156,67 @@ def _speed(device: BlockDevice, virtualization: str | None) -> Evidence[tuple[st
         f"rotational of {device.name}",
         lambda rotational: ("rotational disk", 120) if rotational else ("SATA or SAS SSD", 400),
         device.queue.rotational,
+    )
+
+
+STALL_SECONDS = 2
+"""What a stall may take before it is more than a note, and what a bounded backlog takes."""
+VISIBLE_SHARE = 0.1
+"""The share by which steps must lower the estimate to be offered."""
+
+IN_THE_APPLICATION = Remedy(
+    summary="In the application: fsync the new file before the rename, or rename it to a name "
+    "that does not exist yet.",
+    disruption=Disruption.ONLINE,
+    trade_off="The fsync waits instead, but for this file only, and outside the directory's lock.",
+)
+
+# No steps: DUR008 would propose to undo them in the next report.
+WITHOUT_AUTO_DA_ALLOC = Remedy(
+    summary="Last, and only where a crash may cost what was not synced: the mount option "
+    "noauto_da_alloc. Rename and close then submit nothing, and DUR008 warns of it from then on.",
+    disruption=Disruption.REMOUNT,
+    trade_off="A file that is replaced without fsync can be empty or short after a crash: "
+    "only for scratch data, or where every writer calls fsync.",
+)
+
+
+def remedies(memory: Memory, backlog: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
+    """Yield all remedies, the safest first; `backlog` is in bytes."""
+    yield IN_THE_APPLICATION
+    yield from _unthrottle(backlog, drains)
+    yield bound(memory, drains)
+    yield WITHOUT_AUTO_DA_ALLOC
+
+
+def _unthrottle(backlog: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
+    """Yield the remedy that disables writeback throttling where the estimate then falls visibly."""
+    now = stall_seconds(backlog, drains)
+    then = stall_seconds(backlog, drains, throttling=False)
+    throttled = [drain for drain in drains if drain.throttled]
+    if now - then < VISIBLE_SHARE * now:
+        return
+    takes_bytes = min(drain.holds_bytes(throttled=False) * drain.shares for drain in drains)
+    yield Remedy(
+        summary=f"Switch writeback throttling off on {', '.join(d.name for d in throttled)}: a "
+        f"file of up to {takes_bytes // MIB} MiB then stalls nothing, the worst case falls from "
+        f"~{now:.1f} s to ~{then:.1f} s.",
+        disruption=Disruption.ONLINE,
+        steps=disable_writeback_throttling([(d.name, d.wbt_latency_usec) for d in throttled]),
+        trade_off="Reads wait longer behind background writes. The udev rule goes by the "
+        "kernel's name of the disk, which may change when disks are added.",
+    )
+
+
+def bound(memory: Memory, drains: Sequence[Drain]) -> Remedy:
+    """Limit dirty memory to what the slowest queue writes within `STALL_SECONDS`."""
+    slowest = min(drain.megabytes_per_second * drain.shares for drain in drains)
+    limit_bytes = STALL_SECONDS * slowest * 1_000_000 // MIB * MIB
+    return Remedy(
+        summary=f"Bound the backlog of dirty memory to {limit_bytes // MIB} MiB, which is "
+        f"{STALL_SECONDS} s of writing.",
+        disruption=Disruption.ONLINE,
+        steps=limit_dirty_memory(memory, limit_bytes),
+        trade_off="It holds for all filesystems of the host: programs that write in bursts wait "
+        "sooner. A later file in /etc/sysctl.d, or tuned, may set it back at boot.",
     )

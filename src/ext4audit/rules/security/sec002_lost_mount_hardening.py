@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import SUPERBLOCK_FLAGS, Mount
+from ext4audit.facts.mount import Mount
 from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
-    Phase,
     Remedy,
     Severity,
-    Step,
 )
-from ext4audit.remedies.remount import flags_in_force
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies.flags import restore_flags
 from ext4audit.rule import Said, rule
 from ext4audit.rules.shared.intent import PROTECTING, Intent, asked_flags, intents_of
 
@@ -68,7 +65,7 @@ def check(fs: Filesystem, host: Host) -> Said:
 
 
 def lost_flags(intent: Intent) -> tuple[str, ...]:
-    """Return the flags that protect, are asked for and are not in force."""
+    """Return the protecting flags that fstab sets and that are not in force."""
     asked = asked_flags(intent.entry.line.options) & PROTECTING
     return tuple(flag for flag in ALLOWED if flag in asked - intent.live_flags)
 
@@ -87,31 +84,12 @@ def _finding(lost: tuple[str, ...], intent: Intent) -> Finding:
 
 
 def _remedies(lost: tuple[str, ...], mount: Mount) -> Iterator[Remedy]:
-    """Yield the remount of the mount alone; where another one hides it, none can reach it."""
-    where = quote(mount.mount_point)
-    if where is None or mount.covered:
-        return
-    before = _flags_of_the_mount(mount)
-    shown = f"findmnt -no OPTIONS {where} | tr , '\\n'"
-    yield Remedy(
-        summary=f"Set {', '.join(lost)} on this mount again.",
-        disruption=Disruption.REMOUNT,
-        steps=(
-            Step(Phase.IMMEDIATE, _set((*before, *lost), where)),
-            *(Step(Phase.VERIFY, f"{shown} | grep -qx {flag}") for flag in lost),
-            Step(Phase.ROLLBACK, _set(before, where)),
-        ),
-        trade_off="A program that was started from it goes on; a new one may not start.",
-    )
-
-
-def _set(flags: tuple[str, ...], where: str) -> str:
-    """Return the command that gives a mount exactly these flags, and leaves the superblock."""
-    return f"mount --options-source=disable -o remount,bind,{','.join(flags)} {where}"
-
-
-def _flags_of_the_mount(mount: Mount) -> tuple[str, ...]:
-    """Return the flags as mount(8) takes them, without those of the superblock."""
-    own = "ro" if "ro" in mount.mount_options else "rw"
-    others = (flag for flag in flags_in_force(mount) if flag not in SUPERBLOCK_FLAGS | {"ro", "rw"})
-    return own, *others
+    """Yield the remount of the mount alone, if it can be reached."""
+    steps = restore_flags(mount, lost)
+    if steps:
+        yield Remedy(
+            summary=f"Set {', '.join(lost)} on this mount again.",
+            disruption=Disruption.REMOUNT,
+            steps=steps,
+            trade_off="A program that was started from it goes on; a new one may not start.",
+        )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.option_fields import give_reserve_to_root
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount, without_mount
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules.security.reserved_ids import give_back_to_root, reserve_mib
 from ext4audit.rules.shared.citations import cite_option
 
 WHO = {"resuid": "user id", "resgid": "group id"}
+MIB = 1 << 20
 
 
 @rule(
@@ -67,20 +68,28 @@ def check(fs: Filesystem, _host: Host) -> Said:
 
 def _message(fs: Filesystem, others: dict[str, str]) -> str:
     who = " and ".join(f"{WHO[name]} {token.partition('=')[2]}" for name, token in others.items())
-    size = reserve_mib(fs)
+    size = _reserve_mib(fs)
     reserve = "the blocks" if size is None else f"the {size} MiB"
     return f"Not only root: {who} may fill {reserve} that are reserved for root."
 
 
+def _reserve_mib(fs: Filesystem) -> int | None:
+    """Return how much is reserved, in MiB, None where the superblock does not show it."""
+    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    if superblock is None or superblock.reserved_blocks is None or superblock.block_bytes is None:
+        return None
+    return superblock.reserved_blocks * superblock.block_bytes // MIB
+
+
 def _cite_reserve(fs: Filesystem) -> tuple[Citation, ...]:
-    size = reserve_mib(fs)
+    size = _reserve_mib(fs)
     if size is None or not isinstance(fs.superblock, Known):
         return ()
     return (Citation("reserved", f"{size} MiB", fs.superblock.origin),)
 
 
 def _remedy(fs: Filesystem, others: dict[str, str]) -> Remedy:
-    steps = give_back_to_root(fs, others)
+    steps = give_reserve_to_root(fs, others)
     where = "" if usable_mount(fs) else f", {without_mount(fs)}"
     return Remedy(
         f"Give the reserve back to root{where}.",

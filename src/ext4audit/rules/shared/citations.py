@@ -8,12 +8,12 @@ from typing import TypeVar
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need, value_or
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions.kernels import Exposure
 from ext4audit.finding import Citation, Confidence, Disruption, Remedy, Severity
+from ext4audit.remedies.fstab import fstab_lines, sets_option
 
 PLACES = {
     Setter.KERNEL_DEFAULT: "kernel default",
@@ -60,15 +60,9 @@ def cite_mount_table(options: EffectiveOptions) -> Citation:
     return Citation("mount table", ",".join(options.mount_table), "/proc/self/mountinfo")
 
 
-def fstab_lines(fs: Filesystem, name: str) -> tuple[FstabLine, ...]:
-    """Return the fstab lines of the device that spell some state of an option."""
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
-    return tuple(e.line for e in entries if any(_names(w, name) for w in e.line.options))
-
-
 def in_rootflags(fs: Filesystem, host: Host, name: str) -> bool:
     """Whether the kernel's rootflags= spell some state of an option of the root filesystem."""
-    return "/" in fs.mount_points and any(_names(word, name) for word in rootflags(host))
+    return "/" in fs.mount_points and any(sets_option(o, name) for o in rootflags(host))
 
 
 def rootflags(host: Host) -> tuple[str, ...]:
@@ -93,12 +87,6 @@ def _is_stored(option: EffectiveOption) -> bool:
     """Whether nobody but the kernel or the superblock sets the option."""
     setters = {option.set_by, *(layer.setter for layer in option.layers)}
     return bool(setters & IN_SUPERBLOCK) or option.set_by is Setter.KERNEL_DEFAULT
-
-
-def _names(word: str, name: str) -> bool:
-    """Whether a word spells some state of an option."""
-    known = recognize(word)
-    return known is not None and known[0].name == name
 
 
 def is_listed(options: EffectiveOptions, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The mode of data, `data=`: which is in force, and the way back to ordered."""
+"""The data mode, `data=`: which is in force, and the remedy that returns to ordered."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.options import Setter
 from ext4audit.finding import Remedy
-from ext4audit.remedies.mounting import NOT_SET, change_by_new_mount, disruption_of_new_mount, how
+from ext4audit.remedies.fstab import fstab_lines
+from ext4audit.remedies.mounting import (
+    NOT_SET,
+    change_by_new_mount,
+    disruption_of_new_mount,
+    left_by_hand,
+)
 from ext4audit.rule import NotApplicable
-from ext4audit.rules.shared.citations import fstab_lines, in_rootflags, is_listed, what_else_sets_it
+from ext4audit.rules.shared.citations import in_rootflags, is_listed, what_else_sets_it
 from ext4audit.rules.shared.demands import condemned, demanded
 
 ORDERED = "data=ordered"
@@ -33,7 +39,7 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
     """
     wanted = {"data": ORDERED}
     beside = ""
-    if _asks_for_async_commit(fs, host):
+    if _has_async_commit(fs, host):
         wanted[ASYNC_COMMIT] = NOT_SET
         beside = f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
     profile = demanded(fs, host).get(NODELALLOC)
@@ -44,15 +50,16 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
             wanted["dioread_nolock"] = "nodioread_nolock"
         beside += f" {NODELALLOC} is said then: {profile.product} demands it ({profile.name})."
     return Remedy(
-        f"Return to {ORDERED}; no remount can do that.{beside}{how(fs)}"
+        f"Return to {ORDERED}; no remount can do that.{beside}{left_by_hand(fs)}"
         f"{what_else_sets_it(fs, host, 'data')}",
         disruption_of_new_mount(fs),
-        change_by_new_mount(fs, wanted, said="delalloc" in wanted),
+        change_by_new_mount(fs, wanted, explicit="delalloc" in wanted),
         trade_off=trade_off,
     )
 
 
-def _asks_for_async_commit(fs: Filesystem, host: Host) -> bool:
-    listed = is_listed(need(fs.options), ASYNC_COMMIT)
-    asked = fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(fs, host, ASYNC_COMMIT)
-    return listed or bool(asked)
+def _has_async_commit(fs: Filesystem, host: Host) -> bool:
+    """Whether it is in force, or fstab or rootflags= set it."""
+    in_force = is_listed(need(fs.options), ASYNC_COMMIT)
+    configured = fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(fs, host, ASYNC_COMMIT)
+    return in_force or bool(configured)

@@ -7,10 +7,9 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Setter
 from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock
-from ext4audit.rules.durability.stored import StoredOption, stored_options, tune_steps
+from ext4audit.remedies.superblock import clear_defaults
 from support.builders import disk, filesystem, known, superblock, unknown
 from support.images.mke2fs import needs_e2fsprogs
 from support.scratch import run
@@ -32,22 +31,6 @@ def image(path: str, *, kind: str = "image", string: str = "") -> Filesystem:
     )
 
 
-def test_bits_and_string_are_told_apart_and_the_string_wins() -> None:
-    """Words that are no options of ext4 are left out, and an empty string has none."""
-    held = superblock(
-        default_mount_options=("acl", "nobarrier", "journal_data"),
-        mount_option_string="data=writeback,commit=30,bogus",
-    )
-    bits, string = Setter.SUPERBLOCK_BITS, Setter.SUPERBLOCK_STRING
-    assert set(stored_options(held)) == {
-        StoredOption("acl", "acl", bits),
-        StoredOption("barrier", "nobarrier", bits),
-        StoredOption("data", "data=writeback", string),
-        StoredOption("commit", "commit=30", string),
-    }
-    assert stored_options(superblock(default_mount_options=())) == ()
-
-
 @pytest.mark.parametrize(
     "fs",
     [
@@ -59,12 +42,12 @@ def test_bits_and_string_are_told_apart_and_the_string_wins() -> None:
 )
 def test_no_command_is_printed_that_cannot_work(fs: Filesystem) -> None:
     """e2fsprogs take what follows a question mark for options of theirs."""
-    assert tune_steps(fs, WANTED) == ()
+    assert clear_defaults(fs, WANTED) == ()
 
 
 def test_nothing_to_change_is_no_command() -> None:
     """Other options of the superblock stay."""
-    assert tune_steps(image("fs.img"), {"delalloc": "delalloc"}) == ()
+    assert clear_defaults(image("fs.img"), {"delalloc": "delalloc"}) == ()
 
 
 @needs_e2fsprogs
@@ -82,7 +65,7 @@ def test_the_commands_clear_a_real_superblock_and_bring_it_back(
         run("debugfs", "-w", "-R", f"set_super_value mount_opts {string}", path)
     before = held = parse_raw_superblock(path.read_bytes()[1024:2048])
     fs = replace(image(str(path)), superblock=known(held))
-    steps = tune_steps(fs, WANTED)
+    steps = clear_defaults(fs, WANTED)
     for phase in (Phase.PERSISTENT, Phase.VERIFY):
         for step in steps:
             if step.phase is phase:
@@ -104,6 +87,6 @@ def test_the_check_fails_while_the_superblock_holds_it(tmp_path: Path) -> None:
     path = tmp_path / "fs.img"
     run("mke2fs", "-q", "-F", "-t", "ext4", path, "16M")
     run("tune2fs", "-o", "nobarrier", path)
-    (check,) = [s for s in tune_steps(image(str(path)), WANTED) if s.phase is Phase.VERIFY]
+    (check,) = [s for s in clear_defaults(image(str(path)), WANTED) if s.phase is Phase.VERIFY]
     with pytest.raises(AssertionError):
         run("sh", "-c", check.command)
