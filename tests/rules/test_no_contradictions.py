@@ -13,7 +13,7 @@ from ext4audit.facts.host import Host
 from ext4audit.facts.option_table import recognize
 from ext4audit.report import Outcome, Source
 from ext4audit.rules import all_rules
-from ext4audit.rules.shared.demands import WARNED_OF, canonical, condemned, demanded
+from ext4audit.rules.shared.demands import WARNED_OF, canonical, demanded, discouraged
 from support.options.evidence import PLACES, WORDS, Scene
 from support.remedies.effects import ATIME, State, effect, meanings
 
@@ -90,7 +90,7 @@ def problems(scene: Scene, profile: str | None) -> Iterator[str]:
     (fs,) = judged.filesystems
     told = list(orders(scene, judged))
     for order in told:
-        for word, code in condemned(order.asked_for, fs, judged).items():
+        for word, code in discouraged(order.asked_for, fs, judged).items():
             yield f"{order.code} orders {word}, of which {code} warns"
         for word in filter(order.takes_away, demanded(fs, judged)):
             yield f"{order.code} takes away {word}, which {profile} demands"

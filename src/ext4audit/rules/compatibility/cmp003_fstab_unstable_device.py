@@ -69,26 +69,26 @@ def check(host: Host) -> Said:
     entries = [entry for entry in need(host.fstab) if entry.line.fstype != "auto"]
     if not entries:
         raise NotApplicable("fstab has no ext4 entry")
-    holes: list[Unknown] = []
+    gaps: list[Unknown] = []
     for entry in entries:
-        if not _is_unstable(entry, host, holes):
+        if not _is_unstable(entry, host, gaps):
             yield Citation(f"fstab line {entry.line.line_number}", entry.line.spec, "/etc/fstab")
             continue
         yield _finding(entry, host)
         if isinstance(host.devices, Unknown):
-            holes.append(host.devices)
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
+            gaps.append(host.devices)
+    if gaps:
+        raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
-def _is_unstable(entry: FstabEntry, host: Host, holes: list[Unknown]) -> bool:
+def _is_unstable(entry: FstabEntry, host: Host, gaps: list[Unknown]) -> bool:
     """Whether the name may be another device's after a boot; adds what it could not see."""
     spec = entry.line.spec
     array = ARRAY.fullmatch(spec)
     if array is None:
         return bool(DISK.fullmatch(spec) or NUMBERED.fullmatch(spec))
     if isinstance(host.md_arrays, Unknown):
-        holes.append(host.md_arrays)
+        gaps.append(host.md_arrays)
         return False
     return array[1] not in {_array_name(name) for name in host.md_arrays.value}
 
@@ -105,7 +105,7 @@ def _family(spec: str) -> str | None:
 
 
 def _disks(host: Host, family: str) -> int | None:
-    """Return how many disks of a kind there are, None where lsblk was not heard."""
+    """Return how many disks of a kind there are, None where lsblk gave no answer."""
     if isinstance(host.devices, Unknown):
         return None
     names = [WHOLE.fullmatch(device.kernel_name) for device in host.devices.value]

@@ -55,23 +55,23 @@ def check(fs: Filesystem, host: Host) -> Said:
         raise NotApplicable("nothing is demanded of it")
     if not (fs.alive or any(_demands_layout(profile) for profile in profiles)):
         raise NotApplicable("it is not mounted")
-    holes: list[Unknown] = []
+    gaps: list[Unknown] = []
     for part in _parts(fs, host, profiles):
-        yield from _heard(part, holes)
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
+        yield from _collected(part, gaps)
+    if gaps:
+        raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
-def _heard(part: Said, holes: list[Unknown]) -> Said:
-    """Pass on what one part says, and note what it could not see."""
+def _collected(part: Said, gaps: list[Unknown]) -> Said:
+    """Yield what one part yields, and collect its unknowns in `gaps`."""
     try:
         yield from part
     except Undetermined as met:
-        holes += met.unknowns
+        gaps += met.unknowns
 
 
 def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterator[Said]:
-    """Yield what is judged apart: a hole in one hides nothing of another."""
+    """Yield what is judged separately: a gap in one hides nothing of another."""
     if fs.alive:
         yield demanded_options(fs, host, profiles)
     for profile in profiles:

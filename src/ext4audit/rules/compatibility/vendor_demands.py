@@ -41,7 +41,7 @@ def made_otherwise(fs: Filesystem, profile: Profile) -> Iterator[Said]:
 
 
 def statement(profile: Profile) -> Citation:
-    """Cite what the vendor says."""
+    """Cite the demand of the vendor."""
     return Citation(f"profile {profile.name}", profile.says, profile.source)
 
 
@@ -131,70 +131,72 @@ def _origin(fs: Filesystem) -> str:
 
 
 def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> Said:
-    """Say once, for all profiles, which options are missing or hidden; raises Undetermined."""
+    """Judge once, for all profiles, which options are missing or hidden; raises Undetermined."""
     missing, hidden = [], []
-    for word in dict.fromkeys(w for profile in profiles for w in _words(profile)):
-        askers = _askers([word], profiles)
-        if not _is_in_force(fs, word):
-            missing.append(word)
-        elif _is_hidden(fs, word) and any(profile.shown for profile in askers):
-            hidden.append(word)
+    for token in dict.fromkeys(w for profile in profiles for w in _words(profile)):
+        demanding = _demanding([token], profiles)
+        if not _is_in_force(fs, token):
+            missing.append(token)
+        elif _is_hidden(fs, token) and any(profile.shown for profile in demanding):
+            hidden.append(token)
         else:
-            names = ", ".join(profile.name for profile in askers)
-            yield Citation("demanded, and in force", word, f"profile {names}")
+            names = ", ".join(profile.name for profile in demanding)
+            yield Citation("demanded, and in force", token, f"profile {names}")
     if missing:
-        yield _missing(missing, _askers(missing, profiles), in_force_remedy(fs, host, missing))
+        yield _missing(missing, _demanding(missing, profiles), in_force_remedy(fs, host, missing))
     if hidden:
-        yield _hidden(hidden, _askers(hidden, profiles), shown_remedy(fs, host, hidden))
+        yield _hidden(hidden, _demanding(hidden, profiles), shown_remedy(fs, host, hidden))
 
 
 def _words(profile: Profile) -> list[str]:
-    return [canonical(word) for word in profile.options]
+    return [canonical(token) for token in profile.options]
 
 
-def _askers(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profile]:
+def _demanding(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profile]:
     return [profile for profile in profiles if not set(words).isdisjoint(_words(profile))]
 
 
-def _is_in_force(fs: Filesystem, word: str) -> bool:
-    """Whether a word is in force; raises Undetermined where that cannot be seen."""
-    if word in ATIME_WORDS:
-        return all(word in mount.mount_options for mount in seen_here(fs))
-    known = recognize(word)
-    name = known[0].name if known else word
+def _is_in_force(fs: Filesystem, token: str) -> bool:
+    """Whether a token is in force; raises Undetermined where that is unknown."""
+    if token in ATIME_WORDS:
+        return all(token in mount.mount_options for mount in seen_here(fs))
+    known = recognize(token)
+    name = known[0].name if known else token
     if name == "errors":
-        return _errors_in_force(fs) == word
-    return need(need(fs.options).token(name)) == word
+        return _errors_in_force(fs) == token
+    return need(need(fs.options).token(name)) == token
 
 
 def _errors_in_force(fs: Filesystem) -> str:
-    """Return the errors= word in force: an options file lists it, a mount table may not."""
+    """Return the errors= token in force: an option listing has it, a mount table may not."""
     option = need(fs.options).find("errors")
     return option.token if option else f"errors={need(fs.superblock).errors}"
 
 
-def _is_hidden(fs: Filesystem, word: str) -> bool:
-    known = recognize(word)
+def _is_hidden(fs: Filesystem, token: str) -> bool:
+    known = recognize(token)
     option = need(fs.options).find(known[0].name) if known else None
     return option is not None and option.hidden
 
 
-def _missing(words: Sequence[str], askers: Sequence[Profile], remedy: Remedy) -> Finding:
-    return _options_finding(f"{_demanded(words, askers)} and not in force", words, askers, remedy)
-
-
-def _hidden(words: Sequence[str], askers: Sequence[Profile], remedy: Remedy) -> Finding:
-    what = (
-        f"{_demanded(words, askers)} and in force, but set where no mount table shows it, and the "
-        "vendor's check reads the mount table"
+def _missing(words: Sequence[str], demanding: Sequence[Profile], remedy: Remedy) -> Finding:
+    return _options_finding(
+        f"{_demanded(words, demanding)} and not in force", words, demanding, remedy
     )
-    return _options_finding(what, words, askers, remedy, hidden=True)
+
+
+def _hidden(words: Sequence[str], demanding: Sequence[Profile], remedy: Remedy) -> Finding:
+    what = (
+        f"{_demanded(words, demanding)} and in force, but set where no mount table shows it, and "
+        "the vendor's check reads the mount table"
+    )
+    return _options_finding(what, words, demanding, remedy, hidden=True)
 
 
 def _options_finding(
     what: str,
     words: Sequence[str],
-    askers: Sequence[Profile],
+    demanding: Sequence[Profile],
     remedy: Remedy,
     *,
     hidden: bool = False,
@@ -203,12 +205,12 @@ def _options_finding(
         message=f"{what}.",
         severity=Severity.LOW if hidden else Severity.MEDIUM,
         confidence=Confidence.CONFIRMED,
-        citations=tuple(statement(profile) for profile in askers),
+        citations=tuple(statement(profile) for profile in demanding),
         remedies=(remedy,),
         fact=f"{'hidden' if hidden else 'missing'} {','.join(sorted(words))}",
     )
 
 
-def _demanded(words: Sequence[str], askers: Sequence[Profile]) -> str:
-    products = ", ".join(profile.product for profile in askers)
+def _demanded(words: Sequence[str], demanding: Sequence[Profile]) -> str:
+    products = ", ".join(profile.product for profile in demanding)
     return f"{products}: {', '.join(words)} {'is' if len(words) == 1 else 'are'} demanded"

@@ -19,7 +19,7 @@ from ext4audit.finding import (
 from ext4audit.remedies.fstab import option_steps
 from ext4audit.remedies.remount import intended_flags, revert_steps, typed
 from ext4audit.rule import Said, rule
-from ext4audit.rules.shared.demands import against, condemned, overruled, warning
+from ext4audit.rules.shared.demands import against, discouraged, overruled, warning
 from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, severity_of
 
 
@@ -67,13 +67,13 @@ def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
     Not what any entry sets: which of several entries mounts the superblock is unknown. DRF002
     reports another state that the first entry sets.
     """
-    asked = {t for i in intents for t in (*i.tokens.values(), *i.boot_tokens.values())}
-    dead = {word for intent in intents for word in (*intent.dead, *intent.boot_dead)}
+    configured = {t for i in intents for t in (*i.tokens.values(), *i.boot_tokens.values())}
+    dead = {token for intent in intents for token in (*intent.dead, *intent.boot_dead)}
     return (
         option.set_by is Setter.MOUNT
         and option.name
         not in NOT_COMPARED | intents[0].tokens.keys() | intents[0].boot_tokens.keys()
-        and option.token not in asked | dead
+        and option.token not in configured | dead
         and option.token != option.baseline
     )
 
@@ -84,7 +84,7 @@ def _lost_flags(intent: Intent) -> frozenset[str]:
     relatime is the default. A superblock that is read-only under a writable mount was made so by
     the kernel, after an error: no call set it.
     """
-    options = (*intent.boot_words, *intent.entry.line.options)
+    options = (*intent.boot_options, *intent.entry.line.options)
     has_atime = any(option in ATIME_WORDS for option in options)
     atime = frozenset(ATIME_WORDS if has_atime else {"relatime"})
     forced = frozenset({"ro"}).difference(intent.mount.mount_options)
@@ -94,11 +94,11 @@ def _lost_flags(intent: Intent) -> frozenset[str]:
 def _finding(
     fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: Intent
 ) -> Finding:
-    words = [option.token for option in lost] + flags
+    tokens = [option.token for option in lost] + flags
     unsure = any(option.baseline is None for option in lost)
     return Finding(
-        message=f"{', '.join(words)} will be gone after the next mount: "
-        f"{intent.origin} does not ask for {'it' if len(words) == 1 else 'them'}.",
+        message=f"{', '.join(tokens)} will be gone after the next mount: "
+        f"{intent.origin} does not ask for {'it' if len(tokens) == 1 else 'them'}.",
         severity=severity_of((option.name for option in lost), flags),
         confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
         citations=(
@@ -106,24 +106,24 @@ def _finding(
             *(Citation("in force", flag, "/proc/self/mountinfo") for flag in flags),
             *intent.cite(),
         ),
-        remedies=(*_keep(fs, host, words, intent), *_go_back(fs, host, lost, flags, intent)),
-        fact=f"{intent.mount.mount_point} {','.join(words)}",
+        remedies=(*_keep(fs, host, tokens, intent), *_go_back(fs, host, lost, flags, intent)),
+        fact=f"{intent.mount.mount_point} {','.join(tokens)}",
     )
 
 
-def _keep(fs: Filesystem, host: Host, words: list[str], intent: Intent) -> Iterator[Remedy]:
-    bad = condemned(words, fs, host)
+def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: Intent) -> Iterator[Remedy]:
+    bad = discouraged(tokens, fs, host)
     if bad:
         first = f"{warning(bad)}: follow that rule first."
         yield Remedy(f"Do not write it into fstab: {first}", Disruption.ONLINE)
         return
-    if overruled(fs, host, words):
+    if overruled(fs, host, tokens):
         return
-    steps = option_steps(intent.entry.line, (), words)
+    steps = option_steps(intent.entry.line, (), tokens)
     if not steps:
         return
     yield Remedy(
-        summary=f"Keep what is in force: write {', '.join(words)} into fstab.",
+        summary=f"Keep what is in force: write {', '.join(tokens)} into fstab.",
         disruption=Disruption.ONLINE,
         steps=steps,
         trade_off="Right when the option was meant to stay.",
@@ -139,7 +139,7 @@ def _go_back(
         return
     after = [typed(option.baseline) for option in lost if option.baseline]
     wanted = {option.name: option.baseline or "" for option in lost}
-    if condemned(after, fs, host) or any(against(fs, host, wanted)):
+    if discouraged(after, fs, host) or any(against(fs, host, wanted)):
         return
     yield Remedy(
         summary=f"Go back to what fstab says: remount with {', '.join(after)}.",

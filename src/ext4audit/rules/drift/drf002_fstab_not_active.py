@@ -33,16 +33,16 @@ from ext4audit.rules.drift.refused_options import (
     findings_of,
     only_running,
     refusals_of,
-    wrong_words,
+    wrong_tokens,
 )
-from ext4audit.rules.shared.demands import condemned, overruled, stays, warning
+from ext4audit.rules.shared.demands import discouraged, overruled, stays, warning
 from ext4audit.rules.shared.error_state import has_stopped
 from ext4audit.rules.shared.intent import (
     CMDLINE,
     PROTECTING,
     SHOWN_OTHERWISE,
     Intent,
-    asked_flags,
+    configured_flags,
     intents_of,
     severity_of,
 )
@@ -81,35 +81,35 @@ def check(fs: Filesystem, host: Host) -> Said:
     """
     intents = intents_of(fs, host)
     options = need(fs.options)
-    holes: list[Unknown] = []
+    gaps: list[Unknown] = []
     for intent in intents:
         yield from intent.cite()
         refusals = refusals_of(fs, host, intent, options)
-        holes += refusals.holes
+        gaps += refusals.gaps
         yield from findings_of(refusals, intent, planned=host.planned)
-        asked = _compare(_judged_here(intent, refusals), options, holes) if intent.first else []
-        flags = sorted(asked_flags(intent.entry.line.options) - intent.live_flags - PROTECTING)
+        configured = _compare(_judged_here(intent, refusals), options, gaps) if intent.first else []
+        flags = sorted(configured_flags(intent.entry.line.options) - intent.live_flags - PROTECTING)
         if not intent.first:
             flags = [flag for flag in flags if flag not in SUPERBLOCK_FLAGS]
-        if asked or flags:
-            yield _finding(fs, host, asked, flags, intent)
-        yield from _of_rootflags(fs, intent, _compare(intent.boot_tokens, options, holes))
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
+        if configured or flags:
+            yield _finding(fs, host, configured, flags, intent)
+        yield from _of_rootflags(fs, intent, _compare(intent.boot_tokens, options, gaps))
+    if gaps:
+        raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
 def _judged_here(intent: Intent, refusals: Refusals) -> Mapping[str, str]:
-    """Return what an entry asks for, without what DRF004 judges, and what no mount takes."""
+    """Return what an entry sets, without what DRF004 judges, and what no mount accepts."""
     elsewhere = {"data"} if intent.mount.mount_point == "/" else set()
-    without = {_meaning(word) for word in refusals.words}
+    without = {_meaning(token) for token in refusals.tokens}
     elsewhere |= {name for name, token in intent.tokens.items() if token in without}
     return {name: token for name, token in intent.tokens.items() if name not in elsewhere}
 
 
 def _compare(
-    tokens: Mapping[str, str], options: EffectiveOptions, holes: list[Unknown]
+    tokens: Mapping[str, str], options: EffectiveOptions, gaps: list[Unknown]
 ) -> list[Drift]:
-    """Compare what is asked for with what is in force; what is not established is a hole."""
+    """Compare what is configured with what is in force; what is unknown is a gap."""
     inactive = []
     for name, token in tokens.items():
         option = options.find(name)
@@ -119,24 +119,24 @@ def _compare(
             if option.set_by is not Setter.IMPLIED:  # by data=journal, which PRF007 judges
                 inactive.append(Drift(name, token, option.token, option.baseline))
         elif options.hole is not None:
-            holes.append(options.hole)
+            gaps.append(options.hole)
         elif spec_named(name).off == "" and not spec_named(name).has_value:
             inactive.append(Drift(name, token, f"no {token}"))
     return inactive
 
 
 def _of_rootflags(fs: Filesystem, intent: Intent, inactive: list[Drift]) -> Iterator[Finding]:
-    """Yield the drift from the kernel command line; the boot loader's file is not ours to edit."""
+    """Yield the drift from the kernel command line, whose file no remedy edits."""
     if inactive:
-        words = ", ".join(drift.intended for drift in inactive)
+        tokens = ", ".join(drift.intended for drift in inactive)
         live = ", ".join(drift.in_force for drift in inactive)
         yield Finding(
-            message=f"{CMDLINE} asks for {words}, but {live} is in force.",
+            message=f"{CMDLINE} asks for {tokens}, but {live} is in force.",
             severity=severity_of((drift.name for drift in inactive), ()),
             confidence=Confidence.CONFIRMED,
             citations=(*_cite(fs, inactive), *intent.cite()),
             remedies=(),
-            fact=f"rootflags {words}",
+            fact=f"rootflags {tokens}",
         )
     if intent.boot_dead:
         yield _dead(intent.boot_dead, intent)
@@ -150,50 +150,50 @@ def _cite(fs: Filesystem, inactive: Sequence[Drift]) -> Iterator[Citation]:
 def _finding(
     fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Finding:
-    words = [*(drift.intended for drift in inactive), *flags]
+    tokens = [*(drift.intended for drift in inactive), *flags]
     live = [drift.in_force for drift in inactive] + [f"no {flag}" for flag in flags]
     return Finding(
-        message=f"{intent.origin} asks for {', '.join(words)}, but {', '.join(live)} is in force.",
+        message=f"{intent.origin} asks for {', '.join(tokens)}, but {', '.join(live)} is in force.",
         severity=severity_of((drift.name for drift in inactive), flags),
         confidence=Confidence.CONFIRMED,
         citations=(*_cite(fs, inactive), *intent.cite()),
         remedies=tuple(_remedies(fs, host, inactive, flags, intent)),
-        fact=f"{intent.mount.mount_point} {','.join(words)}",
+        fact=f"{intent.mount.mount_point} {','.join(tokens)}",
     )
 
 
-def _dead(words: tuple[str, ...], intent: Intent) -> Finding:
+def _dead(tokens: tuple[str, ...], intent: Intent) -> Finding:
     return Finding(
-        message=f"{CMDLINE} holds {', '.join(words)}, which is no option that ext4 "
+        message=f"{CMDLINE} holds {', '.join(tokens)}, which is no option that ext4 "
         "shows: the kernel ignores it, or another kernel would refuse the mount.",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
         remedies=(),
-        fact=f"rootflags {','.join(words)}",
+        fact=f"rootflags {','.join(tokens)}",
     )
 
 
 def _remedies(
     fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
-    # All of the entry takes effect by a remount, also what only the first entry is judged for.
+    # A remount puts all of the entry in force, also what is judged for the first entry only.
     entry = _compare(intent.tokens, need(fs.options), [])
     by_mount = [drift.intended for drift in entry if _by_mount_only(drift, host)]
-    asked = [*(drift.intended for drift in entry), *flags]
-    bad = condemned(asked, fs, host)
-    kept = overruled(fs, host, asked)
+    configured = [*(drift.intended for drift in entry), *flags]
+    bad = discouraged(configured, fs, host)
+    kept = overruled(fs, host, configured)
     refused = refusals_of(fs, host, intent, need(fs.options)).refused
     if not (by_mount or bad or kept or refused or has_stopped(fs)):
         yield from _remount(fs, inactive, flags, intent)
-    fix = _correct(intent, wrong_words(fs, host, inactive, flags, intent), inactive)
+    fix = _correct(intent, wrong_tokens(fs, host, inactive, flags, intent), inactive)
     if fix is not None:
         why = f" {warning(bad)}." if bad else ""
         yield replace(fix, summary=f"{fix.summary}{why}{stays(kept)}")
     elif by_mount:
-        words = ", ".join(by_mount)
+        tokens = ", ".join(by_mount)
         yield Remedy(
-            f"Unmount it and mount it again: no remount can put {words} in force.",
+            f"Unmount it and mount it again: no remount can put {tokens} in force.",
             Disruption.UNMOUNT,
         )
     elif kept:
@@ -203,7 +203,7 @@ def _remedies(
 
 
 def _by_mount_only(drift: Drift, host: Host) -> bool:
-    """Whether a remount that asks for the intended state fails, or may."""
+    """Whether a remount with the intended state fails, or may."""
     if drift.name != "delalloc":
         return drift.name in NOT_BY_REMOUNT
     old = isinstance(host.kernel, Known) and not host.kernel.value.since(*DELALLOC_STAYS_SINCE)
@@ -238,7 +238,7 @@ def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) ->
     kept = [option for option in line.options if option not in literal]
     new = [typed(d.in_force) for d in inactive if d.intended in stale and d.by_hand]
     steps = option_steps(line, literal, new)
-    left = asked_flags(kept) - intent.live_flags - PROTECTING
+    left = configured_flags(kept) - intent.live_flags - PROTECTING
     if not steps or left.intersection(stale):
         return None
     write = f", and write {', '.join(new)} there" if new else ""
@@ -250,7 +250,7 @@ def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) ->
     )
 
 
-def _meaning(word: str) -> str:
+def _meaning(token: str) -> str:
     """Return the canonical option or atime flag that an option of fstab sets."""
-    known = recognize(word)
-    return known[1] if known else ATIME_WORDS.get(word, word)
+    known = recognize(token)
+    return known[1] if known else ATIME_WORDS.get(token, token)

@@ -70,41 +70,41 @@ def check(host: Host) -> Said:
     """
     if host.container:
         raise NotApplicable(f"in a {host.container} container, other devices are not to be seen")
-    rows = _told(host, need(host.devices))
+    rows = _identified(host, need(host.devices))
     candidates = filesystems_of(rows, layers_below(host))
     yield Citation("ext2, ext3 and ext4 devices", str(len(candidates)), origin_of(host.devices))
     by_uuid = twins_of("UUID", candidates)
     by_label = twins_of("LABEL", candidates)
     if not by_uuid and not by_label:
         return
-    uses, holes = _uses(host)
+    uses, gaps = _uses(host)
     for twins in (*by_uuid, *by_label):
         used = [u for u in uses if (u.key, u.value) == (twins.key, twins.value)]
         if used or twins.key == "UUID":
             yield _finding(host, twins, used)
-    if holes:
-        raise Undetermined(holes)
+    if gaps:
+        raise Undetermined(gaps)
 
 
 def origin_of(evidence: Evidence[object]) -> str:
-    """Return where evidence was read, its subject where it is a hole."""
+    """Return where evidence was read, its subject where it is unknown."""
     return evidence.origin if isinstance(evidence, Known) else evidence.what
 
 
-def _told(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, ...]:
-    """Return the devices of lsblk with what their superblocks say.
+def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, ...]:
+    """Return the devices of lsblk with the identifiers of their superblocks.
 
-    Without udev lsblk tells the content of no device. Then only the filesystems that were read
+    Without udev lsblk shows the content of no device. Then only the filesystems that were read
     are known, and it is not known what else there is where idle ones could not be read.
     """
     if not any(row.fstype for row in rows):
         need(host.idle)
     read = {fs.device_number: fs for fs in filesystems_seen(host)}
-    blind = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
+    unidentified = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
     labels = _go_by_label(host)
-    for fs in blind:
+    for fs in unidentified:
         need(stated(fs, f"label of {fs.device}", _label) if labels else fs.superblock)
-    seen = {fs.device_number: fs for fs in blind}
+    seen = {fs.device_number: fs for fs in unidentified}
     return tuple(
         replace(row, fstype="ext4", uuid=seen[number].uuid, label=seen[number].label)
         if (number := row.device_number) in seen
@@ -114,20 +114,20 @@ def _told(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, ...]:
 
 
 def _label(superblock: Superblock) -> str | None:
-    """Return the label, "" for none; without root no size and no label is told."""
+    """Return the label, "" for none; without root neither size nor label is known."""
     return superblock.label or (None if superblock.block_bytes is None else "")
 
 
 def _go_by_label(host: Host) -> bool:
     """Whether fstab or root= names a filesystem by its label, or may."""
-    uses, holes = _uses(host)
-    return bool(holes) or any(use.key == "LABEL" for use in uses)
+    uses, gaps = _uses(host)
+    return bool(gaps) or any(use.key == "LABEL" for use in uses)
 
 
 def _uses(host: Host) -> tuple[list[Use], tuple[Unknown, ...]]:
     """Return the places that name a filesystem by an identifier, and what could not be read."""
-    holes = tuple(e for e in (host.fstab, host.kernel_arguments) if isinstance(e, Unknown))
-    return [*_in_fstab(host), *_in_root(host)], holes
+    gaps = tuple(e for e in (host.fstab, host.kernel_arguments) if isinstance(e, Unknown))
+    return [*_in_fstab(host), *_in_root(host)], gaps
 
 
 def _in_fstab(host: Host) -> Iterator[Use]:

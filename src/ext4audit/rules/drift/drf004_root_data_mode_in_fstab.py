@@ -19,7 +19,7 @@ from ext4audit.finding import (
 from ext4audit.remedies.fstab import option_steps
 from ext4audit.remedies.superblock import store_default
 from ext4audit.rule import NotApplicable, Said, rule
-from ext4audit.rules.shared.demands import condemned, warning
+from ext4audit.rules.shared.demands import discouraged, warning
 from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
 
 
@@ -92,29 +92,29 @@ def _cite(fs: Filesystem, intent: Intent) -> Iterator[Citation]:
 
 
 def _boot_mode(intent: Intent) -> str | None:
-    """Return the data mode that rootflags= asks for."""
-    return next(_data_modes(intent.boot_words), None)
+    """Return the data mode that rootflags= sets."""
+    return next(_data_modes(intent.boot_options), None)
 
 
 def _stored_mode(superblock: Superblock) -> str:
     """Return the data mode of a mount without options: of the string, the bits, or ordered."""
     string = next(_data_modes(superblock.mount_option_string.split(",")), None)
     bits = spec_named("data").superblock_bits
-    words = (bits[word] for word in superblock.default_mount_options if word in bits)
-    return string or next(words, "data=ordered")
+    modes = (bits[bit] for bit in superblock.default_mount_options if bit in bits)
+    return string or next(modes, "data=ordered")
 
 
-def _data_modes(words: tuple[str, ...] | list[str]) -> Iterator[str]:
-    """Yield the data modes that words name, the last first: it wins."""
-    for spec, token in filter(None, map(recognize, reversed(words))):
+def _data_modes(tokens: tuple[str, ...] | list[str]) -> Iterator[str]:
+    """Yield the data modes among tokens, the last, which wins, first."""
+    for spec, token in filter(None, map(recognize, reversed(tokens))):
         if spec.name == "data":
             yield token
 
 
 def _starts_writable(arguments: tuple[str, ...]) -> bool:
-    """Whether the kernel is told to mount the root read-write; read-only without a word."""
-    said = [argument for argument in arguments if argument in {"ro", "rw"}]
-    return said[-1:] == ["rw"]
+    """Whether the kernel mounts the root read-write; without an argument it is read-only."""
+    modes = [argument for argument in arguments if argument in {"ro", "rw"}]
+    return modes[-1:] == ["rw"]
 
 
 def _finding(fs: Filesystem, host: Host, intent: Intent, wanted: str, *, writable: bool) -> Finding:
@@ -133,11 +133,11 @@ def _finding(fs: Filesystem, host: Host, intent: Intent, wanted: str, *, writabl
 def _forget(fs: Filesystem, host: Host, intent: Intent, wanted: str) -> Iterator[Remedy]:
     """Yield the edit that takes the data mode out of fstab."""
     line = intent.entry.line
-    literal = [word for word in line.options if next(_data_modes([word]), None)]
+    literal = [token for token in line.options if next(_data_modes([token]), None)]
     steps = option_steps(line, literal, ())
     if not steps:
         return
-    bad = warning(condemned([wanted], fs, host))
+    bad = warning(discouraged([wanted], fs, host))
     yield Remedy(
         summary=f"Take {wanted} out of fstab.{f' {bad}.' if bad else ''}",
         disruption=Disruption.ONLINE,
@@ -148,7 +148,7 @@ def _forget(fs: Filesystem, host: Host, intent: Intent, wanted: str) -> Iterator
 
 def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
     """Yield the remedy that stores the mode in the superblock, if no rule warns of it."""
-    steps = () if condemned([wanted], fs, host) else store_default(fs, "data", wanted)
+    steps = () if discouraged([wanted], fs, host) else store_default(fs, "data", wanted)
     if not steps:
         return
     yield Remedy(

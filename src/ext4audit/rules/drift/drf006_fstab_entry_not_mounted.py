@@ -54,7 +54,7 @@ def check(host: Host) -> Said:
     expected = [entry for entry in entries if _is_expected(entry)]
     if not expected:
         raise NotApplicable("fstab has no ext4 entry that is mounted at boot")
-    holes = []
+    gaps = []
     for entry in expected:
         there = [mount for mount in mounts if entry.is_for(mount)]
         number = entry.device_number
@@ -62,11 +62,11 @@ def check(host: Host) -> Said:
             line = entry.line
             yield Citation(f"fstab line {line.line_number}", line.mount_point, "/etc/fstab")
         elif isinstance(number, Unknown) and _may_be(entry, there):
-            holes.append(number)
+            gaps.append(number)
         else:
             yield _finding(entry, there)
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
+    if gaps:
+        raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
 def _may_be(entry: FstabEntry, there: Sequence[Mount]) -> bool:

@@ -21,13 +21,13 @@ from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.fstab import option_steps
-from ext4audit.rules.shared.demands import condemned, demanded, overruled
+from ext4audit.rules.shared.demands import demanded, discouraged, overruled
 from ext4audit.rules.shared.intent import Intent, is_for_others
 
 OLDEST, NEWEST = (3, 10), (99,)
 """Kernels at both ends: what they agree on needs no version."""
 ASYNC_NEEDS_OTHER_DATA_SINCE = (4, 4)
-NOLOCK_TAKEN_SINCE = (5, 6)
+NOLOCK, NOLOCK_TAKEN_SINCE = "dioread_nolock", (5, 6)
 """data=journal drops dioread_nolock silently from here on; before, it refuses both together."""
 ONE_DRIVER_SINCE = (4, 3)
 """ext3 had a driver with a grammar of its own until 4.2."""
@@ -37,62 +37,64 @@ DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """The words of an entry that are refused or ignored, each with the reason; and the holes."""
+    """The tokens of an entry that are refused or ignored, each with the reason; and the gaps."""
 
     refused: tuple[tuple[str, str], ...]
     ignored: tuple[str, ...]
-    holes: tuple[Unknown, ...]
+    gaps: tuple[Unknown, ...]
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """All words that will not take effect."""
-        return (*(word for word, _ in self.refused), *self.ignored)
+    def tokens(self) -> tuple[str, ...]:
+        """All tokens that will not take effect."""
+        return (*(token for token, _ in self.refused), *self.ignored)
 
 
 def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOptions) -> Refusals:
-    """Return what this kernel will not take of an fstab entry.
+    """Return what this kernel refuses or ignores of an fstab entry.
 
-    A word that the mount table shows was taken, whatever is known of the version: vendors add
-    words, and take others back into older kernels.
+    A token that the mount table shows was accepted, whatever is known of the version: vendors
+    add options, and backport others into older kernels.
     """
     shown = () if host.planned else (*intent.mount.super_options, *intent.mount.mount_options)
-    words = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
-    found = {word: _answer(word, host.kernel, options) for word in words}
-    answers = {word: said for word, said in found.items() if isinstance(said, Answer)}
-    holes = [said for said in found.values() if isinstance(said, Unknown)]
-    refused = {word: said.why for word, said in answers.items() if said.fate is Fate.REFUSED}
-    together = _together(fs, host, intent, options, holes) if intent.first else ()
-    for word, why in together:
-        if word in words:
-            refused.setdefault(word, why)
-    ignored = (word for word, said in answers.items() if said.fate is Fate.IGNORED)
+    tokens = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
+    found = {token: _answer(token, host.kernel, options) for token in tokens}
+    answers = {token: answer for token, answer in found.items() if isinstance(answer, Answer)}
+    gaps = [answer for answer in found.values() if isinstance(answer, Unknown)]
+    refused = {
+        token: answer.why for token, answer in answers.items() if answer.fate is Fate.REFUSED
+    }
+    together = _together(fs, host, intent, options, gaps) if intent.first else ()
+    for token, why in together:
+        if token in tokens:
+            refused.setdefault(token, why)
+    ignored = (token for token, answer in answers.items() if answer.fate is Fate.IGNORED)
     return Refusals(
         tuple(refused.items()),
-        tuple(word for word in ignored if word not in refused),
-        tuple(dict.fromkeys(holes)),
+        tuple(token for token in ignored if token not in refused),
+        tuple(dict.fromkeys(gaps)),
     )
 
 
-def _answer(word: str, kernel: Evidence[Kernel], options: EffectiveOptions) -> Answer | Unknown:
-    """Return the fate of a word, or why it is not known."""
-    key = word.partition("=")[0]
-    if key not in words_of_ext4() and word in _in_force(options):
+def _answer(token: str, kernel: Evidence[Kernel], options: EffectiveOptions) -> Answer | Unknown:
+    """Return the fate of a token, or why it is unknown."""
+    key = token.partition("=")[0]
+    if key not in words_of_ext4() and token in _in_force(options):
         return TAKEN
     if key in NOT_EXT4_OPTIONS:
         return Answer(Fate.REFUSED, "it takes no value")
     if isinstance(kernel, Unknown):
-        ends = {fate_of(word, OLDEST).fate, fate_of(word, NEWEST).fate}
-        return fate_of(word, NEWEST) if len(ends) == 1 else kernel
-    answer = fate_of(word, kernel.value.upstream)
+        ends = {fate_of(token, OLDEST).fate, fate_of(token, NEWEST).fate}
+        return fate_of(token, NEWEST) if len(ends) == 1 else kernel
+    answer = fate_of(token, kernel.value.upstream)
     if answer.fate is not Fate.NOT_KNOWN:
         return answer
     series = ".".join(map(str, kernel.value.upstream[:2]))
     detail = f"no kernel near {series} was looked at"
-    return Unknown(f"whether Linux {series} takes {word}", Why.UNSUPPORTED, detail, "try a mount")
+    return Unknown(f"whether Linux {series} takes {token}", Why.UNSUPPORTED, detail, "try a mount")
 
 
 def _in_force(options: EffectiveOptions) -> frozenset[str]:
-    """Return what the options file shows: a vendor's word that is there was taken."""
+    """Return what the option listing shows: a vendor's option in it was accepted."""
     return frozenset(option.token for option in options.options)
 
 
@@ -101,102 +103,102 @@ def _together(
     host: Host,
     intent: Intent,
     options: EffectiveOptions,
-    holes: list[Unknown],
+    gaps: list[Unknown],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the words that collide with others, the type, or the lack of a journal."""
-    words = intent.entry.line.options
-    yield from _by_type(words, intent.entry.line.fstype, host.kernel, holes)
-    yield from _by_data_mode(words, host.kernel, options, holes)
-    yield from _by_quota(fs, words, holes)
-    judged = [w for w in words if needs_journal(w) or _is_other_commit(w)]
-    if judged and not _has_journal(fs, options, holes):
-        yield from ((word, "there is no journal") for word in judged)
+    """Yield the tokens that conflict with others, the type, or the lack of a journal."""
+    tokens = intent.entry.line.options
+    yield from _by_type(tokens, intent.entry.line.fstype, host.kernel, gaps)
+    yield from _by_data_mode(tokens, host.kernel, options, gaps)
+    yield from _by_quota(fs, tokens, gaps)
+    judged = [w for w in tokens if needs_journal(w) or _is_other_commit(w)]
+    if judged and not _has_journal(fs, options, gaps):
+        yield from ((token, "there is no journal") for token in judged)
 
 
-def _is_other_commit(word: str) -> bool:
-    return word.startswith("commit=") and word not in DEFAULT_COMMIT
+def _is_other_commit(token: str) -> bool:
+    return token.startswith("commit=") and token not in DEFAULT_COMMIT
 
 
-def _has_journal(fs: Filesystem, options: EffectiveOptions, holes: list[Unknown]) -> bool:
+def _has_journal(fs: Filesystem, options: EffectiveOptions, gaps: list[Unknown]) -> bool:
     """Whether there is a journal: the options in force have a data mode only then."""
     if options.find("data") is not None:
         return True
     if isinstance(fs.superblock, Known):
         return fs.superblock.value.has_journal
-    holes.append(fs.superblock)
+    gaps.append(fs.superblock)
     return True
 
 
 def _by_quota(
-    fs: Filesystem, words: Sequence[str], holes: list[Unknown]
+    fs: Filesystem, tokens: Sequence[str], gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield quota files that no mount takes, and limits for projects that the features lack.
+    """Yield quota files that no mount accepts, and limits for projects that the features lack.
 
     With the feature quota, the files are left aside.
     """
-    has_format = any(word.startswith("jqfmt=") for word in words)
-    files = {w: _wrong_file(w, has_format=has_format) for w in words if w.startswith(QUOTA_FILES)}
-    wrong = [(word, "quota", why) for word, why in files.items() if why]
-    if PROJECTS in words:
+    has_format = any(token.startswith("jqfmt=") for token in tokens)
+    files = {w: _wrong_file(w, has_format=has_format) for w in tokens if w.startswith(QUOTA_FILES)}
+    wrong = [(token, "quota", why) for token, why in files.items() if why]
+    if PROJECTS in tokens:
         wrong.append((PROJECTS, "project", "the filesystem lacks the feature project"))
     if wrong and isinstance(fs.superblock, Unknown):
-        holes.append(fs.superblock)
+        gaps.append(fs.superblock)
     elif isinstance(fs.superblock, Known):
         features = fs.superblock.value.features
-        yield from ((word, why) for word, feature, why in wrong if feature not in features)
+        yield from ((token, why) for token, feature, why in wrong if feature not in features)
 
 
-def _wrong_file(word: str, *, has_format: bool) -> str:
-    name = word.partition("=")[2]
+def _wrong_file(token: str, *, has_format: bool) -> str:
+    name = token.partition("=")[2]
     if "/" in name:
         return "it takes the name of a file in the filesystem's root directory"
     return "" if has_format or not name else "it needs jqfmt= beside it"
 
 
 def _by_type(
-    words: Sequence[str], fstype: str, kernel: Evidence[Kernel], holes: list[Unknown]
+    tokens: Sequence[str], fstype: str, kernel: Evidence[Kernel], gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    concerned = [word for word in words if fstype != "ext4" and only_for(word, fstype)]
-    if concerned and _since(kernel, ONE_DRIVER_SINCE, holes):
-        yield from ((word, f"{fstype} does not have it") for word in concerned)
+    concerned = [token for token in tokens if fstype != "ext4" and only_for(token, fstype)]
+    if concerned and _since(kernel, ONE_DRIVER_SINCE, gaps):
+        yield from ((token, f"{fstype} does not have it") for token in concerned)
 
 
 def _by_data_mode(
-    words: Sequence[str],
+    tokens: Sequence[str],
     kernel: Evidence[Kernel],
     options: EffectiveOptions,
-    holes: list[Unknown],
+    gaps: list[Unknown],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the words that the data mode excludes; without one, the mode is the default."""
-    mode = next((word for word in reversed(words) if word.startswith("data=")), None)
+    """Yield the tokens that the data mode excludes; without one, the mode is the default."""
+    mode = next((token for token in reversed(tokens) if token.startswith("data=")), None)
     default = options.find("data")
     coming = mode or (default.baseline if default else None)
-    ordered = coming == "data=ordered" and "journal_async_commit" in words
-    if ordered and _since(kernel, ASYNC_NEEDS_OTHER_DATA_SINCE, holes):
+    ordered = coming == "data=ordered" and "journal_async_commit" in tokens
+    if ordered and _since(kernel, ASYNC_NEEDS_OTHER_DATA_SINCE, gaps):
         yield "journal_async_commit", "data=ordered excludes it"
     if mode != "data=journal":
         return
-    for word in words:
-        if word in {"delalloc", "dax", "dax=always"}:
-            yield word, "data=journal excludes it"
-        elif word == "dioread_nolock" and not _since(kernel, NOLOCK_TAKEN_SINCE, holes):
-            yield from () if isinstance(kernel, Unknown) else ((word, "data=journal excludes it"),)
+    for token in tokens:
+        if token in {"delalloc", "dax", "dax=always"}:
+            yield token, "data=journal excludes it"
+        elif token == NOLOCK and not _since(kernel, NOLOCK_TAKEN_SINCE, gaps):
+            yield from () if isinstance(kernel, Unknown) else ((token, "data=journal excludes it"),)
 
 
-def _since(kernel: Evidence[Kernel], first: tuple[int, ...], holes: list[Unknown]) -> bool:
-    """Whether the kernel is at least this one; a kernel that is not known is a hole."""
+def _since(kernel: Evidence[Kernel], first: tuple[int, ...], gaps: list[Unknown]) -> bool:
+    """Whether the kernel is at least this one; an unknown kernel is a gap."""
     if isinstance(kernel, Unknown):
-        holes.append(kernel)
+        gaps.append(kernel)
         return False
     return kernel.value.since(*first)
 
 
-WAITED_FOR_NOT = frozenset({"noauto", "nofail", "x-systemd.automount"})
-"""Words of an entry that no boot waits for."""
+NOT_WAITED_FOR = frozenset({"noauto", "nofail", "x-systemd.automount"})
+"""Options of entries that no boot waits for."""
 
 
 def findings_of(refusals: Refusals, intent: Intent, *, planned: bool) -> Iterator[Finding]:
-    """Yield what is refused, and what is taken without effect."""
+    """Yield what is refused, and what is accepted without effect."""
     where = "The plan" if planned else intent.origin
     if refusals.refused:
         yield _refused(refusals, intent, where)
@@ -205,37 +207,37 @@ def findings_of(refusals: Refusals, intent: Intent, *, planned: bool) -> Iterato
 
 
 def _refused(refusals: Refusals, intent: Intent, where: str) -> Finding:
-    words = [word for word, _ in refusals.refused]
-    said = ", ".join(f"{word} ({why})" for word, why in refusals.refused)
-    waits = not WAITED_FOR_NOT.intersection(intent.entry.line.options)
+    tokens = [token for token, _ in refusals.refused]
+    fate = ", ".join(f"{token} ({why})" for token, why in refusals.refused)
+    waits = not NOT_WAITED_FOR.intersection(intent.entry.line.options)
     end = "the next mount fails, and the boot with it" if waits else "the next mount fails"
     return Finding(
-        message=f"{where} holds {said}, which this kernel's ext4 refuses: {end}.",
+        message=f"{where} holds {fate}, which this kernel's ext4 refuses: {end}.",
         severity=Severity.HIGH if waits else Severity.MEDIUM,
-        # A vendor may have taken the word into an older kernel, or one of its own.
+        # A vendor may have backported the option into an older kernel, or have one of its own.
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
-        remedies=_taken_out(intent, words),
-        fact=f"{intent.mount.mount_point} {','.join(words)}",
+        remedies=_taken_out(intent, tokens),
+        fact=f"{intent.mount.mount_point} {','.join(tokens)}",
     )
 
 
-def _ignored(words: Sequence[str], intent: Intent, where: str) -> Finding:
+def _ignored(tokens: Sequence[str], intent: Intent, where: str) -> Finding:
     return Finding(
-        message=f"{where} holds {', '.join(words)}, which this kernel's ext4 takes and "
+        message=f"{where} holds {', '.join(tokens)}, which this kernel's ext4 takes and "
         "ignores: it changes nothing.",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
-        remedies=_taken_out(intent, words),
-        fact=f"{intent.mount.mount_point} {','.join(words)}",
+        remedies=_taken_out(intent, tokens),
+        fact=f"{intent.mount.mount_point} {','.join(tokens)}",
     )
 
 
-def _taken_out(intent: Intent, words: Sequence[str]) -> tuple[Remedy, ...]:
+def _taken_out(intent: Intent, tokens: Sequence[str]) -> tuple[Remedy, ...]:
     """Return the remedy that removes the options from the entry; the mount stays as it is."""
-    steps = option_steps(intent.entry.line, words, ())
-    summary = f"Take {', '.join(words)} out of fstab."
+    steps = option_steps(intent.entry.line, tokens, ())
+    summary = f"Take {', '.join(tokens)} out of fstab."
     return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
 
 
@@ -243,7 +245,7 @@ def _taken_out(intent: Intent, words: Sequence[str]) -> tuple[Remedy, ...]:
 class Drift:
     """An option by name, the token that fstab intends, and the token in force.
 
-    `baseline` is what would be in force without the word in fstab, None where that is not known.
+    `baseline` is what would be in force without the option in fstab, None where unknown.
     """
 
     name: str
@@ -253,29 +255,29 @@ class Drift:
 
     @property
     def by_hand(self) -> bool:
-        """Whether what is in force is neither fstab's nor what fstab's silence would give."""
+        """Whether what is in force is neither what fstab sets nor the baseline."""
         return self.baseline not in {None, self.in_force}
 
 
-def wrong_words(
+def wrong_tokens(
     fs: Filesystem, host: Host, inactive: Sequence[Drift], flags: Sequence[str], intent: Intent
 ) -> list[str]:
-    """Return the words that fstab may lose: not what is demanded, nor better than what runs."""
+    """Return the tokens that fstab may lose: not demanded, nor better than what is in force."""
     wanted = demanded(fs, host)
     runs = {*(drift.in_force for drift in inactive), *intent.live_flags}
-    worse = condemned(runs, fs, host)
+    worse = discouraged(runs, fs, host)
     atime = ATIME_WORDS.keys() if "strictatime" in worse else frozenset()
-    words = [drift.intended for drift in inactive if drift.in_force not in worse]
-    words += [flag for flag in flags if flag not in atime]
-    missing = {w for word in words for w in overruled(fs, host, [word]) if w not in runs}
-    return [w for w in words if w not in wanted and missing.isdisjoint(overruled(fs, host, [w]))]
+    tokens = [drift.intended for drift in inactive if drift.in_force not in worse]
+    tokens += [flag for flag in flags if flag not in atime]
+    missing = {w for token in tokens for w in overruled(fs, host, [token]) if w not in runs}
+    return [w for w in tokens if w not in wanted and missing.isdisjoint(overruled(fs, host, [w]))]
 
 
-def only_running(intent: Intent, words: frozenset[str]) -> frozenset[str]:
-    """Return the flags in force that a remount by fstab, whose flags are `words`, would end.
+def only_running(intent: Intent, tokens: frozenset[str]) -> frozenset[str]:
+    """Return the flags in force that a remount by fstab, whose flags are `tokens`, would clear.
 
-    An ro under a mount that is rw came from the kernel, after an error: nobody asked for it.
+    An ro under a mount that is rw was set by the kernel after an error, by no configuration.
     """
     stopped = {"ro"}.intersection(intent.mount.super_options)
     forced = stopped.difference(intent.mount.mount_options)
-    return intent.live_flags - words - ATIME_WORDS.keys() - forced
+    return intent.live_flags - tokens - ATIME_WORDS.keys() - forced

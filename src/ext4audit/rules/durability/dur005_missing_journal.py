@@ -11,7 +11,7 @@ from ext4audit.remedies.metadata import add_journal
 from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.durability.write_cache import INSTANCE_STORES
-from ext4audit.rules.shared.citations import cite_features, is_listed
+from ext4audit.rules.shared.citations import cite_features, is_in_force
 from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.journal import usual_blocks
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
@@ -73,7 +73,7 @@ def _journaled(fs: Filesystem) -> Evidence[bool]:
     options = fs.options
     if fs.alive and isinstance(options, Known):
         data, source = options.value.token("data"), options.value.source
-        if is_listed(options.value, "norecovery"):
+        if is_in_force(options.value, "norecovery"):
             return Known(value=False, origin=source)
         if options.value.complete and isinstance(data, Known):
             return Known(value=True, origin=data.origin)
@@ -144,7 +144,7 @@ def _is_instance_store(fs: Filesystem) -> bool:
 def _is_left_out(fs: Filesystem) -> bool:
     """Whether the mount leaves an existing journal out."""
     options = fs.options.value if isinstance(fs.options, Known) else None
-    return options is not None and fs.alive and is_listed(options, "norecovery")
+    return options is not None and fs.alive and is_in_force(options, "norecovery")
 
 
 def _remedy(fs: Filesystem) -> Remedy:

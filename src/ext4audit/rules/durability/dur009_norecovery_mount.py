@@ -13,9 +13,9 @@ from ext4audit.remedies.mounting import (
 )
 from ext4audit.rule import NotApplicable, Said, rule
 from ext4audit.rules.shared.citations import (
+    cite_not_in_force,
     cite_option,
-    cite_unlisted,
-    need_listed,
+    need_in_force,
     what_else_sets_it,
 )
 
@@ -65,8 +65,8 @@ def check(fs: Filesystem, host: Host) -> Said:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    if not need_listed(fs, NAME):
-        yield cite_unlisted(fs, NAME)
+    if not need_in_force(fs, NAME):
+        yield cite_not_in_force(fs, NAME)
         return
     severity, confidence, message = _grade(fs)
     yield Finding(

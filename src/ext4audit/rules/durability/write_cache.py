@@ -72,13 +72,17 @@ def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterato
     lower = host.filesystem(number) if number is not None else None
     barrier = _barrier(lower)
     if lower is None or not isinstance(barrier, Known) or lower.device_number in passed:
-        words = "the filesystem that holds its file decides what is flushed, and is not known here"
+        sentence = (
+            "the filesystem that holds its file decides what is flushed, and is not known here"
+        )
         cite = Citation(f"file of {device.name}", _file(device), f"/sys/block/{device.name}/loop")
-        yield Part(device.name, Severity.MEDIUM, Confidence.LIKELY, words, cite)
+        yield Part(device.name, Severity.MEDIUM, Confidence.LIKELY, sentence, cite)
     elif barrier.value == "barrier":
-        words = f"its file lies on {lower.name}, whose barriers do not order the writes in this one"
+        sentence = (
+            f"its file lies on {lower.name}, whose barriers do not order the writes in this one"
+        )
         cite = Citation(f"barriers of {lower.name}", "on", barrier.origin)
-        yield Part(device.name, Severity.MEDIUM, Confidence.CONFIRMED, words, cite)
+        yield Part(device.name, Severity.MEDIUM, Confidence.CONFIRMED, sentence, cite)
     elif device.known_below:
         for below in device.known_below:
             yield from _parts(below, host, passed | {lower.device_number})
@@ -104,18 +108,20 @@ def _leaf(device: BlockDevice) -> Part:
     unseen = device.below if device.md and isinstance(device.below, Unknown) else None
     cache = unseen or device.queue.write_cache
     if isinstance(cache, Unknown):
-        words = "whether its write cache is volatile is not known"
+        sentence = "whether its write cache is volatile is not known"
         cite = Citation(label, f"not known: {cache.detail}", cache.what)
-        return Part(device.name, Severity.HIGH, Confidence.POSSIBLE, words, cite, cache)
+        return Part(device.name, Severity.HIGH, Confidence.POSSIBLE, sentence, cite, cache)
     cite = Citation(label, cache.value, cache.origin)
     if cache.value == "write through":
-        words = "it says that it has no volatile write cache"
-        return Part(device.name, Severity.INFO, Confidence.CONFIRMED, words, cite)
+        sentence = "it says that it has no volatile write cache"
+        return Part(device.name, Severity.INFO, Confidence.CONFIRMED, sentence, cite)
     if _is_instance_store(device):
-        words = "its write cache is volatile, and the whole disk is lost with its virtual machine"
-        return Part(device.name, Severity.HIGH, Confidence.CONFIRMED, words, cite)
-    words = "its write cache is volatile"
-    return Part(device.name, Severity.CRITICAL, Confidence.CONFIRMED, words, cite)
+        sentence = (
+            "its write cache is volatile, and the whole disk is lost with its virtual machine"
+        )
+        return Part(device.name, Severity.HIGH, Confidence.CONFIRMED, sentence, cite)
+    sentence = "its write cache is volatile"
+    return Part(device.name, Severity.CRITICAL, Confidence.CONFIRMED, sentence, cite)
 
 
 def _is_instance_store(device: BlockDevice) -> bool:

@@ -79,10 +79,10 @@ def check(fs: Filesystem, host: Host) -> Said:
     in_force = _in_force(options)
     drains = _drains(fs, host)
     evidence: tuple[Evidence[object], ...] = (host.memory, *drains)
-    holes = tuple(each for each in evidence if isinstance(each, Unknown))
-    if holes or isinstance(host.memory, Unknown):
-        yield _without_estimate(in_force, holes)
-        raise Undetermined(holes)
+    gaps = tuple(each for each in evidence if isinstance(each, Unknown))
+    if gaps or isinstance(host.memory, Unknown):
+        yield _without_estimate(in_force, gaps)
+        raise Undetermined(gaps)
     known = [each for each in drains if isinstance(each, Known)]
     yield _with_estimate(fs, in_force, host.memory, known)
 
@@ -126,8 +126,8 @@ def _drains(fs: Filesystem, host: Host) -> tuple[Evidence[Drain], ...]:
     return read_drains(fs.stack.value, host.virtualization)
 
 
-def _without_estimate(in_force: tuple[Citation, ...], holes: Sequence[Unknown]) -> Finding:
-    missing = ", ".join(hole.what for hole in holes)
+def _without_estimate(in_force: tuple[Citation, ...], gaps: Sequence[Unknown]) -> Finding:
+    missing = ", ".join(gap.what for gap in gaps)
     return Finding(
         message="Renaming over an existing file can wait while its dirty data is submitted; "
         "how long cannot be estimated here.",

@@ -85,13 +85,13 @@ def check(host: Host) -> Said:
         raise NotApplicable("no writable ext4 filesystem is mounted")
     memory = need(host.memory)
     drains = {id(fs): _drains(fs, host) for fs in subjects}
-    holes = tuple(hole for each in drains.values() for hole in each if isinstance(hole, Unknown))
+    gaps = tuple(gap for each in drains.values() for gap in each if isinstance(gap, Unknown))
     known = [_backlog(fs, drains[id(fs)], memory) for fs in subjects if _are_known(drains[id(fs)])]
     slow = [backlog for backlog in known if backlog.seconds > LONG_SECONDS]
     if slow:
         yield _finding(max(slow, key=lambda backlog: backlog.seconds), known, host, memory)
-    if holes:
-        raise Undetermined(tuple(dict.fromkeys(holes)))
+    if gaps:
+        raise Undetermined(tuple(dict.fromkeys(gaps)))
     if isinstance(host.memory, Known):
         yield cite_memory(host.memory)
 

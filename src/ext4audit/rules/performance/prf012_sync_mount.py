@@ -57,24 +57,24 @@ def check(fs: Filesystem, host: Host) -> Said:
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
     shown = seen_here(fs)[0].super_options
-    words = [word for word in SYNCHRONOUS if word in shown]
-    if not words:
+    flags = [flag for flag in SYNCHRONOUS if flag in shown]
+    if not flags:
         yield Citation("mount table", ",".join(shown), "/proc/self/mountinfo")
         return
-    yield _finding(fs, host, words)
+    yield _finding(fs, host, flags)
 
 
-def _finding(fs: Filesystem, host: Host, words: list[str]) -> Finding:
-    severity = Severity.MEDIUM if "sync" in words else Severity.LOW
+def _finding(fs: Filesystem, host: Host, flags: list[str]) -> Finding:
+    severity = Severity.MEDIUM if "sync" in flags else Severity.LOW
     removable = _removable(fs, host)
     points = ", ".join(fs.mount_points)
     return Finding(
-        message=f"{points} is mounted with {' and '.join(words)}: {EFFECT[words[0]]}.",
+        message=f"{points} is mounted with {' and '.join(flags)}: {EFFECT[flags[0]]}.",
         severity=Severity.INFO if removable else severity,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_citations(fs, host, removable)),
-        remedies=(_remedy(fs, host, words),),
-        fact=",".join(words),
+        remedies=(_remedy(fs, host, flags),),
+        fact=",".join(flags),
     )
 
 
@@ -108,23 +108,23 @@ def _at_boot(fs: Filesystem, host: Host) -> bool:
     return "/" in fs.mount_points and not set(SYNCHRONOUS).isdisjoint(rootflags(host))
 
 
-def _remedy(fs: Filesystem, host: Host, words: list[str]) -> Remedy:
-    steps = clear_sync(fs, dirsync="dirsync" in words)
+def _remedy(fs: Filesystem, host: Host, flags: list[str]) -> Remedy:
+    steps = clear_sync(fs, dirsync="dirsync" in flags)
     boot = " Correct rootflags= in the boot loader's configuration as well."
     return Remedy(
-        f"Mount it without {' and '.join(words)}.{_by_hand(fs, words)}"
+        f"Mount it without {' and '.join(flags)}.{_by_hand(fs, flags)}"
         f"{boot if _at_boot(fs, host) else ''}",
-        disruption(steps) if steps else _disruption(fs, words),
+        disruption(steps) if steps else _disruption(fs, flags),
         steps,
         trade_off="What is written and not synced can be lost in a crash: programs that rely on "
         "the flag must call fsync().",
     )
 
 
-def _by_hand(fs: Filesystem, words: list[str]) -> str:
+def _by_hand(fs: Filesystem, flags: list[str]) -> str:
     """Return the sentence on what the commands leave to do."""
     mount = usable_mount(fs)
-    if "dirsync" in words and single_mount(fs) is None:
+    if "dirsync" in flags and single_mount(fs) is None:
         return (
             " Take the word out of fstab, and then unmount it everywhere and mount it, or restart."
         )
@@ -134,7 +134,7 @@ def _by_hand(fs: Filesystem, words: list[str]) -> str:
     return "" if named else " The unit or script that mounts it must be corrected too."
 
 
-def _disruption(fs: Filesystem, words: list[str]) -> Disruption:
-    if "dirsync" not in words:
+def _disruption(fs: Filesystem, flags: list[str]) -> Disruption:
+    if "dirsync" not in flags:
         return Disruption.REMOUNT
     return Disruption.REBOOT if "/" in fs.mount_points else Disruption.UNMOUNT

@@ -15,7 +15,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.flags import restore_flags
 from ext4audit.rule import Said, rule
-from ext4audit.rules.shared.intent import PROTECTING, Intent, asked_flags, intents_of
+from ext4audit.rules.shared.intent import PROTECTING, Intent, configured_flags, intents_of
 
 ALLOWED = {
     "nosuid": "set-user-ID programs",
@@ -66,8 +66,8 @@ def check(fs: Filesystem, host: Host) -> Said:
 
 def lost_flags(intent: Intent) -> tuple[str, ...]:
     """Return the protecting flags that fstab sets and that are not in force."""
-    asked = asked_flags(intent.entry.line.options) & PROTECTING
-    return tuple(flag for flag in ALLOWED if flag in asked - intent.live_flags)
+    configured = configured_flags(intent.entry.line.options) & PROTECTING
+    return tuple(flag for flag in ALLOWED if flag in configured - intent.live_flags)
 
 
 def _finding(lost: tuple[str, ...], intent: Intent) -> Finding:

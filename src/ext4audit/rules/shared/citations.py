@@ -25,7 +25,7 @@ PLACES = {
     Setter.IMPLIED: "implied by another option",
     Setter.UNKNOWN: "setter not known",
 }
-"""The words for each setter in evidence."""
+"""How evidence names the provenance of an option."""
 IN_SUPERBLOCK = frozenset(
     {
         Setter.SUPERBLOCK,
@@ -37,7 +37,7 @@ IN_SUPERBLOCK = frozenset(
 
 
 def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
-    """Yield what every place says of an option: in force, layers, mount table, fstab."""
+    """Yield the state of an option in every place: in force, layers, mount table, fstab."""
     options = fs.options.value if isinstance(fs.options, Known) else None
     option = options.find(name) if options else None
     if options is None or option is None:
@@ -61,7 +61,7 @@ def cite_mount_table(options: EffectiveOptions) -> Citation:
 
 
 def in_rootflags(fs: Filesystem, host: Host, name: str) -> bool:
-    """Whether the kernel's rootflags= spell some state of an option of the root filesystem."""
+    """Whether rootflags= sets some state of an option of the root filesystem."""
     return "/" in fs.mount_points and any(sets_option(o, name) for o in rootflags(host))
 
 
@@ -73,7 +73,7 @@ def rootflags(host: Host) -> tuple[str, ...]:
 
 
 def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
-    """Return the sentence on what no command of a remedy can correct; empty if nothing."""
+    """Return the sentence on what no step of a remedy can correct; empty if nothing."""
     if in_rootflags(fs, host, name):
         return " Correct rootflags= in the boot loader's configuration as well."
     options = fs.options.value if isinstance(fs.options, Known) else None
@@ -84,34 +84,34 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
 
 
 def _is_stored(option: EffectiveOption) -> bool:
-    """Whether nobody but the kernel or the superblock sets the option."""
+    """Whether the superblock or the kernel's default sets the option."""
     setters = {option.set_by, *(layer.setter for layer in option.layers)}
     return bool(setters & IN_SUPERBLOCK) or option.set_by is Setter.KERNEL_DEFAULT
 
 
-def is_listed(options: EffectiveOptions, name: str) -> bool:
-    """Whether the option is known to be in force."""
+def is_in_force(options: EffectiveOptions, name: str) -> bool:
+    """Whether an option that is a plain flag is known to be in force."""
     option = options.find(name)
     return option is not None and option.token == name
 
 
-def need_listed(fs: Filesystem, name: str) -> bool:
-    """Whether the option is in force; raises Undetermined where silence proves nothing."""
+def need_in_force(fs: Filesystem, name: str) -> bool:
+    """Whether the option is in force; raises Undetermined where its absence proves nothing."""
     options = need(fs.options)
-    if is_listed(options, name):
+    if is_in_force(options, name):
         return True
-    if options.hole is not None and not _silence_tells(fs, options, name):
+    if options.hole is not None and not _table_would_show(fs, options, name):
         raise Undetermined((options.hole,))
     return False
 
 
-def cite_unlisted(fs: Filesystem, name: str) -> Citation:
+def cite_not_in_force(fs: Filesystem, name: str) -> Citation:
     """Return the evidence that the option is not in force."""
     return Citation(f"option in force: {name}", "not listed", need(fs.options).source)
 
 
-def _silence_tells(fs: Filesystem, options: EffectiveOptions, name: str) -> bool:
-    """Whether the mount table would show it: it hides only what the superblock's string sets."""
+def _table_would_show(fs: Filesystem, options: EffectiveOptions, name: str) -> bool:
+    """Whether the mount table would show it; it omits what the superblock's string sets."""
     if options.mount_table is None or not isinstance(fs.superblock, Known):
         return False
     words = fs.superblock.value.mount_option_string.split(",")
@@ -122,10 +122,10 @@ T = TypeVar("T")
 
 
 def stated(fs: Filesystem, what: str, read: Callable[[Superblock], T | None]) -> Evidence[T]:
-    """Return what `read` finds in the superblock; None is a hole that names `what`.
+    """Return what `read` finds in the superblock; None becomes an unknown that names `what`.
 
-    The ioctl that answers without root leaves out sizes, and the superblock's own bytes can
-    leave out the journal's size.
+    The ioctl that works without root omits sizes, and the superblock's own bytes can omit the
+    journal's size.
     """
     if isinstance(fs.superblock, Unknown):
         return fs.superblock
@@ -163,27 +163,27 @@ def cite_fstrim(host: Host) -> Citation:
     return Citation("regular fstrim", "yes" if host.fstrim.value else "no", host.fstrim.origin)
 
 
-def cite_kernel(host: Host, said: Exposure) -> Citation:
-    """Return the kernel that runs, and how it is known what it has."""
+def cite_kernel(host: Host, exposed: Exposure) -> Citation:
+    """Return the running kernel, and the evidence for what it contains."""
     if not isinstance(host.kernel, Known):
-        return Citation("kernel", said.note, said.source)
-    return Citation("kernel", f"{host.kernel.value.release} ({said.note})", host.kernel.origin)
+        return Citation("kernel", exposed.note, exposed.source)
+    return Citation("kernel", f"{host.kernel.value.release} ({exposed.note})", host.kernel.origin)
 
 
-def cite_bug(said: Exposure) -> Citation:
-    """Return what it takes for the bug to strike, and who describes it."""
-    return Citation("kernel bug, needs", said.condition, said.source)
+def cite_bug(exposed: Exposure) -> Citation:
+    """Return the condition of the bug, and its source."""
+    return Citation("kernel bug, needs", exposed.condition, exposed.source)
 
 
-def grade(said: Exposure) -> tuple[Severity, Confidence]:
+def grade(exposed: Exposure) -> tuple[Severity, Confidence]:
     """Return the severity and the confidence of a finding."""
-    return Severity(said.severity), Confidence(said.confidence)
+    return Severity(exposed.severity), Confidence(exposed.confidence)
 
 
-def update(said: Exposure) -> Remedy:
-    """Return the advice to update; which command does it is the distributor's affair."""
+def update(exposed: Exposure) -> Remedy:
+    """Return the advice to update, without steps: the command depends on the distribution."""
     return Remedy(
-        f"Update the kernel to {said.fix} or later, and restart.",
+        f"Update the kernel to {exposed.fix} or later, and restart.",
         Disruption.REBOOT,
         trade_off="A restart, and whatever else the new kernel changes.",
     )

@@ -14,8 +14,8 @@ from ext4audit.remedies.mounting import (
     left_by_hand,
 )
 from ext4audit.rule import NotApplicable
-from ext4audit.rules.shared.citations import in_rootflags, is_listed, what_else_sets_it
-from ext4audit.rules.shared.demands import condemned, demanded
+from ext4audit.rules.shared.citations import in_rootflags, is_in_force, what_else_sets_it
+from ext4audit.rules.shared.demands import demanded, discouraged
 
 ORDERED = "data=ordered"
 ASYNC_COMMIT = "journal_async_commit"
@@ -46,7 +46,7 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
     option = need(fs.options).find("delalloc")
     if profile and option and option.token == NODELALLOC and option.set_by is Setter.IMPLIED:
         wanted["delalloc"] = NODELALLOC
-        if condemned(["dioread_nolock"], fs, host):
+        if discouraged(["dioread_nolock"], fs, host):
             wanted["dioread_nolock"] = "nodioread_nolock"
         beside += f" {NODELALLOC} is said then: {profile.product} demands it ({profile.name})."
     return Remedy(
@@ -60,6 +60,6 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
 
 def _has_async_commit(fs: Filesystem, host: Host) -> bool:
     """Whether it is in force, or fstab or rootflags= set it."""
-    in_force = is_listed(need(fs.options), ASYNC_COMMIT)
+    in_force = is_in_force(need(fs.options), ASYNC_COMMIT)
     configured = fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(fs, host, ASYNC_COMMIT)
     return in_force or bool(configured)

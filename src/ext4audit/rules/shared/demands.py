@@ -69,9 +69,9 @@ def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
     mounts = () if host.container else value_or(host.mounts, ())
     for mount in mounts:
         if mount.fstype == "overlay":
-            for word in mount.super_options:
-                upper = word.removeprefix("upperdir=")
-                if upper != word and _holder(upper, mounts) == fs.device_number:
+            for token in mount.super_options:
+                upper = token.removeprefix("upperdir=")
+                if upper != token and _holder(upper, mounts) == fs.device_number:
                     yield upper
 
 
@@ -92,54 +92,54 @@ def _any_below(fs: Filesystem, folders: Iterable[str]) -> bool:
 
 
 def demanded(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
-    """Return the words of mount options that profiles demand, canonical, with who demands it."""
+    """Return the mount options that profiles demand, canonical, each with its profile."""
     return {
-        canonical(word): profile
+        canonical(token): profile
         for profile in reversed(host.profiles_of(fs))
-        for word in profile.options
+        for token in profile.options
     }
 
 
 def demands_features(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
-    """Return the features that profiles demand, with who demands it."""
+    """Return the features that profiles demand, each with its profile."""
     return {f: profile for profile in host.profiles_of(fs) for f in profile.features}
 
 
 def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[tuple[str, Profile]]:
-    """Yield the demanded words that a change of options, by name, would put out of force."""
-    for word, profile in demanded(fs, host).items():
-        known = recognize(word)
+    """Yield the demanded tokens that a change of options, by name, would put out of force."""
+    for token, profile in demanded(fs, host).items():
+        known = recognize(token)
         if known is not None and tokens.get(known[0].name, known[1]) != known[1]:
-            yield word, profile
+            yield token, profile
 
 
-def overruled(fs: Filesystem, host: Host, words: Iterable[str]) -> Mapping[str, Profile]:
-    """Return the demanded words whose place others take when these words are in force."""
-    new = {_name(word): canonical(word) for word in words}
+def overruled(fs: Filesystem, host: Host, tokens: Iterable[str]) -> Mapping[str, Profile]:
+    """Return the demanded tokens that are replaced when these tokens are in force."""
+    new = {_name(token): canonical(token) for token in tokens}
     wanted = demanded(fs, host).items()
-    return {word: profile for word, profile in wanted if new.get(_name(word), word) != word}
+    return {token: profile for token, profile in wanted if new.get(_name(token), token) != token}
 
 
 def stays(kept: Mapping[str, Profile]) -> str:
-    """Return the sentence on what is left as it is, and who demands it; empty for nothing."""
-    return "".join(f" {word} stays, {by_demand(who)}." for word, who in kept.items())
+    """Return the sentences on what stays as it is, and who demands it; empty for nothing."""
+    return "".join(f" {token} stays, {by_demand(who)}." for token, who in kept.items())
 
 
 def by_demand(profile: Profile) -> str:
-    """Return the words that say whose demand it is."""
+    """Return the clause on the product that demands it."""
     return f"by demand of {profile.product} (profile {profile.name})"
 
 
-def canonical(word: str) -> str:
-    """Return the option table's spelling of a word."""
-    known = recognize(word)
-    return known[1] if known else ATIME_WORDS.get(word, word)
+def canonical(token: str) -> str:
+    """Return the option table's spelling of a token."""
+    known = recognize(token)
+    return known[1] if known else ATIME_WORDS.get(token, token)
 
 
-def _name(word: str) -> str:
-    """Return what a word decides: an option, the access times, or only itself."""
-    known = recognize(word)
-    return known[0].name if known else "atime" if word in ATIME_WORDS else word
+def _name(token: str) -> str:
+    """Return what a token sets: an option, the access times, or only itself."""
+    known = recognize(token)
+    return known[0].name if known else "atime" if token in ATIME_WORDS else token
 
 
 WARNED_OF: Mapping[str, str] = MappingProxyType(
@@ -158,7 +158,7 @@ WARNED_OF: Mapping[str, str] = MappingProxyType(
         "dirsync": "PRF012",
     }
 )
-"""The rule that warns of a word, also where it is off by default."""
+"""The rule that warns of a token, also where the rule is off by default."""
 LONGEST_COMMIT_SECONDS = 30
 """What DUR007 lets pass."""
 NODELALLOC = "nodelalloc"
@@ -166,14 +166,14 @@ HARMLESS_WHEN_SHOWN = frozenset({"noblock_validity", "nodioread_nolock"})
 OWNERS = ("resuid=", "resgid=")
 
 
-def condemned(words: Iterable[str], fs: Filesystem, host: Host) -> Mapping[str, str]:
-    """Return the words that a rule warns of, with its code; not what a profile demands."""
+def discouraged(tokens: Iterable[str], fs: Filesystem, host: Host) -> Mapping[str, str]:
+    """Return the tokens that a rule warns of, each with its code; not what a profile demands."""
     wanted = demanded(fs, host)
-    said = {**WARNED_OF, **_hidden(fs), **_on_this_kernel(fs, host)}
+    warnings = {**WARNED_OF, **_hidden(fs), **_on_this_kernel(fs, host)}
     return {
-        word: code
-        for word in map(canonical, words)
-        if word not in wanted and (code := said.get(word) or _by_value(word))
+        token: code
+        for token in map(canonical, tokens)
+        if token not in wanted and (code := warnings.get(token) or _by_value(token))
     }
 
 
@@ -185,7 +185,7 @@ def _hidden(fs: Filesystem) -> Mapping[str, str]:
 
 
 def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
-    """Return what PRF001 warns of beside nodelalloc, which is in force or is to be."""
+    """Return what PRF001 warns of beside nodelalloc, which is in force or demanded."""
     option = fs.options.value.find("delalloc") if isinstance(fs.options, Known) else None
     # What data=journal implies goes with it.
     by_journal = option is not None and option.set_by is Setter.IMPLIED
@@ -197,19 +197,19 @@ def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
     return {"dioread_nolock": "PRF001"} if affected else {}
 
 
-def warning(words: Mapping[str, str]) -> str:
-    """Return the words that name the rules, empty where there is none."""
-    return ", ".join(f"{code} warns of {word}" for word, code in words.items())
+def warning(tokens: Mapping[str, str]) -> str:
+    """Return the clause that names the rules, empty where there is none."""
+    return ", ".join(f"{code} warns of {token}" for token, code in tokens.items())
 
 
-def _by_value(word: str) -> str | None:
+def _by_value(token: str) -> str | None:
     """Return the rule that warns of an option's value."""
-    return next(_codes(word), None)
+    return next(_codes(token), None)
 
 
-def _codes(word: str) -> Iterator[str]:
-    name, _, value = word.partition("=")
+def _codes(token: str) -> Iterator[str]:
+    name, _, value = token.partition("=")
     if name == "commit" and value.isdecimal() and int(value) > LONGEST_COMMIT_SECONDS:
         yield "DUR007"
-    if word.startswith(OWNERS) and value != "0":
+    if token.startswith(OWNERS) and value != "0":
         yield "SEC003"

@@ -1,4 +1,4 @@
-"""What fstab (and, for the root, the kernel command line) intends for a mounted filesystem."""
+"""The options that fstab (and, for the root, rootflags=) configures for a mounted filesystem."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared.citations import rootflags
 
 SHOWN_OTHERWISE = frozenset(
-    # The kernel takes stripe from the superblock, shows quota words by feature and state, and
-    # the others always or never by version: an explicit word says nothing about drift either.
+    # The kernel takes stripe from the superblock, shows quota options by feature and state,
+    # and the others always or never by version: an explicit option is no evidence of drift either.
     "stripe i_version quota usrquota grpquota prjquota usrjquota grpjquota "
     "jqfmt sb mb_optimize_scan journal_checksum emergency_ro shutdown abort".split()
 )
 """Options that are never compared with fstab."""
 NOT_COMPARED = SHOWN_OTHERWISE | {"errors", "resuid", "resgid"}
-"""Options that are no drift when they are in force and nobody asks: superblock fields set them."""
+"""Options that are no drift when in force and not configured: superblock fields set them."""
 
 WEIGHTY = frozenset(
     "barrier data delalloc dioread_nolock auto_da_alloc norecovery journal_async_commit".split()
@@ -41,44 +41,44 @@ CMDLINE = "/proc/cmdline rootflags="
 FOR_OTHERS = frozenset(
     "context fscontext defcontext rootcontext loop offset sizelimit uhelper helper".split()
 )
-"""Words with a value that mount(8) or a security module takes."""
+"""Options with a value that mount(8) or a security module takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
     """One mount of a filesystem and the fstab entry that is meant for it.
 
-    `tokens` are the ext4 options that the entry asks for, canonical, by name; `dead` are its
-    words that are no option of ext4, mount(8) or systemd that this table knows. `boot_words`
-    are those of rootflags=, for the root only. `first`: this entry mounts the superblock, and
-    the others only show it again: the kernel then ignores their superblock options.
+    `tokens` are the ext4 options that the entry sets, canonical, by name; `dead` are its tokens
+    that are no option of ext4, mount(8) or systemd that this table knows. `boot_options` are
+    those of rootflags=, for the root only. `first`: this entry mounts the superblock, and the
+    others only mount it again: the kernel then ignores their superblock options.
     """
 
     mount: Mount
     entry: FstabEntry
-    boot_words: tuple[str, ...]
+    boot_options: tuple[str, ...]
     first: bool
 
     @property
     def tokens(self) -> Mapping[str, str]:
-        """The ext4 options that fstab asks for."""
+        """The ext4 options that fstab sets."""
         return _tokens(self.entry.line.options)
 
     @property
     def boot_tokens(self) -> Mapping[str, str]:
-        """The ext4 options that only rootflags= asks for; fstab is applied after it."""
-        given = _tokens(self.boot_words)
+        """The ext4 options that only rootflags= sets; fstab is applied after it."""
+        given = _tokens(self.boot_options)
         return {name: token for name, token in given.items() if name not in self.tokens}
 
     @property
     def dead(self) -> tuple[str, ...]:
-        """The words of fstab that nobody takes."""
+        """The tokens of fstab that nothing recognizes."""
         return _dead(self.entry.line.options)
 
     @property
     def boot_dead(self) -> tuple[str, ...]:
-        """The words of rootflags= that nobody takes."""
-        return _dead(self.boot_words)
+        """The tokens of rootflags= that nothing recognizes."""
+        return _dead(self.boot_options)
 
     @property
     def live_flags(self) -> frozenset[str]:
@@ -88,29 +88,29 @@ class Intent:
 
     @property
     def origin(self) -> str:
-        """Where the intention is written."""
+        """The line of fstab."""
         return f"/etc/fstab line {self.entry.line.line_number}"
 
     def cite(self) -> tuple[Citation, ...]:
         """Return both sides: what is intended and what the mount table shows."""
         line = self.entry.line
         shown = ",".join(dict.fromkeys((*self.mount.mount_options, *self.mount.super_options)))
-        boot = [Citation("rootflags", ",".join(self.boot_words), "/proc/cmdline")]
+        boot = [Citation("rootflags", ",".join(self.boot_options), "/proc/cmdline")]
         return (
             Citation("fstab options", line.raw_options or "defaults", self.origin),
-            *(boot if self.boot_words else ()),
+            *(boot if self.boot_options else ()),
             Citation("mount table", shown, "/proc/self/mountinfo"),
         )
 
 
-def asked_flags(words: Sequence[str]) -> frozenset[str]:
-    """Return the flags that words ask for; relatime, the default, only where a word says so.
+def configured_flags(tokens: Sequence[str]) -> frozenset[str]:
+    """Return the flags that tokens set; relatime, the default, only where a token sets it.
 
-    A remount without a word of atime keeps the one in force, so that `defaults` asks for none.
+    A remount without an atime option keeps the one in force, so that `defaults` sets none.
     """
-    says_atime = any(word in ATIME_WORDS for word in words)
-    unsaid = frozenset() if says_atime else frozenset(ATIME_WORDS)
-    return frozenset(intended_flags(words)) - unsaid
+    has_atime = any(token in ATIME_WORDS for token in tokens)
+    default = frozenset() if has_atime else frozenset(ATIME_WORDS)
+    return frozenset(intended_flags(tokens)) - default
 
 
 def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
@@ -122,7 +122,7 @@ def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
 def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
     """Return what fstab intends for each mount of a filesystem's whole tree, in fstab's order.
 
-    Raises NotApplicable where fstab does not speak of it, Undetermined where fstab is unread
+    Raises NotApplicable where fstab has no entry for it, Undetermined where fstab is unread
     or where it is not known whether an entry means this filesystem.
     """
     if not fs.mounts:
@@ -131,9 +131,9 @@ def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
         raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
     pairs = _pairs(fs, need(fs.fstab))
     numbers = (entry.device_number for _, entry in pairs)
-    holes = tuple(number for number in numbers if isinstance(number, Unknown))
-    if holes:
-        raise Undetermined(holes)
+    gaps = tuple(number for number in numbers if isinstance(number, Unknown))
+    if gaps:
+        raise Undetermined(gaps)
     if not pairs:
         raise NotApplicable("no fstab entry for it: what mounts it again is not known")
     return tuple(
@@ -153,18 +153,18 @@ def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, F
     return sorted(found.values(), key=lambda pair: pair[1].line.line_number)
 
 
-def _tokens(words: Iterable[str]) -> dict[str, str]:
-    known = (recognize(word) for word in words)
+def _tokens(tokens: Iterable[str]) -> dict[str, str]:
+    known = (recognize(token) for token in tokens)
     return {spec.name: token for spec, token in filter(None, known)}
 
 
-def _dead(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(word for word in words if recognize(word) is None and not is_for_others(word))
+def _dead(tokens: Iterable[str]) -> tuple[str, ...]:
+    return tuple(token for token in tokens if recognize(token) is None and not is_for_others(token))
 
 
-def is_for_others(word: str) -> bool:
-    """Whether mount(8), the VFS, systemd or a security module takes the word."""
-    key, _, value = word.partition("=")
+def is_for_others(token: str) -> bool:
+    """Whether mount(8), the VFS, systemd or a security module takes the token."""
+    key, _, value = token.partition("=")
     if key in NOT_EXT4_OPTIONS:
         return key in OTHERS_WITH_VALUE or value in VALUES_OF_FLAGS
-    return not word or key.startswith(("x-", "X-", "comment", "verity.")) or key in FOR_OTHERS
+    return not token or key.startswith(("x-", "X-", "comment", "verity.")) or key in FOR_OTHERS
