@@ -9,7 +9,7 @@ from ext4audit.layout.dm import split_raid, split_segment
 K64 = 65536
 
 
-def dm_raid_segment(words: str) -> DmSegment:
+def raid_segment(words: str) -> DmSegment:
     """Build a segment of 1 GiB of what `dmsetup table` prints after "raid"."""
     return DmSegment(0, 1 << 21, "raid", tuple(words.split()))
 
@@ -52,14 +52,14 @@ def test_the_second_chunk_lies_where_the_type_puts_it(
     parity: tuple[tuple[int, int], ...],
 ) -> None:
     """dm-raid uses md's layouts by their numbers (dm-raid.c, raid_types)."""
-    split = split_raid(dm_raid_segment(words))
+    split = split_raid(raid_segment(words))
     assert split.stripes == stripes
     assert (split.layer.data(K64), split.layer.parity(K64)) == (data, parity)
 
 
 def test_metadata_devices_are_no_legs() -> None:
     """Each member has a pair of devices: the first holds the superblock and the bitmap."""
-    split = split_raid(dm_raid_segment("raid1 4 0 region_size 4096 nosync 2 1:0 1:1 1:2 1:3"))
+    split = split_raid(raid_segment("raid1 4 0 region_size 4096 nosync 2 1:0 1:1 1:2 1:3"))
     assert split.legs == (("1:1", 0), ("1:3", 0))
 
 
@@ -87,10 +87,10 @@ def test_metadata_devices_are_no_legs() -> None:
 def test_a_volume_that_is_not_understood_is_refused(words: str) -> None:
     """A reshape moves data; a missing member's parity may be anywhere."""
     with pytest.raises(ValueError, match=r".+"):
-        split_raid(dm_raid_segment(words))
+        split_raid(raid_segment(words))
 
 
-def dm_map_segment(line: str) -> DmSegment:
+def segment_of(line: str) -> DmSegment:
     """Build a segment of 1 GiB of what `dmsetup table` prints after its length."""
     target, *arguments = line.split()
     return DmSegment(0, 1 << 21, target, tuple(arguments))
@@ -111,7 +111,7 @@ def test_a_segment_names_its_legs_and_where_they_begin(
     line: str, legs: tuple[tuple[str, int], ...]
 ) -> None:
     """A key is no leg, and neither is the metadata of a RAID volume."""
-    assert split_segment(dm_map_segment(line)).legs == legs
+    assert split_segment(segment_of(line)).legs == legs
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_second_chunk_lies_where_the_target_puts_it(
     line: str, stripes: Stripes | None, data: tuple[tuple[int, int], ...]
 ) -> None:
     """Byte 65536 of the segment, seen from the start of its leg."""
-    split = split_segment(dm_map_segment(line))
+    split = split_segment(segment_of(line))
     assert (split.stripes, split.layer.data(K64)) == (stripes, data)
 
 
@@ -162,4 +162,4 @@ def test_the_second_chunk_lies_where_the_target_puts_it(
 def test_a_line_that_is_not_understood_is_refused(line: str) -> None:
     """A target that moves data, a number that is none, a leg that is missing."""
     with pytest.raises(ValueError, match=r".+"):
-        split_segment(dm_map_segment(line))
+        split_segment(segment_of(line))

@@ -27,16 +27,16 @@ from support.builders import superblock
 from support.images.mke2fs import needs_e2fsprogs, read_superblock, read_table, run, sparse_image
 from support.images.mkfs_parameters import mkfs_cases
 
-TIB_DESCRIPTORS = 1 << 40
-SPARSE_DESCRIPTORS = frozenset({"sparse_super", "64bit"})
-META = SPARSE_DESCRIPTORS | {"meta_bg"}
+TIB = 1 << 40
+SPARSE = frozenset({"sparse_super", "64bit"})
+META = SPARSE | {"meta_bg"}
 
 
 def of_groups(groups: int, **changes: Any) -> Superblock:
     """Build a superblock of so many whole groups of 32768 blocks of 4 KiB."""
     first = changes.get("first_block", 0)
     per_group = changes.get("blocks_per_group", 32768)
-    values = {"features": SPARSE_DESCRIPTORS, "size_blocks": first + groups * per_group, **changes}
+    values = {"features": SPARSE, "size_blocks": first + groups * per_group, **changes}
     return superblock(**values)
 
 
@@ -131,9 +131,9 @@ def test_extents_end_with_the_last_descriptor(
 @pytest.mark.parametrize(
     ("features", "backups", "groups"),
     [
-        (SPARSE_DESCRIPTORS, None, {0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125}),
-        (SPARSE_DESCRIPTORS | {"sparse_super2"}, (1, 99), {0, 1, 99}),
-        (SPARSE_DESCRIPTORS | {"sparse_super2"}, None, {0}),
+        (SPARSE, None, {0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125}),
+        (SPARSE | {"sparse_super2"}, (1, 99), {0, 1, 99}),
+        (SPARSE | {"sparse_super2"}, None, {0}),
         (frozenset(), None, set(range(126))),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_superblock_that_says_too_little_is_refused(changes: dict[str, Any]) -
         descriptor_extents(superblock(**changes))
 
 
-SPARSE_RESERVED = frozenset({"sparse_super", "64bit", "flex_bg"})
+SPARSE_FLEX = frozenset({"sparse_super", "64bit", "flex_bg"})
 SIZES: dict[str, Any] = {
     "size_blocks": 9594 * 32768,
     "descriptor_bytes": 64,
@@ -173,21 +173,21 @@ SIZES: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("features", "group", "blocks"),
     [
-        pytest.param(SPARSE_RESERVED, 0, 1175, id="superblock, 150 and 1024 descriptor blocks"),
-        pytest.param(SPARSE_RESERVED, 1, 1175, id="group 1 has a backup"),
-        pytest.param(SPARSE_RESERVED, 2, 0, id="group 2 has none"),
-        pytest.param(SPARSE_RESERVED, 343, 1175, id="a power of 7"),
-        pytest.param(SPARSE_RESERVED, 45, 0, id="a product of 3 and 5"),
+        pytest.param(SPARSE_FLEX, 0, 1175, id="superblock, 150 and 1024 descriptor blocks"),
+        pytest.param(SPARSE_FLEX, 1, 1175, id="group 1 has a backup"),
+        pytest.param(SPARSE_FLEX, 2, 0, id="group 2 has none"),
+        pytest.param(SPARSE_FLEX, 343, 1175, id="a power of 7"),
+        pytest.param(SPARSE_FLEX, 45, 0, id="a product of 3 and 5"),
         pytest.param(
-            SPARSE_RESERVED - {"sparse_super"}, 2, 1175, id="without sparse_super all have one"
+            SPARSE_FLEX - {"sparse_super"}, 2, 1175, id="without sparse_super all have one"
         ),
-        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 0, 2, id="meta_bg: superblock and one block"),
-        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 64, 1, id="meta_bg: the first of 64"),
-        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 65, 1, id="meta_bg: the second"),
-        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 127, 1, id="meta_bg: the last"),
-        pytest.param(SPARSE_RESERVED | {"meta_bg"}, 66, 0, id="meta_bg: the third"),
-        pytest.param(SPARSE_RESERVED | {"sparse_super2"}, 1, 1175, id="sparse_super2: named"),
-        pytest.param(SPARSE_RESERVED | {"sparse_super2"}, 3, 0, id="sparse_super2: not named"),
+        pytest.param(SPARSE_FLEX | {"meta_bg"}, 0, 2, id="meta_bg: superblock and one block"),
+        pytest.param(SPARSE_FLEX | {"meta_bg"}, 64, 1, id="meta_bg: the first of 64"),
+        pytest.param(SPARSE_FLEX | {"meta_bg"}, 65, 1, id="meta_bg: the second"),
+        pytest.param(SPARSE_FLEX | {"meta_bg"}, 127, 1, id="meta_bg: the last"),
+        pytest.param(SPARSE_FLEX | {"meta_bg"}, 66, 0, id="meta_bg: the third"),
+        pytest.param(SPARSE_FLEX | {"sparse_super2"}, 1, 1175, id="sparse_super2: named"),
+        pytest.param(SPARSE_FLEX | {"sparse_super2"}, 3, 0, id="sparse_super2: not named"),
     ],
 )
 def test_what_a_group_begins_with(features: frozenset[str], group: int, blocks: int) -> None:
@@ -199,7 +199,7 @@ def test_what_a_group_begins_with(features: frozenset[str], group: int, blocks: 
 def test_clusters_leave_the_boot_block_of_small_blocks_free() -> None:
     """With 1 KiB blocks and larger clusters block 0 is the first, and the superblock is in 1."""
     block = superblock(
-        features=SPARSE_RESERVED | {"bigalloc"},
+        features=SPARSE_FLEX | {"bigalloc"},
         block_bytes=1024,
         first_block=0,
         blocks_per_group=131072,
@@ -212,7 +212,7 @@ def test_clusters_leave_the_boot_block_of_small_blocks_free() -> None:
 
 def test_the_descriptor_table_is_rounded_up_to_blocks() -> None:
     """9594 descriptors of 64 bytes fill 149.9 blocks."""
-    assert descriptor_table_blocks(superblock(features=SPARSE_RESERVED, **SIZES)) == 150
+    assert descriptor_table_blocks(superblock(features=SPARSE_FLEX, **SIZES)) == 150
 
 
 GIB, TIB_CLOSED_FORM = 1 << 30, 1 << 40

@@ -11,8 +11,7 @@ from ext4audit.layout.byte_map import Place, Split, Stripes
 from ext4audit.layout.levels import layer_of, map_of, split_md
 from support.hosts.stacks import CHUNK_BYTES, draw
 
-C_LEVELS = CHUNK_BYTES
-FOUR = [8 * C_LEVELS] * 4
+FOUR = [8 * CHUNK_BYTES] * 4
 
 
 @pytest.mark.parametrize(
@@ -34,31 +33,31 @@ def test_a_level_has_the_layout_that_mdadm_gives_it(
     level: str, layout: int | None, rows: list[str]
 ) -> None:
     """Two near copies, left-symmetric parity, unless a number says otherwise."""
-    assert draw(layer_of(level, C_LEVELS, layout, FOUR), 4, 4) == rows
+    assert draw(layer_of(level, CHUNK_BYTES, layout, FOUR), 4, 4) == rows
 
 
 def test_a_concatenation_rounds_its_members_only_if_it_has_a_chunk() -> None:
     """`mdadm --rounding` is its chunk; without it, it uses every sector."""
-    sizes = [C_LEVELS + 512, C_LEVELS]
-    rounded, whole = (layer_of("linear", chunk, None, sizes) for chunk in (C_LEVELS, 0))
-    assert (rounded.data(C_LEVELS), whole.data(C_LEVELS)) == (((1, 0),), ((0, C_LEVELS),))
+    sizes = [CHUNK_BYTES + 512, CHUNK_BYTES]
+    rounded, whole = (layer_of("linear", chunk, None, sizes) for chunk in (CHUNK_BYTES, 0))
+    assert (rounded.data(CHUNK_BYTES), whole.data(CHUNK_BYTES)) == (((1, 0),), ((0, CHUNK_BYTES),))
 
 
 @pytest.mark.parametrize("level", ["", "inactive", "container", "multipath", "faulty", "raid1e"])
 def test_another_level_is_refused(level: str) -> None:
     """What it does with a byte is not known."""
     with pytest.raises(ValueError, match="the level is"):
-        layer_of(level, C_LEVELS, None, FOUR)
+        layer_of(level, CHUNK_BYTES, None, FOUR)
 
 
 def test_an_array_without_members_is_refused() -> None:
     """It would be a division by zero."""
     with pytest.raises(ValueError, match="no members"):
-        layer_of("raid0", C_LEVELS, None, [])
+        layer_of("raid0", CHUNK_BYTES, None, [])
 
 
-C_MD_MAP = 65536
-SECTORS = C_MD_MAP // 512
+MD_CHUNK_BYTES = 65536
+SECTORS = MD_CHUNK_BYTES // 512
 
 
 def members(*chunks: int, first_slot: int = 0) -> tuple[MdMember, ...]:
@@ -70,7 +69,7 @@ def members(*chunks: int, first_slot: int = 0) -> tuple[MdMember, ...]:
 def array(level: str = "raid0", layout: int | None = -1, **changes: Any) -> MdArray:
     """Build an array of three equal members with chunks of 64 KiB."""
     values: dict[str, Any] = {
-        "chunk_bytes": C_MD_MAP,
+        "chunk_bytes": MD_CHUNK_BYTES,
         "raid_disks": len(changes.get("members", (0, 0, 0))),
         "reshape_position": None,
         "members": members(8, 8, 8),
@@ -91,18 +90,18 @@ def test_legs_are_in_the_order_of_the_slots_and_begin_at_their_data() -> None:
     """Sysfs lists members in any order."""
     split = split_md("md0", array(members=tuple(reversed(members(8, 8, 8)))))
     assert split.legs == (("sd0", 1 << 20), ("sd1", 1 << 20), ("sd2", 1 << 20))
-    assert split.layer.data(C_MD_MAP) == ((1, 0),)
+    assert split.layer.data(MD_CHUNK_BYTES) == ((1, 0),)
 
 
 @pytest.mark.parametrize(
     ("level", "layout", "stripes"),
     [
-        ("raid0", -1, Stripes("raid0", C_MD_MAP, None)),
-        ("raid0", 2, Stripes("raid0", C_MD_MAP, None)),
-        ("raid10", 258, Stripes("raid10", C_MD_MAP, 258)),
-        ("raid4", 0, Stripes("raid4", C_MD_MAP, None)),
-        ("raid5", 2, Stripes("raid5", C_MD_MAP, 2)),
-        ("raid6", 2, Stripes("raid6", C_MD_MAP, 2)),
+        ("raid0", -1, Stripes("raid0", MD_CHUNK_BYTES, None)),
+        ("raid0", 2, Stripes("raid0", MD_CHUNK_BYTES, None)),
+        ("raid10", 258, Stripes("raid10", MD_CHUNK_BYTES, 258)),
+        ("raid4", 0, Stripes("raid4", MD_CHUNK_BYTES, None)),
+        ("raid5", 2, Stripes("raid5", MD_CHUNK_BYTES, 2)),
+        ("raid6", 2, Stripes("raid6", MD_CHUNK_BYTES, 2)),
         ("raid1", 0, None),
         ("linear", 0, None),
     ],
@@ -124,13 +123,13 @@ def test_far_copies_begin_where_the_used_part_is_halved(
 ) -> None:
     """`mdadm --size` uses less than there is; without it, the smallest member counts."""
     made = array("raid10", 513, members=members(8, 9, 8), component_sectors=component_sectors)
-    assert split_md("md0", made).layer.data(0) == ((0, 0), (1, second_copy_chunks * C_MD_MAP))
+    assert split_md("md0", made).layer.data(0) == ((0, 0), (1, second_copy_chunks * MD_CHUNK_BYTES))
 
 
 def test_unequal_members_make_zones_by_the_layout() -> None:
     """Sizes of 1, 3 and 3 chunks: chunk 3 is the third one's in the original order."""
     split = split_md("md0", array(layout=1, members=members(1, 3, 3)))
-    assert split.layer.data(3 * C_MD_MAP) == ((2, C_MD_MAP),)
+    assert split.layer.data(3 * MD_CHUNK_BYTES) == ((2, MD_CHUNK_BYTES),)
     assert split.layer.period_bytes is None
 
 
@@ -195,10 +194,10 @@ def test_a_layer_of_one_member_is_all_there_is() -> None:
     """`mdadm --force` makes such a RAID0."""
     split = split_md("md0", array(members=members(8)))
     assert isinstance(split, Split)
-    assert split.layer.data(5 * C_MD_MAP) == ((0, 5 * C_MD_MAP),)
+    assert split.layer.data(5 * MD_CHUNK_BYTES) == ((0, 5 * MD_CHUNK_BYTES),)
 
 
-C_MAP_OF = 512 << 10
+LARGE_CHUNK_BYTES = 512 << 10
 
 
 def geometry(
@@ -206,7 +205,7 @@ def geometry(
 ) -> StripeGeometry:
     """Describe an array that is not there."""
     names = tuple(f"disk {number}" for number in range(members))
-    return StripeGeometry("the array", level, C_MAP_OF, offset_bytes, names, layout)
+    return StripeGeometry("the array", level, LARGE_CHUNK_BYTES, offset_bytes, names, layout)
 
 
 def test_a_map_is_of_the_geometry_that_it_was_made_for() -> None:
@@ -219,24 +218,28 @@ def test_a_map_is_of_the_geometry_that_it_was_made_for() -> None:
 @pytest.mark.parametrize(
     ("described", "data", "parity", "period_bytes"),
     [
-        (geometry(), (Place(1, 7),), (), 3 * C_MAP_OF),
-        (geometry(offset_bytes=C_MAP_OF), (Place(2, 7),), (), 3 * C_MAP_OF),
+        (geometry(), (Place(1, 7),), (), 3 * LARGE_CHUNK_BYTES),
+        (geometry(offset_bytes=LARGE_CHUNK_BYTES), (Place(2, 7),), (), 3 * LARGE_CHUNK_BYTES),
         (
             geometry("raid1"),
-            (Place(0, C_MAP_OF + 7), Place(1, C_MAP_OF + 7), Place(2, C_MAP_OF + 7)),
+            (
+                Place(0, LARGE_CHUNK_BYTES + 7),
+                Place(1, LARGE_CHUNK_BYTES + 7),
+                Place(2, LARGE_CHUNK_BYTES + 7),
+            ),
             (),
             65536,
         ),
-        (geometry("raid10", 4), (Place(2, 7), Place(3, 7)), (), 2 * C_MAP_OF),
-        (geometry("raid5"), (Place(1, 7),), (Place(2, 7),), 6 * C_MAP_OF),
-        (geometry("raid5", layout=4), (Place(2, 7),), (Place(0, 7),), 2 * C_MAP_OF),
-        (geometry("raid6", 4), (Place(2, 7),), (Place(3, 7), Place(0, 7)), 8 * C_MAP_OF),
-        (geometry("raid4"), (Place(1, 7),), (Place(2, 7),), 2 * C_MAP_OF),
+        (geometry("raid10", 4), (Place(2, 7), Place(3, 7)), (), 2 * LARGE_CHUNK_BYTES),
+        (geometry("raid5"), (Place(1, 7),), (Place(2, 7),), 6 * LARGE_CHUNK_BYTES),
+        (geometry("raid5", layout=4), (Place(2, 7),), (Place(0, 7),), 2 * LARGE_CHUNK_BYTES),
+        (geometry("raid6", 4), (Place(2, 7),), (Place(3, 7), Place(0, 7)), 8 * LARGE_CHUNK_BYTES),
+        (geometry("raid4"), (Place(1, 7),), (Place(2, 7),), 2 * LARGE_CHUNK_BYTES),
         (
             geometry("raid10", 4, layout=0x201),
             (Place(1, 7), Place(2, 7 + (1 << 59))),
             (),
-            4 * C_MAP_OF,
+            4 * LARGE_CHUNK_BYTES,
         ),
     ],
 )
@@ -248,27 +251,27 @@ def test_the_second_chunk_lies_where_the_level_puts_it(
 ) -> None:
     """Byte 7 of it. An offset of one chunk turns the members by one."""
     found = map_of(described)
-    assert found.data(C_MAP_OF + 7) == data
-    assert found.parity(C_MAP_OF + 7) == parity
+    assert found.data(LARGE_CHUNK_BYTES + 7) == data
+    assert found.parity(LARGE_CHUNK_BYTES + 7) == parity
     assert found.period_bytes == period_bytes
 
 
 def test_far_copies_and_concatenations_depend_on_the_size_of_the_members() -> None:
     """With 8 chunks a member, the second copy begins at chunk 4; byte 8 C is the next member's."""
-    far = map_of(geometry("raid10", 4, layout=0x201), 8 * C_MAP_OF)
-    parts = map_of(geometry("linear"), 8 * C_MAP_OF)
-    assert far.data(C_MAP_OF) == (Place(1, 0), Place(2, 4 * C_MAP_OF))
-    assert (parts.data(8 * C_MAP_OF), parts.period_bytes) == ((Place(1, 0),), None)
+    far = map_of(geometry("raid10", 4, layout=0x201), 8 * LARGE_CHUNK_BYTES)
+    parts = map_of(geometry("linear"), 8 * LARGE_CHUNK_BYTES)
+    assert far.data(LARGE_CHUNK_BYTES) == (Place(1, 0), Place(2, 4 * LARGE_CHUNK_BYTES))
+    assert (parts.data(8 * LARGE_CHUNK_BYTES), parts.period_bytes) == ((Place(1, 0),), None)
     with pytest.raises(ValueError, match="beyond"):
-        parts.data(24 * C_MAP_OF)
+        parts.data(24 * LARGE_CHUNK_BYTES)
 
 
 def test_a_byte_beyond_members_of_a_known_size_has_no_place() -> None:
     """Three members of two chunks hold six."""
-    found = map_of(geometry(), 2 * C_MAP_OF)
-    assert found.data(6 * C_MAP_OF - 1) == (Place(2, 2 * C_MAP_OF - 1),)
+    found = map_of(geometry(), 2 * LARGE_CHUNK_BYTES)
+    assert found.data(6 * LARGE_CHUNK_BYTES - 1) == (Place(2, 2 * LARGE_CHUNK_BYTES - 1),)
     with pytest.raises(ValueError, match="beyond"):
-        found.data(6 * C_MAP_OF)
+        found.data(6 * LARGE_CHUNK_BYTES)
 
 
 @pytest.mark.parametrize(

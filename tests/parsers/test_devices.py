@@ -130,7 +130,7 @@ JSON = st.recursive(
 
 @pytest.mark.parametrize("parse", [parse_lsblk_json, parse_lsblk_pairs])
 @given(text=st.one_of(st.text(), st.text(alphabet='{}[]":=,NAMEK1\n')))
-def test_any_text_is_parsed_or_refused_of_lsblk(parse: Callable[[str], object], text: str) -> None:
+def test_any_text_is_parsed_or_refused_as_lsblk(parse: Callable[[str], object], text: str) -> None:
     """Nothing but ValueError leaves the parsers."""
     try:
         parse(text)
@@ -244,7 +244,7 @@ def test_another_text_is_refused(text: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_parsed_or_refused_of_dm_table(text: str) -> None:
+def test_any_text_is_parsed_or_refused_as_dm_table(text: str) -> None:
     """Nothing but ValueError leaves the parser."""
     try:
         parse_dm_table(text)

@@ -233,7 +233,7 @@ def test_any_names_come_back_from_a_line(
 
 
 @given(st.one_of(st.text(), st.text(alphabet="0123:/ -\\\n,rwe")))
-def test_any_text_is_parsed_or_refused_of_mountinfo(text: str) -> None:
+def test_any_text_is_parsed_or_refused_as_mountinfo(text: str) -> None:
     """Nothing but ValueError leaves the parser."""
     try:
         parse_mountinfo(text)
@@ -327,7 +327,7 @@ def test_a_table_may_hold_no_mount(text: str) -> None:
 
 
 @given(st.one_of(st.text(), st.text(alphabet="a/ \t\n\\0134#,\r")))
-def test_any_text_is_parsed_or_refused_of_fstab(text: str) -> None:
+def test_any_text_is_parsed_or_refused_as_fstab(text: str) -> None:
     """Nothing but ValueError leaves the parser, and line numbers lie within the text."""
     try:
         lines = parse_fstab(text)
@@ -394,7 +394,7 @@ def test_a_text_without_the_state_is_refused(text: str) -> None:
 
 
 @given(st.one_of(st.text(), st.text().map("rw\n".__add__)))
-def test_any_text_is_parsed_or_refused_of_ext4_options(text: str) -> None:
+def test_any_text_is_parsed_or_refused_as_ext4_options(text: str) -> None:
     """Nothing but ValueError leaves the parser."""
     try:
         parse_options_file(text)

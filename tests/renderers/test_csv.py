@@ -24,7 +24,7 @@ from support.formats.sample_reports import (
     NIGHT,
     PAGE,
     TREATED,
-    UNREAD_HOST,
+    UNREADABLE,
     hostile_report,
 )
 from support.hosts.any_host import HOSTS
@@ -120,7 +120,7 @@ def test_every_host_has_a_row() -> None:
     assert {row["host"] for row in found} == {"db1", "web1", "m", "bad.tar.gz", "db9"}
     (clean,) = read(CLEAN)
     assert (clean["kind"], clean["severity"]) == ("clean", "")
-    (unread,) = read(UNREAD_HOST)
+    (unread,) = read(UNREADABLE)
     assert (unread["kind"], unread["message"]) == ("unread", "fleet/bad.tar.gz: not a snapshot")
 
 

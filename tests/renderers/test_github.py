@@ -25,7 +25,7 @@ from support.formats.sample_reports import (
     NIGHT,
     PAGE,
     TREATED,
-    UNREAD_HOST,
+    UNREADABLE,
     hostile_report,
     rated_report,
     report,
@@ -136,7 +136,7 @@ def test_ten_of_each_level_are_shown() -> None:
     """The worst, then a notice that counts the others and is one of the ten."""
     severities = [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL]
     hosts = [Audited(f"x/{s.value}{n}", rated_report(s)) for s in severities for n in range(SHOWN)]
-    commands, last = read(UNREAD_HOST, *hosts)
+    commands, last = read(UNREADABLE, *hosts)
     assert Counter(c.name for c in commands) == {"error": 10, "warning": 10, "notice": 10}
     words = [c.data.partition(":")[0] for c in commands if c.name == "error"]
     assert words[1:] == ["CRITICAL"] * 9

@@ -22,7 +22,7 @@ from support.formats.sample_reports import (
     NIGHT,
     PAGE,
     TREATED,
-    UNREAD_HOST,
+    UNREADABLE,
     hostile_report,
     rated_report,
 )
@@ -105,7 +105,7 @@ def test_blind_spots_are_information() -> None:
 
 def test_a_host_without_a_report_is_told() -> None:
     """It is no host on which nothing was found."""
-    (issue,) = issues(UNREAD_HOST)
+    (issue,) = issues(UNREADABLE)
     assert issue["description"].startswith("bad.tar.gz could not be read: ")
     assert issue["location"]["path"] == "hosts/bad.tar.gz/proc/self/mountinfo"
 

@@ -29,7 +29,7 @@ from support.formats.sample_reports import (
     NIGHT,
     PAGE,
     TREATED,
-    UNREAD_HOST,
+    UNREADABLE,
     barriers,
     hostile_report,
     inodes,
@@ -167,7 +167,7 @@ def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
 
 def test_a_host_without_a_report_is_an_error() -> None:
     """The suite is there, and its one case tells why."""
-    (suite,) = suites(UNREAD_HOST)
+    (suite,) = suites(UNREADABLE)
     (case,) = suite
     assert (case.classname, case.name) == ("ext4audit.bad.tar.gz.host", EVIDENCE)
     assert case.result[0].message == "could not be read: fleet/bad.tar.gz: not a snapshot"

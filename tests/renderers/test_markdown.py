@@ -23,7 +23,7 @@ from support.formats.sample_reports import (
     NOTICE,
     PAGE,
     TREATED,
-    UNREAD_HOST,
+    UNREADABLE,
     hostile_report,
 )
 from support.hosts.any_host import HOSTS
@@ -84,7 +84,7 @@ def one(host_: Audited) -> str:
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_name_is_shown_and_never_obeyed(name: str) -> None:
     """GitHub's parser makes text of it: no link, no element, no mention, no cell too many."""
-    shown = Shown(render((Audited(name, hostile_report(name)), UNREAD_HOST), PAGE))
+    shown = Shown(render((Audited(name, hostile_report(name)), UNREADABLE), PAGE))
     assert shown.tags <= OURS
     assert f"The mount point {visible(name)} is odd." in shown.everything
     assert f"umount -- {visible(name)}\n" in "".join(shown.blocks)

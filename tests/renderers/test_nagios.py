@@ -25,7 +25,7 @@ from support.formats.sample_reports import (
     NIGHT,
     PAGE,
     TREATED,
-    UNREAD_HOST,
+    UNREADABLE,
     hostile_report,
     rated_report,
 )
@@ -133,15 +133,15 @@ def test_what_nobody_could_judge_is_unknown() -> None:
 
 def test_a_host_that_could_not_be_read_is_unknown() -> None:
     """It never hides a finding, and nothing that was read is no success."""
-    found = read(CLEAN, UNREAD_HOST)
+    found = read(CLEAN, UNREADABLE)
     assert (found.status, found.numbers["unread"]) == ("UNKNOWN", 1)
     assert "[UNKNOWN] host bad.tar.gz could not be read: fleet/bad.tar.gz: not a snapshot" in (
         found.lines
     )
     assert read(*FLEET).status == "CRITICAL"
     allowed = replace(PAGE, allow_incomplete=True)
-    assert read(CLEAN, UNREAD_HOST, page=allowed).status == "OK"
-    assert read(UNREAD_HOST, page=allowed).status == "UNKNOWN"
+    assert read(CLEAN, UNREADABLE, page=allowed).status == "OK"
+    assert read(UNREADABLE, page=allowed).status == "UNKNOWN"
 
 
 def test_findings_that_do_not_count_are_numbers_only() -> None:

@@ -25,7 +25,7 @@ from support.formats.sample_reports import (
     NIGHT,
     PAGE,
     TREATED,
-    UNREAD_HOST,
+    UNREADABLE,
     hostile_report,
     murky_report,
     night_report,
@@ -118,7 +118,7 @@ def test_a_host_that_could_not_be_read_is_there() -> None:
     assert numbers(found, "ext4audit_host_audited")["bad.tar.gz"] == 0
     assert numbers(found, "ext4audit_scan_complete")["bad.tar.gz"] == 0
     assert "bad.tar.gz" not in numbers(found, "ext4audit_findings")
-    assert set(samples(UNREAD_HOST)) == {
+    assert set(samples(UNREADABLE)) == {
         *("ext4audit_host_audited", "ext4audit_scan_complete", "ext4audit_build_info"),
         *("ext4audit_last_run_timestamp_seconds", "ext4audit_scan_duration_seconds"),
     }

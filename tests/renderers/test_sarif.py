@@ -31,7 +31,7 @@ from support.formats.sample_reports import (
     NOTICE,
     PAGE,
     TREATED,
-    UNREAD_HOST,
+    UNREADABLE,
     changed,
     hostile_report,
     md127,
@@ -265,7 +265,7 @@ def test_blind_spots_are_notifications() -> None:
 
 def test_a_host_without_a_report_is_an_error() -> None:
     """It is no host on which nothing was found."""
-    (invocation,) = run_of(UNREAD_HOST, CLEAN)["invocations"]
+    (invocation,) = run_of(UNREADABLE, CLEAN)["invocations"]
     (told,) = invocation["toolExecutionNotifications"]
     assert (told["level"], told["descriptor"]["id"]) == ("error", "failed")
     assert told["message"]["text"].startswith("bad.tar.gz could not be read: ")

@@ -42,7 +42,7 @@ from support.builders import (
     unknown,
     usage,
 )
-from support.hosts.any_host import HOSTS, RELEASES
+from support.hosts.any_host import HOSTS, RELEASES, device_numbers
 
 LIVE = Source("live", "db1")
 RULES = all_rules()
@@ -56,6 +56,14 @@ def expected_verdicts(judged: Host) -> int:
 def errors(report: Report) -> str:
     """Return the tracebacks of the report's errors."""
     return "\n".join(v.note or "" for v in report.verdicts if v.outcome is Outcome.ERROR)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(drawn=HOSTS)
+def test_no_two_devices_of_a_drawn_host_have_one_number(drawn: Host) -> None:
+    """As on a real host; rules and pages find a device by its number."""
+    numbers = device_numbers(drawn)
+    assert len(set(numbers)) == len(numbers)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.versions.packages import compare_dpkg, compare_rpm, split_release
 
-OLDER_FIRST_RPM_VERSION = [
+OLDER_RPM_FIRST = [
     ("1.0", "2.0"),
     ("2.0", "2.0.1"),
     ("5.5p1", "5.5p2"),
@@ -46,7 +46,7 @@ OLDER_FIRST_RPM_VERSION = [
     ("0.1.git.6eb3a5047051.al7", "26.al7"),
     ("4.19.24", "4.19.91"),
 ]
-EQUAL_RPM_VERSION = [
+EQUAL_FOR_RPM = [
     ("2.0.1", "2.0.1"),
     ("2_0", "2.0"),
     ("2_0", "2..0"),
@@ -58,14 +58,14 @@ EQUAL_RPM_VERSION = [
 ]
 
 
-@pytest.mark.parametrize(("older", "newer"), OLDER_FIRST_RPM_VERSION)
-def test_the_older_sorts_before_the_newer_of_rpm_version(older: str, newer: str) -> None:
+@pytest.mark.parametrize(("older", "newer"), OLDER_RPM_FIRST)
+def test_rpm_sorts_the_older_before_the_newer(older: str, newer: str) -> None:
     """The comparison agrees with rpm whichever way round it is asked."""
     assert (compare_rpm(older, newer), compare_rpm(newer, older)) == (-1, 1)
 
 
-@pytest.mark.parametrize(("left", "right"), EQUAL_RPM_VERSION)
-def test_spellings_of_one_version_are_equal_of_rpm_version(left: str, right: str) -> None:
+@pytest.mark.parametrize(("left", "right"), EQUAL_FOR_RPM)
+def test_spellings_of_one_version_are_equal_to_rpm(left: str, right: str) -> None:
     """Separators and leading zeros do not make a version another one."""
     assert (compare_rpm(left, right), compare_rpm(right, left)) == (0, 0)
 
@@ -88,7 +88,7 @@ def test_a_release_splits_at_the_first_dash_without_its_architecture(
     assert split_release(release) == split
 
 
-OLDER_FIRST_DPKG_VERSION = [
+OLDER_DPKG_FIRST = [
     ("1.0", "2.0"),
     ("1.9", "1.10"),
     ("1.0", "1.0.1"),
@@ -114,7 +114,7 @@ OLDER_FIRST_DPKG_VERSION = [
     ("6.1.9-1", "6.1.10-1"),
     ("1.2.3-4-5", "1.2.3-5-1"),
 ]
-EQUAL_DPKG_VERSION = [
+EQUAL_FOR_DPKG = [
     ("1.0", "1.0"),
     ("1.0", "1.00"),
     ("1.0", "1.0-0"),
@@ -132,14 +132,14 @@ VERSIONS = st.builds(
 )
 
 
-@pytest.mark.parametrize(("older", "newer"), OLDER_FIRST_DPKG_VERSION)
-def test_the_older_sorts_before_the_newer_of_dpkg_version(older: str, newer: str) -> None:
+@pytest.mark.parametrize(("older", "newer"), OLDER_DPKG_FIRST)
+def test_dpkg_sorts_the_older_before_the_newer(older: str, newer: str) -> None:
     """The comparison agrees with dpkg whichever way round it is asked."""
     assert (compare_dpkg(older, newer), compare_dpkg(newer, older)) == (-1, 1)
 
 
-@pytest.mark.parametrize(("left", "right"), EQUAL_DPKG_VERSION)
-def test_spellings_of_one_version_are_equal_of_dpkg_version(left: str, right: str) -> None:
+@pytest.mark.parametrize(("left", "right"), EQUAL_FOR_DPKG)
+def test_spellings_of_one_version_are_equal_to_dpkg(left: str, right: str) -> None:
     """A zero epoch, a zero revision and leading zeros do not make a version another one."""
     assert (compare_dpkg(left, right), compare_dpkg(right, left)) == (0, 0)
 

@@ -285,7 +285,7 @@ PAGE = Page("0.1.0", "2026-01-02T03:04:05Z", seconds=1.25)
 NIGHT = Audited("fleet/night", night_report())
 CLEAN = Audited("fleet/clean", report(host(root(), name="web1"), barriers))
 MURKY = Audited("fleet/murky", replace(murky_report(), host=replace(murky_report().host, name="m")))
-UNREAD_HOST = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
+UNREADABLE = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
 SUPPRESSION = Suppression("replaced in May", "storage team", "2026-05-31")
 GONE = GoneFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.")
 NOTICE = "the suppression of DUR004 for '/x' expired on 2026-01-01"
@@ -320,4 +320,4 @@ def rated_report(severity: Severity) -> Report:
 
 
 TREATED = Audited("fleet/treated", treated_report())
-FLEET = (NIGHT, CLEAN, MURKY, UNREAD_HOST, TREATED)
+FLEET = (NIGHT, CLEAN, MURKY, UNREADABLE, TREATED)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
 
-from ext4audit.evidence import Evidence, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
-from ext4audit.facts.host import BootLoader, ErrorCounters, Loader, OperatingSystem
+from ext4audit.facts.host import (
+    BootLoader,
+    ErrorCounters,
+    Filesystem,
+    Host,
+    Loader,
+    OperatingSystem,
+)
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.option_table import OPTIONS
 from ext4audit.facts.options import EffectiveOptions, Setter
@@ -132,7 +141,25 @@ def stacked(below: st.SearchStrategy[BlockDevice]) -> st.SearchStrategy[BlockDev
     return st.one_of(partitions, mappings, arrays, unread, loops)
 
 
-STACKS = st.recursive(DISKS, stacked, max_leaves=5)
+def renumbered(
+    device: BlockDevice, number: DeviceNumber, others: Iterator[DeviceNumber]
+) -> BlockDevice:
+    """Give a device its number, and each device below it the next of the others."""
+    below = device.below
+    if isinstance(below, Known):
+        devices = tuple(renumbered(each, next(others), others) for each in below.value)
+        below = replace(below, value=devices)
+    return replace(device, device_number=number, below=below)
+
+
+def numbers_below() -> Iterator[DeviceNumber]:
+    """Yield numbers that no filesystem, fstab entry or listed device has."""
+    return (DeviceNumber(65, minor) for minor in count(16))
+
+
+STACKS = st.recursive(DISKS, stacked, max_leaves=5).map(
+    lambda device: renumbered(device, DeviceNumber(8, 0), numbers_below())
+)
 OPTION_SETS: st.SearchStrategy[EffectiveOptions] = st.builds(
     lambda tokens, hidden, **more: options(*tokens, hidden=hidden, **more),
     st.lists(st.sampled_from([*TOKENS, *ODD_TOKENS]), max_size=4, unique=True),
@@ -230,6 +257,39 @@ FILESYSTEMS = st.builds(
     journal_errno=evidence(any_of(0, -5)),
     unzeroed_groups=evidence(any_of(0, 1, 500)),
 )
+
+
+def placed(fs: Filesystem, number: DeviceNumber, others: Iterator[DeviceNumber]) -> Filesystem:
+    """Give a filesystem, its mounts and its device one number, and the devices below others."""
+    stack = fs.stack
+    if isinstance(stack, Known):
+        stack = replace(stack, value=renumbered(stack.value, number, others))
+    mounts = tuple(replace(each, device_number=number) for each in fs.mounts)
+    return replace(fs, device_number=number, mounts=mounts, stack=stack)
+
+
+def with_numbers(drawn: Host) -> Host:
+    """Give each device a number of its own: 8:0, 8:1 and so on to those of the filesystems."""
+    own, others = (DeviceNumber(8, minor) for minor in count()), numbers_below()
+    filesystems = tuple(placed(fs, next(own), others) for fs in drawn.filesystems)
+    idle = drawn.idle
+    if isinstance(idle, Known):
+        idle = replace(idle, value=tuple(placed(fs, next(own), others) for fs in idle.value))
+    return replace(drawn, filesystems=filesystems, idle=idle)
+
+
+def device_numbers(drawn: Host) -> list[DeviceNumber]:
+    """Return the number of each device of each stack of a host."""
+
+    def numbers(device: BlockDevice) -> list[DeviceNumber]:
+        below = device.below.value if isinstance(device.below, Known) else ()
+        return [device.device_number, *(number for each in below for number in numbers(each))]
+
+    idle = drawn.idle.value if isinstance(drawn.idle, Known) else ()
+    stacks = [fs.stack.value for fs in (*drawn.filesystems, *idle) if isinstance(fs.stack, Known)]
+    return [number for stack in stacks for number in numbers(stack)]
+
+
 LISTED = st.lists(
     st.builds(
         listed,
@@ -241,6 +301,7 @@ LISTED = st.lists(
         transport=any_of(None, "nvme"),
     ),
     max_size=3,
+    unique_by=lambda device: device.device_number,
 ).map(tuple)
 MEMORIES = st.builds(
     memory,
@@ -252,7 +313,7 @@ MEMORIES = st.builds(
     dirty_background_ratio_percent=any_of(0, 10),
 )
 HOSTS = st.builds(
-    lambda subjects, **more: host(*subjects, **more),
+    lambda subjects, **more: with_numbers(host(*subjects, **more)),
     st.lists(FILESYSTEMS, min_size=1, max_size=2),
     kernel=evidence(st.sampled_from(RELEASES).map(kernel)),
     os=evidence(any_of(OperatingSystem("debian", "12", ""), OperatingSystem("", "", ""))),
