@@ -18,7 +18,7 @@ from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import ActiveProfile, Profile, all_profiles
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Outcome, Source
-from ext4audit.rule import NotApplicable, Rule, Said, Scope, rule
+from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, rule
 from ext4audit.rules import all_rules
 from support.any_host import HOSTS
 from support.builders import filesystem, host, unknown
@@ -42,13 +42,13 @@ def rule_that(
     With `at_creation` what it raises is raised by the call, before there is a generator.
     """
 
-    def speak() -> Said:
+    def speak() -> RuleOutput:
         for act in acts:
             if isinstance(act, BaseException):
                 raise act
             yield act
 
-    def run(_fs: Filesystem | None, _host: Host) -> Said:
+    def run(_fs: Filesystem | None, _host: Host) -> RuleOutput:
         if at_creation:
             return iter(list(speak()))
         return speak()
@@ -90,7 +90,7 @@ def test_what_a_rule_does_decides_its_verdict(
 def test_what_is_neither_finding_nor_citation_is_an_error() -> None:
     """A rule that yields something else is wrong, and says so instead of passing."""
 
-    def run(_fs: Filesystem | None, _host: Host) -> Said:
+    def run(_fs: Filesystem | None, _host: Host) -> RuleOutput:
         yield "looks fine"  # type: ignore[misc]
 
     rule = Rule("DUR999", "x", Severity.LOW, "0", (), Scope.FILESYSTEM, "", "", run)
@@ -241,7 +241,7 @@ def profile(name: str, rate: str = "") -> Profile:
 
 
 @rule("DUR901", "labelled", severity=Severity.CRITICAL, since="0.1")
-def labelled(fs: Filesystem, _host: Host) -> Said:
+def labelled(fs: Filesystem, _host: Host) -> RuleOutput:
     """Find what the label says."""
     for word in (fs.label or "").split():
         yield Finding("Bad.", Severity(word), Confidence.CONFIRMED, (), fact=word)

@@ -11,7 +11,7 @@ from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Severity
 from ext4audit.report import Outcome
-from ext4audit.rule import OFF_BY_DEFAULT, Rule, Said, Scope, host_rule, rule
+from ext4audit.rule import OFF_BY_DEFAULT, Rule, RuleOutput, Scope, host_rule, rule
 from ext4audit.rules import RULE_MODULE, all_rules
 from support.builders import filesystem, host
 
@@ -32,7 +32,7 @@ HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore"]
 
 
 @rule("DUR901", "made-up", severity=Severity.HIGH, since="0.1", references=("mke2fs(8)",))
-def of_filesystem(fs: Filesystem, _host: Host) -> Said:
+def of_filesystem(fs: Filesystem, _host: Host) -> RuleOutput:
     """Check nothing.
 
     ## Remedy
@@ -43,7 +43,7 @@ def of_filesystem(fs: Filesystem, _host: Host) -> Said:
 
 
 @host_rule("KRN901", "made-up-too", severity=Severity.LOW, since="0.2")
-def of_host(host_: Host) -> Said:
+def of_host(host_: Host) -> RuleOutput:
     """Check nothing."""
     yield Citation("name", host_.name, "test")
 

@@ -40,7 +40,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class GoneFinding:
+class FixedFinding:
     """A finding of a baseline that is fixed: its rule, its subject as it was called, its fact."""
 
     rule: str
@@ -69,7 +69,7 @@ class Report:
     source: Source
     host: Host
     verdicts: tuple[Verdict, ...]
-    fixed: tuple[GoneFinding, ...] | None = None
+    fixed: tuple[FixedFinding, ...] | None = None
     notices: tuple[str, ...] = ()
 
     @property

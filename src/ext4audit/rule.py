@@ -11,9 +11,9 @@ from typing import TypeAlias
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
 
-Said: TypeAlias = Iterator[Finding | Citation]
-FilesystemCheck: TypeAlias = Callable[[Filesystem, Host], Said]
-HostCheck: TypeAlias = Callable[[Host], Said]
+RuleOutput: TypeAlias = Iterator[Finding | Citation]
+FilesystemCheck: TypeAlias = Callable[[Filesystem, Host], RuleOutput]
+HostCheck: TypeAlias = Callable[[Host], RuleOutput]
 OFF_BY_DEFAULT = frozenset(
     {
         "CAP006",
@@ -73,7 +73,7 @@ class Rule:
     scope: Scope
     summary: str
     page: str
-    run: Callable[[Filesystem | None, Host], Said]
+    run: Callable[[Filesystem | None, Host], RuleOutput]
     default: bool = True
     in_plans: bool = True
     module: str = ""
@@ -108,14 +108,14 @@ def rule(
     """Make a rule of a check over one filesystem and its host."""
 
     def decorate(check: FilesystemCheck) -> Rule:
-        def run(fs: Filesystem | None, host: Host) -> Said:
+        def run(fs: Filesystem | None, host: Host) -> RuleOutput:
             if fs is None:
                 raise TypeError(f"{code} judges filesystems")
             return check(fs, host)
 
         head = code, name, severity, since, references, Scope.FILESYSTEM
         rest = *_documentation(check), run, *_defaults(code, in_plans)
-        return _keep(Rule(*head, *rest, module=check.__module__))
+        return _register(Rule(*head, *rest, module=check.__module__))
 
     return decorate
 
@@ -132,17 +132,17 @@ def host_rule(
     """Make a rule of a check over the host as a whole."""
 
     def decorate(check: HostCheck) -> Rule:
-        def run(_fs: Filesystem | None, host: Host) -> Said:
+        def run(_fs: Filesystem | None, host: Host) -> RuleOutput:
             return check(host)
 
         head = code, name, severity, since, references, Scope.HOST
         rest = *_documentation(check), run, *_defaults(code, in_plans)
-        return _keep(Rule(*head, *rest, module=check.__module__))
+        return _register(Rule(*head, *rest, module=check.__module__))
 
     return decorate
 
 
-def _keep(rule: Rule) -> Rule:
+def _register(rule: Rule) -> Rule:
     _MADE[rule.module, rule.code] = rule
     return rule
 
@@ -153,7 +153,7 @@ def _defaults(code: str, in_plans: bool | None) -> tuple[bool, bool]:
     return default, default if in_plans is None else in_plans
 
 
-def _documentation(check: Callable[..., Said]) -> tuple[str, str]:
+def _documentation(check: Callable[..., RuleOutput]) -> tuple[str, str]:
     """Return the one-line summary of the check's module, and the page in its docstring."""
     module_doc = inspect.cleandoc(check.__globals__.get("__doc__") or "")
     return module_doc.partition("\n")[0].partition(": ")[2], inspect.cleandoc(check.__doc__ or "")

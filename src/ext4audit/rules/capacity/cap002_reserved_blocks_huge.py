@@ -15,7 +15,7 @@ from ext4audit.finding import (
     Step,
 )
 from ext4audit.remedies.shell import quote
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percent, size
 
@@ -46,7 +46,7 @@ and that statfs(2) counts as not available."""
         "https://github.com/cockroachdb/cockroach/issues/93120",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     How much of a filesystem of 100 GiB or more is reserved for root: from 4 %, or above 50 GiB.

@@ -15,7 +15,7 @@ from ext4audit.finding import (
     Step,
 )
 from ext4audit.remedies.shell import quote
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
     block_bytes,
@@ -46,7 +46,7 @@ KEPT = (
         "https://docs.aws.amazon.com/ebs/latest/userguide/recognize-expanded-volume-linux.html",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the device directly below a mounted filesystem is larger than the filesystem, by more

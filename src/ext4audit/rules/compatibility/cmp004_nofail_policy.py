@@ -18,7 +18,7 @@ from ext4audit.finding import (
     Step,
 )
 from ext4audit.remedies.fstab import edit_options, says
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 WORDS = ("nofail", "x-systemd.device-timeout=30s")
 DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-initrd.mount"})
@@ -41,7 +41,7 @@ NEEDED_BELOW = ("/boot", "/usr")
     ),
     in_plans=False,
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     On virtual machines: mounted ext2, ext3 and ext4 entries of fstab for data volumes, which lack

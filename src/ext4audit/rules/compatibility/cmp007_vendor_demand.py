@@ -8,7 +8,7 @@ from ext4audit.evidence import Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.compatibility.vendor_demands import demanded_options, made_otherwise
 
 
@@ -22,7 +22,7 @@ from ext4audit.rules.compatibility.vendor_demands import demanded_options, made_
         "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/storage-twp.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a filesystem has what the vendors of the products on it demand: mount options,
@@ -62,7 +62,7 @@ def check(fs: Filesystem, host: Host) -> Said:
         raise Undetermined(tuple(dict.fromkeys(holes)))
 
 
-def _heard(part: Said, holes: list[Unknown]) -> Said:
+def _heard(part: RuleOutput, holes: list[Unknown]) -> RuleOutput:
     """Pass on what one part says, and note what it could not see."""
     try:
         yield from part
@@ -70,7 +70,7 @@ def _heard(part: Said, holes: list[Unknown]) -> Said:
         holes += met.unknowns
 
 
-def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterator[Said]:
+def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterator[RuleOutput]:
     """Yield what is judged apart: a hole in one hides nothing of another."""
     if fs.alive:
         yield demanded_options(fs, host, profiles)

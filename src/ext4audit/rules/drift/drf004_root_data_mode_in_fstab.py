@@ -20,7 +20,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.fstab import edit_options, says
 from ext4audit.remedies.shell import quote
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import condemned, warning
 from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
 
@@ -37,7 +37,7 @@ from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
         "https://www.freedesktop.org/software/systemd/man/latest/systemd-remount-fs.service.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the fstab entry of the root names a data mode that is not in force, and that neither

@@ -7,7 +7,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.remedies.mounting import NOT_SET, change_by_new_mount, disruption_of_new_mount, how
 from ext4audit.remedies.shell import quote
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import (
     cite_option,
     cite_unlisted,
@@ -36,7 +36,7 @@ CLEAN = "norecovery on a read-only mount: its journal is empty, and nothing was 
         "https://man7.org/linux/man-pages/man5/ext4.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `norecovery`, also spelled `noload`, is in force. On a writable mount it is

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.error_state import (
     check_it,
     cite_errors,
@@ -32,7 +32,7 @@ RECENT_SECONDS = 7 * DAY_SECONDS
         "https://github.com/prometheus/node_exporter/issues/3113",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     How many errors the kernel has recorded in a mounted filesystem, and what is recorded of the

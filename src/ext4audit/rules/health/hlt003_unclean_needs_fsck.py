@@ -18,7 +18,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.offline import CHECK, unmounted_steps
 from ext4audit.remedies.shell import quote
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 SIGNS = {
     "needs_recovery": "its journal has not been replayed",
@@ -41,7 +41,7 @@ PREEN = CHECK.replace("-f -p", "-p")
         "https://www.kernel.org/doc/html/latest/filesystems/ext4/super.html",
     ),
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     Every ext2, ext3 or ext4 filesystem that is found and not mounted anywhere, image files

@@ -16,7 +16,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.remount import remount_command, usable_mount
 from ext4audit.remedies.shell import quote
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 LAST_GROUP = 1
 """The last group alone is often left: the kernel does not come back for it."""
@@ -39,7 +39,7 @@ DONE = (
         "https://github.com/intel/lkp-tests/issues/368",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     How many block groups have an inode table that nobody has zeroed yet. mke2fs leaves them to

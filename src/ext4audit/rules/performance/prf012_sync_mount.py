@@ -20,7 +20,7 @@ from ext4audit.remedies.mounting import (
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount
 from ext4audit.remedies.shell import quote
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import rootflags
 
 WAITING = "sync", "dirsync"
@@ -40,7 +40,7 @@ SAYS = {
         "https://man7.org/linux/man-pages/man2/mount.2.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a writable filesystem is mounted with sync (medium) or with dirsync alone (low). On

@@ -17,7 +17,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.remount import flags_in_force
 from ext4audit.remedies.shell import quote
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.intent import PROTECTING, Intent, asked_flags, intents_of
 
 ALLOWED = {
@@ -39,7 +39,7 @@ ALLOWED = {
         "https://man7.org/linux/man-pages/man5/fstab.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether each mount has nosuid, nodev and noexec where its fstab entry asks for them, by name

@@ -7,7 +7,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount, without_mount
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.security.reserved_ids import give_back_to_root, reserve_mib
 from ext4audit.rules.shared.citations import cite_option
 
@@ -25,7 +25,7 @@ WHO = {"resuid": "user id", "resgid": "group id"}
         "fs/ext4/balloc.c: ext4_has_free_clusters()",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `resuid=` or `resgid=` in force names another account than root, set by mount or by
