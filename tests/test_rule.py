@@ -74,7 +74,7 @@ def test_a_filesystem_rule_gets_its_filesystem() -> None:
 
 
 def test_a_filesystem_rule_without_a_filesystem_is_an_error() -> None:
-    """A mistake of the engine is told at once, with the rule's code."""
+    """A mistake of the engine raises a TypeError with the code of the rule."""
     with pytest.raises(TypeError, match="DUR901 judges filesystems"):
         of_filesystem.run(None, host())
 
@@ -101,7 +101,7 @@ def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
 
 @pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
 def test_every_rules_module_is_named_after_it(each: Rule) -> None:
-    """`<code>_<name>.py` holds the rule, so that it can be found by either."""
+    """`<code>_<name>.py` holds the rule, so that either finds it."""
     folder = RULES / FAMILIES[each.family]
     assert (folder / f"{each.code.lower()}_{each.name.replace('-', '_')}.py").is_file()
 
@@ -115,7 +115,7 @@ def test_codes_and_names_are_unique_and_sorted() -> None:
 
 
 def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
-    """A rule is discovered by its file's name; a misnamed file would never judge anything."""
+    """Discovery goes by the file name; a rule in a misnamed file would never run."""
     modules = {path for path in RULES.rglob("*.py") if "@rule(" in path.read_text()}
     modules |= {path for path in RULES.rglob("*.py") if "@host_rule(" in path.read_text()}
     assert len(all_rules()) == len(modules)
@@ -123,5 +123,5 @@ def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
 
 
 def test_every_code_that_is_off_by_default_is_a_rule() -> None:
-    """A misspelt code would leave its rule on."""
+    """A misspelt code would leave its rule enabled."""
     assert {each.code for each in all_rules()} >= OFF_BY_DEFAULT
