@@ -1,4 +1,4 @@
-"""Ratings: the severities that profiles give to findings."""
+"""The engine: verdicts of `judge`, reports of `audit`, and the severities of profiles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import ActiveProfile, Profile, all_profiles
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Outcome, Source
-from ext4audit.rule import NotApplicable, Rule, Said, Scope, rule
+from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, rule
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host, unknown
 from support.hosts.any_host import HOSTS
@@ -27,9 +27,9 @@ LIVE = Source("live", "db1")
 FINDING = Finding("Bad.", Severity.HIGH, Confidence.CONFIRMED, ())
 OTHER = Finding("Worse.", Severity.CRITICAL, Confidence.LIKELY, (), fact="worse")
 CITED = Citation("barrier", "barrier", "/proc/fs/ext4/sda/options")
-HOLE = unknown("the superblock")
-SECOND_HOLE = unknown("the kernel")
-UNDETERMINED = Undetermined((HOLE, SECOND_HOLE))
+UNKNOWN = unknown("the superblock")
+SECOND_UNKNOWN = unknown("the kernel")
+UNDETERMINED = Undetermined((UNKNOWN, SECOND_UNKNOWN))
 
 Act = Finding | Citation | BaseException
 
@@ -37,18 +37,18 @@ Act = Finding | Citation | BaseException
 def rule_that(
     *acts: Act, code: str = "DUR901", scope: Scope = Scope.FILESYSTEM, at_creation: bool = False
 ) -> Rule:
-    """Build a rule that does these acts in their order: says what is said, raises the rest.
+    """Build a rule that yields these findings and citations in order, and raises the exceptions.
 
-    With `at_creation` what it raises is raised by the call, before there is a generator.
+    With `at_creation` the call itself raises, before there is a generator.
     """
 
-    def speak() -> Said:
+    def speak() -> RuleOutput:
         for act in acts:
             if isinstance(act, BaseException):
                 raise act
             yield act
 
-    def run(_fs: Filesystem | None, _host: Host) -> Said:
+    def run(_fs: Filesystem | None, _host: Host) -> RuleOutput:
         if at_creation:
             return iter(list(speak()))
         return speak()
@@ -64,9 +64,9 @@ def rule_that(
         ((FINDING,), Outcome.FAIL, (FINDING,), (), ()),
         ((CITED, FINDING, OTHER), Outcome.FAIL, (FINDING, OTHER), (), (CITED,)),
         ((FINDING, FINDING), Outcome.FAIL, (FINDING, replace(FINDING, fact="#2")), (), ()),
-        ((UNDETERMINED,), Outcome.UNDETERMINED, (), (HOLE, SECOND_HOLE), ()),
-        ((CITED, UNDETERMINED), Outcome.UNDETERMINED, (), (HOLE, SECOND_HOLE), (CITED,)),
-        ((FINDING, UNDETERMINED), Outcome.FAIL, (FINDING,), (HOLE, SECOND_HOLE), ()),
+        ((UNDETERMINED,), Outcome.UNDETERMINED, (), (UNKNOWN, SECOND_UNKNOWN), ()),
+        ((CITED, UNDETERMINED), Outcome.UNDETERMINED, (), (UNKNOWN, SECOND_UNKNOWN), (CITED,)),
+        ((FINDING, UNDETERMINED), Outcome.FAIL, (FINDING,), (UNKNOWN, SECOND_UNKNOWN), ()),
         ((Undetermined(()),), Outcome.UNDETERMINED, (), (), ()),
         ((NotApplicable("no stripe"),), Outcome.NOT_APPLICABLE, (), (), ()),
         ((FINDING, NotApplicable("late")), Outcome.ERROR, (FINDING,), (), ()),
@@ -79,7 +79,7 @@ def test_what_a_rule_does_decides_its_verdict(
     unknowns: tuple[Any, ...],
     evidence: tuple[Citation, ...],
 ) -> None:
-    """Findings said before a hole survive it, and the hole stands beside them."""
+    """Findings that precede an unknown are kept, together with the unknown."""
     verdict = judge(rule_that(*acts), filesystem(), host())
     assert verdict.outcome is outcome
     assert verdict.findings == findings
@@ -88,9 +88,9 @@ def test_what_a_rule_does_decides_its_verdict(
 
 
 def test_what_is_neither_finding_nor_citation_is_an_error() -> None:
-    """A rule that yields something else is wrong, and says so instead of passing."""
+    """A rule that yields another type gets an ERROR verdict instead of a PASS."""
 
-    def run(_fs: Filesystem | None, _host: Host) -> Said:
+    def run(_fs: Filesystem | None, _host: Host) -> RuleOutput:
         yield "looks fine"  # type: ignore[misc]
 
     rule = Rule("DUR999", "x", Severity.LOW, "0", (), Scope.FILESYSTEM, "", "", run)
@@ -100,7 +100,7 @@ def test_what_is_neither_finding_nor_citation_is_an_error() -> None:
 
 
 def test_not_applicable_gives_its_reason() -> None:
-    """The note is the sentence that the rule raised; other verdicts have none."""
+    """The note is the message of the exception; other verdicts have none."""
     refused = judge(rule_that(NotApplicable("no stripe lies below")), filesystem(), host())
     assert refused.note == "no stripe lies below"
     assert judge(rule_that(), filesystem(), host()).note is None
@@ -120,7 +120,7 @@ def test_a_rule_that_raises_is_an_error_with_its_traceback(at_creation: bool) ->
 
 
 def test_a_rule_that_is_no_generator_is_an_error() -> None:
-    """A check that forgot to yield returns None, and that is no pass."""
+    """A check without a yield returns None, which is no PASS."""
     forgetful: Callable[..., Any] = lambda _fs, _host: None  # noqa: E731 - the run of a rule
     broken = Rule(
         "DUR901", "made-up", Severity.HIGH, "0.1", (), Scope.FILESYSTEM, "", "", forgetful
@@ -129,7 +129,7 @@ def test_a_rule_that_is_no_generator_is_an_error() -> None:
 
 
 def test_findings_before_an_error_survive() -> None:
-    """What a rule found before it broke is found."""
+    """The findings that precede an exception are kept."""
     verdict = judge(rule_that(FINDING, ValueError()), filesystem(), host())
     assert verdict.outcome is Outcome.ERROR
     assert verdict.findings == (FINDING,)
@@ -143,7 +143,7 @@ def test_what_ends_the_program_passes_through(leaving: BaseException) -> None:
 
 
 def test_one_broken_rule_does_not_stop_the_others() -> None:
-    """Every other rule judges every filesystem, also those after the broken one."""
+    """Every other rule runs over every filesystem, also after the broken one."""
     rules = (rule_that(FINDING), rule_that(RuntimeError(), code="DUR902"), rule_that(CITED))
     report = audit(LIVE, host(filesystem(uuid="a"), filesystem(uuid="b")), rules)
     assert [(v.filesystem_id, v.outcome.value) for v in report.verdicts] == [
@@ -158,7 +158,7 @@ def test_one_broken_rule_does_not_stop_the_others() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_host_rule_judges_once(count: int) -> None:
-    """Its subject is the host, however many filesystems there are."""
+    """Its only subject is the host, whatever the number of filesystems."""
     subjects = [filesystem(uuid=str(number)) for number in range(count)]
     report = audit(LIVE, host(*subjects), (rule_that(FINDING, scope=Scope.HOST),))
     assert [verdict.filesystem_id for verdict in report.verdicts] == [None]
@@ -171,28 +171,28 @@ def test_a_host_without_filesystems_has_no_verdicts_on_them() -> None:
     assert report.complete
 
 
-def test_clones_are_told_apart_by_their_device_number() -> None:
-    """Two superblocks with one UUID are two subjects with two names."""
+def test_clones_are_identified_by_their_device_number() -> None:
+    """Two superblocks with one UUID are two subjects with different identifiers."""
     clones = [filesystem(uuid="u", shares_uuid=True), filesystem(uuid=None)]
     report = audit(LIVE, host(*clones), (rule_that(),))
     assert [verdict.filesystem_id for verdict in report.verdicts] == ["u@8:0", "8:0"]
 
 
-def test_a_rule_that_needs_a_hole_is_undetermined_by_it() -> None:
-    """The verdict names what was missing."""
+def test_a_rule_that_needs_an_unknown_is_undetermined() -> None:
+    """The verdict has the unknown."""
 
     def run(fs: Filesystem | None, _host: Host) -> Iterator[Citation]:
         assert fs is not None
         yield Citation("inodes", str(need(fs.superblock).inode_count), "test")
 
     asking = Rule("HLT901", "made-up", Severity.LOW, "0.1", (), Scope.FILESYSTEM, "", "", run)
-    verdict = judge(asking, filesystem(superblock=HOLE), host())
+    verdict = judge(asking, filesystem(superblock=UNKNOWN), host())
     assert verdict.outcome is Outcome.UNDETERMINED
-    assert verdict.unknowns == (HOLE,)
+    assert verdict.unknowns == (UNKNOWN,)
 
 
 class OddError(Exception):
-    """An exception whose text cannot be had."""
+    """An exception whose text cannot be computed."""
 
     def __str__(self) -> str:
         """Fail."""
@@ -201,7 +201,7 @@ class OddError(Exception):
 
 ACTS = st.sampled_from(
     [
-        *(FINDING, OTHER, CITED, UNDETERMINED, Undetermined((HOLE,))),
+        *(FINDING, OTHER, CITED, UNDETERMINED, Undetermined((UNKNOWN,))),
         *(NotApplicable("no"), NotApplicable(), ValueError("\udcff\n\x1b"), KeyError(), OddError()),
         *(RecursionError(), MemoryError(), StopIteration(), UnicodeDecodeError("u", b"", 0, 1, "")),
     ]
@@ -216,7 +216,7 @@ MADE_UP = st.builds(
 
 @given(rules=st.lists(MADE_UP, max_size=5), count=st.integers(0, 4))
 def test_verdicts_are_rules_times_subjects(rules: list[Rule], count: int) -> None:
-    """Whatever rules do, each gives one verdict a subject, and a hole is never a pass."""
+    """Each rule gives one verdict a subject whatever it does, and an unknown is never a PASS."""
     subjects = [filesystem(uuid=str(number)) for number in range(count)]
     report = audit(LIVE, host(*subjects), rules)
     expected = sum(count if rule.scope is Scope.FILESYSTEM else 1 for rule in rules)
@@ -241,8 +241,8 @@ def profile(name: str, rate: str = "") -> Profile:
 
 
 @rule("DUR901", "labelled", severity=Severity.CRITICAL, since="0.1")
-def labelled(fs: Filesystem, _host: Host) -> Said:
-    """Find what the label says."""
+def labelled(fs: Filesystem, _host: Host) -> RuleOutput:
+    """Yield a finding for each severity in the label."""
     for word in (fs.label or "").split():
         yield Finding("Bad.", Severity(word), Confidence.CONFIRMED, (), fact=word)
 
@@ -276,12 +276,12 @@ def graded(label: str, *rates: str) -> list[str]:
 def test_the_strictest_of_the_profiles_decides(
     label: str, rates: tuple[str, ...], severities: list[str]
 ) -> None:
-    """All must agree to a lower severity, one is enough for a higher one."""
+    """Only all profiles together lower a severity; one is enough to raise it."""
     assert graded(label, *rates) == severities
 
 
 def test_the_profile_that_changed_a_severity_is_evidence() -> None:
-    """With its words and their source; where nothing changes, nothing is cited."""
+    """It is cited with its statement and source; an unchanged severity adds no citation."""
     fs = filesystem(label="high low")
     verdict = rated(judge(labelled, fs, host(fs)), [profile("scratch", "low")])
     first, second = verdict.findings
@@ -301,8 +301,8 @@ def test_the_engine_rates_below_the_mount_points_of_a_profile() -> None:
 
 
 @pytest.mark.parametrize("chosen", PROFILES.values(), ids=PROFILES)
-def test_a_profile_speaks_of_what_there_is(chosen: Profile) -> None:
-    """Its rules exist, its severities are words, its options are options, its source a page."""
+def test_a_profile_refers_to_existing_rules_and_options(chosen: Profile) -> None:
+    """Its rules exist, its severities and options are valid, its source is a web page."""
     for code, word in chosen.rate:
         severity = Severity(word.removeprefix(AT_LEAST))
         assert RULES[code].scope is Scope.FILESYSTEM
@@ -331,7 +331,7 @@ ACTIVE: st.SearchStrategy[Any] = st.lists(
 def test_profiles_break_no_rule_and_hide_no_finding(
     judged: Host, profiles: tuple[ActiveProfile, ...]
 ) -> None:
-    """Whatever a profile says, every rule reaches a verdict, and severities alone change."""
+    """With any profile every rule reaches a verdict, and only severities change."""
     rules = tuple(RULES.values())
     report = audit(Source("live", "db1"), judged, rules, profiles)
     assert not [v.note for v in report.verdicts if v.outcome is Outcome.ERROR]

@@ -1,4 +1,4 @@
-"""Evidence: holes are named, kept, and never turned into values."""
+"""Evidence: unknowns are named, kept, and never become values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ext4audit.evidence import (
 
 ONE = Known(1, "/sys/one")
 TWO = Known("2", "/sys/two")
-HOLE = Unknown("the superblock", Why.DENIED, "permission denied", "run as root")
+UNKNOWN = Unknown("the superblock", Why.DENIED, "permission denied", "run as root")
 OTHER = Unknown("the kernel", Why.NOT_CAPTURED)
 
 
@@ -36,28 +36,28 @@ def test_a_value_that_is_falsy_is_known(value: object) -> None:
 
 
 def test_several_known_come_in_their_order() -> None:
-    """Two to four pieces come out as a tuple in the order in which they were asked for."""
+    """Two to four values come out as a tuple in the order of the arguments."""
     assert need(ONE, TWO) == (1, "2")
     assert need(TWO, ONE, TWO) == ("2", 1, "2")
     assert need(ONE, ONE, TWO, TWO) == (1, 1, "2", "2")
 
 
 @pytest.mark.parametrize(
-    ("evidence", "holes", "message"),
+    ("evidence", "unknowns", "message"),
     [
-        ((HOLE,), (HOLE,), "the superblock"),
-        ((ONE, HOLE), (HOLE,), "the superblock"),
-        ((HOLE, ONE, OTHER), (HOLE, OTHER), "the superblock, the kernel"),
-        ((OTHER, TWO, ONE, HOLE), (OTHER, HOLE), "the kernel, the superblock"),
+        ((UNKNOWN,), (UNKNOWN,), "the superblock"),
+        ((ONE, UNKNOWN), (UNKNOWN,), "the superblock"),
+        ((UNKNOWN, ONE, OTHER), (UNKNOWN, OTHER), "the superblock, the kernel"),
+        ((OTHER, TWO, ONE, UNKNOWN), (OTHER, UNKNOWN), "the kernel, the superblock"),
     ],
 )
-def test_all_holes_are_named_at_once(
-    evidence: tuple[Any, ...], holes: tuple[Unknown, ...], message: str
+def test_all_unknowns_are_named_at_once(
+    evidence: tuple[Any, ...], unknowns: tuple[Unknown, ...], message: str
 ) -> None:
-    """Who asks for three things is told all that are missing, and not the first alone."""
+    """The exception carries all that is missing, and not the first alone."""
     with pytest.raises(Undetermined) as raised:
         need(*evidence)
-    assert raised.value.unknowns == holes
+    assert raised.value.unknowns == unknowns
     assert str(raised.value) == message
 
 
@@ -67,7 +67,7 @@ def test_derived_evidence_joins_the_origins() -> None:
 
 
 def test_derived_evidence_can_name_one_origin() -> None:
-    """A directory stands for the files in it."""
+    """One origin, such as a directory, can replace the joined ones."""
     assert derive("sum", lambda a, b: a + int(b), ONE, TWO, origin="/sys") == Known(3, "/sys")
 
 
@@ -78,13 +78,13 @@ def test_an_origin_may_be_empty() -> None:
 
 @pytest.mark.parametrize(
     ("evidence", "kept"),
-    [((HOLE,), HOLE), ((ONE, HOLE, OTHER), HOLE), ((OTHER, HOLE), OTHER)],
+    [((UNKNOWN,), UNKNOWN), ((ONE, UNKNOWN, OTHER), UNKNOWN), ((OTHER, UNKNOWN), OTHER)],
 )
-def test_the_first_hole_stays_as_it_is(evidence: tuple[Any, ...], kept: Unknown) -> None:
-    """The host's own reason survives every step, and the function is not called."""
+def test_the_first_unknown_is_the_result(evidence: tuple[Any, ...], kept: Unknown) -> None:
+    """The original reason is kept through every step, and the function is not called."""
 
     def function(*_values: object) -> object:
-        pytest.fail("called with a hole")
+        pytest.fail("called with an unknown")
 
     assert derive("sum", function, *evidence, hint="another hint") is kept
 
@@ -97,12 +97,12 @@ def test_the_first_hole_stays_as_it_is(evidence: tuple[Any, ...], kept: Unknown)
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
         (RecursionError("too deep"), "RecursionError: too deep"),
         (StopIteration(), "StopIteration: "),
-        (Undetermined((HOLE,)), "Undetermined: the superblock"),
+        (Undetermined((UNKNOWN,)), "Undetermined: the superblock"),
     ],
     ids=lambda case: type(case).__name__ if isinstance(case, Exception) else "",
 )
 def test_any_exception_is_a_text_that_cannot_be_parsed(error: Exception, detail: str) -> None:
-    """Whatever a parser raises is a hole with the exception as its detail, and the given hint."""
+    """An exception of a parser becomes an unknown with its text as detail and the given hint."""
 
     def function(_value: object) -> object:
         raise error
@@ -122,9 +122,9 @@ def test_what_ends_the_program_passes(leaving: type[BaseException]) -> None:
         derive("chunk_size", function, ONE)
 
 
-def test_value_or_gives_the_default_for_a_hole_only() -> None:
+def test_value_or_gives_the_default_for_an_unknown_only() -> None:
     """A known value is never replaced, not even a falsy one."""
-    assert value_or(HOLE, 7) == 7
+    assert value_or(UNKNOWN, 7) == 7
     assert value_or(Known(0, "/sys"), 7) == 0
 
 

@@ -1,4 +1,4 @@
-"""Findings: the words of the contract, and the order of severities."""
+"""Findings: the values of the enumerations, and the order of severities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ext4audit.finding import Confidence, Disruption, Phase, Remedy, Severity
     ],
 )
 def test_the_words_are_those_of_the_contract(words: type[Enum], expected: list[str]) -> None:
-    """Machine formats print these words; their order is from worst or first to last."""
+    """Machine formats print these values in this order."""
     assert [word.value for word in words] == expected
 
 
@@ -43,7 +43,7 @@ def test_at_least_means_as_bad_or_worse(one: Severity, other: Severity, expected
 
 
 def test_a_remedy_without_steps_is_advice_that_destroys_nothing() -> None:
-    """Destruction must be said, and is never the default."""
+    """A remedy is destructive only where it is marked so."""
     advice = Remedy("Use drives with power-loss protection.", Disruption.UNMOUNT)
     assert advice.steps == ()
     assert advice.destructive is False

@@ -1,4 +1,8 @@
-"""The engine: gives exactly one verdict for each rule and subject, whatever happens."""
+"""The engine: `audit` runs rules over subjects, with exactly one verdict for each pair.
+
+`judge` runs one rule and is the boundary that turns its exception into an ERROR verdict.
+`rated` applies the severities of the active profiles.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,84 @@ from ext4audit.report import Outcome, Report, Source, Verdict
 from ext4audit.rule import NotApplicable, Rule, Scope
 
 AT_LEAST = "+"
+"""The prefix of a severity in a profile that raises milder findings and lowers none."""
+
+
+def audit(
+    source: Source, host: Host, rules: Sequence[Rule], profiles: Sequence[ActiveProfile] = ()
+) -> Report:
+    """Run every rule: filesystem rules over each superblock, host rules once."""
+    if profiles:
+        host = replace(host, profiles=tuple(profiles))
+    verdicts = [
+        rated(judge(rule, fs, host), host.profiles_of(fs))
+        for fs in host.filesystems
+        for rule in rules
+        if rule.scope is Scope.FILESYSTEM
+    ]
+    verdicts += [judge(rule, None, host) for rule in rules if rule.scope is Scope.HOST]
+    return Report(source, host, tuple(verdicts))
+
+
+def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
+    """Run one rule over one subject; an exception of the rule becomes an ERROR verdict.
+
+    Findings that precede an unknown are kept: the verdict is then FAIL and has the unknown too.
+    """
+    subject = None if fs is None else fs.id
+    findings: list[Finding] = []
+    evidence: list[Citation] = []
+    undetermined: Undetermined | None = None
+    try:
+        for output in rule.run(fs, host):
+            _keep(output, findings, evidence)
+    except Undetermined as raised:
+        undetermined = raised
+    except NotApplicable as reason:
+        if not findings:
+            return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=str(reason))
+        note = f"the rule made findings and then said that it does not apply: {reason}"
+        return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
+    except Exception:  # noqa: BLE001 - the boundary: one wrong rule must not end the audit
+        import traceback  # noqa: PLC0415 - 5 ms of every start, for a wrong rule only
+
+        note = traceback.format_exc()
+        return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
+    unknowns = undetermined.unknowns if undetermined else ()
+    outcome = Outcome.FAIL if findings else Outcome.UNDETERMINED if undetermined else Outcome.PASS
+    return Verdict(rule, subject, outcome, tuple(findings), unknowns, tuple(evidence))
+
+
+def _keep(output: object, findings: list[Finding], evidence: list[Citation]) -> None:
+    """Append what a rule yields to its list; raise TypeError for any other type."""
+    if isinstance(output, Finding):
+        findings.append(_disambiguated(output, findings))
+    elif isinstance(output, Citation):
+        evidence.append(output)
+    else:
+        raise TypeError(f"a rule yielded {type(output).__name__}")
+
+
+def _disambiguated(finding: Finding, before: Sequence[Finding]) -> Finding:
+    """Return the finding, its fact numbered where the verdict already has the same one.
+
+    A baseline identifies findings by their facts, but two lines of fstab can be equal, and two
+    arrays can differ in nothing but their names, which change.
+    """
+    facts = {each.fact for each in before}
+    number = 1
+    fact = finding.fact
+    while fact in facts:
+        number += 1
+        fact = f"{finding.fact} #{number}".lstrip()
+    return finding if fact == finding.fact else replace(finding, fact=fact)
 
 
 def rated(verdict: Verdict, profiles: Sequence[Profile]) -> Verdict:
-    """Return the verdict with the severities that the profiles give to its rule's findings.
+    """Return the verdict with the severities that the profiles set for its rule.
 
-    A profile lowers a severity only where every profile of the filesystem agrees, because the
-    data below the strictest of them is what is at stake; any of them raises it.
+    Any profile of the filesystem can raise a severity. Only all of them together lower it: the
+    strictest profile decides, because its data are at risk.
     """
     if not (profiles and verdict.findings):
         return verdict
@@ -28,9 +103,9 @@ def rated(verdict: Verdict, profiles: Sequence[Profile]) -> Verdict:
 
 
 def _rated(finding: Finding, code: str, profiles: Sequence[Profile]) -> Finding:
-    said = [(profile, dict(profile.rate).get(code)) for profile in profiles]
-    least = [(p, _severity(word)) for p, word in said if word and word.startswith(AT_LEAST)]
-    most = [(p, _severity(word)) for p, word in said if word and not word.startswith(AT_LEAST)]
+    ratings = [(profile, dict(profile.rate).get(code)) for profile in profiles]
+    least = [(p, _severity(rate)) for p, rate in ratings if rate and rate.startswith(AT_LEAST)]
+    most = [(p, _severity(rate)) for p, rate in ratings if rate and not rate.startswith(AT_LEAST)]
     if least:
         return _with(finding, _worst([finding.severity, *(s for _, s in least)]), least)
     if len(most) == len(profiles):
@@ -39,8 +114,8 @@ def _rated(finding: Finding, code: str, profiles: Sequence[Profile]) -> Finding:
     return finding
 
 
-def _severity(word: str) -> Severity:
-    return Severity(word.removeprefix(AT_LEAST))
+def _severity(rate: str) -> Severity:
+    return Severity(rate.removeprefix(AT_LEAST))
 
 
 def _worst(severities: Sequence[Severity]) -> Severity:
@@ -52,80 +127,10 @@ def _rank(severity: Severity) -> int:
 
 
 def _with(finding: Finding, severity: Severity, by: Sequence[tuple[Profile, Severity]]) -> Finding:
-    """Return the finding with a severity, and the profiles that gave it as evidence."""
+    """Return the finding with a severity, and citations of the profiles that set it."""
     if severity is finding.severity:
         return finding
     cited = tuple(
         Citation(f"{severity.value} by profile {p.name}", p.says, p.source) for p, _ in by
     )
     return replace(finding, severity=severity, citations=(*finding.citations, *cited))
-
-
-def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
-    """Run one rule over one subject; the wall round a rule that is wrong.
-
-    Findings yielded before a hole survive it: the verdict is then FAIL and carries the hole.
-    """
-    subject = None if fs is None else fs.id
-    findings: list[Finding] = []
-    evidence: list[Citation] = []
-    hole: Undetermined | None = None
-    try:
-        for said in rule.run(fs, host):
-            _keep(said, findings, evidence)
-    except Undetermined as met:
-        hole = met
-    except NotApplicable as reason:
-        if not findings:
-            return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=str(reason))
-        note = f"the rule made findings and then said that it does not apply: {reason}"
-        return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
-    except Exception:  # noqa: BLE001 - the wall: one wrong rule must not end the audit
-        import traceback  # noqa: PLC0415 - 5 ms of every start, for a wrong rule only
-
-        note = traceback.format_exc()
-        return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
-    outcome = Outcome.FAIL if findings else Outcome.UNDETERMINED if hole else Outcome.PASS
-    unknowns = hole.unknowns if hole else ()
-    return Verdict(rule, subject, outcome, tuple(findings), unknowns, tuple(evidence))
-
-
-def _keep(said: object, findings: list[Finding], evidence: list[Citation]) -> None:
-    """Sort what a rule yields; raises TypeError for what is neither finding nor citation."""
-    if isinstance(said, Finding):
-        findings.append(_told_apart(said, findings))
-    elif isinstance(said, Citation):
-        evidence.append(said)
-    else:
-        raise TypeError(f"a rule yielded {type(said).__name__}")
-
-
-def _told_apart(finding: Finding, before: Sequence[Finding]) -> Finding:
-    """Return the finding, its fact numbered where the verdict has the same one already.
-
-    A baseline knows findings by their facts, but two lines of fstab can be alike, and two arrays
-    differ in nothing but their names, which change.
-    """
-    facts = {each.fact for each in before}
-    number = 1
-    fact = finding.fact
-    while fact in facts:
-        number += 1
-        fact = f"{finding.fact} #{number}".lstrip()
-    return finding if fact == finding.fact else replace(finding, fact=fact)
-
-
-def audit(
-    source: Source, host: Host, rules: Sequence[Rule], profiles: Sequence[ActiveProfile] = ()
-) -> Report:
-    """Judge every subject by every rule: filesystem rules by superblock, host rules once."""
-    if profiles:
-        host = replace(host, profiles=tuple(profiles))
-    verdicts = [
-        rated(judge(rule, fs, host), host.profiles_of(fs))
-        for fs in host.filesystems
-        for rule in rules
-        if rule.scope is Scope.FILESYSTEM
-    ]
-    verdicts += [judge(rule, None, host) for rule in rules if rule.scope is Scope.HOST]
-    return Report(source, host, tuple(verdicts))

@@ -1,7 +1,7 @@
-"""Evidence: what is known with its origin, or what is not known with its reason.
+"""Evidence: `Known` values with their origin, `Unknown` ones with a reason, and their functions.
 
-Every fact about a host travels as `Evidence`. What could not be seen is a value of its own, so
-that nothing that is unknown can be mistaken for something that is fine.
+Every fact about a host is an `Evidence`. An unknown is a value of its own, so that it cannot be
+mistaken for a healthy state. `need` unwraps evidence in rules, `derive` computes new evidence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class Why(Enum):
-    """Why something is not known. The set is closed: machine formats print these words."""
+    """The reason of an unknown. The set is closed: machine formats print these values."""
 
     ABSENT = "absent"
     DENIED = "denied"
@@ -34,7 +34,7 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Known(Generic[T_co]):
-    """A value, and where it was read ("/proc/cmdline", "dumpe2fs -h /dev/md127")."""
+    """A value and its origin ("/proc/cmdline", "dumpe2fs -h /dev/md127")."""
 
     value: T_co
     origin: str
@@ -42,7 +42,7 @@ class Known(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A hole: what is missing, why, in the host's own words, and how to make it known."""
+    """A missing value: its name, the reason, the host's own message, and how to obtain it."""
 
     what: str
     why: Why
@@ -54,7 +54,7 @@ Evidence: TypeAlias = Known[T] | Unknown
 
 
 class Undetermined(Exception):  # noqa: N818 - an outcome, not a failure
-    """A rule asked for evidence that is not there; carries every hole it asked for."""
+    """A rule needs evidence that is unknown; `unknowns` are all that one `need` met."""
 
     def __init__(self, unknowns: tuple[Unknown, ...]) -> None:
         super().__init__(", ".join(unknown.what for unknown in unknowns))
@@ -72,10 +72,10 @@ def need(
     a: Evidence[A], b: Evidence[B], c: Evidence[C], d: Evidence[D], /
 ) -> tuple[A, B, C, D]: ...
 def need(*evidence: Evidence[Any]) -> Any:
-    """Unwrap all the evidence, or raise `Undetermined` naming all its holes at once."""
-    holes = tuple(each for each in evidence if isinstance(each, Unknown))
-    if holes:
-        raise Undetermined(holes)
+    """Return the values of all the evidence, or raise `Undetermined` with all its unknowns."""
+    unknowns = tuple(each for each in evidence if isinstance(each, Unknown))
+    if unknowns:
+        raise Undetermined(unknowns)
     values = tuple(each.value for each in evidence if isinstance(each, Known))
     return values[0] if len(values) == 1 else values
 
@@ -87,11 +87,10 @@ def derive(
     origin: str | None = None,
     hint: str = "",
 ) -> Evidence[R]:
-    """Make evidence from evidence; this is the wall round parsers and assembly.
+    """Compute evidence from evidence: the error boundary of parsers and assembly.
 
-    A hole in the input stays that hole. An exception of `function` becomes
-    `Unknown(what, UNPARSABLE)`, because a text that no parser expected must not end the audit:
-    a sysfs `chunk_size` holding "abc" once passed the read and crashed where three texts met.
+    The first unknown among the inputs is the result. An exception of `function` becomes
+    `Unknown(what, UNPARSABLE)`, because one malformed text must not end the audit.
     """
     for each in evidence:
         if isinstance(each, Unknown):
@@ -99,11 +98,11 @@ def derive(
     known = [each for each in evidence if isinstance(each, Known)]
     try:
         value = function(*(each.value for each in known))
-    except Exception as error:  # noqa: BLE001 - the wall: any odd text is a hole, never a crash
+    except Exception as error:  # noqa: BLE001 - the boundary: malformed text never ends the audit
         return Unknown(what, Why.UNPARSABLE, f"{type(error).__name__}: {error}", hint)
     return Known(value, origin if origin is not None else ", ".join(k.origin for k in known))
 
 
 def value_or(evidence: Evidence[T], default: T) -> T:
-    """Return the value, or `default` where an unknown changes nothing that is judged."""
+    """Return the value, or `default` for an unknown that does not affect any verdict."""
     return evidence.value if isinstance(evidence, Known) else default

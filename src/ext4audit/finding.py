@@ -1,13 +1,14 @@
-"""What a rule says: a finding with its evidence and its remedies."""
+"""Findings: severity and confidence, the citations of evidence, and the remedies with steps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Severity(Enum):
-    """How bad it is; the order of definition is from worst to mildest."""
+    """How bad a finding is, in order from worst to mildest."""
 
     CRITICAL = "critical"
     HIGH = "high"
@@ -17,11 +18,11 @@ class Severity(Enum):
 
     @property
     def rank(self) -> int:
-        """0 for the worst severity, counting up to the mildest."""
+        """The position in the order: 0 is the worst severity."""
         return list(Severity).index(self)
 
     def at_least(self, other: Severity) -> bool:
-        """Whether this is as bad as `other` or worse."""
+        """Return whether this is as bad as `other` or worse."""
         return self.rank <= other.rank
 
 
@@ -34,7 +35,7 @@ class Confidence(Enum):
 
 
 class Disruption(Enum):
-    """What must be stopped to apply a remedy."""
+    """What has to be stopped to apply a remedy."""
 
     ONLINE = "online"
     REMOUNT = "remount"
@@ -44,7 +45,7 @@ class Disruption(Enum):
 
 
 class Phase(Enum):
-    """When a remedy's command is run; in the order in which a person runs them."""
+    """The phase of a remedy in which a command runs, in the order of execution."""
 
     IMMEDIATE = "immediate"
     PERSISTENT = "persistent"
@@ -52,17 +53,15 @@ class Phase(Enum):
     ROLLBACK = "rollback"
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
-    """One line of evidence: what it is, what it says, and where it was read."""
+class Citation(NamedTuple):
+    """One line of evidence: its label, its value, and the place where it was read."""
 
     label: str
     value: str
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One shell command of a remedy. All names in it are quoted for a POSIX shell."""
 
     phase: Phase
@@ -71,10 +70,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One way to cure a finding, computed from the evidence.
+    """One way to fix a finding, computed from the evidence.
 
-    `steps` are in the order in which they must be run: where the file must be corrected before
-    a remount can work, the persistent step stands first. A remedy without steps is advice.
+    `steps` are in the order of execution: a persistent step comes first where a file must be
+    corrected before a remount can work. A remedy without steps is advice.
     """
 
     summary: str
@@ -84,11 +83,10 @@ class Remedy:
     trade_off: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Suppression:
-    """Why somebody accepts a finding: the reason, who answers for it, and until which day.
+class Suppression(NamedTuple):
+    """The acceptance of a finding by the policy: its reason, its owner and its last day.
 
-    `expires` is a date as ISO 8601 writes it, the last day on which it holds.
+    `expires` is an ISO 8601 date, the last day on which the suppression is valid.
     """
 
     reason: str
@@ -98,11 +96,11 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with one subject, said in one sentence of consequence.
+    """A defect of one subject, with a one-sentence message that includes the consequence.
 
-    `fact` names what failed where a rule can find several things in one subject: the mount point
-    of an fstab entry, an option. It stays the same over renamed devices and changed numbers.
-    `suppression` says that the policy accepts it, `known` that a baseline has it already.
+    `fact` identifies what failed where a rule can find several defects in one subject: the mount
+    point of an fstab entry, an option. It does not depend on device names or measured numbers.
+    `suppression` is set where the policy accepts the finding, `known` where a baseline has it.
     """
 
     message: str
@@ -116,5 +114,5 @@ class Finding:
 
     @property
     def counts(self) -> bool:
-        """Whether it decides the exit code: neither suppressed nor in the baseline."""
+        """Whether it affects the exit code: it is neither suppressed nor in the baseline."""
         return self.suppression is None and not self.known

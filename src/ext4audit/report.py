@@ -1,9 +1,10 @@
-"""Verdicts and the report: one verdict for each rule and subject, and nothing left out."""
+"""The report of an audit: its source, its host, and one verdict for each rule and subject."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Host
@@ -12,7 +13,7 @@ from ext4audit.rule import Rule
 
 
 class Outcome(Enum):
-    """PASS means: the rule had all the evidence it needed, and it is fine."""
+    """The outcome of a verdict. PASS: all needed evidence is known, and nothing is wrong."""
 
     PASS = "pass"  # noqa: S105 - an outcome, not a password
     FAIL = "fail"
@@ -23,11 +24,11 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one rule says of one subject.
+    """The result of one rule for one subject.
 
-    `filesystem_id` is None when the subject is the host. `unknowns` are the holes that the
-    rule met, also beside findings that survived them. `note` is the reason of a
-    NOT_APPLICABLE, the traceback of an ERROR. `evidence` is what a pass rests on.
+    `filesystem_id` is None when the subject is the host. `unknowns` are those that ended the
+    rule, also after it made findings. `note` is the reason of a NOT_APPLICABLE or the traceback
+    of an ERROR. `evidence` are the citations that justify a PASS.
     """
 
     rule: Rule
@@ -39,9 +40,8 @@ class Verdict:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GoneFinding:
-    """A finding of a baseline that is fixed: its rule, its subject as it was called, its fact."""
+class FixedFinding(NamedTuple):
+    """A finding of a baseline that no longer occurs: rule code, label of the subject, fact."""
 
     rule: str
     subject: str
@@ -49,9 +49,8 @@ class GoneFinding:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the evidence came from: "live", "snapshot", … and a label for people."""
+class Source(NamedTuple):
+    """The kind of source of the evidence ("live", "snapshot", …) and its label for people."""
 
     kind: str
     label: str
@@ -59,25 +58,24 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that an audit says. Verdicts are the selected rules times their subjects.
+    """The result of an audit. There is one verdict for each selected rule and subject.
 
-    `fixed` are the findings of a baseline that are gone, None where there was no baseline.
-    `notices` are what the policy file has to be told of: suppressions that expired, or match
-    nothing.
+    `fixed` are the findings of the baseline that no longer occur, None without a baseline.
+    `notices` report problems of the policy file: suppressions that expired or match nothing.
     """
 
     source: Source
     host: Host
     verdicts: tuple[Verdict, ...]
-    fixed: tuple[GoneFinding, ...] | None = None
+    fixed: tuple[FixedFinding, ...] | None = None
     notices: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that was asked remained unknown."""
+        """Whether no verdict lacks evidence and the host has no gaps."""
         open_outcomes = (Outcome.UNDETERMINED, Outcome.ERROR)
-        holes = any(v.outcome in open_outcomes or v.unknowns for v in self.verdicts)
-        return not holes and not self.host.gaps
+        unknown = any(v.outcome in open_outcomes or v.unknowns for v in self.verdicts)
+        return not unknown and not self.host.gaps
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -86,10 +84,10 @@ class Report:
 
     @property
     def counted(self) -> tuple[Finding, ...]:
-        """The findings that decide the exit code: neither suppressed nor in the baseline."""
+        """The findings that affect the exit code: neither suppressed nor in the baseline."""
         return tuple(finding for finding in self.findings if finding.counts)
 
     @property
     def suppressed(self) -> int:
-        """How many findings the policy accepts."""
+        """The number of findings that the policy suppresses."""
         return sum(finding.suppression is not None for finding in self.findings)

@@ -1,4 +1,4 @@
-"""What a rule is: a function over one subject, its code and name, and its page."""
+"""Rules: the `Rule` class, and the decorators that make one of a check function."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TypeAlias
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
 
-Said: TypeAlias = Iterator[Finding | Citation]
-FilesystemCheck: TypeAlias = Callable[[Filesystem, Host], Said]
-HostCheck: TypeAlias = Callable[[Host], Said]
+RuleOutput: TypeAlias = Iterator[Finding | Citation]
+FilesystemCheck: TypeAlias = Callable[[Filesystem, Host], RuleOutput]
+HostCheck: TypeAlias = Callable[[Host], RuleOutput]
 OFF_BY_DEFAULT = frozenset(
     {
         "CAP006",
@@ -40,15 +40,15 @@ OFF_BY_DEFAULT = frozenset(
         "SEC003",
     }
 )
-"""The codes of the rules that judge only when they are chosen; their modules load only then."""
+"""The codes of the rules that run only when they are selected; their modules load only then."""
 
 
 class NotApplicable(Exception):  # noqa: N818 - an outcome, not a failure
-    """The rule does not apply to this subject; the message says why."""
+    """The rule does not apply to this subject; the message is the reason."""
 
 
 class Scope(Enum):
-    """What a rule judges: each ext4 superblock, or the host once."""
+    """The subject of a rule: each ext4 superblock, or the host as a whole."""
 
     FILESYSTEM = "filesystem"
     HOST = "host"
@@ -58,11 +58,10 @@ class Scope(Enum):
 class Rule:
     """One rule of the catalogue.
 
-    `severity` is the worst that its findings can have. `page` is the check's docstring, which
-    `explain` and the README are generated from. A check yields findings, and citations: what
-    it looked at, shown as the evidence of a pass. `default` says that the rule judges when nobody
-    chooses, `in_plans` that it judges plans then; both follow from OFF_BY_DEFAULT, unless
-    `in_plans` is stated.
+    `severity` is the worst that its findings can have. `page` is the docstring of the check, the
+    source of `explain` and of the README. A check yields findings, and the citations of the
+    evidence that it examined. `default` is whether the rule runs without a selection, `in_plans`
+    whether it then also runs on plans; both follow from OFF_BY_DEFAULT, unless `in_plans` is set.
     """
 
     code: str
@@ -73,7 +72,7 @@ class Rule:
     scope: Scope
     summary: str
     page: str
-    run: Callable[[Filesystem | None, Host], Said]
+    run: Callable[[Filesystem | None, Host], RuleOutput]
     default: bool = True
     in_plans: bool = True
     module: str = ""
@@ -84,16 +83,21 @@ class Rule:
         return self.code[:3]
 
     def __reduce__(self) -> tuple[Callable[[str, str], Rule], tuple[str, str]]:
-        """Travel to another process by name: a check is a closure, which cannot."""
-        return _made, (self.module, self.code)
+        """Pickle a rule as its name: `run` is a closure, which cannot be pickled."""
+        return _registered, (self.module, self.code)
 
 
-_MADE: dict[tuple[str, str], Rule] = {}
-"""The rules that were made in this process, by the module of the check and the code."""
+_RULES: dict[tuple[str, str], Rule] = {}
+"""The rules of this process by the module of the check and the code."""
 
 
-def _made(module: str, code: str) -> Rule:
-    return _MADE[module, code]
+def _registered(module: str, code: str) -> Rule:
+    return _RULES[module, code]
+
+
+def _register(rule: Rule) -> Rule:
+    _RULES[rule.module, rule.code] = rule
+    return rule
 
 
 def rule(
@@ -105,17 +109,16 @@ def rule(
     references: tuple[str, ...] = (),
     in_plans: bool | None = None,
 ) -> Callable[[FilesystemCheck], Rule]:
-    """Make a rule of a check over one filesystem and its host."""
+    """Make a rule of a check that examines one filesystem and its host."""
 
     def decorate(check: FilesystemCheck) -> Rule:
-        def run(fs: Filesystem | None, host: Host) -> Said:
+        def run(fs: Filesystem | None, host: Host) -> RuleOutput:
             if fs is None:
                 raise TypeError(f"{code} judges filesystems")
             return check(fs, host)
 
         head = code, name, severity, since, references, Scope.FILESYSTEM
-        rest = *_documentation(check), run, *_defaults(code, in_plans)
-        return _keep(Rule(*head, *rest, module=check.__module__))
+        return _register(_rule(head, check, run, in_plans))
 
     return decorate
 
@@ -129,31 +132,32 @@ def host_rule(
     references: tuple[str, ...] = (),
     in_plans: bool | None = None,
 ) -> Callable[[HostCheck], Rule]:
-    """Make a rule of a check over the host as a whole."""
+    """Make a rule of a check that examines the host as a whole."""
 
     def decorate(check: HostCheck) -> Rule:
-        def run(_fs: Filesystem | None, host: Host) -> Said:
+        def run(_fs: Filesystem | None, host: Host) -> RuleOutput:
             return check(host)
 
         head = code, name, severity, since, references, Scope.HOST
-        rest = *_documentation(check), run, *_defaults(code, in_plans)
-        return _keep(Rule(*head, *rest, module=check.__module__))
+        return _register(_rule(head, check, run, in_plans))
 
     return decorate
 
 
-def _keep(rule: Rule) -> Rule:
-    _MADE[rule.module, rule.code] = rule
-    return rule
+def _rule(
+    head: tuple[str, str, Severity, str, tuple[str, ...], Scope],
+    check: Callable[..., RuleOutput],
+    run: Callable[[Filesystem | None, Host], RuleOutput],
+    in_plans: bool | None,
+) -> Rule:
+    """Complete the declaration in `head`: the code comes first, the scope last."""
+    summary, page = _documentation(check)
+    default = head[0] not in OFF_BY_DEFAULT
+    in_plans = default if in_plans is None else in_plans
+    return Rule(*head, summary, page, run, default, in_plans, check.__module__)
 
 
-def _defaults(code: str, in_plans: bool | None) -> tuple[bool, bool]:
-    """Return whether the rule judges hosts, and plans, when nobody chooses."""
-    default = code not in OFF_BY_DEFAULT
-    return default, default if in_plans is None else in_plans
-
-
-def _documentation(check: Callable[..., Said]) -> tuple[str, str]:
+def _documentation(check: Callable[..., RuleOutput]) -> tuple[str, str]:
     """Return the one-line summary of the check's module, and the page in its docstring."""
     module_doc = inspect.cleandoc(check.__globals__.get("__doc__") or "")
     return module_doc.partition("\n")[0].partition(": ")[2], inspect.cleandoc(check.__doc__ or "")

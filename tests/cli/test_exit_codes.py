@@ -19,7 +19,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, Source
-from ext4audit.rule import Rule, Said, Scope, _keep
+from ext4audit.rule import Rule, RuleOutput, Scope, _register
 from support.builders import filesystem, host, unknown
 from support.hosts.stories import HOSTS
 
@@ -28,7 +28,7 @@ ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "so"\n'
 SEVERITIES = [severity.value for severity in Severity]
 
 
-def _say(fs: Filesystem | None, _host: Host) -> Said:
+def _say(fs: Filesystem | None, _host: Host) -> RuleOutput:
     """Find what the label says; "hole" is not seen."""
     assert fs is not None
     for word in (fs.label or "").split():
@@ -38,7 +38,7 @@ def _say(fs: Filesystem | None, _host: Host) -> Said:
             need(fs.superblock)
 
 
-RULE = _keep(
+RULE = _register(
     Rule("DUR001", "barrier-disabled", Severity.CRITICAL, "0.1", (), Scope.FILESYSTEM, "", "", _say)
 )
 """Kept, as every rule is that a decorator makes: reports come back from other processes."""

@@ -16,7 +16,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.planning.changes import Judge, improvements
 from ext4audit.planning.lines import correct
 from ext4audit.report import Report, Source
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import queue
 from support.hosts.plans import disk_plan, host_of, judge_by, plan
@@ -166,7 +166,7 @@ def test_defaults_in_the_superblock_are_cleared(tmp_path: Path) -> None:
 
 
 @rule("TST001", "no-journal", severity=Severity.HIGH, since="0.1")
-def no_journal(fs: Filesystem, _host: Host) -> Said:
+def no_journal(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks: a rule that words of mke2fs can break."""
     superblock = need(fs.superblock)
     if not superblock.has_journal:

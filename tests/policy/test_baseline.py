@@ -24,7 +24,7 @@ from ext4audit.policy.baseline import (
 )
 from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, Source
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host, unknown
 from support.hosts.any_host import HOSTS
@@ -34,7 +34,7 @@ RULES = all_rules()
 
 
 @rule("DUR901", "labelled", severity=Severity.CRITICAL, since="0.1")
-def labelled(fs: Filesystem, _host: Host) -> Said:
+def labelled(fs: Filesystem, _host: Host) -> RuleOutput:
     """Find each "severity fact" of the label; "hole" is none, and is not seen."""
     for said in (fs.label or "").split(","):
         severity, _, fact = said.partition(" ")

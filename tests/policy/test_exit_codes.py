@@ -12,14 +12,14 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
 from ext4audit.policy.exit_codes import exit_code, nagios_code
 from ext4audit.report import Report, Source
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from support.builders import filesystem, host, unknown
 
 HOLE: Unknown = unknown("the superblock")
 
 
 @rule("DUR901", "made-up", severity=Severity.CRITICAL, since="0.1")
-def as_labelled(fs: Filesystem, _host: Host) -> Said:
+def as_labelled(fs: Filesystem, _host: Host) -> RuleOutput:
     """Find what the label says, then ask for the superblock."""
     if fs.label:
         yield Finding("Bad.", Severity(fs.label), Confidence.CONFIRMED, ())

@@ -11,7 +11,7 @@ from ext4audit.finding import Confidence, Finding, Severity, Suppression
 from ext4audit.policy.exit_codes import EXIT_FINDINGS, exit_code
 from ext4audit.policy.suppression import SuppressionRule, not_judged, stale, suppress
 from ext4audit.report import Report, Source
-from ext4audit.rule import Said, host_rule, rule
+from ext4audit.rule import RuleOutput, host_rule, rule
 from ext4audit.rules import all_rules
 from support.builders import UUID, filesystem, host, mount, unknown
 from support.hosts.any_host import HOSTS
@@ -22,13 +22,13 @@ RULES = all_rules()
 
 
 @rule("DUR901", "always", severity=Severity.HIGH, since="0.1")
-def always(_fs: Filesystem, _host: Host) -> Said:
+def always(_fs: Filesystem, _host: Host) -> RuleOutput:
     """Find something on every filesystem."""
     yield Finding("Bad.", Severity.HIGH, Confidence.CONFIRMED, ())
 
 
 @host_rule("DRF901", "entries", severity=Severity.HIGH, since="0.1")
-def entries(_host: Host) -> Said:
+def entries(_host: Host) -> RuleOutput:
     """Find something at two mount points."""
     for point in ("/srv", "/var/lib/a"):
         yield Finding(f"{point} is bad.", Severity.HIGH, Confidence.CONFIRMED, (), fact=point)
@@ -83,7 +83,7 @@ def test_one_finding_of_several_is_named_by_its_fact() -> None:
     """Where a rule found two things on one filesystem, one of them can be accepted."""
 
     @rule("DUR902", "twice", severity=Severity.HIGH, since="0.1")
-    def twice(_fs: Filesystem, _host: Host) -> Said:
+    def twice(_fs: Filesystem, _host: Host) -> RuleOutput:
         """Find two options."""
         for word in ("nobarrier", "discard"):
             yield Finding(word, Severity.HIGH, Confidence.CONFIRMED, (), fact=word)

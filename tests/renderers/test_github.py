@@ -12,7 +12,7 @@ from ext4audit.renderers.github import LEVELS, SHOWN, render
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Report
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import host
 from support.formats.actions_runner import Command, command_in
@@ -88,7 +88,7 @@ def test_a_finding_about_fstab_stands_at_its_line() -> None:
     citation = Citation("fstab line 7", "defaults", "/etc/fstab")
 
     @rule("DRF009", "of-fstab", severity=Severity.LOW, since="0.1")
-    def check(_fs: Filesystem, _host: Host) -> Said:
+    def check(_fs: Filesystem, _host: Host) -> RuleOutput:
         """Find something in a line."""
         cited = (Citation("mount point", "/", "/proc/self/mountinfo"), citation)
         yield Finding("The line is odd.", Severity.LOW, Confidence.CONFIRMED, cited)

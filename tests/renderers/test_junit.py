@@ -16,7 +16,7 @@ from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.renderers.junit import render
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Outcome, Report
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import UNREAD as HOLE
 from support.builders import filesystem, host, mount
@@ -174,7 +174,7 @@ def test_a_host_without_a_report_is_an_error() -> None:
 
 
 @rule("DUR005", "two-findings", severity=Severity.HIGH, since="0.1")
-def two(fs: Filesystem, _host: Host) -> Said:
+def two(fs: Filesystem, _host: Host) -> RuleOutput:
     """Find two things, then meet a hole."""
     yield Finding("The milder one.", Severity.MEDIUM, Confidence.LIKELY, ())
     yield Finding("The worse one.", Severity.HIGH, Confidence.LIKELY, (), fact=fs.name)

@@ -17,7 +17,7 @@ from ext4audit.finding import Citation, Severity
 from ext4audit.renderers import sarif
 from ext4audit.renderers.sarif import descriptor, judging
 from ext4audit.renderers.shared.page import Audited
-from ext4audit.report import GoneFinding, Report
+from ext4audit.report import FixedFinding, Report
 from ext4audit.rules import all_rules
 from support.builders import host
 from support.formats.sample_reports import (
@@ -215,10 +215,10 @@ def test_a_fixed_finding_keeps_its_fingerprint() -> None:
     """Readers recognize it by that, where its filesystem is still called the same."""
     before = report(host(md127("/srv")), old_kernel)
     (old,) = run_of(Audited("x", before))["results"]
-    told = GoneFinding("KRN003", "the host", "", "x")
+    told = FixedFinding("KRN003", "the host", "", "x")
     (gone,) = run_of(Audited("x", replace(before, verdicts=(), fixed=(told,))))["results"]
     assert gone["partialFingerprints"] == old["partialFingerprints"]
-    on_disk = GoneFinding("DUR001", "/dev/md127 on /mnt/a\x1b[b", "", "x")
+    on_disk = FixedFinding("DUR001", "/dev/md127 on /mnt/a\x1b[b", "", "x")
     assert NIGHT.report is not None
     fixed = replace(NIGHT.report, verdicts=(), fixed=(on_disk,))
     (gone,) = run_of(Audited("x", fixed))["results"]

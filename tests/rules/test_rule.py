@@ -11,7 +11,7 @@ from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Severity
 from ext4audit.report import Outcome
-from ext4audit.rule import OFF_BY_DEFAULT, Rule, Said, Scope, host_rule, rule
+from ext4audit.rule import OFF_BY_DEFAULT, Rule, RuleOutput, Scope, host_rule, rule
 from ext4audit.rules import RULE_MODULE, all_rules
 from support.builders import filesystem, host
 
@@ -32,7 +32,7 @@ HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore"]
 
 
 @rule("DUR901", "made-up", severity=Severity.HIGH, since="0.1", references=("mke2fs(8)",))
-def of_filesystem(fs: Filesystem, _host: Host) -> Said:
+def of_filesystem(fs: Filesystem, _host: Host) -> RuleOutput:
     """Check nothing.
 
     ## Remedy
@@ -43,7 +43,7 @@ def of_filesystem(fs: Filesystem, _host: Host) -> Said:
 
 
 @host_rule("KRN901", "made-up-too", severity=Severity.LOW, since="0.2")
-def of_host(host_: Host) -> Said:
+def of_host(host_: Host) -> RuleOutput:
     """Check nothing."""
     yield Citation("name", host_.name, "test")
 
@@ -74,7 +74,7 @@ def test_a_filesystem_rule_gets_its_filesystem() -> None:
 
 
 def test_a_filesystem_rule_without_a_filesystem_is_an_error() -> None:
-    """A mistake of the engine is told at once, with the rule's code."""
+    """A mistake of the engine raises a TypeError with the code of the rule."""
     with pytest.raises(TypeError, match="DUR901 judges filesystems"):
         of_filesystem.run(None, host())
 
@@ -101,7 +101,7 @@ def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
 
 @pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
 def test_every_rules_module_is_named_after_it(each: Rule) -> None:
-    """`<code>_<name>.py` holds the rule, so that it can be found by either."""
+    """`<code>_<name>.py` holds the rule, so that either finds it."""
     folder = RULES / FAMILIES[each.family]
     assert (folder / f"{each.code.lower()}_{each.name.replace('-', '_')}.py").is_file()
 
@@ -115,7 +115,7 @@ def test_codes_and_names_are_unique_and_sorted() -> None:
 
 
 def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
-    """A rule is discovered by its file's name; a misnamed file would never judge anything."""
+    """Discovery goes by the file name; a rule in a misnamed file would never run."""
     modules = {path for path in RULES.rglob("*.py") if "@rule(" in path.read_text()}
     modules |= {path for path in RULES.rglob("*.py") if "@host_rule(" in path.read_text()}
     assert len(all_rules()) == len(modules)
@@ -123,5 +123,5 @@ def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
 
 
 def test_every_code_that_is_off_by_default_is_a_rule() -> None:
-    """A misspelt code would leave its rule on."""
+    """A misspelt code would leave its rule enabled."""
     assert {each.code for each in all_rules()} >= OFF_BY_DEFAULT

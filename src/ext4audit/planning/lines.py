@@ -137,7 +137,7 @@ def _holds(remedy: Remedy, *, is_cured: bool) -> bool:
 
 def _cited(citation: Citation) -> Citation:
     """Return a citation whose origin is no file: nobody has read /proc or fstab for a plan."""
-    return replace(citation, origin=ORIGIN) if citation.origin.startswith("/") else citation
+    return citation._replace(origin=ORIGIN) if citation.origin.startswith("/") else citation
 
 
 MOST_CHANGES = 8

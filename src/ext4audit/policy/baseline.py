@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ext4audit.finding import Finding, Severity
-from ext4audit.report import GoneFinding, Outcome, Report, Verdict
+from ext4audit.report import FixedFinding, Outcome, Report, Verdict
 
 Key: TypeAlias = tuple[str, str, str | None]
 """Rule, superblock (UUID where it has one; "" for the host), and the fact that failed.
@@ -189,10 +189,10 @@ def _judged_in_report(report: Report) -> frozenset[Pair]:
     )
 
 
-def _gone(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[GoneFinding]:
+def _gone(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[FixedFinding]:
     for each in findings:
         if each.pair in seen:
-            yield GoneFinding(each.rule, each.subject, each.fact or "", each.message)
+            yield FixedFinding(each.rule, each.subject, each.fact or "", each.message)
 
 
 def _subject(filesystem: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from ext4audit.renderers.shared.rows import (
     rows,
 )
 from ext4audit.renderers.shared.words import PHASE_WORDS, counted, disruption_words
-from ext4audit.report import GoneFinding, Report
+from ext4audit.report import FixedFinding, Report
 
 _APART = "<!-- -->"
 _SPECIAL = {
@@ -278,7 +278,7 @@ def _rest(report: Report, aside: Sequence[Row]) -> Iterator[str]:
         yield "\n".join(f"- {prose(f'policy: {notice}.')}" for notice in report.notices)
 
 
-def _gone(gone: GoneFinding) -> tuple[str, ...]:
+def _gone(gone: FixedFinding) -> tuple[str, ...]:
     return prose(gone.rule), code(gone.subject), prose(gone.message)
 
 

@@ -38,7 +38,7 @@ from ext4audit.renderers.shared.subjects import (
     remedy_lines,
     suppression_words,
 )
-from ext4audit.report import GoneFinding, Report
+from ext4audit.report import FixedFinding, Report
 from ext4audit.rule import Rule
 
 LEVELS = MappingProxyType(
@@ -245,7 +245,7 @@ def _fixed(name: str, report: Report, indexes: _Indexes) -> Iterator[_Result]:
         }
 
 
-def _known_by(gone: GoneFinding, fs: Filesystem | None) -> str:
+def _known_by(gone: FixedFinding, fs: Filesystem | None) -> str:
     if fs is not None:
         return superblock(fs)
     return "" if gone.subject == where(None) else gone.subject

@@ -7,7 +7,7 @@ import pytest
 from ext4audit.engine import audit
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.page import Page
-from ext4audit.report import GoneFinding, Report, Source
+from ext4audit.report import FixedFinding, Report, Source
 from support.builders import host
 from support.formats.sample_reports import (
     barriers,
@@ -44,7 +44,7 @@ def test_the_banner_says_what_the_exit_code_says(
 
 def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     """Known findings are folded and marked; those that are gone have a list."""
-    gone = GoneFinding("DUR002", "/data", "barrier", "Barriers were hidden.")
+    gone = FixedFinding("DUR002", "/data", "barrier", "Barriers were hidden.")
     known_ = replace(known_before(night_report()), fixed=(gone,), notices=("CAP001 is unused",))
     page = read(known_)
     assert "In the baseline." in words(fold(page, "2 findings set aside"))

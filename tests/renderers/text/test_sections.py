@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity, Step
-from ext4audit.rule import Rule, Said, rule
+from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import UNREAD, filesystem, host, known, mount
 from support.formats.sample_reports import (
     as_text,
@@ -51,7 +51,7 @@ def test_several_notes_are_named_once_each() -> None:
     """Beyond one note the mention counts them and names their codes."""
 
     @rule("PRF009", "second-note", severity=Severity.INFO, since="0.1")
-    def second(_fs: Filesystem, _host: Host) -> Said:
+    def second(_fs: Filesystem, _host: Host) -> RuleOutput:
         """Inform twice."""
         yield Finding("One.", Severity.INFO, Confidence.CONFIRMED, ())
         yield Finding("Two.", Severity.INFO, Confidence.CONFIRMED, ())
@@ -90,7 +90,7 @@ def finding_rule(*remedies: Remedy, code: str = "DUR005", severity: str = "high"
     """Make a rule that finds something on every filesystem but /boot."""
 
     @rule(code, "always", severity=Severity.HIGH, since="0.1")
-    def find(fs: Filesystem, _host: Host) -> Said:
+    def find(fs: Filesystem, _host: Host) -> RuleOutput:
         """Find."""
         if fs.device != "/dev/nvme0n1p1":
             yield Finding("Odd.", Severity(severity), Confidence.CONFIRMED, (), remedies)

@@ -11,7 +11,7 @@ from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Report
-from ext4audit.rule import Rule, Said, rule
+from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import filesystem, host, known, mount, options
 from support.formats.sample_reports import (
     HOSTILE_NAMES,
@@ -340,7 +340,7 @@ def saying(message: str, *citations: Citation) -> Rule:
     """Make a rule that finds the message everywhere."""
 
     @rule("DUR005", "always", severity=Severity.HIGH, since="0.1")
-    def find(_fs: Filesystem, _host: Host) -> Said:
+    def find(_fs: Filesystem, _host: Host) -> RuleOutput:
         """Find."""
         yield Finding(message, Severity.HIGH, Confidence.CONFIRMED, citations)
 

@@ -23,8 +23,8 @@ from ext4audit.finding import (
 )
 from ext4audit.renderers import text
 from ext4audit.renderers.shared.page import Audited, Page
-from ext4audit.report import GoneFinding, Report, Source, Verdict
-from ext4audit.rule import NotApplicable, Rule, Said, host_rule, rule
+from ext4audit.report import FixedFinding, Report, Source, Verdict
+from ext4audit.rule import NotApplicable, Rule, RuleOutput, host_rule, rule
 from support.builders import (
     UNREAD,
     disk,
@@ -65,7 +65,7 @@ HOSTILE_NAMES = {
 
 
 @rule("DUR001", "barrier-disabled", severity=Severity.CRITICAL, since="0.1")
-def barriers(fs: Filesystem, _host: Host) -> Said:
+def barriers(fs: Filesystem, _host: Host) -> RuleOutput:
     """Find `nobarrier`."""
     effective = need(fs.options)
     barrier = need(effective.token("barrier"))
@@ -99,7 +99,7 @@ BARRIERS_ON = Remedy(
 
 
 @rule("LAY001", "striped-metadata-hotspot", severity=Severity.HIGH, since="0.1")
-def hotspot(fs: Filesystem, _host: Host) -> Said:
+def hotspot(fs: Filesystem, _host: Host) -> RuleOutput:
     """Find an uneven stripe; apply to stripes only."""
     if fs.layout is None:
         raise NotApplicable("no stripe lies below")
@@ -121,7 +121,7 @@ def hotspot(fs: Filesystem, _host: Host) -> Said:
 
 
 @rule("PRF002", "auto-da-alloc-stall", severity=Severity.INFO, since="0.1")
-def renames(fs: Filesystem, _host: Host) -> Said:
+def renames(fs: Filesystem, _host: Host) -> RuleOutput:
     """Inform of a filesystem labelled "renames"."""
     if fs.label == "renames":
         yield Finding(
@@ -134,20 +134,20 @@ def renames(fs: Filesystem, _host: Host) -> Said:
 
 
 @rule("CAP001", "inode-exhaustion", severity=Severity.HIGH, since="0.1")
-def inodes(fs: Filesystem, _host: Host) -> Said:
+def inodes(fs: Filesystem, _host: Host) -> RuleOutput:
     """Need the superblock."""
     yield Citation("inodes", str(need(fs.superblock).inode_count), "dumpe2fs -h")
 
 
 @rule("HLT009", "rule-with-a-bug", severity=Severity.HIGH, since="0.1")
-def buggy(fs: Filesystem, _host: Host) -> Said:
+def buggy(fs: Filesystem, _host: Host) -> RuleOutput:
     """Raise."""
     no_names: dict[str, str] = {}
     yield Citation("nothing", no_names[fs.name], "nowhere")
 
 
 @host_rule("KRN003", "fast-commit-corruption", severity=Severity.HIGH, since="0.1")
-def old_kernel(_host: Host) -> Said:
+def old_kernel(_host: Host) -> RuleOutput:
     """Find any kernel."""
     yield Finding(
         "This kernel can lose files.",
@@ -227,7 +227,7 @@ def hostile_report(name: str) -> Report:
     hole = Unknown(f"the superblock of {name}", Why.FAILED, name, f"look at {name}")
 
     @rule("DUR009", "all-names", severity=Severity.HIGH, since="0.1")
-    def shout(fs: Filesystem, _host: Host) -> Said:
+    def shout(fs: Filesystem, _host: Host) -> RuleOutput:
         """Say the name everywhere, then meet a hole."""
         yield Citation(f"mount point of {name}", name, name)
         step = Step(Phase.IMMEDIATE, f"umount -- {name}")
@@ -238,13 +238,13 @@ def hostile_report(name: str) -> Report:
         need(fs.superblock)
 
     @rule("DUR008", "all-names-apart", severity=Severity.HIGH, since="0.1")
-    def skip(_fs: Filesystem, _host: Host) -> Said:
+    def skip(_fs: Filesystem, _host: Host) -> RuleOutput:
         """Say why it does not apply."""
         raise NotApplicable(f"not for {name}")
         yield  # a check is a generator
 
     @rule("DUR007", "all-names-broken", severity=Severity.HIGH, since="0.1")
-    def stop(_fs: Filesystem, _host: Host) -> Said:
+    def stop(_fs: Filesystem, _host: Host) -> RuleOutput:
         """Raise with the name."""
         raise ValueError(name)
         yield  # a check is a generator
@@ -287,7 +287,7 @@ CLEAN = Audited("fleet/clean", report(host(root(), name="web1"), barriers))
 MURKY = Audited("fleet/murky", replace(murky_report(), host=replace(murky_report().host, name="m")))
 UNREADABLE = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
 SUPPRESSION = Suppression("replaced in May", "storage team", "2026-05-31")
-GONE = GoneFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.")
+GONE = FixedFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.")
 NOTICE = "the suppression of DUR004 for '/x' expired on 2026-01-01"
 
 

@@ -13,7 +13,7 @@ from ext4audit.renderers.html.subject import Badge, SubjectSection, UnknownRow, 
 from ext4audit.renderers.shared.page import Page
 from ext4audit.renderers.shared.subjects import subjects
 from ext4audit.renderers.shared.words import counted
-from ext4audit.report import GoneFinding, Outcome, Report
+from ext4audit.report import FixedFinding, Outcome, Report
 
 _OUTCOMES = (
     (Outcome.PASS, "passed"),
@@ -45,7 +45,7 @@ class HostSection:
     no_filesystem: str
     gaps: tuple[UnknownRow, ...]
     subjects: tuple[SubjectSection, ...]
-    fixed: tuple[GoneFinding, ...] | None
+    fixed: tuple[FixedFinding, ...] | None
     notices: tuple[str, ...]
 
 

@@ -20,7 +20,7 @@ from ext4audit.finding import Severity
 from ext4audit.renderers.json_v1.objects import filesystem_object, unknown_object, verdict_object
 from ext4audit.renderers.shared.escape import with_original_bytes
 from ext4audit.renderers.shared.page import Audited, Page
-from ext4audit.report import GoneFinding, Outcome, Report
+from ext4audit.report import FixedFinding, Outcome, Report
 
 SCHEMA_VERSION = "1.1"
 SURROGATE_ESCAPE = "\\ud"
@@ -80,7 +80,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
     }
 
 
-def _gone(gone: GoneFinding) -> dict[str, Any]:
+def _gone(gone: FixedFinding) -> dict[str, Any]:
     return {
         "rule": gone.rule,
         "subject": gone.subject,

@@ -8,7 +8,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.space import find_many_files
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import has_room_to_grow, origin_of, percent, size
 
@@ -50,7 +50,7 @@ MANY_FILES = (
         "https://github.com/kubernetes/kubernetes/issues/53887",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     How many of the inodes are in use: from 85 % on medium, from 95 % high, from 99 % critical.

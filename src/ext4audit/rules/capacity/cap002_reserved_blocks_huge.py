@@ -6,7 +6,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.space import set_reserved_blocks
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percent, size
 
@@ -37,7 +37,7 @@ KERNELS_OWN_BLOCKS = 4096
         "https://github.com/cockroachdb/cockroach/issues/93120",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     How much of a filesystem of 100 GiB or more is reserved for root: from 4 %, or above 50 GiB.

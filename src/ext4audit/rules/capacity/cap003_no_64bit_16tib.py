@@ -8,7 +8,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.features import convert_to_64bit
 from ext4audit.remedies.offline import by_hand
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
     block_bytes,
@@ -39,7 +39,7 @@ OLD_FORMAT = Remedy(
         "https://docs.kernel.org/filesystems/ext4/overview.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a filesystem that is on a large device lacks the feature `64bit`: medium from half

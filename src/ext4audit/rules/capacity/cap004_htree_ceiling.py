@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.features import enable_large_dir
 from ext4audit.remedies.offline import by_hand
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import origin_of
 
 ENTRY_BYTES = 8
@@ -57,7 +57,7 @@ READ_BY_LOADER = ("/", "/boot", "/boot/efi")
         "https://github.com/NixOS/nix/issues/1522",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the index of one directory, which has two levels without the feature `large_dir`, may

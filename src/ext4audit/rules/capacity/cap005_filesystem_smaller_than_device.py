@@ -6,7 +6,7 @@ from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.space import grow_to_device
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
     block_bytes,
@@ -37,7 +37,7 @@ KEPT = (
         "https://docs.aws.amazon.com/ebs/latest/userguide/recognize-expanded-volume-linux.html",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the device directly below a mounted filesystem is larger than the filesystem, by more

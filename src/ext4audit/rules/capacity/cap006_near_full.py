@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import cite_space, full_share, size
 
 NEARLY_FULL, FULL = 0.95, 0.99
@@ -21,7 +21,7 @@ NEARLY_FULL, FULL = 0.95, 0.99
         "https://docs.kernel.org/filesystems/ext4/overview.html",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     How full the filesystem is, as df counts: low from 95 % on, medium from 99 %. What is

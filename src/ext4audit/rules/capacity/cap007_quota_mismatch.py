@@ -17,7 +17,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.remedies.fstab import remove_quota_steps
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import origin_of
 
 KINDS = {
@@ -44,7 +44,7 @@ BINDS = frozenset({"bind", "rbind"})
         "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the quotas that fstab asks for are in force on the mounted filesystem; whether they

@@ -9,7 +9,7 @@ from ext4audit.facts.features import GRUB_SINCE, Version, grub_version, reads
 from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.remedies.features import without_features
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_features
 
 BOOT, ROOT = "/boot", "/"
@@ -29,7 +29,7 @@ PATCHED, COMPLETE = (2, 6), (2, 12)
         "https://man7.org/linux/man-pages/man5/ext4.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the filesystem that holds /boot, or the root where /boot is none of its own, has a

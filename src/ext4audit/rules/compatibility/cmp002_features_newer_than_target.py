@@ -9,7 +9,7 @@ from ext4audit.facts.features import FEATURES
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.remedies.features import without_features
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_features
 
 SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
@@ -27,7 +27,7 @@ SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
         "https://github.com/tytso/e2fsprogs/issues/147",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the kernel that is to mount the filesystem, the one that runs or that of the plan, is

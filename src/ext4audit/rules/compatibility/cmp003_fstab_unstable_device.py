@@ -17,7 +17,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.remedies.fstab import device_steps
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 DISK = re.compile(r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)")
 WHOLE = re.compile(r"(?:(sd|hd|vd|xvd)[a-z]+|(nvme)[0-9]+n[0-9]+)")
@@ -39,7 +39,7 @@ NAMED_BY_HYPERVISOR = "xvd"
     ),
     in_plans=False,
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     ext2, ext3 and ext4 entries of fstab whose first field is a name that is given out in the

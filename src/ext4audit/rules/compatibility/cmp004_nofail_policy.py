@@ -16,7 +16,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.remedies.fstab import option_steps
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 TIMEOUT = "x-systemd.device-timeout="
 DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-initrd.mount"})
@@ -39,7 +39,7 @@ NEEDED_BELOW = ("/boot", "/usr")
     ),
     in_plans=False,
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     On virtual machines: mounted ext2, ext3 and ext4 entries of fstab for data volumes, which lack

@@ -6,7 +6,7 @@ from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 LAYOUTS = {1: "original", 2: "alternate"}
 """md's numbers: what Linux before 3.14 wrote, and what 3.14 and later write (md(4))."""
@@ -24,7 +24,7 @@ GIB = 1 << 30
         "drivers/md/raid0.c: commit c84a1372df92",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     md RAID0 arrays below the filesystem whose members differ in size: whether the array records

@@ -10,7 +10,7 @@ from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.features import convert_to_ext4
 from ext4audit.remedies.offline import by_hand
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 OLD_TYPES = frozenset({"ext2", "ext3"})
@@ -30,7 +30,7 @@ WANTED = "extent", "uninit_bg", "dir_index"
         "https://github.com/canonical/dqlite/issues/653",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Filesystems of more than 1 GiB that are mounted as ext3 or ext2, which the ext4 driver

@@ -8,7 +8,7 @@ from ext4audit.evidence import Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.compatibility.vendor_demands import demanded_options, made_otherwise
 
 
@@ -22,7 +22,7 @@ from ext4audit.rules.compatibility.vendor_demands import demanded_options, made_
         "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/storage-twp.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a filesystem has what the vendors of the products on it demand: mount options,
@@ -62,7 +62,7 @@ def check(fs: Filesystem, host: Host) -> Said:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
-def _collected(part: Said, gaps: list[Unknown]) -> Said:
+def _collected(part: RuleOutput, gaps: list[Unknown]) -> RuleOutput:
     """Yield what one part yields, and collect its unknowns in `gaps`."""
     try:
         yield from part
@@ -70,7 +70,7 @@ def _collected(part: Said, gaps: list[Unknown]) -> Said:
         gaps += met.unknowns
 
 
-def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterator[Said]:
+def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterator[RuleOutput]:
     """Yield what is judged separately: a gap in one hides nothing of another."""
     if fs.alive:
         yield demanded_options(fs, host, profiles)

@@ -19,7 +19,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.flags import seen_here
 from ext4audit.remedies.option_fields import reserve_nothing
-from ext4audit.rule import Said
+from ext4audit.rule import RuleOutput
 from ext4audit.rules.compatibility.vendor_remedies import in_force_remedy, shown_remedy
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.demands import canonical
@@ -28,7 +28,7 @@ PERCENT = 100
 KIB = 1024
 
 
-def made_otherwise(fs: Filesystem, profile: Profile) -> Iterator[Said]:
+def made_otherwise(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:
     """Yield what is judged of one profile, each apart; they raise Undetermined."""
     if profile.features:
         yield _features(fs, profile)
@@ -45,7 +45,7 @@ def statement(profile: Profile) -> Citation:
     return Citation(f"profile {profile.name}", profile.says, profile.source)
 
 
-def _features(fs: Filesystem, profile: Profile) -> Said:
+def _features(fs: Filesystem, profile: Profile) -> RuleOutput:
     features = need(fs.superblock).features
     lacking = [feature for feature in profile.features if feature not in features]
     if lacking:
@@ -57,7 +57,7 @@ def _features(fs: Filesystem, profile: Profile) -> Said:
         yield Citation("features", ", ".join(profile.features), _origin(fs))
 
 
-def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> Said:
+def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> RuleOutput:
     if set(profile.features) - need(fs.superblock).features:
         return  # without the feature there are no clusters
     block_bytes, blocks = need(
@@ -72,7 +72,7 @@ def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> Said:
         yield Citation("cluster size", f"{has // KIB} KiB", _origin(fs))
 
 
-def _reserve(fs: Filesystem, profile: Profile, most: int) -> Said:
+def _reserve(fs: Filesystem, profile: Profile, most: int) -> RuleOutput:
     reserved = need(stated(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks))
     blocks = need(fs.superblock).size_blocks
     if reserved * PERCENT <= most * blocks or not blocks:
@@ -83,7 +83,7 @@ def _reserve(fs: Filesystem, profile: Profile, most: int) -> Said:
     yield _creation_finding(profile, what, "reserve", _free(fs, reserved))
 
 
-def _another(profile: Profile) -> Said:
+def _another(profile: Profile) -> RuleOutput:
     advice = Remedy("See the vendor's page before the data grows.", Disruption.RECREATE)
     what = f"it is ext4, and the vendor recommends {profile.instead_of_ext4}"
     yield _creation_finding(profile, what, "filesystem", advice, Severity.INFO)
@@ -130,7 +130,7 @@ def _origin(fs: Filesystem) -> str:
     return fs.superblock.origin if isinstance(fs.superblock, Known) else ""
 
 
-def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> Said:
+def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:
     """Judge once, for all profiles, which options are missing or hidden; raises Undetermined."""
     missing, hidden = [], []
     for token in dict.fromkeys(w for profile in profiles for w in _words(profile)):

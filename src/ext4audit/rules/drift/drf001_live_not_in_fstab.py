@@ -18,7 +18,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.fstab import option_steps
 from ext4audit.remedies.remount import intended_flags, revert_steps, typed
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.demands import against, discouraged, overruled, warning
 from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, severity_of
 
@@ -30,7 +30,7 @@ from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, seve
     since="0.1",
     references=("fstab(5)", "mount(8)", "fs/ext4/super.c: _ext4_show_options()"),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Options and per-mount flags in force that neither the fstab entry, nor rootflags= for the

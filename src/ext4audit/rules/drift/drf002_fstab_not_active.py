@@ -26,7 +26,7 @@ from ext4audit.remedies.remount import (
     remount_by_fstab,
     typed,
 )
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.drift.refused_options import (
     Drift,
     Refusals,
@@ -55,7 +55,7 @@ from ext4audit.rules.shared.intent import (
     since="0.1",
     references=("fstab(5)", "mount(8)", "fs/ext4/super.c: ext4_remount()"),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Options and per-mount flags that the fstab entry of a mounted filesystem asks for and that

@@ -10,7 +10,7 @@ from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.drift.identifiers import (
     Twins,
     filesystems_of,
@@ -45,7 +45,7 @@ class Use:
         "https://github.com/lvmteam/lvm2/issues/146",
     ),
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     Whether two block devices with an ext2, ext3 or ext4 filesystem have the same UUID, or the

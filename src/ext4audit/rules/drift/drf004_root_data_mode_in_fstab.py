@@ -18,7 +18,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.fstab import option_steps
 from ext4audit.remedies.superblock import store_default
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import discouraged, warning
 from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
 
@@ -35,7 +35,7 @@ from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
         "https://www.freedesktop.org/software/systemd/man/latest/systemd-remount-fs.service.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the fstab entry of the root names a data mode that is not in force, and that neither

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import origin_of
 
 
@@ -19,7 +19,7 @@ from ext4audit.rules.shared.quantities import origin_of
         "https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the kernel serves a filesystem (/sys/fs/ext4) that has no line in the mount table of

@@ -16,7 +16,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.remedies.mounting import mount_by_fstab
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
 
@@ -28,7 +28,7 @@ NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
     since="0.1",
     references=("fstab(5)", "systemd.mount(5)"),
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not in the

@@ -7,7 +7,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_option, disruption
 from ext4audit.remedies.remount import without_mount
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability.write_cache import Part, parts_below, still_claims_write_back, worst
 from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
 
@@ -25,7 +25,7 @@ NO_FLUSH = "Barriers are off: neither fsync() nor a journal commit flushes the w
         "https://man7.org/linux/man-pages/man5/ext4.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `nobarrier` (also spelled `barrier=0`) is in force on an ext4, ext3 or ext2

@@ -14,7 +14,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.remedies.fstab import fstab_lines
 from ext4audit.remedies.options import change_options, disruption
 from ext4audit.remedies.superblock import clear_defaults
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.citations import PLACES, cite_mount_table
 from ext4audit.rules.shared.demands import against, stays
 
@@ -61,7 +61,7 @@ IN_FSTAB = Remedy(
         "fs/ext4/super.c: _ext4_show_options()",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Options in force that the superblock sets, by its bits (`tune2fs -o`) or by its string
@@ -132,7 +132,7 @@ def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
     return tuple(found.values())
 
 
-def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> Said:
+def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> RuleOutput:
     """Judge a filesystem that is not mounted by what its superblock holds."""
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
     bits = ", ".join(superblock.default_mount_options) or "none"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.evidence import need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
 from ext4audit.rules.shared.data_mode import back_to_ordered, data_mode
 from ext4audit.rules.shared.demands import container_layers, holds_tenants
@@ -29,7 +29,7 @@ MESSAGE = (
         "https://kafka.apache.org/documentation/#ext4",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `data=writeback` is in force on a filesystem with a journal, whoever set it. It is

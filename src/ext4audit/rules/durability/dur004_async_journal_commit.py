@@ -11,7 +11,7 @@ from ext4audit.remedies.mounting import (
     disruption_of_new_mount,
     left_by_hand,
 )
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability.write_cache import parts_below, worst
 from ext4audit.rules.shared.citations import (
     cite_not_in_force,
@@ -35,7 +35,7 @@ VOLATILE = frozenset({Severity.CRITICAL, Severity.HIGH})
         "fs/ext4/super.c: can't mount with journal_async_commit in data=ordered mode",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `journal_async_commit` is in force, whoever set it. It is high where a device below

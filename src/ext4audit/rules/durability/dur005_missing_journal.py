@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.metadata import add_journal
 from ext4audit.remedies.offline import why_by_hand
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability.write_cache import INSTANCE_STORES
 from ext4audit.rules.shared.citations import cite_features, is_in_force
 from ext4audit.rules.shared.demands import below
@@ -32,7 +32,7 @@ UNUSED = "Mounted with norecovery, it leaves its journal out"
         "https://kafka.apache.org/documentation/#ext4",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether an ext4 filesystem of at least 1 GiB that is mounted writable has a journal: with

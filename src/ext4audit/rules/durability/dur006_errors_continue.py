@@ -11,7 +11,7 @@ from ext4audit.remedies.fstab import fstab_lines
 from ext4audit.remedies.option_fields import PANIC, errors_in_string, stop_at_errors
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount, without_mount
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume
 from ext4audit.rules.shared.error_state import has_stopped
@@ -39,7 +39,7 @@ OVERRULED = (
     ),
     in_plans=False,
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `errors=continue` is in force on a writable filesystem. It is what mke2fs writes

@@ -7,7 +7,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_option, disruption
 from ext4audit.remedies.remount import without_mount
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
 
@@ -28,7 +28,7 @@ VERY_LONG_SECONDS = 300
         "https://man7.org/linux/man-pages/man5/ext4.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     The `commit=` interval in force, 5 seconds by default. More than 30 is a note, more than 60

@@ -7,7 +7,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_option, disruption
 from ext4audit.remedies.remount import without_mount
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import below, holds_database
 
@@ -31,7 +31,7 @@ MESSAGE = (
         "https://thunk.org/tytso/blog/2009/03/12/delayed-allocation-and-the-zero-length-file-problem/",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `noauto_da_alloc` is in force together with delayed allocation, whoever set it. It is

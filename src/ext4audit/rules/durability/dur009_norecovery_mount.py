@@ -11,7 +11,7 @@ from ext4audit.remedies.mounting import (
     disruption_of_new_mount,
     left_by_hand,
 )
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import (
     cite_not_in_force,
     cite_option,
@@ -40,7 +40,7 @@ CLEAN = "norecovery on a read-only mount: its journal is empty, and nothing was 
         "https://man7.org/linux/man-pages/man5/ext4.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `norecovery`, also spelled `noload`, is in force. On a writable mount it is

@@ -8,7 +8,7 @@ from ext4audit.evidence import Known, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.offline import check_filesystem
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.error_state import cite_errors, has_stopped, spell
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
 
@@ -27,7 +27,7 @@ RECENT_SECONDS = 7 * DAY_SECONDS
         "https://github.com/prometheus/node_exporter/issues/3113",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     How many errors the kernel has recorded in a mounted filesystem, and what is recorded of the

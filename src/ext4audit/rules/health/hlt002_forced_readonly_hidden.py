@@ -8,7 +8,7 @@ from ext4audit.evidence import Known, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.offline import check_filesystem
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.error_state import WriteStop, cite_errors, write_stop_of
 
 CLAIM = {
@@ -31,7 +31,7 @@ CLAIM = {
         "https://github.com/xunholy/k8s-gitops/issues/4143",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a mounted filesystem has stopped accepting writes: the words emergency_ro and

@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.offline import preen
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 SIGNS = {
     "needs_recovery": "its journal has not been replayed",
@@ -30,7 +30,7 @@ WORST = frozenset({"with errors", "not clean"})
         "https://www.kernel.org/doc/html/latest/filesystems/ext4/super.html",
     ),
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     Every ext2, ext3 or ext4 filesystem that is found and not mounted anywhere, image files

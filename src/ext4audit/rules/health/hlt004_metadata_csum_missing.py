@@ -8,7 +8,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.features import enable_metadata_csum
 from ext4audit.remedies.offline import by_hand
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_features
 from ext4audit.rules.shared.quantities import size
 
@@ -28,7 +28,7 @@ LARGE_BYTES = 1 << 40
         "https://man7.org/linux/man-pages/man5/ext4.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the feature metadata_csum is on; mke2fs sets it since 1.43, and ext4(5) names kernel

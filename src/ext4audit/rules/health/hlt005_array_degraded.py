@@ -6,7 +6,7 @@ from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import BlockDevice, MdArray
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 REDUNDANT = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})
 SPARE_MEMBERS = {"raid6": 2}
@@ -24,7 +24,7 @@ IDLE = frozenset({"idle", "frozen"})
         "https://man7.org/linux/man-pages/man8/mdadm.8.html",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     md arrays with redundancy below the filesystem: how many members are missing

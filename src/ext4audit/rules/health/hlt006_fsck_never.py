@@ -10,7 +10,7 @@ from ext4audit.facts.mount import FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import BINDS
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 
 NOT_AT_BOOT = BINDS | {"noauto"}
@@ -27,7 +27,7 @@ NOT_AT_BOOT = BINDS | {"noauto"}
         "https://man7.org/linux/man-pages/man8/e2scrub.8.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether fstab has 0 in its sixth field for a filesystem other than the root, and the

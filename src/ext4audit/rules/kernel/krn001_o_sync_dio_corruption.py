@@ -7,7 +7,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions.kernels import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, update
 
 
@@ -24,7 +24,7 @@ from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, updat
         "https://lwn.net/Articles/954770/",
     ),
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the kernel that runs is 6.1.64 or 6.1.65, Debian's 6.1.64-1, or 5.10.227 or 5.10.228,

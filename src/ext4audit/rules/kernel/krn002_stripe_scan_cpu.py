@@ -9,7 +9,7 @@ from ext4audit.facts.versions.kernels import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import disruption, option_of
 from ext4audit.remedies.superblock_fields import set_stripe
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import (
     cite_bug,
     cite_kernel,
@@ -35,7 +35,7 @@ NO_STRIPE = "stripe=0"
         "https://lore.kernel.org/all/cover.1702455010.git.ojaswin@linux.ibm.com/",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a stripe is in force (`stripe=`, which mke2fs stores by itself on md arrays and on

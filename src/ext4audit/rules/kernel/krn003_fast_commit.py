@@ -9,7 +9,7 @@ from ext4audit.facts.versions.kernels import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.features import clear_fast_commit
 from ext4audit.remedies.offline import why_by_hand
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, update
 
 FEATURE = "fast_commit"
@@ -27,7 +27,7 @@ FEATURE = "fast_commit"
         "https://git.kernel.org/linus/48a6a66db82b8043d298a630f22c62d43550cae5",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the superblock has the feature `fast_commit` on a kernel whose fast commits are known

@@ -16,7 +16,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.layout.advice import EVEN, effectively, rounded
 from ext4audit.remedies.mkfs import even_out_bitmaps
-from ext4audit.rule import NotApplicable, Said
+from ext4audit.rule import NotApplicable, RuleOutput
 
 HINT = "run on the host, where /sys shows the member devices"
 VIRTUAL_NAMES = ("vd", "xvd")
@@ -87,7 +87,7 @@ KIB = 1024
 UNSTRIPED_LEVELS = frozenset({"raid1", "linear"})
 
 
-def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> Said:
+def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> RuleOutput:
     """Judge how even the bitmaps of a filesystem lie; raises NotApplicable and Undetermined."""
     geometry = _judged_stripe(layout)
     citations = _citations(fs, layout, geometry)

@@ -9,7 +9,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import by_demand, demands_features
 
 
@@ -24,7 +24,7 @@ from ext4audit.rules.shared.demands import by_demand, demands_features
         "https://listman.redhat.com/archives/ext3-users/2008-June/msg00042.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Which member devices of a stripe (md RAID0, RAID10, RAID4, 5 and 6, striped LVM) are written

@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout.striping import may_stripe
 from ext4audit.remedies.superblock_fields import set_stripe
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.stripe import (
     Recommended,
     cite_hints,
@@ -44,7 +44,7 @@ NOT_YET = (
         "https://bugzilla.kernel.org/show_bug.cgi?id=217965",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     The stripe that ext4 works with (`stripe=` in force, from the superblock's RAID stripe width
@@ -131,7 +131,7 @@ class Case:
         )
 
 
-def _unset(case: Case, host: Host) -> Said:
+def _unset(case: Case, host: Host) -> RuleOutput:
     """Judge a filesystem without a stripe, which is right on the kernels of KRN002."""
     if need(spins(host)):
         yield Citation("kernel", need(host.kernel).release, "better without a stripe (KRN002)")

@@ -10,7 +10,7 @@ from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.superblock_fields import set_stripe
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
 from ext4audit.rules.shared.stripe import (
     block_bytes,
@@ -36,7 +36,7 @@ LARGEST_TRANSFER_BYTES = 65535 * 512
         "fs/ext4/super.c: ext4_get_stripe_size()",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     The stripe in force, on filesystems without an array below (those are LAY002's): whether it is

@@ -9,7 +9,7 @@ from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import IMAGES
 from ext4audit.rules.shared.stripe import recommended
 
@@ -27,7 +27,7 @@ MIB = 1 << 20
         "https://raid.wiki.kernel.org/index.php/RAID_setup",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     The start of every partition below the filesystem, also of the members of an array: whether
@@ -71,7 +71,7 @@ def check(fs: Filesystem, _host: Host) -> Said:
         raise NotApplicable("no partition lies below it")
 
 
-def _judge(partition: BlockDevice) -> Said:
+def _judge(partition: BlockDevice) -> RuleOutput:
     """Judge one partition; raises Undetermined."""
     if partition.start_sectors is None:
         what = f"start of {partition.name}"

@@ -9,7 +9,7 @@ from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, derive
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.journal import cite_journal, is_external, journal_of
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
@@ -53,7 +53,7 @@ class Shape:
         "https://man7.org/linux/man-pages/man5/mke2fs.conf.5.html",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     What mke2fs chooses by size, and growth keeps. Two of three must be true: blocks of 1 KiB on

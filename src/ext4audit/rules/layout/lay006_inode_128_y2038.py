@@ -8,7 +8,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.offline import by_hand
 from ext4audit.remedies.superblock_fields import set_inode_size
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 
 SMALL, USUAL = 128, 256
@@ -27,7 +27,7 @@ NOT_IN_PLACE = frozenset({"flex_bg", "metadata_csum"})
         "https://github.com/tytso/e2fsprogs/issues/54",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether inodes have 128 bytes. mke2fs before 1.46.4 made them so on filesystems of less than

@@ -6,7 +6,7 @@ from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_features
 from ext4audit.rules.shared.demands import demands_features
 from ext4audit.rules.shared.quantities import size
@@ -25,7 +25,7 @@ FEATURE = "bigalloc"
         "https://docs.kernel.org/filesystems/ext4/overview.html#bigalloc",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the filesystem has the feature bigalloc. A note; a profile whose vendor asks for the

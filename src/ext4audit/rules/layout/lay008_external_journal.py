@@ -10,7 +10,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.journal import move_journal_inside
 from ext4audit.remedies.offline import by_hand
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.journal import is_external
 
@@ -29,7 +29,7 @@ PLAIN_DISKS = ("sd", "vd", "xvd", "hd", "nvme", "mmcblk")
         "https://docs.kernel.org/filesystems/ext4/journal.html#external-journal",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the journal has a device of its own (`mke2fs -J device=`). A note; medium where the

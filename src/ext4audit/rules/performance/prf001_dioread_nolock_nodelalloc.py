@@ -11,7 +11,7 @@ from ext4audit.facts.options import EffectiveOptions
 from ext4audit.facts.versions.kernels import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_option, disruption
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import (
     cite_kernel,
     cite_option,
@@ -39,7 +39,7 @@ OPTIONS = {"delalloc": "nodelalloc", "dioread_nolock": "dioread_nolock"}
         "https://git.kernel.org/linus/c8980e1980ccdc2229aa2218d532ddc62e0aabe5",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether dioread_nolock and nodelalloc are in force together on a kernel that suffers from

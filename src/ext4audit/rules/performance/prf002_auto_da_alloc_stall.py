@@ -9,7 +9,7 @@ from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.performance.stall import (
     IN_THE_APPLICATION,
     MIB,
@@ -42,7 +42,7 @@ FEW = 3
         "https://github.com/rust-lang/rust/pull/82047",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether auto_da_alloc acts: delayed allocation is on, and data is ordered or writeback, with

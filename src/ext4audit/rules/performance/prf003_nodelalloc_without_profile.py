@@ -7,7 +7,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.options import EffectiveOptions, Setter
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_option, disruption
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import demanded
 
@@ -23,7 +23,7 @@ from ext4audit.rules.shared.demands import demanded
         "https://github.com/tikv/tikv/issues/7892",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether nodelalloc is in force on a writable filesystem that is mounted as ext4, whoever set

@@ -9,7 +9,7 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_option, disruption
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.performance.stall import VIRTUAL_NAMES
 from ext4audit.rules.shared.citations import (
     NO_DISCARD,
@@ -36,7 +36,7 @@ Grade = tuple[Severity, Confidence, str]
         "https://github.com/cockroachdb/cockroach/issues/55626",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `discard` is in force on a writable filesystem whose device takes discards, whoever

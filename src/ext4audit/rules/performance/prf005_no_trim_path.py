@@ -12,7 +12,7 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import (
     NO_DISCARD,
     TIMER,
@@ -44,7 +44,7 @@ BY_HAND = Remedy(
         "https://github.com/cockroachdb/cockroach/issues/123051",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     A writable filesystem on a device that takes discards, without `discard`, on a host where

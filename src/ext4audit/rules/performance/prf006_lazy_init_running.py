@@ -13,7 +13,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.remedies.metadata import zero_inode_tables
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 LAST_GROUP = 1
 """The last group alone is often left: the kernel does not come back for it."""
@@ -31,7 +31,7 @@ OPTION = "init_itable"
         "https://github.com/intel/lkp-tests/issues/368",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     How many block groups have an inode table that nobody has zeroed yet. mke2fs leaves them to

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
 from ext4audit.rules.shared.data_mode import back_to_ordered, data_mode
 from ext4audit.rules.shared.demands import holds_database
@@ -23,7 +23,7 @@ MESSAGE = "data=journal: all data is written twice, and delayed allocation and d
         "https://man7.org/linux/man-pages/man5/ext4.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `data=journal` is in force, whoever set it. It is low, medium where a database keeps

@@ -17,7 +17,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.flags import GENTLER, relax_access_times, seen_here
 from ext4audit.remedies.remount import fstab_line
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import demanded
 
 TABLE = "/proc/self/mountinfo"
@@ -33,7 +33,7 @@ TABLE = "/proc/self/mountinfo"
         "https://clickhouse.com/docs/operations/tips",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Writable mounts with strictatime, which no mount table prints: it is what is left where

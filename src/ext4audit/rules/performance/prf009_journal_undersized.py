@@ -6,7 +6,7 @@ from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.remedies.journal import enlarge_journal
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.journal import (
     LEAST_BYTES,
     cite_journal,
@@ -27,7 +27,7 @@ from ext4audit.rules.shared.quantities import device_bytes, size
         "https://github.com/gardenlinux/gardenlinux/issues/1650",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the journal of a filesystem of more than 20 GiB is smaller than an eighth of what

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need, value_or
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.rule import NotApplicable, Said, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.performance.stall import (
     MIB,
     Drain,
@@ -53,7 +53,7 @@ class Backlog:
         "https://lwn.net/Articles/572911/",
     ),
 )
-def check(host: Host) -> Said:
+def check(host: Host) -> RuleOutput:
     """## What it checks
 
     How long the slowest writable ext4 filesystem would take to write all that may wait for it in

@@ -14,7 +14,7 @@ from ext4audit.finding import (
 )
 from ext4audit.remedies.metadata import enable_dir_index, index_directories
 from ext4audit.remedies.offline import why_by_hand
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 
@@ -29,7 +29,7 @@ from ext4audit.rules.shared.quantities import GIB, device_bytes, size
         "https://github.com/tytso/e2fsprogs/issues/257",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the feature dir_index is missing on an ext3 or ext4 filesystem of more than 1 GiB.

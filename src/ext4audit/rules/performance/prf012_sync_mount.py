@@ -11,7 +11,7 @@ from ext4audit.remedies.flags import SYNCHRONOUS, clear_sync, seen_here
 from ext4audit.remedies.mounting import single_mount
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import rootflags
 
 EFFECT = {
@@ -30,7 +30,7 @@ EFFECT = {
         "https://man7.org/linux/man-pages/man2/mount.2.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a writable filesystem is mounted with sync (medium) or with dirsync alone (low). On

@@ -14,7 +14,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.remedies.flags import restore_flags
-from ext4audit.rule import Said, rule
+from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.intent import PROTECTING, Intent, configured_flags, intents_of
 
 ALLOWED = {
@@ -36,7 +36,7 @@ ALLOWED = {
         "https://man7.org/linux/man-pages/man5/fstab.5.html",
     ),
 )
-def check(fs: Filesystem, host: Host) -> Said:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether each mount has nosuid, nodev and noexec where its fstab entry asks for them, by name

@@ -8,7 +8,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.remedies.option_fields import give_reserve_to_root
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount, without_mount
-from ext4audit.rule import NotApplicable, Said, rule
+from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
 
 WHO = {"resuid": "user id", "resgid": "group id"}
@@ -26,7 +26,7 @@ MIB = 1 << 20
         "fs/ext4/balloc.c: ext4_has_free_clusters()",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> Said:
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `resuid=` or `resgid=` in force names another account than root, set by mount or by
