@@ -6,8 +6,8 @@ import pytest
 
 from ext4audit.facts.features import (
     E2fsprogsVersion,
+    feature_arguments,
     features_to_add,
-    features_to_say,
     parse_banner,
     parse_version,
 )
@@ -63,5 +63,5 @@ def test_what_one_version_must_be_told_to_make_what_another_makes(
     local: E2fsprogsVersion, target: E2fsprogsVersion, said: tuple[str, ...], added: frozenset[str]
 ) -> None:
     """Features that move no metadata are added to what was made: mke2fs may not know them."""
-    assert features_to_say(local, target) == said
+    assert feature_arguments(local, target) == said
     assert features_to_add(local, target) == added

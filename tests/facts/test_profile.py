@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile, all_profiles
 from ext4audit.finding import Severity
@@ -27,7 +27,7 @@ def test_what_a_profile_forbids_is_reported_by_the_rule_that_it_names(profile: P
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_a_profile_speaks_of_words_rules_and_severities_that_there_are(profile: Profile) -> None:
     """A typing error in the table would demand or rate nothing."""
-    assert all(word in ATIME_WORDS or recognize(word) for word in profile.options)
+    assert all(word in ATIME_OPTIONS or recognize(word) for word in profile.options)
     assert {*profile.enable, *(code for code, _ in profile.rate)} <= CODES
     assert all(Severity(word.removeprefix("+")) for _, word in profile.rate)
     assert profile.source.startswith("https://")

@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ext4audit.facts.layout import Advice, Counsel, MetadataLayout, Spread
+from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
 from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.advice import advise, bytes_per_inode, counsel, effectively, evenness, growth
+from ext4audit.layout.advice import (
+    advise,
+    bytes_per_inode,
+    effectively,
+    evenness,
+    growth,
+    layout_advice,
+)
 from ext4audit.layout.bitmap_placement import Track
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
@@ -203,7 +210,7 @@ FILESYSTEMS = st.builds(
 )
 
 
-def as_advised(block: Superblock, advice: Advice) -> Superblock:
+def as_advised(block: Superblock, advice: MkfsAdvice) -> Superblock:
     """Return the filesystem that mke2fs makes of an advice."""
     options = MkfsOptions(
         block_bytes=block.block_bytes,
@@ -304,14 +311,16 @@ def test_mke2fs_makes_an_even_layout_of_the_advice_with_clusters() -> None:
     assert measured.blocks_per_group == 32744 * 16
 
 
-def told(members: int, size_bytes: int = TWELVE_DISKS_BLOCKS * 4096, **options: Any) -> Counsel:
+def told(
+    members: int, size_bytes: int = TWELVE_DISKS_BLOCKS * 4096, **options: Any
+) -> LayoutAdvice:
     """Return the counsel for a filesystem on a RAID0 with chunks of 512 KiB."""
     block = parameters(size_bytes, MkfsOptions(**options))
     measured = measure(predict_table(block), block, map_of(stripe(members, 512)))
-    return counsel(measured, block)
+    return layout_advice(measured, block)
 
 
-def rounded_advice(advice: Advice) -> Advice:
+def rounded_advice(advice: MkfsAdvice) -> MkfsAdvice:
     """Return the advice with an evenness of two digits."""
     return replace(advice, evenness=round(advice.evenness, 2))
 
@@ -321,7 +330,7 @@ def test_the_counsel_for_the_default_on_twelve_disks() -> None:
     said = told(12)
     assert said.sentence == "Effectively 3 of 12 disks serve this metadata."
     assert said.advice is not None
-    assert rounded_advice(said.advice) == Advice(32744, 16, 1.0, is_default=False)
+    assert rounded_advice(said.advice) == MkfsAdvice(32744, 16, 1.0, is_default=False)
     assert said.growth is not None
     assert said.growth.members == 13
     assert said.curable == (
@@ -366,7 +375,7 @@ def test_an_even_layout_needs_no_counsel() -> None:
     said = told(5)
     assert said.is_even
     assert said.advice is not None
-    assert rounded_advice(said.advice) == Advice(32768, 16, 1.0, is_default=True)
+    assert rounded_advice(said.advice) == MkfsAdvice(32768, 16, 1.0, is_default=True)
     assert (said.recreate, said.in_place, said.growth) == (None, None, None)
     assert (said.no_help, said.mitigations) == ((), ())
     assert said.curable == "The bitmaps are spread over all disks."
@@ -381,7 +390,7 @@ def test_an_even_layout_needs_no_counsel() -> None:
 )
 def test_what_cannot_be_advised_is_said(changes: dict[str, int], says: str) -> None:
     """A made-up superblock must neither crash nor run for hours."""
-    said = counsel(layout([100, 0], **changes), superblock())
+    said = layout_advice(layout([100, 0], **changes), superblock())
     assert said.curable.startswith(says)
     assert (said.advice, said.growth, said.recreate) == (None, None, None)
 
@@ -390,7 +399,7 @@ def test_without_a_stripe_there_is_no_counsel() -> None:
     """One disk has nothing to spread over."""
     bare: MetadataLayout = replace(layout([1]), geometry=None)
     with pytest.raises(ValueError, match="nothing stripes"):
-        counsel(bare, superblock())
+        layout_advice(bare, superblock())
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ DEBIANS_GRUB = "2.06-8"
 _DEBIAN_REVISION = re.compile(r"[0-9][^-]*-[^-]+")
 
 
-def reads(package: str, feature: str) -> bool:
+def grub_reads(package: str, feature: str) -> bool:
     """Whether the GRUB of a package ("2.06-13+deb12u1") is known to read a feature."""
     version, first = grub_version(package), GRUB_SINCE.get(feature)
     if version is not None and first is not None and version >= first:
@@ -135,7 +135,7 @@ def parse_banner(text: str) -> E2fsprogsVersion:
     return 1, int(match[2]), int(match[3] or 0)
 
 
-def features_to_say(local: E2fsprogsVersion, target: E2fsprogsVersion) -> tuple[str, ...]:
+def feature_arguments(local: E2fsprogsVersion, target: E2fsprogsVersion) -> tuple[str, ...]:
     """Return the words of -O that make the mke2fs of one version set what another's would."""
     words = []
     for each in FEATURE_DEFAULTS:

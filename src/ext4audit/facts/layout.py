@@ -10,7 +10,7 @@ from ext4audit.facts.superblock import Superblock
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class MkfsAdvice:
     """Options for mke2fs that make the bitmaps even on a stripe, and Jain's index with them.
 
     `blocks_per_group_option` is the value for -g, which counts clusters with bigalloc.
@@ -32,7 +32,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Counsel:
+class LayoutAdvice:
     """The whole advice for a filesystem that exists, as sentences to print.
 
     `sentence` says how many members serve it. `curable` is what -g cures and `incurable` what
@@ -45,7 +45,7 @@ class Counsel:
     is_even: bool
     curable: str
     incurable: str
-    advice: Advice | None
+    advice: MkfsAdvice | None
     growth: Growth | None
     recreate: str | None
     in_place: str | None
@@ -222,13 +222,13 @@ class LayoutPage:
     """The layout of a filesystem on its members, and the advice for it.
 
     `target` is the device or the image. `stack` says what the members are taken from (a sysfs
-    path, or what was stated), `origin` where the places of the metadata were read. `counsel` is
+    path, or what was stated), `origin` where the places of the metadata were read. `advice` is
     None where nothing stripes.
     """
 
     target: str
     superblock: Superblock
     layout: MetadataLayout
-    counsel: Counsel | None
+    advice: LayoutAdvice | None
     stack: str
     origin: str

@@ -33,7 +33,7 @@ class Mount:
 
     `mount_options` are per mount (nosuid, relatime, ro of a bind mount); `super_options` belong
     to the superblock and are the same on all its lines. Names are decoded with surrogateescape.
-    `covered` says that another mount hides it: its mount point leads to the other one.
+    `overmounted` says that another mount hides it: its mount point leads to the other one.
     """
 
     mount_id: int
@@ -45,7 +45,7 @@ class Mount:
     fstype: str
     source: str
     super_options: tuple[str, ...]
-    covered: bool = False
+    overmounted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ SUPERBLOCK_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})
 
 MOUNT_FLAGS = SUPERBLOCK_FLAGS | {"ro", "nosuid", "nodev", "noexec", "nodiratime", "nosymfollow"}
 
-ATIME_WORDS: Mapping[str, str] = MappingProxyType(
+ATIME_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "noatime": "noatime",
         "relatime": "relatime",
@@ -136,7 +136,7 @@ def flags_of(words: Iterable[str]) -> tuple[str, ...]:
             flag for flag in (*IMPLIED.get(word, ()), word) if flag in MOUNT_FLAGS
         )
         flags.pop(CLEARED.get(word, ""), None)
-        atime = ATIME_WORDS.get(word, atime)
+        atime = ATIME_OPTIONS.get(word, atime)
     return (*flags, atime)
 
 

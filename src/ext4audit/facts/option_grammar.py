@@ -26,7 +26,7 @@ TOO_LARGE = f"it takes at most {LARGEST_SIGNED}"
 Upstream = tuple[int, ...]
 
 
-class Fate(Enum):
+class Handling(Enum):
     """What a mount does with a word. NOT_KNOWN: no kernel near this version was looked at."""
 
     TAKEN = "taken"
@@ -36,35 +36,39 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OptionHandling:
     """The fate of a word, and why: a clause about the word."""
 
-    fate: Fate
+    handling: Handling
     why: str = ""
 
 
-TAKEN = Answer(Fate.TAKEN)
+TAKEN = OptionHandling(Handling.TAKEN)
 
 
-def words_of_ext4() -> Mapping[str, Mapping[str, Any]]:
+def ext4_options() -> Mapping[str, Mapping[str, Any]]:
     """Return the words that ext4 takes or once took, by what stands before "="."""
     return read_table(TABLE)
 
 
-def fate_of(word: str, upstream: Upstream) -> Answer:
+def handling_of(word: str, upstream: Upstream) -> OptionHandling:
     """Return what the ext4 of a kernel, by its upstream number, does with one word of a mount."""
     key, equals, value = word.partition("=")
-    said = words_of_ext4().get(key)
+    said = ext4_options().get(key)
     if said is None:
-        return Answer(Fate.REFUSED, "no ext4 of kernel.org has it")
+        return OptionHandling(Handling.REFUSED, "no ext4 of kernel.org has it")
     wrong = _wrong(said, value if equals else None)
     if wrong:
-        return Answer(Fate.REFUSED, wrong)
+        return OptionHandling(Handling.REFUSED, wrong)
     if word == "stripe=0":
-        return Answer(Fate.IGNORED, "the stripe of the superblock stays in force")
+        return OptionHandling(Handling.IGNORED, "the stripe of the superblock stays in force")
     if upstream < READ_UNSIGNED_FROM and NUMBER.fullmatch(value) and _is_unsigned(value):
         known = upstream[:2] <= READ_SIGNED_TO
-        return Answer(Fate.REFUSED, TOO_LARGE) if known else Answer(Fate.NOT_KNOWN)
+        return (
+            OptionHandling(Handling.REFUSED, TOO_LARGE)
+            if known
+            else OptionHandling(Handling.NOT_KNOWN)
+        )
     return _by_version(said, upstream)
 
 
@@ -73,15 +77,15 @@ def _is_unsigned(value: str) -> bool:
     return _number(value) > LARGEST_SIGNED
 
 
-def only_for(word: str, fstype: str) -> bool:
+def is_refused_for(word: str, fstype: str) -> bool:
     """Whether ext4 refuses a word on a filesystem that is mounted as ext2 or ext3."""
-    said = words_of_ext4().get(word.partition("=")[0], {})
+    said = ext4_options().get(word.partition("=")[0], {})
     return bool(said.get(f"not_{fstype}", False))
 
 
 def needs_journal(word: str) -> bool:
     """Whether ext4 refuses a word on a filesystem without a journal."""
-    return bool(words_of_ext4().get(word.partition("=")[0], {}).get("needs_journal", False))
+    return bool(ext4_options().get(word.partition("=")[0], {}).get("needs_journal", False))
 
 
 def _wrong(said: Mapping[str, Any], value: str | None) -> str:
@@ -117,21 +121,21 @@ def _number(text: str) -> int:
     return int(digits, 8 if digits.startswith("0") else 10)
 
 
-def _by_version(said: Mapping[str, Any], upstream: Upstream) -> Answer:
+def _by_version(said: Mapping[str, Any], upstream: Upstream) -> OptionHandling:
     at = {name: _version(bound) for name, bound in said.items() if name.endswith(("_from", "_to"))}
     for fate, start, end in (
-        (Fate.REFUSED, "refused_from", "taken_to"),
-        (Fate.IGNORED, "ignored_from", "ignored_to"),
+        (Handling.REFUSED, "refused_from", "taken_to"),
+        (Handling.IGNORED, "ignored_from", "ignored_to"),
     ):
         if start in at and upstream >= at[start]:
-            return Answer(fate, f"{fate.value} since {said[start]}")
+            return OptionHandling(fate, f"{fate.value} since {said[start]}")
         if start in at and end in at and upstream[:2] > at[end]:
-            return Answer(Fate.NOT_KNOWN)
+            return OptionHandling(Handling.NOT_KNOWN)
     if "taken_from" not in at or upstream >= at["taken_from"]:
         return TAKEN
     if "refused_to" in at and upstream[:2] <= at["refused_to"]:
-        return Answer(Fate.REFUSED, f"taken since {said['taken_from']}")
-    return Answer(Fate.NOT_KNOWN)
+        return OptionHandling(Handling.REFUSED, f"taken since {said['taken_from']}")
+    return OptionHandling(Handling.NOT_KNOWN)
 
 
 @cache

@@ -210,7 +210,7 @@ NOT_EXT4_OPTIONS = frozenset(
 )
 """Words of fstab that mount(8), the VFS or systemd take and ext4 never sees."""
 
-OTHERS_WITH_VALUE = frozenset(
+NOT_EXT4_OPTIONS_WITH_VALUE = frozenset(
     "defaults rw ro async sync dirsync lazytime nolazytime mand nomand user".split()
 )
 """Those that are taken with any value; the rest goes to ext4 then, which refuses it.
@@ -240,11 +240,11 @@ FALSE_TOKENS: tuple[FalseToken, ...] = (
     FalseToken("fc_debug_force", (5, 10), (6, 3)),
 )
 
-MOUNT_TABLE_LIES_WITHOUT_JOURNAL: tuple[Version, Version] = ((4, 4), (5, 2))
+MOUNT_TABLE_WRONG_WITHOUT_JOURNAL: tuple[Version, Version] = ((4, 4), (5, 2))
 """[since, before): without a journal the mount table prints defaults and drops nobarrier
 (1e381f60dad9, seen on 4.14.67)."""
 
-FULL_DISPLAY_WORDS = frozenset({"bsddf", "nogrpid", "nodiscard", "auto_da_alloc", "nobarrier"})
+FULL_DISPLAY_TOKENS = frozenset({"bsddf", "nogrpid", "nodiscard", "auto_da_alloc", "nobarrier"})
 """Words that only an options file of Linux 4.17 and later prints: it lists both states. An
 older file lists only what is set, so that a missing `barrier` there means off."""
 

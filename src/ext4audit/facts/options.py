@@ -8,7 +8,7 @@ from enum import Enum
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 
 
-class Setter(Enum):
+class Provenance(Enum):
     """Who set an option, in the order in which the kernel applies them (fs/ext4/super.c).
 
     SUPERBLOCK stands for the bit field or the string where it could not be seen which;
@@ -29,7 +29,7 @@ class Setter(Enum):
 class Layer:
     """What one source says of one option: its token there, and where that was read."""
 
-    setter: Setter
+    provenance: Provenance
     token: str
     origin: str
 
@@ -48,7 +48,7 @@ class EffectiveOption:
     name: str
     token: str
     origin: str
-    set_by: Setter
+    set_by: Provenance
     hidden: bool
     baseline: str | None
     layers: tuple[Layer, ...] = ()
@@ -61,14 +61,14 @@ class EffectiveOptions:
     `source` is the best place that could be read; `complete` says that it shows every option
     (the options file does, the mount table never). `mount_table` are the superblock's options
     as the mount table prints them, or None where no mount of it is in our namespace.
-    `hole` says how to learn more when `complete` is false.
+    `gap` says how to learn more when `complete` is false.
     """
 
     source: str
     complete: bool
     options: tuple[EffectiveOption, ...]
     mount_table: tuple[str, ...] | None
-    hole: Unknown | None = None
+    gap: Unknown | None = None
 
     def find(self, name: str) -> EffectiveOption | None:
         """Return the option called `name` ("barrier"), or None when it is not established."""
@@ -83,8 +83,8 @@ class EffectiveOptions:
         option = self.find(name)
         if option is not None:
             return Known(option.token, option.origin)
-        if self.hole is not None:
-            return Unknown(f"option {name}", self.hole.why, self.hole.detail, self.hole.hint)
+        if self.gap is not None:
+            return Unknown(f"option {name}", self.gap.why, self.gap.detail, self.gap.hint)
         return Unknown(f"option {name}", Why.ABSENT, f"{self.source} does not list it")
 
     @property

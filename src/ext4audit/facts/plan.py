@@ -12,10 +12,10 @@ from ext4audit.facts.layout import StripeGeometry
 
 
 @dataclass(frozen=True, slots=True)
-class MkfsWords:
+class MkfsArguments:
     """What is said to mke2fs, apart from the device.
 
-    `values` are the flags with a value, in the order in which they were given; `manner` are the
+    `values` are the flags with a value, in the order in which they were given; `behaviour` are the
     flags that change how mke2fs works and not what it makes (-F, -q). `features` are the words
     of -O and `extended` those of -E, which mke2fs takes only once (1.47.0: of two, the first is
     lost without a word).
@@ -24,9 +24,9 @@ class MkfsWords:
     values: tuple[tuple[str, str], ...] = ()
     features: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
-    manner: tuple[str, ...] = ()
+    behaviour: tuple[str, ...] = ()
 
-    def words(self) -> tuple[str, ...]:
+    def arguments(self) -> tuple[str, ...]:
         """Return the words of the command line that decide what is made."""
         pairs = [word for pair in self.values for word in pair]
         features = ["-O", ",".join(self.features)] if self.features else []
@@ -37,37 +37,37 @@ class MkfsWords:
         """Return the value of a flag, the last one where it was given twice."""
         return next((value for name, value in reversed(self.values) if name == flag), None)
 
-    def says(self, key: str) -> bool:
+    def has_extended(self, key: str) -> bool:
         """Whether -E has a word of this name; mke2fs takes "-" and "_" in names alike."""
         return any(_key(word) == _key(key) for word in self.extended)
 
-    def with_value(self, flag: str, value: str) -> MkfsWords:
+    def with_value(self, flag: str, value: str) -> MkfsArguments:
         """Return the options with a flag set, where it stood before or at the end."""
         if self.value(flag) is None:
             return replace(self, values=(*self.values, (flag, value)))
         changed = tuple((name, value if name == flag else old) for name, old in self.values)
         return replace(self, values=changed)
 
-    def without_value(self, flag: str) -> MkfsWords:
+    def without_value(self, flag: str) -> MkfsArguments:
         """Return the options without a flag."""
         return replace(self, values=tuple(pair for pair in self.values if pair[0] != flag))
 
-    def with_extended(self, *words: str) -> MkfsWords:
+    def with_extended(self, *words: str) -> MkfsArguments:
         """Return the options with words added to -E; what was said before stays."""
-        new = tuple(word for word in words if not self.says(word))
+        new = tuple(word for word in words if not self.has_extended(word))
         return replace(self, extended=(*self.extended, *new))
 
-    def without_extended(self, *keys: str) -> MkfsWords:
+    def without_extended(self, *keys: str) -> MkfsArguments:
         """Return the options without the words of -E of these names."""
         unwanted = {_key(key) for key in keys}
         kept = tuple(word for word in self.extended if _key(word) not in unwanted)
         return replace(self, extended=kept)
 
-    def with_features_first(self, *words: str) -> MkfsWords:
+    def with_features_first(self, *words: str) -> MkfsArguments:
         """Return the options with features said before those of the user, which win."""
         return replace(self, features=(*words, *self.features))
 
-    def shorter(self) -> Iterator[tuple[str, MkfsWords]]:
+    def shorter(self) -> Iterator[tuple[str, MkfsArguments]]:
         """Yield each option's words with the options that remain without it."""
         for index, (flag, value) in enumerate(self.values):
             rest = (*self.values[:index], *self.values[index + 1 :])
@@ -124,7 +124,7 @@ class Plan:
     level: str
     members: int
     chunk_bytes: int
-    mkfs: MkfsWords
+    mkfs: MkfsArguments
     mount_options: tuple[str, ...]
     mount_point: str
     queue: QueueLimits
@@ -166,7 +166,7 @@ class Plan:
             return self.members if self.members % NEAR_COPIES else self.members // NEAR_COPIES
         return self.members - PARITY_MEMBERS.get(self.level, 0)
 
-    def stripe_words(self, block_bytes: int) -> tuple[str, ...]:
+    def stripe_options(self, block_bytes: int) -> tuple[str, ...]:
         """Return the words of -E that mke2fs reads off a real array, and cannot off a file."""
         chunk_blocks = self.chunk_bytes // block_bytes
         if self.level not in STRIPED or not chunk_blocks:

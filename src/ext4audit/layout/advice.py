@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ext4audit.facts.layout import Advice, Counsel, Growth, MetadataLayout, Spread, StripeGeometry
+from ext4audit.facts.layout import (
+    Growth,
+    LayoutAdvice,
+    MetadataLayout,
+    MkfsAdvice,
+    Spread,
+    StripeGeometry,
+)
 from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.bitmap_placement import March, Track, march_of
 from ext4audit.layout.byte_map import StackMap
@@ -43,7 +50,7 @@ LARGEST_FLEX_GROUPS = 256
 """Beyond this the inode tables of a flex group cover groups of data."""
 
 
-def advise(stack_map: StackMap, superblock: Superblock) -> Advice | None:
+def advise(stack_map: StackMap, superblock: Superblock) -> MkfsAdvice | None:
     """Return the options nearest the defaults that make the bitmaps even, None if none do.
 
     `superblock` is of the filesystem as it is, or as `parameters` makes it. Its flex_bg size is
@@ -60,7 +67,7 @@ def advise(stack_map: StackMap, superblock: Superblock) -> Advice | None:
     default = _made(superblock, None, flex_groups)
     usual = _spread_if_even(track, _march(default), EVEN)
     if usual is not None:
-        return Advice(_option(default), flex_groups, usual, is_default=True)
+        return MkfsAdvice(_option(default), flex_groups, usual, is_default=True)
     found = (_largest_group(track, superblock, size) for size in _flex_sizes(flex_groups))
     return next((advice for advice in found if advice is not None), None)
 
@@ -92,7 +99,7 @@ def growth(geometry: StripeGeometry, superblock: Superblock) -> Growth | None:
     return None
 
 
-def _largest_group(track: Track, superblock: Superblock, flex_groups: int) -> Advice | None:
+def _largest_group(track: Track, superblock: Superblock, flex_groups: int) -> MkfsAdvice | None:
     cluster_blocks = superblock.cluster_blocks or 1
     for option in _group_sizes(superblock.block_bytes or 1):
         group_blocks = option * cluster_blocks
@@ -101,7 +108,7 @@ def _largest_group(track: Track, superblock: Superblock, flex_groups: int) -> Ad
         march = march_of(superblock, group_blocks, flex_groups)
         even = _spread_if_even(track, march, EVEN_AS_ADVISED)
         if even is not None and _is_taken(superblock, option, flex_groups):
-            return Advice(option, flex_groups, even, is_default=False)
+            return MkfsAdvice(option, flex_groups, even, is_default=False)
     return None
 
 
@@ -188,7 +195,7 @@ MITIGATIONS = (
 )
 
 
-def counsel(layout: MetadataLayout, superblock: Superblock) -> Counsel:
+def layout_advice(layout: MetadataLayout, superblock: Superblock) -> LayoutAdvice:
     """Return the advice for a filesystem that exists, or is planned, on a stripe.
 
     Raises ValueError where nothing stripes.
@@ -199,7 +206,7 @@ def counsel(layout: MetadataLayout, superblock: Superblock) -> Counsel:
     is_even = layout.evenness >= EVEN
     advice = advice_for(layout, superblock)
     grown = None if is_even else growth_for(layout, superblock)
-    return Counsel(
+    return LayoutAdvice(
         sentence=f"{effectively(layout.bitmaps)} this metadata.",
         is_even=is_even,
         curable=_curable(layout, advice),
@@ -225,7 +232,7 @@ def rounded(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def advice_for(layout: MetadataLayout, superblock: Superblock) -> Advice | None:
+def advice_for(layout: MetadataLayout, superblock: Superblock) -> MkfsAdvice | None:
     """Return the mkfs options that would make a filesystem like this one even on its stripe."""
     if layout.geometry is None:
         return None
@@ -261,7 +268,7 @@ def described(layout: MetadataLayout, superblock: Superblock) -> Superblock:
     )
 
 
-def _curable(layout: MetadataLayout, advice: Advice | None) -> str:
+def _curable(layout: MetadataLayout, advice: MkfsAdvice | None) -> str:
     if layout.evenness >= EVEN:
         return "The bitmaps are spread over all disks."
     if advice is None:
@@ -287,7 +294,7 @@ def _incurable(layout: MetadataLayout, geometry: StripeGeometry, superblock: Sup
     )
 
 
-def _recreate(advice: Advice) -> str:
+def _recreate(advice: MkfsAdvice) -> str:
     return (
         f"Back up, recreate the filesystem with {_words(advice)}, restore. "
         "Nothing smaller changes the groups."
@@ -303,5 +310,5 @@ def _in_place(geometry: StripeGeometry, grown: Growth) -> str:
     )
 
 
-def _words(advice: Advice) -> str:
+def _words(advice: MkfsAdvice) -> str:
     return f"-g {advice.blocks_per_group_option} -G {advice.flex_bg_groups}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ext4audit.facts.mount import EXT_FSTYPES
-from ext4audit.facts.plan import MkfsWords
+from ext4audit.facts.plan import MkfsArguments
 
 VALUED = frozenset("-b -C -e -E -g -G -i -I -J -L -m -M -N -o -O -r -t -T -U".split())
 JOURNAL = "-j"
@@ -24,7 +24,7 @@ REFUSED = {
 }
 
 
-def parse_mkfs_words(text: str) -> MkfsWords:
+def parse_mkfs_arguments(text: str) -> MkfsArguments:
     """Parse "-g 32744 -O ^metadata_csum"; raises ValueError that says what is not accepted.
 
     Words are split as a POSIX shell splits them (shlex), and nothing else of a shell is done.
@@ -35,7 +35,7 @@ def parse_mkfs_words(text: str) -> MkfsWords:
     values: list[tuple[str, str]] = []
     features: list[str] = []
     extended: list[str] = []
-    manner: list[str] = []
+    behaviour: list[str] = []
     for flag, value in _options(shlex.split(text)):
         if flag == "-O":
             features += _list(value)
@@ -44,10 +44,10 @@ def parse_mkfs_words(text: str) -> MkfsWords:
                 raise ValueError("-E is given twice: mke2fs takes only the last; join them")
             extended += _list(value)
         elif value is None:
-            manner.append(flag)
+            behaviour.append(flag)
         else:
             values.append((flag, value))
-    options = MkfsWords(tuple(values), tuple(features), tuple(extended), tuple(manner))
+    options = MkfsArguments(tuple(values), tuple(features), tuple(extended), tuple(behaviour))
     _refuse(options)
     return options
 
@@ -84,9 +84,9 @@ def _list(value: str | None) -> list[str]:
     return [word for word in (value or "").split(",") if word]
 
 
-def _refuse(options: MkfsWords) -> None:
+def _refuse(options: MkfsArguments) -> None:
     """Refuse values that would read something else than the planned device."""
-    if options.says("offset"):
+    if options.has_extended("offset"):
         raise ValueError("-E offset: the plan is of a filesystem that fills its device")
     if any(word.startswith("device=") for word in _list(options.value("-J"))):
         raise ValueError("-J device: a journal on another device cannot be planned")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ext4audit.evidence import Known, Undetermined, Unknown, Why
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabEntry, Mount
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.options import BINDS, change_options, option_of
@@ -103,7 +103,7 @@ def _names(fs: Filesystem, wanted: Mapping[str, str]) -> frozenset[str]:
     data=journal shows nodelalloc in the mount table, which would outlive it if it were repeated.
     """
     options = fs.options.value.options if isinstance(fs.options, Known) else ()
-    implied = {option.name for option in options if option.set_by is Setter.IMPLIED}
+    implied = {option.name for option in options if option.set_by is Provenance.IMPLIED}
     return frozenset({*wanted, *implied})
 
 
@@ -223,4 +223,9 @@ def seen_here(fs: Filesystem) -> tuple[Mount, ...]:
 def remountable(mount: Mount) -> bool:
     """Whether a remount through this mount changes it, and nothing else of the superblock."""
     same = ("ro" in mount.mount_options) == ("ro" in mount.super_options)
-    return mount.root == "/" and not mount.covered and same and quote(mount.mount_point) is not None
+    return (
+        mount.root == "/"
+        and not mount.overmounted
+        and same
+        and quote(mount.mount_point) is not None
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.renderers.html_markup import Html, joined, lines, tag
 from ext4audit.renderers.html_parts import badge, facts, fold, hole_words, table
 from ext4audit.renderers.json_v1.objects import options_object
@@ -35,8 +35,8 @@ def _summary(options: EffectiveOptions) -> Html:
 def _content(fs: Filesystem, options: EffectiveOptions) -> Iterator[Html]:
     if not options.complete:
         yield tag("p", "The source does not show every option.")
-    if options.hole is not None:
-        yield tag("p", hole_words(options.hole))
+    if options.gap is not None:
+        yield tag("p", hole_words(options.gap))
     usual = [option for option in options.options if _is_default(option)]
     chosen = [option for option in options.options if not _is_default(option)]
     if chosen:
@@ -50,7 +50,7 @@ def _content(fs: Filesystem, options: EffectiveOptions) -> Iterator[Html]:
 
 
 def _is_default(option: EffectiveOption) -> bool:
-    return option.set_by is Setter.KERNEL_DEFAULT and not option.hidden
+    return option.set_by is Provenance.KERNEL_DEFAULT and not option.hidden
 
 
 def _row(option: EffectiveOption, options: EffectiveOptions) -> tuple[str, ...]:
@@ -69,13 +69,15 @@ def _set_by(option: EffectiveOption) -> Html:
     """Say who set an option, and what each source said, in the kernel's order."""
     words = tag("div", _setter(option.set_by))
     layers = [
-        tag("div", f"{_setter(each.setter)}: {each.token} ({each.origin})", class_="faint small")
+        tag(
+            "div", f"{_setter(each.provenance)}: {each.token} ({each.origin})", class_="faint small"
+        )
         for each in option.layers
     ]
     return joined((words, *layers))
 
 
-def _setter(setter: Setter) -> str:
+def _setter(setter: Provenance) -> str:
     return setter.value.replace("_", " ")
 
 

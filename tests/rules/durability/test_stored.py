@@ -7,7 +7,7 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.rules.durability.stored import StoredOption, stored_options, tune_steps
@@ -38,7 +38,7 @@ def test_bits_and_string_are_told_apart_and_the_string_wins() -> None:
         default_mount_options=("acl", "nobarrier", "journal_data"),
         mount_option_string="data=writeback,commit=30,bogus",
     )
-    bits, string = Setter.SUPERBLOCK_BITS, Setter.SUPERBLOCK_STRING
+    bits, string = Provenance.SUPERBLOCK_BITS, Provenance.SUPERBLOCK_STRING
     assert set(stored_options(held)) == {
         StoredOption("acl", "acl", bits),
         StoredOption("barrier", "nobarrier", bits),

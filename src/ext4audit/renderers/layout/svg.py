@@ -31,7 +31,7 @@ def render(page: LayoutPage) -> str:
     """Return the touches of each member as stacked bars, with the sentence below."""
     rows = rows_of(page.layout.members)
     height = _HEAD + _ROW * (len(rows.shown) + bool(rows.folded)) + _FOOT
-    sentence = page.counsel.sentence if page.counsel else "Nothing stripes here."
+    sentence = page.advice.sentence if page.advice else "Nothing stripes here."
     body = [
         _open(height),
         f"<title>{_text(f'Metadata of {page.target} on its members')}</title>",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import (
@@ -167,7 +167,7 @@ def _askers(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profile]:
 
 def _is_in_force(fs: Filesystem, word: str) -> bool:
     """Whether a word is in force; raises Undetermined where that cannot be seen."""
-    if word in ATIME_WORDS:
+    if word in ATIME_OPTIONS:
         return all(word in mount.mount_options for mount in seen_here(fs))
     known = recognize(word)
     name = known[0].name if known else word

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ext4audit.evidence import Known, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
-from ext4audit.facts.mount import ATIME_WORDS, FstabEntry, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, FstabEntry, Mount
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies.fstab import FstabEdit, edit_options
@@ -155,7 +155,7 @@ def _option_steps(
 ) -> tuple[Step, ...]:
     """Return all commands in their order, the way back in the opposite one; all or none."""
     flags: list[Step] = []
-    for word in (word for word in words if word in ATIME_WORDS):
+    for word in (word for word in words if word in ATIME_OPTIONS):
         for mount in [mount for mount in fs.mounts if word not in mount.mount_options]:
             if not remountable(mount):
                 return ()
@@ -184,13 +184,13 @@ def _without(steps: Sequence[Step], *phases: Phase) -> Iterator[Step]:
 
 def _flag_change(mount: Mount, word: str) -> FlagChange:
     before = next((back for shown, back in GENTLE.items() if shown in mount.mount_options), None)
-    kept = tuple(each for each in mount.mount_options if each not in ATIME_WORDS)
+    kept = tuple(each for each in mount.mount_options if each not in ATIME_OPTIONS)
     return FlagChange(
         before=mount,
         after=replace(mount, mount_options=(*kept, word)),
         words=(word,),
         back=before or ("strictatime",),
-        drop=ATIME_WORDS.keys() - {word},
+        drop=ATIME_OPTIONS.keys() - {word},
         add=(word,),
     )
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS
-from ext4audit.facts.options import EffectiveOption, Setter
+from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.options import EffectiveOption, Provenance
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -73,7 +73,7 @@ def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
     asked = {t for i in intents for t in (*i.tokens.values(), *i.boot_tokens.values())}
     dead = {word for intent in intents for word in (*intent.dead, *intent.boot_dead)}
     return (
-        option.set_by is Setter.MOUNT
+        option.set_by is Provenance.MOUNT
         and option.name
         not in NOT_COMPARED | intents[0].tokens.keys() | intents[0].boot_tokens.keys()
         and option.token not in asked | dead
@@ -88,7 +88,9 @@ def _lost_flags(intent: Intent) -> frozenset[str]:
     under a writable mount was made so by the kernel, after an error: no call asked for it.
     """
     words = (*intent.boot_words, *intent.entry.line.options)
-    told = frozenset(ATIME_WORDS if any(word in ATIME_WORDS for word in words) else {"relatime"})
+    told = frozenset(
+        ATIME_OPTIONS if any(word in ATIME_OPTIONS for word in words) else {"relatime"}
+    )
     forced = frozenset({"ro"}).difference(intent.mount.mount_options)
     return intent.live_flags - intended_flags(words) - told - forced
 

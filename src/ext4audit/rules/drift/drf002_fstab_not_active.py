@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS, SUPERBLOCK_FLAGS
+from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS
 from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -119,10 +119,10 @@ def _compare(
         if name in SHOWN_OTHERWISE or (option is not None and option.token == token):
             continue
         if option is not None:
-            if option.set_by is not Setter.IMPLIED:  # by data=journal, which PRF007 judges
+            if option.set_by is not Provenance.IMPLIED:  # by data=journal, which PRF007 judges
                 inactive.append(Drift(name, token, option.token, option.baseline))
-        elif options.hole is not None:
-            holes.append(options.hole)
+        elif options.gap is not None:
+            holes.append(options.gap)
         elif spec_named(name).off == "" and not spec_named(name).has_value:
             inactive.append(Drift(name, token, f"no {token}"))
     return inactive
@@ -223,7 +223,7 @@ def _remount(
     checks = [f"grep -qx {d.intended} /proc/fs/ext4/{fs.name}/options" for d in inactive]
     checks += [_shows(where, flag) for flag in flags]
     # Without a word of atime a remount keeps the one in force, and "atime" is no such word.
-    atime = [flag for flag in flags if flag in ATIME_WORDS]
+    atime = [flag for flag in flags if flag in ATIME_OPTIONS]
     stay = sorted(only_running(intent, frozenset(intended_flags(intent.entry.line.options))))
     before = ",".join((*flags_in_force(intent.mount), *(typed(d.in_force) for d in inactive)))
     yield Remedy(
@@ -277,4 +277,4 @@ def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) ->
 def _meaning(word: str) -> str:
     """Return the canonical option or flag of atime that a word of fstab asks for."""
     known = recognize(word)
-    return known[1] if known else ATIME_WORDS.get(word, word)
+    return known[1] if known else ATIME_OPTIONS.get(word, word)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem, Host, Kernel
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_grammar import (
     TAKEN,
-    Answer,
-    Fate,
-    fate_of,
+    Handling,
+    OptionHandling,
+    ext4_options,
+    handling_of,
+    is_refused_for,
     needs_journal,
-    only_for,
-    words_of_ext4,
 )
 from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
 from ext4audit.facts.options import EffectiveOptions
@@ -58,14 +58,16 @@ def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOp
     shown = () if host.planned else (*intent.mount.super_options, *intent.mount.mount_options)
     words = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
     found = {word: _answer(word, host.kernel, options) for word in words}
-    answers = {word: said for word, said in found.items() if isinstance(said, Answer)}
+    answers = {word: said for word, said in found.items() if isinstance(said, OptionHandling)}
     holes = [said for said in found.values() if isinstance(said, Unknown)]
-    refused = {word: said.why for word, said in answers.items() if said.fate is Fate.REFUSED}
+    refused = {
+        word: said.why for word, said in answers.items() if said.handling is Handling.REFUSED
+    }
     together = _together(fs, host, intent, options, holes) if intent.first else ()
     for word, why in together:
         if word in words:
             refused.setdefault(word, why)
-    ignored = (word for word, said in answers.items() if said.fate is Fate.IGNORED)
+    ignored = (word for word, said in answers.items() if said.handling is Handling.IGNORED)
     return Refusals(
         tuple(refused.items()),
         tuple(word for word in ignored if word not in refused),
@@ -73,18 +75,20 @@ def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOp
     )
 
 
-def _answer(word: str, kernel: Evidence[Kernel], options: EffectiveOptions) -> Answer | Unknown:
+def _answer(
+    word: str, kernel: Evidence[Kernel], options: EffectiveOptions
+) -> OptionHandling | Unknown:
     """Return the fate of a word, or why it is not known."""
     key = word.partition("=")[0]
-    if key not in words_of_ext4() and word in _in_force(options):
+    if key not in ext4_options() and word in _in_force(options):
         return TAKEN
     if key in NOT_EXT4_OPTIONS:
-        return Answer(Fate.REFUSED, "it takes no value")
+        return OptionHandling(Handling.REFUSED, "it takes no value")
     if isinstance(kernel, Unknown):
-        ends = {fate_of(word, OLDEST).fate, fate_of(word, NEWEST).fate}
-        return fate_of(word, NEWEST) if len(ends) == 1 else kernel
-    answer = fate_of(word, kernel.value.upstream)
-    if answer.fate is not Fate.NOT_KNOWN:
+        ends = {handling_of(word, OLDEST).handling, handling_of(word, NEWEST).handling}
+        return handling_of(word, NEWEST) if len(ends) == 1 else kernel
+    answer = handling_of(word, kernel.value.upstream)
+    if answer.handling is not Handling.NOT_KNOWN:
         return answer
     series = ".".join(map(str, kernel.value.upstream[:2]))
     detail = f"no kernel near {series} was looked at"
@@ -156,7 +160,7 @@ def _wrong_file(word: str, *, has_format: bool) -> str:
 def _by_type(
     words: Sequence[str], fstype: str, kernel: Evidence[Kernel], holes: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    concerned = [word for word in words if fstype != "ext4" and only_for(word, fstype)]
+    concerned = [word for word in words if fstype != "ext4" and is_refused_for(word, fstype)]
     if concerned and _since(kernel, ONE_DRIVER_SINCE, holes):
         yield from ((word, f"{fstype} does not have it") for word in concerned)
 
@@ -275,7 +279,7 @@ def wrong_words(
     wanted = demanded(fs, host)
     runs = {*(drift.in_force for drift in inactive), *intent.live_flags}
     worse = condemned(runs, fs, host)
-    atime = ATIME_WORDS.keys() if "strictatime" in worse else frozenset()
+    atime = ATIME_OPTIONS.keys() if "strictatime" in worse else frozenset()
     words = [drift.intended for drift in inactive if drift.in_force not in worse]
     words += [flag for flag in flags if flag not in atime]
     missing = {w for word in words for w in overruled(fs, host, [word]) if w not in runs}
@@ -289,4 +293,4 @@ def only_running(intent: Intent, words: frozenset[str]) -> frozenset[str]:
     """
     stopped = {"ro"}.intersection(intent.mount.super_options)
     forced = stopped.difference(intent.mount.mount_options)
-    return intent.live_flags - words - ATIME_WORDS.keys() - forced
+    return intent.live_flags - words - ATIME_OPTIONS.keys() - forced

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_options, disruption
@@ -95,7 +95,9 @@ def check(fs: Filesystem, host: Host) -> Said:
     if isinstance(fs.superblock, Unknown) and not (options.complete and options.mount_table):
         need(fs.superblock)
     yield cite_mount_table(options)
-    hidden = [o for o in options.hidden if o.token in DANGEROUS and o.set_by is not Setter.IMPLIED]
+    hidden = [
+        o for o in options.hidden if o.token in DANGEROUS and o.set_by is not Provenance.IMPLIED
+    ]
     string = _string(fs)
     if hidden or string:
         yield _finding(fs, host, options, hidden, string)
@@ -179,7 +181,7 @@ def _finding(
     string: Citation | None,
 ) -> Finding:
     grades = [DANGEROUS[option.token] for option in hidden] or [Severity.LOW]
-    unsure = any(option.set_by in (Setter.UNKNOWN, Setter.SUPERBLOCK) for option in hidden)
+    unsure = any(option.set_by in (Provenance.UNKNOWN, Provenance.SUPERBLOCK) for option in hidden)
     return Finding(
         message=_message(fs, hidden, string),
         severity=min(grades, key=lambda severity: severity.rank),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import Mount
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.options import change_option, option_of
 from ext4audit.remedies.remount import remount_command, usable_mount
@@ -60,7 +60,7 @@ def _by_mount_only(fs: Filesystem, word: str) -> bool:
 def in_string(fs: Filesystem) -> bool:
     """Whether the string in the superblock says what happens at an error."""
     option = option_of(fs, "errors")
-    if option is not None and option.set_by is Setter.SUPERBLOCK_STRING:
+    if option is not None and option.set_by is Provenance.SUPERBLOCK_STRING:
         return True
     string = fs.superblock.value.mount_option_string if isinstance(fs.superblock, Known) else ""
     return "errors=" in string

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.option_table import OPTIONS, recognize
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.shell import quote
@@ -25,7 +25,7 @@ class StoredOption:
 
     name: str
     token: str
-    setter: Setter
+    setter: Provenance
 
 
 def stored_options(superblock: Superblock) -> tuple[StoredOption, ...]:
@@ -38,10 +38,10 @@ def stored_options(superblock: Superblock) -> tuple[StoredOption, ...]:
     for spec in OPTIONS:
         for word, token in spec.superblock_bits.items():
             if word in superblock.default_mount_options:
-                found[spec.name] = StoredOption(spec.name, token, Setter.SUPERBLOCK_BITS)
+                found[spec.name] = StoredOption(spec.name, token, Provenance.SUPERBLOCK_BITS)
     words = filter(None, superblock.mount_option_string.split(","))
     for spec, token in filter(None, map(recognize, words)):
-        found[spec.name] = StoredOption(spec.name, token, Setter.SUPERBLOCK_STRING)
+        found[spec.name] = StoredOption(spec.name, token, Provenance.SUPERBLOCK_STRING)
     if not superblock.has_journal:
         found.pop("data", None)
     return tuple(found.values())

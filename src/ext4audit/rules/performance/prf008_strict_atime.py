@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, Mount
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -86,7 +86,7 @@ def check(fs: Filesystem, host: Host) -> Said:
 def _words(fs: Filesystem, host: Host, strict: Sequence[Mount]) -> Sequence[str]:
     """Return the words that cure it: both, or what a profile demands or fstab asks for already."""
     lines = filter(None, (fstab_line(fs, mount) for mount in strict))
-    said = [ATIME_WORDS[w] for line in lines for w in line.options if w in ATIME_WORDS]
+    said = [ATIME_OPTIONS[w] for line in lines for w in line.options if w in ATIME_OPTIONS]
     asked = [word for word in (*demanded(fs, host), *said) if word in GENTLER]
     return asked[:1] or ("relatime", "noatime")
 

@@ -89,7 +89,7 @@ def _finding(lost: tuple[str, ...], intent: Intent) -> Finding:
 def _remedies(lost: tuple[str, ...], mount: Mount) -> Iterator[Remedy]:
     """Yield the remount of the mount alone; where another one hides it, none can reach it."""
     where = quote(mount.mount_point)
-    if where is None or mount.covered:
+    if where is None or mount.overmounted:
         return
     before = _flags_of_the_mount(mount)
     shown = f"findmnt -no OPTIONS {where} | tr , '\\n'"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS, SUPERBLOCK_FLAGS, FstabEntry, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, FstabEntry, Mount
 from ext4audit.facts.option_table import (
     NOT_EXT4_OPTIONS,
-    OTHERS_WITH_VALUE,
+    NOT_EXT4_OPTIONS_WITH_VALUE,
     VALUES_OF_FLAGS,
     recognize,
 )
@@ -108,8 +108,8 @@ def asked_flags(words: Sequence[str]) -> frozenset[str]:
 
     A remount without a word of atime keeps the one in force, so that `defaults` asks for none.
     """
-    says_atime = any(word in ATIME_WORDS for word in words)
-    unsaid = frozenset() if says_atime else frozenset(ATIME_WORDS)
+    says_atime = any(word in ATIME_OPTIONS for word in words)
+    unsaid = frozenset() if says_atime else frozenset(ATIME_OPTIONS)
     return frozenset(intended_flags(words)) - unsaid
 
 
@@ -166,5 +166,5 @@ def is_for_others(word: str) -> bool:
     """Whether mount(8), the VFS, systemd or a security module takes the word."""
     key, _, value = word.partition("=")
     if key in NOT_EXT4_OPTIONS:
-        return key in OTHERS_WITH_VALUE or value in VALUES_OF_FLAGS
+        return key in NOT_EXT4_OPTIONS_WITH_VALUE or value in VALUES_OF_FLAGS
     return not word or key.startswith(("x-", "X-", "comment", "verity.")) or key in FOR_OTHERS
