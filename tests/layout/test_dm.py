@@ -9,16 +9,16 @@ from ext4audit.layout.dm import split_raid, split_segment
 K64 = 65536
 
 
-def dm_raid_segment(words: str) -> DmSegment:
+def dm_raid_segment(arguments: str) -> DmSegment:
     """Build a segment of 1 GiB of what `dmsetup table` prints after "raid"."""
-    return DmSegment(0, 1 << 21, "raid", tuple(words.split()))
+    return DmSegment(0, 1 << 21, "raid", tuple(arguments.split()))
 
 
 FOUR = "{} 3 128 region_size 4096 4 1:0 1:1 1:2 1:3 1:4 1:5 1:6 1:7"
 
 
 @pytest.mark.parametrize(
-    ("words", "stripes", "data", "parity"),
+    ("arguments", "stripes", "data", "parity"),
     [
         ("raid0 1 128 2 - 1:0 - 1:1", Stripes("dm-striped", K64, None), ((1, 0),), ()),
         ("raid1 1 0 2 1:0 1:1 1:2 1:3", None, ((0, K64), (1, K64)), ()),
@@ -46,13 +46,13 @@ FOUR = "{} 3 128 region_size 4096 4 1:0 1:1 1:2 1:3 1:4 1:5 1:6 1:7"
     ],
 )
 def test_the_second_chunk_lies_where_the_type_puts_it(
-    words: str,
+    arguments: str,
     stripes: Stripes | None,
     data: tuple[tuple[int, int], ...],
     parity: tuple[tuple[int, int], ...],
 ) -> None:
     """dm-raid uses md's layouts by their numbers (dm-raid.c, raid_types)."""
-    split = split_raid(dm_raid_segment(words))
+    split = split_raid(dm_raid_segment(arguments))
     assert split.stripes == stripes
     assert (split.layer.data(K64), split.layer.parity(K64)) == (data, parity)
 
@@ -60,11 +60,11 @@ def test_the_second_chunk_lies_where_the_type_puts_it(
 def test_metadata_devices_are_no_legs() -> None:
     """Each member has a pair of devices: the first holds the superblock and the bitmap."""
     split = split_raid(dm_raid_segment("raid1 4 0 region_size 4096 nosync 2 1:0 1:1 1:2 1:3"))
-    assert split.legs == (("1:1", 0), ("1:3", 0))
+    assert split.components == (("1:1", 0), ("1:3", 0))
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         "raid0 1",
         "raid0 1 128",
@@ -84,10 +84,10 @@ def test_metadata_devices_are_no_legs() -> None:
         "raid6_ls_6 1 128 2 - 1:0 - 1:1",
     ],
 )
-def test_a_volume_that_is_not_understood_is_refused(words: str) -> None:
+def test_a_volume_that_is_not_understood_is_refused(arguments: str) -> None:
     """A reshape moves data; a missing member's parity may be anywhere."""
     with pytest.raises(ValueError, match=r".+"):
-        split_raid(dm_raid_segment(words))
+        split_raid(dm_raid_segment(arguments))
 
 
 def dm_map_segment(line: str) -> DmSegment:
@@ -106,12 +106,12 @@ LEGS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "legs"), LEGS)
+@pytest.mark.parametrize(("line", "components"), LEGS)
 def test_a_segment_names_its_legs_and_where_they_begin(
-    line: str, legs: tuple[tuple[str, int], ...]
+    line: str, components: tuple[tuple[str, int], ...]
 ) -> None:
-    """A key is no leg, and neither is the metadata of a RAID volume."""
-    assert split_segment(dm_map_segment(line)).legs == legs
+    """A key is no component, and neither is the metadata of a RAID volume."""
+    assert split_segment(dm_map_segment(line)).components == components
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_segment_names_its_legs_and_where_they_begin(
 def test_the_second_chunk_lies_where_the_target_puts_it(
     line: str, stripes: Stripes | None, data: tuple[tuple[int, int], ...]
 ) -> None:
-    """Byte 65536 of the segment, seen from the start of its leg."""
+    """Byte 65536 of the segment, seen from the start of its component."""
     split = split_segment(dm_map_segment(line))
     assert (split.stripes, split.layer.data(K64)) == (stripes, data)
 
@@ -160,6 +160,6 @@ def test_the_second_chunk_lies_where_the_target_puts_it(
     ],
 )
 def test_a_line_that_is_not_understood_is_refused(line: str) -> None:
-    """A target that moves data, a number that is none, a leg that is missing."""
+    """A target that moves data, a number that is none, a component that is missing."""
     with pytest.raises(ValueError, match=r".+"):
         split_segment(dm_map_segment(line))

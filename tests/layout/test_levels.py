@@ -33,7 +33,7 @@ FOUR = [8 * C_LEVELS] * 4
 def test_a_level_has_the_layout_that_mdadm_gives_it(
     level: str, layout: int | None, rows: list[str]
 ) -> None:
-    """Two near copies, left-symmetric parity, unless a number says otherwise."""
+    """Two near copies, left-symmetric parity, unless a number selects another."""
     assert draw(layer_of(level, C_LEVELS, layout, FOUR), 4, 4) == rows
 
 
@@ -79,7 +79,7 @@ def array(level: str = "raid0", layout: int | None = -1, **changes: Any) -> MdAr
     return MdArray(level=level, layout=layout, **values)
 
 
-def hole(made: MdArray) -> Unknown:
+def unknown_split(made: MdArray) -> Unknown:
     """Return why an array's bytes cannot be followed."""
     with pytest.raises(Undetermined) as caught:
         split_md("md0", made)
@@ -90,7 +90,7 @@ def hole(made: MdArray) -> Unknown:
 def test_legs_are_in_the_order_of_the_slots_and_begin_at_their_data() -> None:
     """Sysfs lists members in any order."""
     split = split_md("md0", array(members=tuple(reversed(members(8, 8, 8)))))
-    assert split.legs == (("sd0", 1 << 20), ("sd1", 1 << 20), ("sd2", 1 << 20))
+    assert split.components == (("sd0", 1 << 20), ("sd1", 1 << 20), ("sd2", 1 << 20))
     assert split.layer.data(C_MD_MAP) == ((1, 0),)
 
 
@@ -108,14 +108,14 @@ def test_legs_are_in_the_order_of_the_slots_and_begin_at_their_data() -> None:
     ],
 )
 def test_a_level_that_stripes_says_how(level: str, layout: int, stripes: Stripes | None) -> None:
-    """The layout is told where the level has one; RAID0's is about zones only."""
+    """The layout is given where the level has one; RAID0's is about zones only."""
     assert split_md("md0", array(level, layout)).stripes == stripes
 
 
 def test_a_mirror_shows_everything_with_one_of_its_members() -> None:
     """The other one has failed: what is left still holds every byte."""
     split = split_md("md0", array("raid1", 0, raid_disks=2, members=members(8, first_slot=1)))
-    assert (split.legs, split.layer.data(7)) == ((("sd1", 1 << 20),), ((0, 7),))
+    assert (split.components, split.layer.data(7)) == ((("sd1", 1 << 20),), ((0, 7),))
 
 
 @pytest.mark.parametrize(("component_sectors", "second_copy_chunks"), [(None, 4), (4 * SECTORS, 2)])
@@ -187,7 +187,7 @@ def test_an_array_that_cannot_be_followed_says_why_and_what_helps(
     made: MdArray, detail: str, hint: str
 ) -> None:
     """Nothing is guessed about members that are not seen."""
-    found = hole(made)
+    found = unknown_split(made)
     assert (found.why, found.detail, found.hint) == (Why.UNSUPPORTED, detail, hint)
 
 
@@ -210,7 +210,7 @@ def geometry(
 
 
 def test_a_map_is_of_the_geometry_that_it_was_made_for() -> None:
-    """Members and geometry are those that were told."""
+    """Members and geometry are those that were given."""
     described = geometry()
     found = map_of(described)
     assert (found.members, found.geometry) == (("disk 0", "disk 1", "disk 2"), described)
@@ -246,7 +246,7 @@ def test_the_second_chunk_lies_where_the_level_puts_it(
     parity: tuple[Place, ...],
     period_bytes: int,
 ) -> None:
-    """Byte 7 of it. An offset of one chunk turns the members by one."""
+    """Byte 7 of it. An offset of one chunk rotates the members by one."""
     found = map_of(described)
     assert found.data(C_MAP_OF + 7) == data
     assert found.parity(C_MAP_OF + 7) == parity

@@ -111,7 +111,9 @@ def test_zones_fill_every_member_to_its_last_chunk(sizes: list[int], layout: int
         sizes = [1]
     layer = layer_of("raid0", C, layout, [size * C for size in sizes])
     found = sorted(spot for chunk in range(sum(sizes)) for spot in layer.data(chunk * C))
-    assert found == [(leg, at * C) for leg, size in enumerate(sizes) for at in range(size)]
+    assert found == [
+        (component, at * C) for component, size in enumerate(sizes) for at in range(size)
+    ]
 
 
 def stacks(depth: int) -> st.SearchStrategy[BlockDevice]:
@@ -142,8 +144,10 @@ def _built(tree: Any, chance: Any) -> BlockDevice:
             )
         kind = chance.choice(["raid0", "raid1", "raid10", "raid5", "striped", "linear"])
         if kind == "striped":
-            legs = " ".join(f"{each.device_number} {8 * chance.randrange(9)}" for each in below)
-            return dm(f"0 {1 << 28} striped {len(below)} 16 {legs}", *below, minor=number)
+            components = " ".join(
+                f"{each.device_number} {8 * chance.randrange(9)}" for each in below
+            )
+            return dm(f"0 {1 << 28} striped {len(below)} 16 {components}", *below, minor=number)
         if kind == "linear":
             last = len(below) - 1
             lines = (

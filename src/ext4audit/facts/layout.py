@@ -75,6 +75,10 @@ class StripeGeometry:
     layout: int | None = None
 
 
+PARITY_MEMBERS = {"raid4": 1, "raid5": 1, "raid6": 2}
+"""How many members' worth of parity each level has."""
+
+
 def judged_members(geometry: StripeGeometry) -> int:
     """Return how many members, from the first slot, share what a layout can spread.
 

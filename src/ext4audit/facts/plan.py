@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ext4audit.evidence import Evidence
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.host import Kernel, Memory, OperatingSystem
-from ext4audit.facts.layout import StripeGeometry
+from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,6 @@ def _key(word: str) -> str:
 DISK = "disk"
 """The level of a plan without an array."""
 STRIPED = frozenset({"raid0", "raid10", "raid5", "raid6"})
-PARITY_MEMBERS = {"raid5": 1, "raid6": 2}
 NEAR_COPIES = 2
 """Of md's default RAID10 layout, near=2 (md(4))."""
 
