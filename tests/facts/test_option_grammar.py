@@ -1,4 +1,4 @@
-"""Which words of a mount ext4 takes, by kernel version."""
+"""Which mount options ext4 takes, by kernel version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
 
 
 @pytest.mark.parametrize(
-    ("word", "upstream", "fate"),
+    ("option", "upstream", "handling"),
     [
         ("nodioread_nolock", (4, 19, 222), Handling.REFUSED),
         ("nodioread_nolock", (5, 4, 286), Handling.REFUSED),
@@ -63,19 +63,19 @@ SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
     ],
 )
 def test_the_version_and_the_value_decide(
-    word: str, upstream: tuple[int, ...], fate: Handling
+    option: str, upstream: tuple[int, ...], handling: Handling
 ) -> None:
     """Between two kernels that were looked at, the answer is that it is not known."""
-    assert handling_of(word, upstream).handling is fate
+    assert handling_of(option, upstream).handling is handling
 
 
 def test_every_option_that_the_kernel_shows_is_in_the_grammar() -> None:
-    """The spellings of option_table are words of the grammar, so that none is refused as unknown.
+    """The spellings of option_table are in the grammar, so none is refused as unknown.
 
-    What a kernel prints for a state may still be no word that it takes.
+    What a kernel prints for a state may still be no option that it takes.
     """
-    spellings = {word for spec in OPTIONS for word in (spec.on, spec.off, *spec.aliases)}
-    keys = {word.partition("=")[0] for word in spellings if word} - SHOWN_ONLY
+    spellings = {option for spec in OPTIONS for option in (spec.on, spec.off, *spec.aliases)}
+    keys = {option.partition("=")[0] for option in spellings if option} - SHOWN_ONLY
     assert keys <= set(ext4_options())
 
 

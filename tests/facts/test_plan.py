@@ -29,7 +29,7 @@ def test_a_flag_is_set_where_it_stood() -> None:
 
 
 def test_extended_words_of_the_user_stay() -> None:
-    """Both spellings of a name are one, so that a number is not said twice."""
+    """Both spellings of a name are one, so that a number is not given twice."""
     more = SAID.with_extended("stripe_width=16", "stride=4")
     assert more.extended == ("stripe-width=8", "stride=4")
     assert SAID.without_extended("stripe_width").extended == ()
@@ -37,7 +37,7 @@ def test_extended_words_of_the_user_stay() -> None:
 
 
 def test_features_of_the_user_come_last_and_win() -> None:
-    """mke2fs takes the last word on a feature."""
+    """mke2fs takes the last setting of a feature."""
     assert SAID.with_features_first("^64bit").features == ("^64bit", "^metadata_csum", "bigalloc")
 
 
@@ -56,7 +56,7 @@ def test_each_word_can_be_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "members", "words"),
+    ("level", "members", "parameters"),
     [
         ("raid0", 12, ("stride=128", "stripe_width=1536")),
         ("raid5", 4, ("stride=128", "stripe_width=384")),
@@ -66,9 +66,11 @@ def test_each_word_can_be_left_out() -> None:
         ("raid1", 2, ()),
     ],
 )
-def test_the_words_of_the_stripe(level: str, members: int, words: tuple[str, ...]) -> None:
+def test_the_parameters_of_the_stripe(
+    level: str, members: int, parameters: tuple[str, ...]
+) -> None:
     """As mke2fs 1.47.0 took them from the I/O sizes of real md arrays of these levels."""
-    assert plan(level=level, members=members).stripe_options(4096) == words
+    assert plan(level=level, members=members).stripe_options(4096) == parameters
 
 
 def test_a_chunk_smaller_than_a_block_has_no_words() -> None:
@@ -86,6 +88,6 @@ def test_only_what_stripes_has_a_geometry() -> None:
 
 
 def test_the_type_is_ext4_unless_it_is_said() -> None:
-    """The option -t says it."""
+    """The option -t sets it."""
     assert plan().fstype == "ext4"
     assert plan("-t ext3").fstype == "ext3"

@@ -322,7 +322,7 @@ def planned_advice(
 
 def rounded_advice(advice: MkfsAdvice) -> MkfsAdvice:
     """Return the advice with an evenness of two digits."""
-    return replace(advice, evenness=round(advice.evenness, 2))
+    return advice._replace(evenness=round(advice.evenness, 2))
 
 
 def test_the_counsel_for_the_default_on_twelve_disks() -> None:
