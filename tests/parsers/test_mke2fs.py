@@ -79,7 +79,7 @@ def test_a_shell_is_never_asked() -> None:
 
 @given(st.text() | st.text("-gGOEbFq 0123456789,=^'\\\"", max_size=30))
 def test_any_text_is_options_or_a_value_error(text: str) -> None:
-    """What is taken can be said again, and is then the same."""
+    """What is parsed can be printed and parsed again."""
     try:
         options = parse_mkfs_arguments(text)
     except ValueError:
