@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ext4audit.engine import AT_LEAST, audit, judge, rated
 from ext4audit.evidence import Undetermined, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import ActiveProfile, Profile, all_profiles
 from ext4audit.finding import Citation, Confidence, Finding, Severity
@@ -308,7 +308,7 @@ def test_a_profile_refers_to_existing_rules_and_options(chosen: Profile) -> None
         assert RULES[code].scope is Scope.FILESYSTEM
         assert not word.startswith(AT_LEAST) or RULES[code].severity.at_least(severity)
     for word in chosen.options:
-        assert word in ATIME_WORDS or recognize(word)
+        assert word in ATIME_OPTIONS or recognize(word)
     for word, code in chosen.forbid:
         assert recognize(word)
         assert code in RULES

@@ -8,7 +8,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.sources.ask import FilesystemUuid, RealPath, Uname
 from support.hosts.evidence_host import (
     DATA_UUID,
@@ -83,7 +83,7 @@ def test_a_filesystem_is_joined_from_all_places() -> None:
     assert (hidden.token, hidden.origin, hidden.set_by) == (
         "nobarrier",
         "/proc/fs/ext4/sdb/options",
-        Setter.SUPERBLOCK_BITS,
+        Provenance.SUPERBLOCK_BITS,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.assemble import inventory as module
 from ext4audit.assemble.host import assemble_host
-from ext4audit.assemble.inventory import mark_covered, take_inventory
+from ext4audit.assemble.inventory import mark_overmounted, take_inventory
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
@@ -45,7 +45,7 @@ def line(mount_id: int, parent_id: int, mount_point: str) -> Mount:
 )
 def test_a_mount_that_another_hides_is_covered(lines: list[Mount], covered: list[int]) -> None:
     """A mount on the same directory, or above it in the same parent, hides what is below."""
-    assert [each.mount_id for each in mark_covered(tuple(lines)) if each.covered] == covered
+    assert [each.mount_id for each in mark_overmounted(tuple(lines)) if each.overmounted] == covered
 
 
 HINT = "run on the host, with /proc and /sys mounted"

@@ -6,8 +6,8 @@ import pytest
 
 from ext4audit.facts.features import (
     E2fsprogsVersion,
+    feature_arguments,
     features_to_add,
-    features_to_say,
     parse_banner,
     parse_version,
 )
@@ -31,7 +31,7 @@ def test_known_and_older_versions(text: str, version: E2fsprogsVersion) -> None:
 
 @pytest.mark.parametrize("text", ["1.47.9", "1.48", "2.0", "1.46.5-rc1", "", "x", "1.46.5.1"])
 def test_unknown_versions_are_refused(text: str) -> None:
-    """What a version sets that nobody has read cannot be said."""
+    """What an unknown version sets is not known."""
     with pytest.raises(ValueError, match=r"version|known"):
         parse_version(text)
 
@@ -46,7 +46,7 @@ def test_the_banner_of_mke2fs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("local", "target", "said", "added"),
+    ("local", "target", "arguments", "added"),
     [
         (V47, V46, ("^metadata_csum_seed", "^orphan_file"), frozenset()),
         (
@@ -60,8 +60,11 @@ def test_the_banner_of_mke2fs() -> None:
     ],
 )
 def test_what_one_version_must_be_told_to_make_what_another_makes(
-    local: E2fsprogsVersion, target: E2fsprogsVersion, said: tuple[str, ...], added: frozenset[str]
+    local: E2fsprogsVersion,
+    target: E2fsprogsVersion,
+    arguments: tuple[str, ...],
+    added: frozenset[str],
 ) -> None:
     """Features that move no metadata are added to what was made: mke2fs may not know them."""
-    assert features_to_say(local, target) == said
+    assert feature_arguments(local, target) == arguments
     assert features_to_add(local, target) == added

@@ -35,13 +35,13 @@ def debian(package: str) -> Kernel:
     return kernel(f"{major}.{minor}.0-1-amd64", f"#1 SMP Debian {package} (2024-01-01)")
 
 
-def said(code: str, of: Kernel) -> Exposure:
+def known_exposure(code: str, of: Kernel) -> Exposure:
     """Return what is known of a kernel."""
     return need(exposure(code, known(of, "uname")))
 
 
 def grade(code: str, of: Kernel) -> str:
-    """Return how a kernel is judged, in one word."""
+    """Return the confidence of the exposure of a kernel, or why there is none."""
     found = exposure(code, known(of, "uname"))
     if isinstance(found, Unknown):
         return "unknown"
@@ -89,7 +89,7 @@ def test_o_sync_direct_writes_by_release(release: str, confidence: str) -> None:
     ],
 )
 def test_o_sync_direct_writes_by_package_of_debian(package: str, confidence: str) -> None:
-    """KRN001: what Debian says of its own packages is confirmed, upstream's ranges are likely."""
+    """KRN001: what Debian states of its own packages is confirmed, upstream's ranges are likely."""
     assert grade("KRN001", debian(package)) == confidence
 
 
@@ -145,7 +145,7 @@ def test_stripe_scans_by_release(release: str, confidence: str) -> None:
 )
 def test_fast_commits_by_release(release: str, confidence: str, severity: str) -> None:
     """KRN003: the stable updates that brought the corrections end the ranges."""
-    found = said("KRN003", kernel(release))
+    found = known_exposure("KRN003", kernel(release))
     assert (grade("KRN003", kernel(release)), found.severity) == (confidence, severity)
 
 
@@ -166,11 +166,11 @@ def test_the_signature_of_ubuntu_tells_the_stable_update(
 
 
 def test_an_unknown_update_says_who_tells_it() -> None:
-    """The hole names the two files."""
-    hole = exposure("KRN001", known(kernel("6.1.0-18-amd64"), "uname"))
-    assert isinstance(hole, Unknown)
-    assert hole.detail == "6.1.0-18-amd64 does not tell it"
-    assert "/proc/version_signature" in hole.hint
+    """The hint names the two files."""
+    found = exposure("KRN001", known(kernel("6.1.0-18-amd64"), "uname"))
+    assert isinstance(found, Unknown)
+    assert found.detail == "6.1.0-18-amd64 does not tell it"
+    assert "/proc/version_signature" in found.hint
 
 
 def test_an_unknown_kernel_stays_that_hole() -> None:
@@ -179,10 +179,10 @@ def test_an_unknown_kernel_stays_that_hole() -> None:
 
 
 def test_a_vendor_is_said_to_be_able_to_have_corrected_it() -> None:
-    """A possible finding tells why it is no more."""
-    assert "vendor" in said("KRN002", kernel("6.5.11-7-pve")).note
-    assert "vendor" not in said("KRN002", kernel("6.5.11")).note
-    assert "vendor" not in said("KRN002", debian("6.5.10-1~bpo12+1")).note
+    """A possible finding states why it is no more."""
+    assert "vendor" in known_exposure("KRN002", kernel("6.5.11-7-pve")).note
+    assert "vendor" not in known_exposure("KRN002", kernel("6.5.11")).note
+    assert "vendor" not in known_exposure("KRN002", debian("6.5.10-1~bpo12+1")).note
 
 
 KERNELS = st.builds(
@@ -222,21 +222,21 @@ def test_nothing_is_confirmed_where_backports_cannot_be_known(of: Kernel, code: 
 
 @pytest.mark.parametrize(("code", "each"), RANGES, ids=[f"{c} {r.tree}" for c, r in RANGES])
 def test_a_range_is_complete(code: str, each: KernelRange) -> None:
-    """Whose kernels, what happens, who says it, and a grade that goes with the confidence."""
-    told = each.exposure
+    """Whose kernels, what happens, a reference, and a grade that fits the confidence."""
+    exposed = each.exposure
     assert each.tree in TREES | {"any"}
     assert not (each.since and each.after)
     assert not (each.before and each.until)
-    assert told.note
-    assert not told.note.endswith(".")
-    if not told.affected:
+    assert exposed.note
+    assert not exposed.note.endswith(".")
+    if not exposed.affected:
         return
-    assert told.source.startswith("https://"), code
-    assert all((told.symptom, told.condition, told.fix))
-    assert not told.symptom.endswith(".")
-    worst = WORST_OF[told.confidence]
-    assert LEVELS.index(told.severity) >= LEVELS.index(worst)
-    assert told.confidence != "confirmed" or each.tree in WHO_MAY_CONFIRM
+    assert exposed.source.startswith("https://"), code
+    assert all((exposed.symptom, exposed.condition, exposed.fix))
+    assert not exposed.symptom.endswith(".")
+    worst = WORST_OF[exposed.confidence]
+    assert LEVELS.index(exposed.severity) >= LEVELS.index(worst)
+    assert exposed.confidence != "confirmed" or each.tree in WHO_MAY_CONFIRM
 
 
 BOUNDED = {

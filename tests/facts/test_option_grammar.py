@@ -1,10 +1,16 @@
-"""Which words of a mount ext4 takes, by kernel version."""
+"""Which mount options ext4 takes, by kernel version."""
 
 from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_grammar import Fate, fate_of, needs_journal, only_for, words_of_ext4
+from ext4audit.facts.option_grammar import (
+    Handling,
+    ext4_options,
+    handling_of,
+    is_refused_for,
+    needs_journal,
+)
 from ext4audit.facts.option_table import OPTIONS
 
 SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
@@ -12,69 +18,71 @@ SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
 
 
 @pytest.mark.parametrize(
-    ("word", "upstream", "fate"),
+    ("option", "upstream", "handling"),
     [
-        ("nodioread_nolock", (4, 19, 222), Fate.REFUSED),
-        ("nodioread_nolock", (5, 4, 286), Fate.REFUSED),
-        ("nodioread_nolock", (5, 5, 0), Fate.NOT_KNOWN),
-        ("nodioread_nolock", (5, 6, 0), Fate.TAKEN),
-        ("noacl", (5, 15, 100), Fate.TAKEN),
-        ("noacl", (5, 18, 0), Fate.NOT_KNOWN),
-        ("noacl", (6, 1, 0), Fate.REFUSED),
-        ("i_version", (5, 10, 262), Fate.TAKEN),
-        ("i_version", (5, 17, 0), Fate.NOT_KNOWN),
-        ("i_version", (7, 2, 13), Fate.IGNORED),
-        ("no_prefetch_block_bitmaps", (5, 10, 262), Fate.REFUSED),
-        ("prefetch_block_bitmaps", (5, 10, 262), Fate.TAKEN),
-        ("prefetch_block_bitmaps", (6, 1, 0), Fate.IGNORED),
-        ("warn_on_error", (3, 10, 0), Fate.NOT_KNOWN),
-        ("nobh", (4, 14, 0), Fate.IGNORED),
-        ("stripe=0", (6, 18, 0), Fate.IGNORED),
-        ("stripe=64", (6, 18, 0), Fate.TAKEN),
-        ("bogus_opt=1", (6, 18, 0), Fate.REFUSED),
-        ("commit=x", (6, 18, 0), Fate.REFUSED),
-        ("commit", (6, 18, 0), Fate.REFUSED),
-        ("commit=0x1e", (6, 18, 0), Fate.TAKEN),
-        ("delalloc=1", (6, 18, 0), Fate.REFUSED),
-        ("barrier=0", (6, 18, 0), Fate.TAKEN),
-        ("barrier", (6, 18, 0), Fate.TAKEN),
-        ("data=foo", (6, 18, 0), Fate.REFUSED),
-        ("data", (6, 18, 0), Fate.REFUSED),
-        ("dax", (6, 18, 0), Fate.TAKEN),
-        ("usrjquota=", (6, 18, 0), Fate.TAKEN),
-        ("usrjquota", (6, 18, 0), Fate.REFUSED),
-        ("stripe=4294967296", (6, 18, 0), Fate.REFUSED),
-        ("stripe=4294967295", (6, 18, 0), Fate.TAKEN),
-        ("stripe=4294967295", (5, 15, 0), Fate.NOT_KNOWN),
-        ("stripe=4294967295", (5, 10, 30), Fate.REFUSED),
-        ("stripe=2147483647", (5, 10, 30), Fate.TAKEN),
-        ("stripe=08", (6, 18, 0), Fate.REFUSED),
-        ("resuid=4294967295", (6, 18, 0), Fate.REFUSED),
-        ("inode_readahead_blks=040", (6, 18, 0), Fate.TAKEN),
-        ("inode_readahead_blks=2147483648", (6, 18, 0), Fate.REFUSED),
-        ("inode_readahead_blks=33", (6, 18, 0), Fate.REFUSED),
-        ("journal_ioprio=8", (6, 18, 0), Fate.REFUSED),
+        ("nodioread_nolock", (4, 19, 222), Handling.REFUSED),
+        ("nodioread_nolock", (5, 4, 286), Handling.REFUSED),
+        ("nodioread_nolock", (5, 5, 0), Handling.NOT_KNOWN),
+        ("nodioread_nolock", (5, 6, 0), Handling.TAKEN),
+        ("noacl", (5, 15, 100), Handling.TAKEN),
+        ("noacl", (5, 18, 0), Handling.NOT_KNOWN),
+        ("noacl", (6, 1, 0), Handling.REFUSED),
+        ("i_version", (5, 10, 262), Handling.TAKEN),
+        ("i_version", (5, 17, 0), Handling.NOT_KNOWN),
+        ("i_version", (7, 2, 13), Handling.IGNORED),
+        ("no_prefetch_block_bitmaps", (5, 10, 262), Handling.REFUSED),
+        ("prefetch_block_bitmaps", (5, 10, 262), Handling.TAKEN),
+        ("prefetch_block_bitmaps", (6, 1, 0), Handling.IGNORED),
+        ("warn_on_error", (3, 10, 0), Handling.NOT_KNOWN),
+        ("nobh", (4, 14, 0), Handling.IGNORED),
+        ("stripe=0", (6, 18, 0), Handling.IGNORED),
+        ("stripe=64", (6, 18, 0), Handling.TAKEN),
+        ("bogus_opt=1", (6, 18, 0), Handling.REFUSED),
+        ("commit=x", (6, 18, 0), Handling.REFUSED),
+        ("commit", (6, 18, 0), Handling.REFUSED),
+        ("commit=0x1e", (6, 18, 0), Handling.TAKEN),
+        ("delalloc=1", (6, 18, 0), Handling.REFUSED),
+        ("barrier=0", (6, 18, 0), Handling.TAKEN),
+        ("barrier", (6, 18, 0), Handling.TAKEN),
+        ("data=foo", (6, 18, 0), Handling.REFUSED),
+        ("data", (6, 18, 0), Handling.REFUSED),
+        ("dax", (6, 18, 0), Handling.TAKEN),
+        ("usrjquota=", (6, 18, 0), Handling.TAKEN),
+        ("usrjquota", (6, 18, 0), Handling.REFUSED),
+        ("stripe=4294967296", (6, 18, 0), Handling.REFUSED),
+        ("stripe=4294967295", (6, 18, 0), Handling.TAKEN),
+        ("stripe=4294967295", (5, 15, 0), Handling.NOT_KNOWN),
+        ("stripe=4294967295", (5, 10, 30), Handling.REFUSED),
+        ("stripe=2147483647", (5, 10, 30), Handling.TAKEN),
+        ("stripe=08", (6, 18, 0), Handling.REFUSED),
+        ("resuid=4294967295", (6, 18, 0), Handling.REFUSED),
+        ("inode_readahead_blks=040", (6, 18, 0), Handling.TAKEN),
+        ("inode_readahead_blks=2147483648", (6, 18, 0), Handling.REFUSED),
+        ("inode_readahead_blks=33", (6, 18, 0), Handling.REFUSED),
+        ("journal_ioprio=8", (6, 18, 0), Handling.REFUSED),
     ],
 )
-def test_the_version_and_the_value_decide(word: str, upstream: tuple[int, ...], fate: Fate) -> None:
+def test_the_version_and_the_value_decide(
+    option: str, upstream: tuple[int, ...], handling: Handling
+) -> None:
     """Between two kernels that were looked at, the answer is that it is not known."""
-    assert fate_of(word, upstream).fate is fate
+    assert handling_of(option, upstream).handling is handling
 
 
 def test_every_option_that_the_kernel_shows_is_in_the_grammar() -> None:
-    """The spellings of option_table are words of the grammar, so that none is refused as unknown.
+    """The spellings of option_table are in the grammar, so none is refused as unknown.
 
-    What a kernel prints for a state may still be no word that it takes.
+    What a kernel prints for a state may still be no option that it takes.
     """
-    spellings = {word for spec in OPTIONS for word in (spec.on, spec.off, *spec.aliases)}
-    keys = {word.partition("=")[0] for word in spellings if word} - SHOWN_ONLY
-    assert keys <= set(words_of_ext4())
+    spellings = {option for spec in OPTIONS for option in (spec.on, spec.off, *spec.aliases)}
+    keys = {option.partition("=")[0] for option in spellings if option} - SHOWN_ONLY
+    assert keys <= set(ext4_options())
 
 
 def test_the_type_and_the_journal_count() -> None:
     """ext3 refuses delayed allocation, a filesystem without a journal a data mode."""
-    assert only_for("delalloc", "ext3")
-    assert not only_for("delalloc", "ext4")
-    assert only_for("commit=30", "ext2")
+    assert is_refused_for("delalloc", "ext3")
+    assert not is_refused_for("delalloc", "ext4")
+    assert is_refused_for("commit=30", "ext2")
     assert needs_journal("data=ordered")
     assert not needs_journal("nobarrier")

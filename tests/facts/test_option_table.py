@@ -23,10 +23,10 @@ from ext4audit.facts.option_table import recognize, spec_named
 def test_the_default_of_an_option_by_version(
     name: str, upstream: tuple[int, int, int], token: str | None
 ) -> None:
-    """5.10 refuses `no_prefetch_block_bitmaps` and lists neither word: nothing to go back to."""
+    """5.10 refuses `no_prefetch_block_bitmaps` and lists neither token: there is no opposite."""
     assert spec_named(name).default(upstream) == token
 
 
 def test_nothing_is_no_option() -> None:
-    """Two commas of fstab have an empty word between them."""
+    """Two commas of fstab have an empty option between them."""
     assert recognize("") is None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.plan import MkfsWords
+from ext4audit.facts.plan import MkfsArguments
 from support.hosts.plans import disk_plan, plan
 
-SAID = MkfsWords(
+SAID = MkfsArguments(
     (("-g", "32768"), ("-m", "0")), ("^metadata_csum", "bigalloc"), ("stripe-width=8",), ("-F",)
 )
 
@@ -15,8 +15,8 @@ SAID = MkfsWords(
 def test_words_are_the_command_line_without_the_manner() -> None:
     """What decides what is made; -O and -E are joined, because mke2fs takes -E once."""
     line = "-g 32768 -m 0 -O ^metadata_csum,bigalloc -E stripe-width=8"
-    assert SAID.words() == tuple(line.split())
-    assert MkfsWords().words() == ()
+    assert SAID.arguments() == tuple(line.split())
+    assert MkfsArguments().arguments() == ()
 
 
 def test_a_flag_is_set_where_it_stood() -> None:
@@ -33,7 +33,7 @@ def test_extended_words_of_the_user_stay() -> None:
     more = SAID.with_extended("stripe_width=16", "stride=4")
     assert more.extended == ("stripe-width=8", "stride=4")
     assert SAID.without_extended("stripe_width").extended == ()
-    assert SAID.says("stripe_width=1")
+    assert SAID.has_extended("stripe_width=1")
 
 
 def test_features_of_the_user_come_last_and_win() -> None:
@@ -52,7 +52,7 @@ def test_each_word_can_be_left_out() -> None:
         "-E stripe-width=8",
     ]
     assert left["-O bigalloc"].features == ("^metadata_csum",)
-    assert left["-E stripe-width=8"].words() == SAID.words()[:-2]
+    assert left["-E stripe-width=8"].arguments() == SAID.arguments()[:-2]
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_each_word_can_be_left_out() -> None:
 )
 def test_the_words_of_the_stripe(level: str, members: int, words: tuple[str, ...]) -> None:
     """As mke2fs 1.47.0 took them from the I/O sizes of real md arrays of these levels."""
-    assert plan(level=level, members=members).stripe_words(4096) == words
+    assert plan(level=level, members=members).stripe_options(4096) == words
 
 
 def test_a_chunk_smaller_than_a_block_has_no_words() -> None:
     """A stride of no block is no stride."""
-    assert plan(chunk_bytes=32 << 10).stripe_words(65536) == ()
+    assert plan(chunk_bytes=32 << 10).stripe_options(65536) == ()
 
 
 def test_only_what_stripes_has_a_geometry() -> None:

@@ -1,10 +1,10 @@
-"""What vendors say, as data: each word, rule and severity in it is a real one."""
+"""The profiles as data: each option, rule and severity in them exists."""
 
 from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile, all_profiles
 from ext4audit.finding import Severity
@@ -18,16 +18,16 @@ DEFAULTS = {rule.code for rule in all_rules() if rule.default}
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_what_a_profile_forbids_is_reported_by_the_rule_that_it_names(profile: Profile) -> None:
-    """That rule judges by default, so that the word is found with the profile and without."""
-    for word, code in profile.forbid:
-        assert WARNED_OF[word] == code
+    """That rule judges by default, so that the option is found with the profile and without."""
+    for option, code in profile.forbid:
+        assert WARNED_OF[option] == code
         assert code in DEFAULTS
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_a_profile_speaks_of_words_rules_and_severities_that_there_are(profile: Profile) -> None:
     """A typing error in the table would demand or rate nothing."""
-    assert all(word in ATIME_WORDS or recognize(word) for word in profile.options)
+    assert all(option in ATIME_OPTIONS or recognize(option) for option in profile.options)
     assert {*profile.enable, *(code for code, _ in profile.rate)} <= CODES
-    assert all(Severity(word.removeprefix("+")) for _, word in profile.rate)
+    assert all(Severity(option.removeprefix("+")) for _, option in profile.rate)
     assert profile.source.startswith("https://")

@@ -35,7 +35,7 @@ def test_a_table_of_the_filesystem_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "groups", "first_block", "size_blocks", "says"),
+    ("table", "groups", "first_block", "size_blocks", "message"),
     [
         (THREE, 2, 0, 213, "3 group descriptors of 2"),
         (THREE, 4, 0, 213, "3 group descriptors of 4"),
@@ -49,8 +49,8 @@ def test_a_table_of_the_filesystem_is_passed_on() -> None:
     ],
 )
 def test_another_table_is_refused(
-    table: GroupTable, groups: int, first_block: int, size_blocks: int, says: str
+    table: GroupTable, groups: int, first_block: int, size_blocks: int, message: str
 ) -> None:
     """Zeros, places beyond the end and missing groups are holes and no metadata."""
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         table.checked(groups, first_block, size_blocks)

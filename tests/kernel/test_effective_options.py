@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, need
-from ext4audit.facts.options import EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOptions, Provenance
 from support.scratch import Scratch, run, scan
 
 pytestmark = pytest.mark.kernel
@@ -31,7 +31,7 @@ def test_an_option_given_to_mount_is_in_force_and_not_hidden(scratch: Make) -> N
     assert option is not None
     assert (option.token, option.set_by, option.hidden, option.baseline) == (
         "nobarrier",
-        Setter.MOUNT,
+        Provenance.MOUNT,
         False,
         "barrier",
     )
@@ -45,9 +45,9 @@ def test_superblock_defaults_are_in_force_while_the_mount_table_says_rw_relatime
     assert one.mount_table_options == "rw,relatime"
     hidden = {option.token: option.set_by for option in effective(one).hidden}
     assert hidden == {
-        "nobarrier": Setter.SUPERBLOCK_BITS,
-        "nodelalloc": Setter.SUPERBLOCK_BITS,
-        "data=writeback": Setter.SUPERBLOCK_BITS,
+        "nobarrier": Provenance.SUPERBLOCK_BITS,
+        "nodelalloc": Provenance.SUPERBLOCK_BITS,
+        "data=writeback": Provenance.SUPERBLOCK_BITS,
     }
 
 
@@ -56,7 +56,7 @@ def test_the_superblock_string_is_a_place_of_its_own(scratch: Make) -> None:
     one = scratch().make().tune("-E", "mount_opts=noauto_da_alloc").mount()
     assert one.mount_table_options == "rw,relatime"
     hidden = {option.token: option.set_by for option in effective(one).hidden}
-    assert hidden == {"noauto_da_alloc": Setter.SUPERBLOCK_STRING}
+    assert hidden == {"noauto_da_alloc": Provenance.SUPERBLOCK_STRING}
 
 
 def test_an_explicit_opposite_shows_what_the_superblock_would_have_set(scratch: Make) -> None:
@@ -71,7 +71,7 @@ def test_an_errors_policy_of_the_superblock_is_hidden(scratch: Make) -> None:
     """`tune2fs -e remount-ro` does not show in /proc/mounts."""
     one = scratch().make().tune("-e", "remount-ro").mount()
     assert [(o.token, o.set_by) for o in effective(one).hidden] == [
-        ("errors=remount-ro", Setter.SUPERBLOCK_FIELD)
+        ("errors=remount-ro", Provenance.SUPERBLOCK_FIELD)
     ]
 
 
@@ -88,7 +88,7 @@ def test_ext3_by_the_ext4_driver_has_no_delayed_allocation_by_default(scratch: M
     assert option is not None
     assert (option.token, option.set_by, option.hidden) == (
         "nodelalloc",
-        Setter.KERNEL_DEFAULT,
+        Provenance.KERNEL_DEFAULT,
         False,
     )
 
@@ -99,7 +99,7 @@ def test_data_journal_implies_the_loss_of_delayed_allocation(scratch: Make) -> N
     assert token(one, "data") == "data=journal"
     option = effective(one).find("delalloc")
     assert option is not None
-    assert (option.token, option.set_by, option.hidden) == ("nodelalloc", Setter.IMPLIED, False)
+    assert (option.token, option.set_by, option.hidden) == ("nodelalloc", Provenance.IMPLIED, False)
 
 
 def test_a_filesystem_without_a_journal_has_no_data_mode(scratch: Make) -> None:

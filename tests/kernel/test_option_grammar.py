@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.facts.option_grammar import Fate, fate_of, needs_journal, only_for
+from ext4audit.facts.option_grammar import Handling, handling_of, is_refused_for, needs_journal
 from support.options.grammar import TOGETHER, grammar_words
 from support.scratch import run
 
@@ -42,9 +42,9 @@ def test_each_word_meets_the_fate_that_the_grammar_tells(device: str, tmp_path: 
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", device)
     wrong = []
     for word in grammar_words():
-        fate = fate_of(word, UPSTREAM).fate
+        fate = handling_of(word, UPSTREAM).handling
         taken = takes(device, tmp_path / "mnt", TOGETHER.get(word, word))
-        if fate is not Fate.NOT_KNOWN and taken is (fate is Fate.REFUSED):
+        if fate is not Handling.NOT_KNOWN and taken is (fate is Handling.REFUSED):
             wrong.append((word, fate, taken))
     assert not wrong, str(wrong)
     run("e2fsck", "-fp", device)
@@ -59,10 +59,10 @@ def test_older_types_refuse_what_the_grammar_keeps_from_them(
     assert takes(device, tmp_path / "mnt", "rw", fstype)
     wrong = []
     for word in grammar_words():
-        if fate_of(word, UPSTREAM).fate is not Fate.TAKEN:
+        if handling_of(word, UPSTREAM).handling is not Handling.TAKEN:
             continue
         taken = takes(device, tmp_path / "mnt", TOGETHER.get(word, word), fstype)
-        if taken is only_for(word, fstype):
+        if taken is is_refused_for(word, fstype):
             wrong.append((word, taken))
     assert not wrong, str(wrong)
 

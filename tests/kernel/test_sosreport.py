@@ -13,7 +13,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
 from ext4audit.sources.archive.recognize import is_wanted, recognise
@@ -79,7 +79,7 @@ def test_a_real_sosreport_is_audited_for_the_options_in_force(
         options = need(fs.options)
         assert need(options.token("delalloc")) == "nodelalloc"
         assert [(o.token, o.set_by) for o in options.hidden] == [
-            ("nobarrier", Setter.SUPERBLOCK_BITS)
+            ("nobarrier", Provenance.SUPERBLOCK_BITS)
         ]
         assert need(fs.superblock).stripe_width_blocks == 64
         assert need(host.kernel).release == os.uname().release

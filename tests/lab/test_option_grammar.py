@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_grammar import Fate, fate_of, only_for
+from ext4audit.facts.option_grammar import Handling, handling_of, is_refused_for
 from lab.conftest import Guest
 from support.builders import kernel
 
@@ -15,8 +15,8 @@ def test_each_word_meets_the_fate_that_the_grammar_tells(any_guest: Guest, fstyp
     upstream = kernel(any_guest.release).upstream
     wrong = []
     for word, error in any_guest["option_grammar"][fstype].items():
-        fate = fate_of(word, upstream).fate
-        refused = fate is Fate.REFUSED or only_for(word, fstype)
-        if fate is not Fate.NOT_KNOWN and refused is not bool(error):
+        fate = handling_of(word, upstream).handling
+        refused = fate is Handling.REFUSED or is_refused_for(word, fstype)
+        if fate is not Handling.NOT_KNOWN and refused is not bool(error):
             wrong.append((word, fate, error))
     assert not wrong, str(wrong)

@@ -8,7 +8,7 @@ from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.option_table import OPTIONS, recognize
-from ext4audit.facts.options import EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.parsers.mounts import parse_mountinfo, parse_options_file
 from ext4audit.remedies.remount import NOT_BY_REMOUNT
@@ -150,7 +150,7 @@ def test_who_set_what_a_mount_was_given(any_guest: Guest) -> None:
         found, before = (each.find(recognize(token)[0].name) for each in (options, plain))  # type: ignore[index]
         assert found is not None
         assert before is not None
-        assert (found.set_by, found.baseline) == (Setter.MOUNT, before.token)
+        assert (found.set_by, found.baseline) == (Provenance.MOUNT, before.token)
 
 
 def test_nothing_is_hidden_where_no_superblock_sets_anything(any_guest: Guest) -> None:
@@ -181,7 +181,7 @@ def test_what_the_superblock_sets_is_found_hidden(any_guest: Guest, how: str) ->
     """Every era hides what the superblock's bits and string set, and is found out."""
     shown = any_guest["superblock_options"][how]
     options = effective(shown, shown["superblock"], any_guest.release)
-    setter = Setter.SUPERBLOCK_BITS if " -o " in how else Setter.SUPERBLOCK_STRING
+    setter = Provenance.SUPERBLOCK_BITS if " -o " in how else Provenance.SUPERBLOCK_STRING
     assert {option.token for option in options.hidden} == HIDDEN[how]
     assert {option.set_by for option in options.hidden} == {setter}
 
@@ -190,7 +190,7 @@ def test_what_data_journal_implies_is_not_called_hidden(any_guest: Guest) -> Non
     """A superblock's data=journal turns two options off, and these the mount table does show."""
     shown = any_guest["superblock_options"]["tune2fs -o journal_data"]
     options = effective(shown, shown["superblock"], any_guest.release)
-    implied = [option.token for option in options.options if option.set_by is Setter.IMPLIED]
+    implied = [option.token for option in options.options if option.set_by is Provenance.IMPLIED]
     assert implied == ["nodioread_nolock", "nodelalloc"]
     assert options.mount_table == ("rw", "nodioread_nolock", "nodelalloc")
 
@@ -232,7 +232,7 @@ def test_other_filesystems_hide_nothing(any_guest: Guest, kind: str) -> None:
     shown = any_guest["other_filesystems"][kind]
     options = effective(shown, shown["superblock"], any_guest.release)
     assert [option.token for option in options.hidden] == []
-    assert [o.token for o in options.options if o.set_by is Setter.MOUNT] == []
+    assert [o.token for o in options.options if o.set_by is Provenance.MOUNT] == []
 
 
 @pytest.mark.parametrize(

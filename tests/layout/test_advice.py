@@ -1,4 +1,4 @@
-"""counsel: what helps a filesystem that exists, what does not, and at which price."""
+"""layout_advice: what helps an existing filesystem, what does not, and at which price."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ext4audit.facts.layout import Advice, Counsel, MetadataLayout, Spread
+from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
 from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.advice import advise, bytes_per_inode, counsel, effectively, evenness, growth
-from ext4audit.layout.bitmap_placement import Track
+from ext4audit.layout.advice import (
+    advise,
+    bytes_per_inode,
+    effectively,
+    evenness,
+    growth,
+    layout_advice,
+)
+from ext4audit.layout.bitmap_placement import StripePeriod
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
@@ -28,7 +35,7 @@ BIGALLOC = DEFAULT_FEATURES | {"bigalloc"}
 
 
 def made(size_bytes: int = TWELVE_DISKS_BYTES, **options: Any) -> Superblock:
-    """Return a filesystem as mke2fs makes it, of 1.2 TiB unless told otherwise."""
+    """Return a filesystem as mke2fs makes it, of 1.2 TiB by default."""
     return parameters(size_bytes, MkfsOptions(**options))
 
 
@@ -171,7 +178,7 @@ def test_the_next_number_of_members(
 
 
 def test_growing_a_stripe_of_odd_chunks_is_not_computed() -> None:
-    """Chunks smaller than a block are no circle of blocks."""
+    """Chunks smaller than a block have no period of blocks."""
     assert growth(stripe(4, 2), made()) is None
 
 
@@ -203,7 +210,7 @@ FILESYSTEMS = st.builds(
 )
 
 
-def as_advised(block: Superblock, advice: Advice) -> Superblock:
+def as_advised(block: Superblock, advice: MkfsAdvice) -> Superblock:
     """Return the filesystem that mke2fs makes of an advice."""
     options = MkfsOptions(
         block_bytes=block.block_bytes,
@@ -243,13 +250,13 @@ def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: 
 def test_perfect_by_the_gcd_test_is_even_on_the_whole_circle(
     members: int, chunk_kib: int, option: int, flex: int
 ) -> None:
-    """After whole turns of the march, N_eff is at least 0.97 of N, bitmap by bitmap."""
+    """After whole periods, N_eff is at least 0.97 of N, bitmap by bitmap."""
     stack_map = map_of(stripe(members, chunk_kib))
-    track = Track(stack_map, 4096)
-    turns = track.period_blocks // gcd(option * flex, track.period_blocks)
-    blocks = max(4 * turns, 16 * members) * option * flex
+    period = StripePeriod(stack_map, 4096)
+    strides = period.period_blocks // gcd(option * flex, period.period_blocks)
+    blocks = max(4 * strides, 16 * members) * option * flex
     block = made(blocks * 4096, group_option=option, flex_bg_groups=flex)
-    if track.meets_all(option * flex, flex):
+    if period.covers_all_chunks(option * flex, flex):
         measured = measure(predict_table(block), block, stack_map)
         assert measured.effective_members >= 0.97 * members
 
@@ -304,103 +311,107 @@ def test_mke2fs_makes_an_even_layout_of_the_advice_with_clusters() -> None:
     assert measured.blocks_per_group == 32744 * 16
 
 
-def told(members: int, size_bytes: int = TWELVE_DISKS_BLOCKS * 4096, **options: Any) -> Counsel:
-    """Return the counsel for a filesystem on a RAID0 with chunks of 512 KiB."""
+def planned_advice(
+    members: int, size_bytes: int = TWELVE_DISKS_BLOCKS * 4096, **options: Any
+) -> LayoutAdvice:
+    """Return the advice for a filesystem on a RAID0 with chunks of 512 KiB."""
     block = parameters(size_bytes, MkfsOptions(**options))
     measured = measure(predict_table(block), block, map_of(stripe(members, 512)))
-    return counsel(measured, block)
+    return layout_advice(measured, block)
 
 
-def rounded_advice(advice: Advice) -> Advice:
+def rounded_advice(advice: MkfsAdvice) -> MkfsAdvice:
     """Return the advice with an evenness of two digits."""
-    return replace(advice, evenness=round(advice.evenness, 2))
+    return advice._replace(evenness=round(advice.evenness, 2))
 
 
 def test_the_counsel_for_the_default_on_twelve_disks() -> None:
     """The sentence, the options, the growth and the price of each."""
-    said = told(12)
-    assert said.sentence == "Effectively 3 of 12 disks serve this metadata."
-    assert said.advice is not None
-    assert rounded_advice(said.advice) == Advice(32744, 16, 1.0, is_default=False)
-    assert said.growth is not None
-    assert said.growth.members == 13
-    assert said.curable == (
+    advice = planned_advice(12)
+    assert advice.sentence == "Effectively 3 of 12 disks serve this metadata."
+    assert advice.advice is not None
+    assert rounded_advice(advice.advice) == MkfsAdvice(32744, 16, 1.0, is_default=False)
+    assert advice.growth is not None
+    assert advice.growth.members == 13
+    assert advice.curable == (
         "The bitmaps: -g 32744 -G 16 spreads them over all disks, evenness 1.00 instead of 0.25."
     )
-    assert said.recreate == (
+    assert advice.recreate == (
         "Back up, recreate the filesystem with -g 32744 -G 16, restore. "
         "Nothing smaller changes the groups."
     )
-    assert said.in_place is not None
-    assert said.in_place.startswith("Grow md127 from 12 to 13 members")
-    assert "back up first" in said.in_place
+    assert advice.in_place is not None
+    assert advice.in_place.startswith("Grow md127 from 12 to 13 members")
+    assert "back up first" in advice.in_place
 
 
 def test_the_counsel_names_what_does_not_help() -> None:
     """Stride, flex_bg, tune2fs, resize2fs and a chunk of another power of two."""
-    said = " ".join(told(12).no_help)
+    advice = " ".join(planned_advice(12).no_help)
     for word in ("stride", "flex_bg", "tune2fs", "resize2fs", "chunk"):
-        assert word in said
-    assert "journal" in told(12).mitigations[0]
+        assert word in advice
+    assert "journal" in planned_advice(12).mitigations[0]
 
 
 @pytest.mark.parametrize(
-    ("size_tib", "words"),
+    ("size_tib", "expected"),
     [
         (1.2, "Effectively 1.4 of 12 disks serve the descriptor table, and no -g moves it"),
         (24, "The descriptor table is spread over all disks because the filesystem is large"),
     ],
 )
-def test_the_descriptor_table_is_not_curable(size_tib: float, words: str) -> None:
+def test_the_descriptor_table_is_not_curable(size_tib: float, expected: str) -> None:
     """One chunk of it for each TiB: it reaches all of 12 disks at 12 TiB, and needs no cure."""
-    assert told(12, int(size_tib * TIB), group_option=32744).incurable.startswith(words)
+    assert planned_advice(12, int(size_tib * TIB), group_option=32744).incurable.startswith(
+        expected
+    )
 
 
 def test_from_which_size_the_descriptor_table_is_even() -> None:
     """12 chunks of 8192 descriptors, each of 128 MiB: 12 TiB."""
-    assert told(12).incurable.endswith("reaches all disks from 12 TiB.")
+    assert planned_advice(12).incurable.endswith("reaches all disks from 12 TiB.")
 
 
 def test_an_even_layout_needs_no_counsel() -> None:
     """The default is kept on an odd number of disks, and nothing is to be done."""
-    said = told(5)
-    assert said.is_even
-    assert said.advice is not None
-    assert rounded_advice(said.advice) == Advice(32768, 16, 1.0, is_default=True)
-    assert (said.recreate, said.in_place, said.growth) == (None, None, None)
-    assert (said.no_help, said.mitigations) == ((), ())
-    assert said.curable == "The bitmaps are spread over all disks."
+    advice = planned_advice(5)
+    assert advice.is_even
+    assert advice.advice is not None
+    assert rounded_advice(advice.advice) == MkfsAdvice(32768, 16, 1.0, is_default=True)
+    assert (advice.recreate, advice.in_place, advice.growth) == (None, None, None)
+    assert (advice.no_help, advice.mitigations) == ((), ())
+    assert advice.curable == "The bitmaps are spread over all disks."
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "expected"),
     [
         pytest.param({"chunk_bytes": 2048}, "No group size", id="chunk smaller than a block"),
         pytest.param({"blocks_per_group": 1 << 40}, "No group size", id="an invented group size"),
     ],
 )
-def test_what_cannot_be_advised_is_said(changes: dict[str, int], says: str) -> None:
+def test_missing_advice_is_reported(changes: dict[str, int], expected: str) -> None:
     """A made-up superblock must neither crash nor run for hours."""
-    said = counsel(layout([100, 0], **changes), superblock())
-    assert said.curable.startswith(says)
-    assert (said.advice, said.growth, said.recreate) == (None, None, None)
+    advice = layout_advice(layout([100, 0], **changes), superblock())
+    assert advice.curable.startswith(expected)
+    assert (advice.advice, advice.growth, advice.recreate) == (None, None, None)
 
 
 def test_without_a_stripe_there_is_no_counsel() -> None:
     """One disk has nothing to spread over."""
     bare: MetadataLayout = replace(layout([1]), geometry=None)
     with pytest.raises(ValueError, match="nothing stripes"):
-        counsel(bare, superblock())
+        layout_advice(bare, superblock())
 
 
 @pytest.mark.parametrize(
-    ("loads", "words"),
+    ("loads", "expected"),
     [
         ((1, 0, 0), "Effectively 1 of 3 disks serves"),
         ((3, 1, 0), "Effectively 1.6 of 3 disks serve"),
         ((1, 1, 1), "Effectively 3 of 3 disks serve"),
     ],
 )
-def test_the_sentence_counts_disks(loads: tuple[int, ...], words: str) -> None:
+def test_the_sentence_counts_disks(loads: tuple[int, ...], expected: str) -> None:
     """One digit, and the verb that goes with it."""
-    assert effectively(Spread(loads)) == words
+    assert effectively(Spread(loads)) == expected

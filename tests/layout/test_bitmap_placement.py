@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.bitmap_placement import Track, march_of
+from ext4audit.layout.bitmap_placement import StripePeriod, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
@@ -31,8 +31,8 @@ def test_the_march_counts_what_the_groups_have(
 ) -> None:
     """9594 groups on 12 disks, to the last bitmap."""
     block = parameters(TWELVE_DISKS_BLOCKS * 4096, MkfsOptions(group_option=group_option))
-    march = march_of(block, block.blocks_per_group or 0, 16)
-    assert Track(TWELVE, 4096).spread(march).loads == bitmaps
+    placement = placement_of(block, block.blocks_per_group or 0, 16)
+    assert StripePeriod(TWELVE, 4096).spread(placement).loads == bitmaps
 
 
 GEOMETRIES = st.builds(
@@ -59,15 +59,15 @@ def test_the_march_agrees_with_counting_every_group(
 ) -> None:
     """Any level, chunk, offset and group size: the same writes on each member."""
     stack_map = map_of(geometry)
-    march = march_of(block, block.blocks_per_group or 0, block.flex_bg_groups or 1)
-    marched = Track(stack_map, 4096).spread(march).loads
+    placement = placement_of(block, block.blocks_per_group or 0, block.flex_bg_groups or 1)
+    by_placement = StripePeriod(stack_map, 4096).spread(placement).loads
     counted = measure(predict_table(block), block, stack_map).bitmaps.loads
     # A last flex group of one group keeps room between its two bitmaps.
-    assert sum(abs(one - other) for one, other in zip(marched, counted, strict=True)) <= 6
+    assert sum(abs(one - other) for one, other in zip(by_placement, counted, strict=True)) <= 6
 
 
 @pytest.mark.parametrize(
-    ("members", "chunk_kib", "group_blocks", "flex_groups", "meets_all"),
+    ("members", "chunk_kib", "group_blocks", "flex_groups", "covers_all_chunks"),
     [
         (12, 512, 32744, 16, True),
         (12, 256, 32744, 16, False),
@@ -80,11 +80,11 @@ def test_the_march_agrees_with_counting_every_group(
     ],
 )
 def test_the_greatest_common_divisor_tells(
-    members: int, chunk_kib: int, group_blocks: int, flex_groups: int, *, meets_all: bool
+    members: int, chunk_kib: int, group_blocks: int, flex_groups: int, *, covers_all_chunks: bool
 ) -> None:
     """Even in the long run: it divides the chunk, or the run of bitmaps."""
-    track = Track(map_of(stripe(members, chunk_kib)), 4096)
-    assert track.meets_all(group_blocks * flex_groups, flex_groups) is meets_all
+    period = StripePeriod(map_of(stripe(members, chunk_kib)), 4096)
+    assert period.covers_all_chunks(group_blocks * flex_groups, flex_groups) is covers_all_chunks
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_the_greatest_common_divisor_tells(
 def test_what_is_no_circle_of_chunks_is_refused(stack_map: StackMap) -> None:
     """Advice is given in chunks of whole blocks that come again."""
     with pytest.raises(ValueError, match=r"stripe|chunk"):
-        Track(stack_map, 4096)
+        StripePeriod(stack_map, 4096)

@@ -6,21 +6,21 @@ import pytest
 
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.layout.byte_map import (
+    ByteMap,
     Layer,
     Place,
-    Way,
-    bottom,
     concatenated,
+    leaf_device,
     mirrored,
+    stacked,
     striped,
-    through,
 )
 
 K64, K520 = 64 << 10, 520 << 10
 
 
-def test_chunks_go_round_the_legs() -> None:
-    """Chunk k of three lies on leg k mod 3, at stripe k // 3."""
+def test_chunks_are_spread_over_the_components() -> None:
+    """Chunk k of three lies on component k mod 3, at stripe k // 3."""
     layer = striped(3, K64)
     assert [layer.data(chunk * K64 + 5) for chunk in range(4)] == [
         ((0, 5),),
@@ -40,14 +40,14 @@ def test_a_chunk_need_not_be_a_power_of_two() -> None:
     ]
 
 
-def test_every_leg_of_a_mirror_holds_every_byte() -> None:
+def test_every_component_of_a_mirror_holds_every_byte() -> None:
     """At the same place, so that any distance is a period."""
     layer = mirrored(3)
     assert layer.data(7) == ((0, 7), (1, 7), (2, 7))
     assert (layer.parity(7), layer.period_bytes, layer.advance_bytes) == ((), 1, 1)
 
 
-def test_a_concatenation_ends_one_leg_before_it_begins_the_next() -> None:
+def test_a_concatenation_ends_one_component_before_the_next() -> None:
     """Parts of 100 and 50 bytes: byte 100 is the first of the second, and 150 is none."""
     layer = concatenated([100, 50])
     assert [layer.data(byte) for byte in (0, 99, 100, 149)] == [
@@ -56,7 +56,7 @@ def test_a_concatenation_ends_one_leg_before_it_begins_the_next() -> None:
         ((1, 0),),
         ((1, 49),),
     ]
-    assert (layer.begins, layer.period_bytes) == ((0, 100), None)
+    assert (layer.begins_bytes, layer.period_bytes) == ((0, 100), None)
     with pytest.raises(ValueError, match="byte 150 is beyond 150 bytes"):
         layer.data(150)
 
@@ -78,60 +78,60 @@ def test_numbers_of_which_nothing_can_be_made_are_refused(make: Callable[[], Lay
         make()
 
 
-def disks(count: int, size_bytes: int | None = None) -> list[tuple[Way, int]]:
-    """Return legs that are whole devices."""
-    return [(bottom(number, size_bytes), 0) for number in range(count)]
+def disks(count: int, size_bytes: int | None = None) -> list[tuple[ByteMap, int]]:
+    """Return components that are whole devices."""
+    return [(leaf_device(number, size_bytes), 0) for number in range(count)]
 
 
 def test_a_leg_may_begin_further_on() -> None:
     """The second copy of a mirror lies 4 KiB into its device."""
-    way = through(mirrored(2), [(bottom(0, None), 0), (bottom(1, None), 4096)], None)
-    assert way.data(7) == (Place(0, 7), Place(1, 4103))
+    byte_map = stacked(mirrored(2), [(leaf_device(0, None), 0), (leaf_device(1, None), 4096)], None)
+    assert byte_map.data(7) == (Place(0, 7), Place(1, 4103))
 
 
 @pytest.mark.parametrize("byte", [-1, 4096, 1 << 70])
 def test_a_byte_beyond_a_device_has_no_place(byte: int) -> None:
     """Neither its data nor its parity."""
-    way = through(mirrored(1), disks(1), 4096)
-    for find in (way.data, way.parity):
+    byte_map = stacked(mirrored(1), disks(1), 4096)
+    for find in (byte_map.data, byte_map.parity):
         with pytest.raises(ValueError, match="beyond the device of 4096 bytes"):
             find(byte)
 
 
 def test_a_byte_beyond_the_device_below_has_no_place() -> None:
-    """An array may say that it is larger than its members are."""
-    way = through(striped(2, 4096), disks(2, 8192), 1 << 40)
-    assert way.data(4 * 4096 - 1) == (Place(1, 8191),)
+    """An array may report that it is larger than its members are."""
+    byte_map = stacked(striped(2, 4096), disks(2, 8192), 1 << 40)
+    assert byte_map.data(4 * 4096 - 1) == (Place(1, 8191),)
     with pytest.raises(ValueError, match="beyond the device of 8192 bytes"):
-        way.data(4 * 4096)
+        byte_map.data(4 * 4096)
 
 
 PERIODS = [
-    pytest.param(lambda: bottom(0, None), 1, id="one disk"),
-    pytest.param(lambda: through(mirrored(2), disks(2), None), 1, id="a mirror"),
-    pytest.param(lambda: through(striped(3, 4096), disks(3), None), 12288, id="a stripe"),
+    pytest.param(lambda: leaf_device(0, None), 1, id="one disk"),
+    pytest.param(lambda: stacked(mirrored(2), disks(2), None), 1, id="a mirror"),
+    pytest.param(lambda: stacked(striped(3, 4096), disks(3), None), 12288, id="a stripe"),
     pytest.param(lambda: stripe_at(1 << 20), 12288, id="a stripe further on"),
-    pytest.param(lambda: through(concatenated([9, 9]), disks(2), None), None, id="parts"),
+    pytest.param(lambda: stacked(concatenated([9, 9]), disks(2), None), None, id="parts"),
     # Two stripes of 12 KiB below chunks of 8 KiB: their members come again after 24 KiB of each.
     pytest.param(lambda: stripes_of_stripes(8192), 49152, id="a stripe over stripes"),
     pytest.param(lambda: stripes_of_stripes(12288), 24576, id="chunks of whole stripes"),
 ]
 
 
-def stripe_at(start_bytes: int) -> Way:
+def stripe_at(start_bytes: int) -> ByteMap:
     """Return a window of a stripe of three."""
-    return through(mirrored(1), [(through(striped(3, 4096), disks(3), None), start_bytes)], None)
+    return stacked(mirrored(1), [(stacked(striped(3, 4096), disks(3), None), start_bytes)], None)
 
 
-def stripes_of_stripes(chunk_bytes: int) -> Way:
+def stripes_of_stripes(chunk_bytes: int) -> ByteMap:
     """Return a stripe over two stripes of three."""
-    below = [(through(striped(3, 4096), disks(3), None), 0) for _ in range(2)]
-    return through(striped(2, chunk_bytes), below, None)
+    below = [(stacked(striped(3, 4096), disks(3), None), 0) for _ in range(2)]
+    return stacked(striped(2, chunk_bytes), below, None)
 
 
 @pytest.mark.parametrize(("make", "period_bytes"), PERIODS)
 def test_a_period_is_when_the_same_members_come_again(
-    make: Callable[[], Way], period_bytes: int | None
+    make: Callable[[], ByteMap], period_bytes: int | None
 ) -> None:
     """It multiplies by layers, and a concatenation has none."""
     assert make().period_bytes == period_bytes
@@ -139,34 +139,36 @@ def test_a_period_is_when_the_same_members_come_again(
 
 def test_a_member_that_lies_below_twice_is_one_leaf() -> None:
     """Two partitions of one disk."""
-    disk = bottom(0, None)
-    assert through(striped(2, 4096), [(disk, 0), (disk, 1 << 20)], None).leaves == (0,)
+    disk = leaf_device(0, None)
+    assert stacked(striped(2, 4096), [(disk, 0), (disk, 1 << 20)], None).leaves == (0,)
 
 
 def test_the_geometry_below_is_seen_from_above() -> None:
     """A window that starts 8 KiB into the second part sees the stripe 8 KiB further on.
 
-    Before the concatenation the stripe begins 100 KiB back, of which only the turn is kept.
+    Before the concatenation the stripe begins 100 KiB back, so only its place in it is kept.
     """
     geometry = StripeGeometry("md0", "raid0", 4096, 0, ("a", "b", "c"))
-    stripe = Way(bottom(0, None).data, bottom(0, None).parity, (0,), 1, 12288, geometry)
-    window = through(mirrored(1), [(stripe, 8192)], None)
-    parts = through(concatenated([102400, 4096]), [(bottom(1, None), 0), (window, 0)], None)
+    stripe = ByteMap(
+        leaf_device(0, None).data, leaf_device(0, None).parity, (0,), 1, 12288, geometry
+    )
+    window = stacked(mirrored(1), [(stripe, 8192)], None)
+    parts = stacked(concatenated([102400, 4096]), [(leaf_device(1, None), 0), (window, 0)], None)
     assert window.geometry == StripeGeometry("md0", "raid0", 4096, 8192, ("a", "b", "c"))
     assert parts.geometry == StripeGeometry("md0", "raid0", 4096, 4096, ("a", "b", "c"))
 
 
 def test_a_leg_before_the_start_of_its_device_is_refused() -> None:
-    """A sysfs text may say so."""
+    """A sysfs text may claim that."""
     with pytest.raises(ValueError, match="a leg at byte -1"):
-        through(mirrored(1), [(bottom(0, None), -1)], None)
+        stacked(mirrored(1), [(leaf_device(0, None), -1)], None)
 
 
 def test_mirrors_stacked_on_each_other_end() -> None:
     """Each doubles the places of a byte; a lookup in forty of them would never return."""
-    way = bottom(0, None)
+    byte_map = leaf_device(0, None)
     for _ in range(12):
-        way = through(mirrored(2), [(way, 0), (way, 0)], None)
-    assert way.places == 4096
+        byte_map = stacked(mirrored(2), [(byte_map, 0), (byte_map, 0)], None)
+    assert byte_map.places == 4096
     with pytest.raises(ValueError, match="8192 places"):
-        through(mirrored(2), [(way, 0), (way, 0)], None)
+        stacked(mirrored(2), [(byte_map, 0), (byte_map, 0)], None)

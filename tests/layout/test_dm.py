@@ -60,7 +60,7 @@ def test_the_second_chunk_lies_where_the_type_puts_it(
 def test_metadata_devices_are_no_legs() -> None:
     """Each member has a pair of devices: the first holds the superblock and the bitmap."""
     split = split_raid(raid_segment("raid1 4 0 region_size 4096 nosync 2 1:0 1:1 1:2 1:3"))
-    assert split.legs == (("1:1", 0), ("1:3", 0))
+    assert split.components == (("1:1", 0), ("1:3", 0))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_segment_names_its_legs_and_where_they_begin(
     line: str, legs: tuple[tuple[str, int], ...]
 ) -> None:
     """A key is no leg, and neither is the metadata of a RAID volume."""
-    assert split_segment(segment_of(line)).legs == legs
+    assert split_segment(segment_of(line)).components == legs
 
 
 @pytest.mark.parametrize(

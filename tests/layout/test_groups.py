@@ -299,7 +299,7 @@ def test_a_superblock_without_sizes_is_refused(fields: dict[str, None]) -> None:
 
 @needs_e2fsprogs
 @pytest.mark.parametrize(
-    ("size_bytes", "words", "options"),
+    ("size_bytes", "arguments", "options"),
     [
         (3 * GIB, "", MkfsOptions()),
         (5 * TIB_CLOSED_FORM, "", MkfsOptions()),
@@ -307,12 +307,12 @@ def test_a_superblock_without_sizes_is_refused(fields: dict[str, None]) -> None:
     ],
 )
 def test_the_defaults_are_exact_to_the_block(
-    size_bytes: int, words: str, options: MkfsOptions
+    size_bytes: int, arguments: str, options: MkfsOptions
 ) -> None:
     """Every place in every group is where mke2fs put it."""
     assert is_exact(parameters(size_bytes, options))
     with sparse_image(size_bytes) as image:
-        run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {words} {image}")
+        run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {arguments} {image}")
         assert same_table(predict_table(parameters(size_bytes, options)), read_table(image))
 
 
@@ -321,7 +321,7 @@ SEEN: Counter[str] = Counter()
 
 @needs_e2fsprogs
 def test_what_is_said_to_be_exact_is_exact_on_random_options() -> None:
-    """Parameters and all places agree with mke2fs, or `is_exact` says that they need not."""
+    """Parameters and all places agree with mke2fs, or `is_exact` reports that they need not."""
     SEEN.clear()
     check_random_options()
     assert SEEN["exact"] > SETS // 3
@@ -331,20 +331,22 @@ def test_what_is_said_to_be_exact_is_exact_on_random_options() -> None:
 @given(mkfs_cases())
 def check_random_options(case: tuple[int, str, MkfsOptions]) -> None:
     """Make one filesystem and compare; what mke2fs refuses is no case."""
-    size_bytes, words, options = case
+    size_bytes, arguments, options = case
     with sparse_image(size_bytes) as image:
         made = subprocess.run(
-            ["mkfs.ext4", "-q", "-F", *words.split(), str(image)], capture_output=True, check=False
+            ["mkfs.ext4", "-q", "-F", *arguments.split(), str(image)],
+            capture_output=True,
+            check=False,
         )
         if made.returncode:
             SEEN["refused"] += 1
             return
         real, table = read_superblock(image), read_table(image)
     predicted = parameters(size_bytes, options)
-    assert sizes(predicted) == sizes(real), words
+    assert sizes(predicted) == sizes(real), arguments
     exact = is_exact(predicted)
     SEEN["exact" if exact else "not exact"] += 1
-    assert not exact or same_table(predict_table(predicted), table), words
+    assert not exact or same_table(predict_table(predicted), table), arguments
 
 
 def sizes(block: Superblock) -> tuple[int | None, ...]:

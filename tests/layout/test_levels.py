@@ -89,7 +89,7 @@ def hole(made: MdArray) -> Unknown:
 def test_legs_are_in_the_order_of_the_slots_and_begin_at_their_data() -> None:
     """Sysfs lists members in any order."""
     split = split_md("md0", array(members=tuple(reversed(members(8, 8, 8)))))
-    assert split.legs == (("sd0", 1 << 20), ("sd1", 1 << 20), ("sd2", 1 << 20))
+    assert split.components == (("sd0", 1 << 20), ("sd1", 1 << 20), ("sd2", 1 << 20))
     assert split.layer.data(MD_CHUNK_BYTES) == ((1, 0),)
 
 
@@ -114,7 +114,7 @@ def test_a_level_that_stripes_says_how(level: str, layout: int, stripes: Stripes
 def test_a_mirror_shows_everything_with_one_of_its_members() -> None:
     """The other one has failed: what is left still holds every byte."""
     split = split_md("md0", array("raid1", 0, raid_disks=2, members=members(8, first_slot=1)))
-    assert (split.legs, split.layer.data(7)) == ((("sd1", 1 << 20),), ((0, 7),))
+    assert (split.components, split.layer.data(7)) == ((("sd1", 1 << 20),), ((0, 7),))
 
 
 @pytest.mark.parametrize(("component_sectors", "second_copy_chunks"), [(None, 4), (4 * SECTORS, 2)])

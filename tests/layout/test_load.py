@@ -78,9 +78,9 @@ def test_parity_is_counted_beside_the_data() -> None:
 
 def test_basis_and_doubts_are_passed_on() -> None:
     """How the places are known travels with the counts."""
-    hole = unknown("stripe")
-    measured = measure(FEW, TWO_GROUPS, map_of(FOUR), basis="simulated", doubts=(hole,))
-    assert (measured.basis, measured.doubts) == ("simulated", (hole,))
+    gap = unknown("stripe")
+    measured = measure(FEW, TWO_GROUPS, map_of(FOUR), basis="simulated", doubts=(gap,))
+    assert (measured.basis, measured.doubts) == ("simulated", (gap,))
 
 
 def test_a_stack_without_a_stripe_is_counted_too() -> None:
@@ -96,7 +96,7 @@ def test_a_stack_without_a_stripe_is_counted_too() -> None:
 
 
 def test_small_chunks_below_large_ones_are_told_apart() -> None:
-    """A stripe over stripes turns within the chunk of the upper one."""
+    """A stripe over stripes rotates within the chunk of the upper one."""
     upper = StripeGeometry("lv", "dm-striped", 1 << 20, 0, ("a", "b", "c", "d"))
 
     def data(byte: int) -> tuple[Place, ...]:
@@ -110,7 +110,7 @@ def test_small_chunks_below_large_ones_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "expected"),
     [
         ({"block_bytes": None}, "not known"),
         ({"blocks_per_group": None}, "not known"),
@@ -119,11 +119,11 @@ def test_small_chunks_below_large_ones_are_told_apart() -> None:
     ],
 )
 def test_a_table_that_does_not_fit_the_superblock_is_refused(
-    fields: dict[str, int | None], says: str
+    fields: dict[str, int | None], expected: str
 ) -> None:
     """A truncated group table is not counted as a whole filesystem."""
     block = superblock(**{"size_blocks": 32768, **fields})
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=expected):
         measure(GroupTable([1], [2], [3]), block, map_of(FOUR))
 
 

@@ -111,7 +111,9 @@ def test_zones_fill_every_member_to_its_last_chunk(sizes: list[int], layout: int
         sizes = [1]
     layer = layer_of("raid0", C, layout, [size * C for size in sizes])
     found = sorted(spot for chunk in range(sum(sizes)) for spot in layer.data(chunk * C))
-    assert found == [(leg, at * C) for leg, size in enumerate(sizes) for at in range(size)]
+    assert found == [
+        (component, at * C) for component, size in enumerate(sizes) for at in range(size)
+    ]
 
 
 def stacks(depth: int) -> st.SearchStrategy[BlockDevice]:
@@ -132,18 +134,20 @@ def _built(tree: Any, chance: Any) -> BlockDevice:
             return replace(
                 sd("a"),
                 name=f"sd{letter}",
-                device_number=replace(sd("a").device_number, minor=number),
+                device_number=sd("a").device_number._replace(minor=number),
             )
         below = [build(each) for each in node]
         if len(below) == 1:
             return replace(
                 part(below[0]),
-                device_number=replace(sd("a").device_number, major=259, minor=number),
+                device_number=sd("a").device_number._replace(major=259, minor=number),
             )
         kind = chance.choice(["raid0", "raid1", "raid10", "raid5", "striped", "linear"])
         if kind == "striped":
-            legs = " ".join(f"{each.device_number} {8 * chance.randrange(9)}" for each in below)
-            return dm(f"0 {1 << 28} striped {len(below)} 16 {legs}", *below, minor=number)
+            components = " ".join(
+                f"{each.device_number} {8 * chance.randrange(9)}" for each in below
+            )
+            return dm(f"0 {1 << 28} striped {len(below)} 16 {components}", *below, minor=number)
         if kind == "linear":
             last = len(below) - 1
             lines = (
@@ -225,7 +229,7 @@ def test_a_table_of_any_words_has_a_map_or_is_a_hole(segments: tuple[DmSegment, 
     """Words of other targets, numbers that are none, parts over each other."""
     device = dm("0 1 error", *DISKS)
     assert device.dm is not None
-    end(map_stack(replace(device, dm=replace(device.dm, table=known(segments)))))
+    end(map_stack(replace(device, dm=device.dm._replace(table=known(segments)))))
 
 
 def test_a_long_table_is_mapped_at_once() -> None:

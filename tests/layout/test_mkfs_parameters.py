@@ -17,7 +17,7 @@ COMPARED = (
 ).split()
 
 
-def told(made: Superblock, *fields: str) -> tuple[object, ...]:
+def fields_of(made: Superblock, *fields: str) -> tuple[object, ...]:
     """Return some fields."""
     return tuple(getattr(made, field) for field in fields)
 
@@ -39,7 +39,7 @@ def test_what_the_size_decides(
 ) -> None:
     """mke2fs.conf's usage types choose block size and inode ratio."""
     made = parameters(size_bytes)
-    fields = told(made, "block_bytes", "inodes_per_group", "groups", "reserved_gdt_blocks")
+    fields = fields_of(made, "block_bytes", "inodes_per_group", "groups", "reserved_gdt_blocks")
     assert fields == (block_bytes, inodes_per_group, groups, reserved)
 
 
@@ -71,7 +71,7 @@ def test_the_blocks_of_a_group(
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "options", "says"),
+    ("size_bytes", "options", "expected"),
     [
         (GIB, MkfsOptions(group_option=32740), "multiple of 8"),
         (GIB, MkfsOptions(group_option=248), "out of range"),
@@ -81,9 +81,9 @@ def test_the_blocks_of_a_group(
         (0, MkfsOptions(), "hold no filesystem"),
     ],
 )
-def test_what_mke2fs_refuses(size_bytes: int, options: MkfsOptions, says: str) -> None:
+def test_what_mke2fs_refuses(size_bytes: int, options: MkfsOptions, expected: str) -> None:
     """A group size out of range, too many inodes, no room: an error, and no endless search."""
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=expected):
         parameters(size_bytes, options)
 
 
@@ -101,7 +101,7 @@ def test_a_table_too_long_for_one_group_becomes_meta_bg() -> None:
 
 @needs_e2fsprogs
 @pytest.mark.parametrize(
-    ("size_bytes", "words", "options"),
+    ("size_bytes", "arguments", "options"),
     [
         pytest.param(2 * MIB, "", MkfsOptions(), id="2 MiB, without a journal"),
         pytest.param(100 * MIB + 12345, "", MkfsOptions(), id="100 MiB"),
@@ -136,9 +136,9 @@ def test_a_table_too_long_for_one_group_becomes_meta_bg() -> None:
         ),
     ],
 )
-def test_mke2fs_makes_the_same(size_bytes: int, words: str, options: MkfsOptions) -> None:
+def test_mke2fs_makes_the_same(size_bytes: int, arguments: str, options: MkfsOptions) -> None:
     """Each field is what mke2fs writes into a real superblock."""
     with sparse_image(size_bytes) as image:
-        run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {words} {image}")
+        run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {arguments} {image}")
         real = read_superblock(image)
-    assert told(parameters(size_bytes, options), *COMPARED) == told(real, *COMPARED)
+    assert fields_of(parameters(size_bytes, options), *COMPARED) == fields_of(real, *COMPARED)

@@ -1,4 +1,4 @@
-"""map_stack: the way of a filesystem's bytes down its device stack to the disks."""
+"""map_stack: the map of a filesystem's bytes through its device stack to the disks."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ STACKS: list[Any] = [
 def test_the_second_chunk_is_followed_to_the_disks(
     stack: BlockDevice, members: tuple[str, ...], places: tuple[Place, ...]
 ) -> None:
-    """Byte 65536: every start on the way is added, and the disks are in the order of slots."""
+    """Byte 65536: every start in the stack is added, and the disks are in the order of slots."""
     found = mapped(stack)
     assert (found.members, found.data(K64)) == (members, places)
 
@@ -188,7 +188,7 @@ GEOMETRIES: list[Any] = [
 def test_the_geometry_is_the_first_layer_that_stripes(
     stack: BlockDevice, expected: StripeGeometry | None
 ) -> None:
-    """With the disks at the bottom as its members, and where the filesystem starts on it."""
+    """With the leaf devices as its members, and where the filesystem starts on it."""
     assert mapped(stack).geometry == expected
 
 
@@ -283,7 +283,7 @@ def test_a_map_tells_what_it_was_read_from() -> None:
     ],
 )
 def test_a_way_that_cannot_be_told_is_a_hole(stack: BlockDevice, why: Why, detail: str) -> None:
-    """Each says what it was and what to do."""
+    """Each reports what it was and what to do."""
     found = map_stack(stack)
     assert isinstance(found, Unknown)
     assert (found.why, found.detail) == (why, detail)
@@ -302,7 +302,7 @@ def test_a_stack_without_an_end_is_a_hole() -> None:
 
 
 def test_a_device_of_which_the_size_is_not_known_is_bounded_by_what_lies_below() -> None:
-    """Its own size may be a hole; its disk still ends somewhere."""
+    """Its own size may be unknown; its disk still ends somewhere."""
     found = mapped(replace(part(A), size_sectors=unknown("size")))
     assert found.data((1 << 40) - START - 1) == (Place(0, (1 << 40) - 1),)
     with pytest.raises(ValueError, match="beyond"):

@@ -64,7 +64,9 @@ def test_what_stripes_or_may_do_so_is_told(stack: BlockDevice) -> None:
 K256 = 256 << 10
 
 
-def told(stack: BlockDevice, chunk_bytes: int = K256, columns: int = 4, **more: Any) -> BlockDevice:
+def with_io_sizes(
+    stack: BlockDevice, chunk_bytes: int = K256, columns: int = 4, **more: Any
+) -> BlockDevice:
     """Return a device with the I/O sizes of a stripe."""
     sizes = {"minimum_io_bytes": chunk_bytes, "optimal_io_bytes": columns * chunk_bytes, **more}
     return replace(stack, queue=queue(**sizes))
@@ -72,14 +74,14 @@ def told(stack: BlockDevice, chunk_bytes: int = K256, columns: int = 4, **more: 
 
 def test_a_controller_tells_its_chunk_and_its_data_disks() -> None:
     """A hardware array is one disk to Linux; its columns have no names."""
-    assert guess_geometry(told(A)) == StripeGeometry(
+    assert guess_geometry(with_io_sizes(A)) == StripeGeometry(
         "sda", "raid0", K256, 0, ("column 0", "column 1", "column 2", "column 3")
     )
 
 
 def test_a_partition_begins_further_on() -> None:
     """The stripe lies below the partition, 1 MiB before it."""
-    found = guess_geometry(told(part(A)))
+    found = guess_geometry(with_io_sizes(part(A)))
     assert found is not None
     assert found.offset_bytes == 1 << 20
 
@@ -142,7 +144,7 @@ def test_the_level_of_an_array_says_what_its_columns_are(
     stack: BlockDevice, device: str, level: str, layout: int | None, members: int
 ) -> None:
     """Four columns of data are five members of a RAID5, and four or eight of a RAID10."""
-    found = guess_geometry(told(stack))
+    found = guess_geometry(with_io_sizes(stack))
     assert found is not None
     assert (found.device, found.level, found.layout) == (device, level, layout)
     assert len(found.members) == members
@@ -152,15 +154,17 @@ def test_the_level_of_an_array_says_what_its_columns_are(
     "stack",
     [
         pytest.param(A, id="a disk that tells nothing"),
-        pytest.param(told(A, 512, 65535), id="a disk behind a USB bridge"),
-        pytest.param(told(A, 4096, 8, physical_block_bytes=4096), id="blocks of 4 KiB"),
-        pytest.param(told(A, columns=1), id="one column"),
-        pytest.param(told(A, columns=257), id="more columns than anybody has"),
-        pytest.param(told(A, optimal_io_bytes=K256 * 3 + 4096), id="no whole number of chunks"),
-        pytest.param(told(A, 0), id="chunk 0"),
-        pytest.param(told(A, -4096), id="a negative chunk"),
-        pytest.param(told(A, minimum_io_bytes=unknown("minimum_io_size")), id="not read"),
-        pytest.param(told(A, optimal_io_bytes=unknown("optimal_io_size")), id="half read"),
+        pytest.param(with_io_sizes(A, 512, 65535), id="a disk behind a USB bridge"),
+        pytest.param(with_io_sizes(A, 4096, 8, physical_block_bytes=4096), id="blocks of 4 KiB"),
+        pytest.param(with_io_sizes(A, columns=1), id="one column"),
+        pytest.param(with_io_sizes(A, columns=257), id="more columns than anybody has"),
+        pytest.param(
+            with_io_sizes(A, optimal_io_bytes=K256 * 3 + 4096), id="no whole number of chunks"
+        ),
+        pytest.param(with_io_sizes(A, 0), id="chunk 0"),
+        pytest.param(with_io_sizes(A, -4096), id="a negative chunk"),
+        pytest.param(with_io_sizes(A, minimum_io_bytes=unknown("minimum_io_size")), id="not read"),
+        pytest.param(with_io_sizes(A, optimal_io_bytes=unknown("optimal_io_size")), id="half read"),
     ],
 )
 def test_sizes_that_suggest_no_stripe_are_none(stack: BlockDevice) -> None:

@@ -102,7 +102,7 @@ def test_gpt_entries_keep_their_number_and_both_ends() -> None:
 
 
 def test_gpt_entries_can_be_longer_than_usual() -> None:
-    """What the header says counts, and half an entry at the end is none."""
+    """The size in the header counts, and half an entry at the end is none."""
     entries = gpt_entry(34, 35, entry_bytes=256) + gpt_entry(36, 2**64 - 1, entry_bytes=256)
     assert parse_gpt_entries(entries + bytes(100), 256) == (
         (1, 34, 35),
@@ -170,7 +170,7 @@ def test_a_header_that_leads_nowhere_is_refused(data: bytes, reason: str) -> Non
 
 
 def test_the_magic_number_alone_is_not_enough() -> None:
-    """Four bytes can be anybody's; the words behind them are e2image's."""
+    """Four bytes can be in any file; the text behind them is e2image's."""
     assert is_e2image(header()[:512])
     assert not is_e2image(header()[:4] + bytes(508))
     assert not is_e2image(b"")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_mkfs_words
+from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_mkfs_arguments
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_mkfs_words
 def test_options_are_taken_as_getopt_takes_them(text: str, line: str) -> None:
     """Values may be attached; several -O are joined, as mke2fs joins them since 1.43."""
     split = line.split("|") if "|" in line else line.split()
-    assert parse_mkfs_words(text).words() == tuple(split)
+    assert parse_mkfs_arguments(text).arguments() == tuple(split)
 
 
 def test_flags_of_manner_are_kept_apart() -> None:
     """They stand in the printed line, and change nothing of what is made."""
-    assert parse_mkfs_words("-F -m 0 -qv").manner == ("-F", "-q", "-v")
+    assert parse_mkfs_arguments("-F -m 0 -qv").behaviour == ("-F", "-q", "-v")
 
 
 @pytest.mark.parametrize(
@@ -69,22 +69,22 @@ def test_flags_of_manner_are_kept_apart() -> None:
 def test_what_is_no_description_of_a_filesystem_is_refused(text: str, reason: str) -> None:
     """A device, a command, or an option that reads or writes something else."""
     with pytest.raises(ValueError, match=f"(?i){reason}"):
-        parse_mkfs_words(text)
+        parse_mkfs_arguments(text)
 
 
 def test_a_shell_is_never_asked() -> None:
     """What a shell would run is a value like any other."""
-    assert parse_mkfs_words("-L '$(reboot)'").value("-L") == "$(reboot)"
+    assert parse_mkfs_arguments("-L '$(reboot)'").value("-L") == "$(reboot)"
 
 
 @given(st.text() | st.text("-gGOEbFq 0123456789,=^'\\\"", max_size=30))
 def test_any_text_is_options_or_a_value_error(text: str) -> None:
-    """What is taken can be said again, and is then the same."""
+    """What is parsed can be printed and parsed again."""
     try:
-        options = parse_mkfs_words(text)
+        options = parse_mkfs_arguments(text)
     except ValueError:
         return
-    assert parse_mkfs_words(shlex.join(options.words())).words() == options.words()
+    assert parse_mkfs_arguments(shlex.join(options.arguments())).arguments() == options.arguments()
 
 
 HUGE = """\

@@ -364,7 +364,7 @@ def test_any_text_is_parsed_or_refused_as_fstab(text: str) -> None:
 def test_every_era_is_one_tuple_of_options(
     stored: Stored, name: str, count: int, some: set[str]
 ) -> None:
-    """Every kernel's file gives its words in order, with quota words and unknown ones kept."""
+    """Every kernel's file lists its options in order, with quota options and unknown ones kept."""
     tokens = parse_options_file(stored(f"ext4-options/{name}.txt"))
     assert len(tokens) == count
     assert tokens[0] in {"rw", "ro"}

@@ -183,7 +183,7 @@ def test_a_field(changes: list[Field], field: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ((0x38, "H", 0), "magic number is 0x0000"),
         ((0x18, "I", 7), r"blocks of 2\^7 KiB"),
@@ -196,9 +196,9 @@ def test_a_field(changes: list[Field], field: str, value: object) -> None:
         ((0x174, "B", 32), r"flex groups of 2\^32"),
     ],
 )
-def test_what_no_filesystem_has_is_refused(change: Field, says: str) -> None:
-    """A damaged superblock says nothing, rather than something enormous."""
-    with pytest.raises(ValueError, match=says):
+def test_what_no_filesystem_has_is_refused(change: Field, message: str) -> None:
+    """A damaged superblock is refused, rather than read as something enormous."""
+    with pytest.raises(ValueError, match=message):
         parse_raw_superblock(raw(change))
 
 
@@ -262,7 +262,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_dumpe2fs_names_every_value_the_same(image: Path, change: Field) -> None:
-    """Each number of a field is the word, or nothing, that dumpe2fs makes of it."""
+    """Each number of a field has the name, or none, that dumpe2fs prints."""
     offset, form, value = change
     data = bytearray(image.read_bytes()[1024:2048])
     before = bytes(data)

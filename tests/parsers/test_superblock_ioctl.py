@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.facts.superblock import Superblock
-from ext4audit.parsers.dumpe2fs import parse_superblock
+from ext4audit.parsers.dumpe2fs import parse_journal_errno, parse_superblock
 from ext4audit.parsers.superblock import (
-    parse_journal_errno,
     parse_journal_superblock,
     parse_tune_superblock,
 )

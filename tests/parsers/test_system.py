@@ -42,7 +42,7 @@ VERSION = "#1 SMP"
 def test_upstream_is_the_version_that_was_built(
     release: str, version: str, upstream: tuple[int, int, int]
 ) -> None:
-    """The release tells it, except on Debian, whose release names the ABI instead."""
+    """The release has it, except on Debian, whose release names the ABI instead."""
     text = f"{release}\n{version}\nx86_64\ndb1\n"
     assert parse_kernel(text) == Kernel(release, version, upstream)
 
@@ -69,7 +69,7 @@ def test_fewer_than_four_answers_are_refused(text: str) -> None:
 
 
 def test_a_release_without_a_number_is_refused() -> None:
-    """A kernel whose version cannot be told is unknown, not old."""
+    """A kernel whose version is not known is unknown, not old."""
     with pytest.raises(ValueError, match="version number"):
         parse_kernel("custom-6.1\n#1\nx86_64\ndb1\n")
 

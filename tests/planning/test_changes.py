@@ -81,7 +81,7 @@ def test_the_words_of_mke2fs_that_are_demanded_are_said(
 ) -> None:
     """Features, clusters and reserve are decided when it is made."""
     corrected = correct(plan, demands_judge_by(*names))
-    assert corrected.plan.mkfs.words() == words
+    assert corrected.plan.mkfs.arguments() == words
     assert corrected.clean
 
 
@@ -185,7 +185,7 @@ def test_words_of_mke2fs_are_tried_where_nothing_else_helps() -> None:
     assert [each.summary for each in found] == [
         "Leave -O ^has_journal out of the options of mke2fs"
     ]
-    assert found[0].plan.mkfs.words() == ("-m", "0", "-O", "^64bit")
+    assert found[0].plan.mkfs.arguments() == ("-m", "0", "-O", "^64bit")
 
 
 def test_a_change_that_brings_a_finding_is_no_improvement() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.options import change_option, change_options, disruption
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock, unknown
 from support.remedies.shell import RemedyShell
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-BITS, STRING, MOUNT = Setter.SUPERBLOCK_BITS, Setter.SUPERBLOCK_STRING, Setter.MOUNT
+BITS, STRING, MOUNT = Provenance.SUPERBLOCK_BITS, Provenance.SUPERBLOCK_STRING, Provenance.MOUNT
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Case:
     """A filesystem as an administrator left it, and the options that it should have."""
 
     wanted: dict[str, str]
-    setters: dict[str, Setter]
+    setters: dict[str, Provenance]
     fstab: str = "defaults"
     by_hand: str = ""
     tune: tuple[str, ...] = ()
@@ -71,19 +71,19 @@ CASES = {
     ),
     "bits, not seen": Case(
         {"barrier": "barrier"},
-        {"barrier": Setter.SUPERBLOCK},
+        {"barrier": Provenance.SUPERBLOCK},
         tune=("tune2fs -o nobarrier DEV",),
         superblock_seen=False,
     ),
     "string, not seen": Case(
         {"barrier": "barrier"},
-        {"barrier": Setter.SUPERBLOCK},
+        {"barrier": Provenance.SUPERBLOCK},
         tune=("tune2fs -E mount_opts=nobarrier DEV",),
         superblock_seen=False,
     ),
     "string without a bit, not seen": Case(
         {"auto_da_alloc": "auto_da_alloc"},
-        {"auto_da_alloc": Setter.SUPERBLOCK},
+        {"auto_da_alloc": Provenance.SUPERBLOCK},
         tune=("tune2fs -E mount_opts=noauto_da_alloc DEV",),
         superblock_seen=False,
     ),

@@ -31,7 +31,7 @@ from ext4audit.facts.host import (
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import OPTIONS, recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ def options(
     release: str = "6.1.0-18-amd64",
     complete: bool = True,
     mount_table: Sequence[str] | None = None,
-    set_by: Setter | None = None,
+    set_by: Provenance | None = None,
     hole: Unknown | None = None,
 ) -> EffectiveOptions:
     """Build effective options: the kernel's defaults, `tokens` by mount, `hidden` by superblock.
@@ -174,7 +174,7 @@ def options(
                     spec.name,
                     default,
                     origin,
-                    Setter.KERNEL_DEFAULT,
+                    Provenance.KERNEL_DEFAULT,
                     hidden=False,
                     baseline=default,
                 )
@@ -187,7 +187,7 @@ def options(
             name,
             canonical,
             origin,
-            set_by or (Setter.SUPERBLOCK_BITS if is_hidden else Setter.MOUNT),
+            set_by or (Provenance.SUPERBLOCK_BITS if is_hidden else Provenance.MOUNT),
             hidden=is_hidden,
             baseline=canonical if is_hidden else before.baseline if before else None,
         )

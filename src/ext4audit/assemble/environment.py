@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ext4audit.assemble.reading import ask, first_known, integer, read, word
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
@@ -22,7 +21,7 @@ def read_kernel(source: Source) -> Evidence[Kernel]:
     signature = word(source, "/proc/version_signature")
     if isinstance(found, Unknown) or signature is None:
         return found
-    return Known(replace(found.value, signature=signature), found.origin)
+    return Known(found.value._replace(signature=signature), found.origin)
 
 
 def read_os(source: Source) -> Evidence[OperatingSystem]:

@@ -26,8 +26,8 @@ DEEPEST = 1000
 """Mounts in mounts beyond any real table; a table that loops ends here."""
 
 
-def mark_covered(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
-    """Return the mounts with `covered` told for those that the ext4 driver serves."""
+def mark_overmounted(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
+    """Return the mounts with `overmounted` told for those that the ext4 driver serves."""
     by_id = {mount.mount_id: mount for mount in mounts}
     children: dict[int, list[Mount]] = {}
     for mount in mounts:
@@ -50,7 +50,8 @@ def mark_covered(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
         return True
 
     return tuple(
-        replace(mount, covered=mount.fstype in EXT_FSTYPES and is_hidden(mount)) for mount in mounts
+        replace(mount, overmounted=mount.fstype in EXT_FSTYPES and is_hidden(mount))
+        for mount in mounts
     )
 
 
@@ -93,7 +94,7 @@ class Inventory:
 def take_inventory(source: Source) -> Inventory:
     """List the live ext4 superblocks."""
     table = read(source, "/proc/self/mountinfo", parse_mountinfo)
-    mounts = derive("mount table", mark_covered, table)
+    mounts = derive("mount table", mark_overmounted, table)
     listed = {place: names(source, place) for place in (PROC_EXT4, SYS_EXT4)}
     gaps = [mounts] if isinstance(mounts, Unknown) else []
     found: dict[DeviceNumber, str] = {}

@@ -23,7 +23,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock
-from ext4audit.layout.advice import counsel
+from ext4audit.layout.advice import layout_advice
 from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
@@ -107,7 +107,7 @@ def _page(parts: _Parts) -> Evidence[LayoutPage]:
             target=parts.target,
             superblock=superblock,
             layout=layout,
-            counsel=None if layout.geometry is None else counsel(layout, superblock),
+            advice=None if layout.geometry is None else layout_advice(layout, superblock),
             stack=_origin(parts.stack_map),
             origin=_origin(parts.groups),
         )

@@ -19,7 +19,7 @@ from ext4audit.facts.features import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
 from ext4audit.facts.plan import DISK, STRIPED, Plan, PlannedHost
 from ext4audit.facts.toml_table import toml_reader
-from ext4audit.parsers.mke2fs import parse_mkfs_words
+from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 from ext4audit.parsers.system import parse_kernel
 from ext4audit.sources.captured import open_captured
 from ext4audit.sources.containers.tree import ArchiveError
@@ -225,7 +225,7 @@ def plan_of(said: Mapping[str, Any]) -> Plan:
         level=level,
         members=members,
         chunk_bytes=_chunk_bytes(said, level),
-        mkfs=_value(said, "mkfs", parse_mkfs_words, ""),
+        mkfs=_value(said, "mkfs", parse_mkfs_arguments, ""),
         mount_options=_value(said, "mount_options", words_of, ""),
         mount_point=_value(said, "mount_point", path_of, MOUNT_POINT),
         queue=_queue(said),

@@ -1,1 +1,1 @@
-"""Facts in the kernel's words: frozen values, no I/O."""
+"""Facts: frozen values named as the kernel names them, and the tables about ext4; no I/O."""

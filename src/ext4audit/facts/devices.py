@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, value_or
 from ext4audit.facts.mount import DeviceNumber
@@ -12,9 +13,8 @@ SECTOR_BYTES = 512
 """A sector of sysfs (`size`, `start`) is 512 bytes on every device (ABI sysfs-block)."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
-    """`/sys/block/<disk>/queue/*`, in the kernel's words; each may be unknown.
+class QueueLimits(NamedTuple):
+    """`/sys/block/<disk>/queue/*`, with the kernel's names and values; each may be unknown.
 
     `write_cache` is "write back" or "write through". `wbt_latency_usec` 0 means that writeback
     throttling is off; the file is absent on kernels without it. A partition has its disk's.
@@ -33,8 +33,7 @@ class QueueLimits:
     wbt_latency_usec: Evidence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class MdMember:
+class MdMember(NamedTuple):
     """A member device of an md array: its slot, name, and where the array's data lies on it."""
 
     slot: int
@@ -48,7 +47,7 @@ class MdArray:
     """`/sys/block/mdX/md/*`: level ("raid0"), chunk, width, layout (-1: not set), members.
 
     `reshape_position` is None when no reshape runs. `component_sectors` is how much the array
-    uses of each member, None where that was not asked for (`md/component_size`, in KiB).
+    uses of each member, None where that was not read (`md/component_size`, in KiB).
     `degraded` counts missing members, None where the level has no redundancy; `sync_action` is
     "idle", "resync", "recover", "check", …, None where the level never synchronizes.
     """
@@ -64,8 +63,7 @@ class MdArray:
     sync_action: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DmSegment:
+class DmSegment(NamedTuple):
     """One line of `dmsetup table`: start and length in sectors, target type, its arguments."""
 
     start_sectors: int
@@ -74,8 +72,7 @@ class DmSegment:
     arguments: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DmDevice:
+class DmDevice(NamedTuple):
     """A device-mapper device: its name and uuid ("LVM-…", "CRYPT-…"), and its table (root only)."""
 
     name: str
@@ -83,8 +80,7 @@ class DmDevice:
     table: Evidence[tuple[DmSegment, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class LoopDevice:
+class LoopDevice(NamedTuple):
     """A loop device: its backing file, and the device of the filesystem that holds the file."""
 
     backing_file: str
@@ -99,10 +95,10 @@ class BlockDevice:
 
     `kind` is "disk", "partition", "loop", an md level ("raid0"), or "dm" with its first
     target ("dm-linear", "dm-crypt", "dm" where the table cannot be read); "image" and "e2image"
-    are files whose bytes were audited. `path` is what a person types: /dev/mapper/<name> for
-    dm. `udev` is optional enrichment, empty without udev. `alignment_offset_bytes` is how far
-    the start is from the device's own alignment: 0 is aligned, -1 the kernel's word for not
-    known (ABI sysfs-block), None where the file is absent.
+    are files whose bytes were audited. `path` is the usual one: /dev/mapper/<name> for dm. `udev`
+    is optional, empty without udev. `alignment_offset_bytes` is how far
+    the start is from the device's own alignment: 0 is aligned, -1 is not known to the kernel
+    (ABI sysfs-block), None where the file is absent.
     """
 
     name: str
@@ -134,20 +130,19 @@ class BlockDevice:
             pending.extend(device.known_below)
 
     def leaves(self) -> tuple[BlockDevice, ...]:
-        """Return the devices at the bottom: what cannot be looked below."""
+        """Return the leaf devices: those without a known device below."""
         return tuple(device for device in self.walk() if not device.known_below)
 
     @property
     def known_below(self) -> tuple[BlockDevice, ...]:
-        """The devices below as far as they could be seen."""
+        """The devices below, none where they are unknown."""
         return value_or(self.below, ())
 
 
-@dataclass(frozen=True, slots=True)
-class LsblkDevice:
+class LsblkDevice(NamedTuple):
     """One device of `lsblk`; a column that lsblk leaves empty is None.
 
-    `name` is what a person reads ("vg0-data"), `kernel_name` the name in /sys ("dm-1").
+    `name` is the readable one ("vg0-data"), `kernel_name` the name in /sys ("dm-1").
     `fstype`, `uuid` and `label` are what libblkid or udev found on the device, whether or not
     it is mounted; `transport` is "sata", "nvme" and the like.
     """
@@ -164,11 +159,10 @@ class LsblkDevice:
     transport: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """One partition: its number as Linux counts (logical ones from 5 on), and where it lies.
 
-    `size_bytes` is what the table says, whether or not the image is that long.
+    `size_bytes` is the size in the partition table, whether or not the image is that long.
     """
 
     number: int

@@ -1,9 +1,10 @@
-"""A host and its ext4 filesystems: what the rules judge."""
+"""A host and its ext4 filesystems, the subjects of the rules, and the facts about them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
@@ -15,7 +16,7 @@ from ext4audit.facts.superblock import RecordedError, Superblock
 
 
 class Loader(Enum):
-    """What loads the kernel, as far as the files that it leaves in /boot tell."""
+    """What loads the kernel, by the files that it leaves in /boot."""
 
     GRUB = "GRUB"
     SYSTEMD_BOOT = "systemd-boot"
@@ -23,20 +24,18 @@ class Loader(Enum):
     NONE_FOUND = "none found"
 
 
-@dataclass(frozen=True, slots=True)
-class BootLoader:
+class BootLoader(NamedTuple):
     """A boot loader and its version: ("GRUB", "2.06-13+deb12u1").
 
-    `version` is what the installed package or program says of itself, None where nothing says
-    it. What was once written to the disk can be older: grub-install(8) writes it.
+    `version` is that of the installed package or program, None where it is not known. The copy
+    that grub-install(8) wrote to the disk can be older.
     """
 
     loader: Loader
     version: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorCounters:
+class ErrorCounters(NamedTuple):
     """/sys/fs/ext4/<device>/{errors_count,first_error_*,last_error_*}, readable without root.
 
     The counter survives reboots until e2fsck clears it (ABI testing/sysfs-fs-ext4). `warnings`
@@ -52,8 +51,7 @@ class ErrorCounters:
     last_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Space and inodes of a mounted filesystem (statvfs(3)), counted in blocks and inodes.
 
     `size_blocks` leaves out ext4's own metadata (unless mounted with minixdf). `available_blocks`
@@ -68,8 +66,7 @@ class Usage:
     free_inodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A kernel release: "4.19.91-24.8.al7.x86_64" has upstream (4, 19, 91).
 
     `version` is `uname -v`: Debian writes its package version there, not in the release.
@@ -94,8 +91,8 @@ def _unread(what: str) -> Unknown:
 class Filesystem:
     """One ext4 superblock, however many mounts show it.
 
-    `alive` says that the kernel has it mounted somewhere, `mounts` where our own mount
-    namespace shows it: alive without mounts means another namespace holds it. `fstype` is the
+    `alive` means that the kernel has it mounted somewhere, `mounts` are the mounts in our own
+    mount namespace: alive without mounts means that another namespace holds it. `fstype` is the
     type it is mounted as (ext2 and ext3 are served by the ext4 driver, with other defaults).
     `read_only` is the superblock's own state, not that of a read-only bind mount. `fstab` are
     the entries that name its device. `layout` is None where no stripe lies below.
@@ -130,7 +127,7 @@ class Filesystem:
         """The superblock's UUID where it is known, else its device number.
 
         Copies of one filesystem mount side by side without complaint, unlike on XFS; with
-        `shares_uuid` the device number tells them apart.
+        `shares_uuid` the device number disambiguates them.
         """
         if self.uuid is None:
             return str(self.device_number)
@@ -143,9 +140,8 @@ class Filesystem:
         return tuple(dict.fromkeys(mount.mount_point for mount in ordered))
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Memory and the limits of dirty page cache, as `vm.dirty_*` state them.
+class Memory(NamedTuple):
+    """Memory and the limits of dirty page cache (`vm.dirty_*`).
 
     A limit is in bytes where `*_bytes` is not 0, else it is the ratio's percentage.
     """
@@ -162,14 +158,13 @@ class Memory:
         """Dirty page cache at which a writer must wait (mm/page-writeback.c).
 
         The kernel takes the ratio of free plus file-backed memory; MemAvailable is its
-        public near relative.
+        closest public value.
         """
         return self.dirty_bytes or self.available_bytes * self.dirty_ratio_percent // 100
 
 
-@dataclass(frozen=True, slots=True)
-class OperatingSystem:
-    """os-release's ID, VERSION_ID and PRETTY_NAME, empty where the file does not say."""
+class OperatingSystem(NamedTuple):
+    """os-release's ID, VERSION_ID and PRETTY_NAME, empty where the file lacks them."""
 
     id: str
     version_id: str
@@ -178,18 +173,18 @@ class OperatingSystem:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host at one moment. `gaps` are what could not be seen about the host as a whole.
+    """A host at one moment. `gaps` are the unknowns about the host as a whole.
 
-    `container` says what kind of container this view is from ("docker"), None on the host
+    `container` is the kind of container that the scan ran in ("docker"), None on the host
     itself; `kernel_arguments` is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
     `filesystems` are the audited ones; `lower` are others that their loop devices lie on.
 
     `devices` are all block devices that lsblk lists. `idle` are the filesystems of type ext2, ext3
     or ext4 on them that the kernel has mounted nowhere and no other device is made of.
-    `md_arrays` are the devices that ARRAY lines of mdadm.conf(5) name. `fstrim` says whether
+    `md_arrays` are the devices that ARRAY lines of mdadm.conf(5) name. `fstrim` is whether
     something trims all filesystems regularly (fstrim.timer, or a cron job).
-    `raid0_default_layout` is the module parameter: 0 where nobody set it. `profiles` are what the
-    user said that filesystems are for. `planned` says that its filesystem does not exist yet.
+    `raid0_default_layout` is the module parameter: 0 where it is not set. `profiles` are those that
+    the user assigned. `planned` means that its filesystem does not exist yet.
     """
 
     name: str
@@ -223,5 +218,5 @@ class Host:
         if not isinstance(device_number, Known):
             return None
         wanted = device_number.value
-        everyone = (*self.filesystems, *self.lower)
-        return next((fs for fs in everyone if fs.device_number == wanted), None)
+        known = (*self.filesystems, *self.lower)
+        return next((fs for fs in known if fs.device_number == wanted), None)

@@ -1,12 +1,11 @@
 """Which kernels have which bug: ranges of versions, compared as their distributor orders them.
 
-The ranges are data, in kernel_bugs.toml, which is parsed when a rule asks for the first time.
+The ranges are data, in kernel_bugs.toml, which is parsed at the first use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -26,20 +25,20 @@ from ext4audit.facts.versions.kernels import (
 
 TABLE = "kernel_bugs.toml"
 WORST_OF = {"confirmed": "high", "likely": "medium", "possible": "low"}
-"""The worst severity that goes with a confidence."""
+"""The worst severity for each confidence."""
 LEVELS = ("critical", "high", "medium", "low", "info")
-NOT_KNOWN = "outside of every range of kernels that is known to have it"
-WHO_TELLS = "uname -v (Debian) or /proc/version_signature (Ubuntu); in a plan, --kernel 6.1.76"
-UNSEEN = "whether its vendor corrected that is not known"
+UNAFFECTED_NOTE = "outside of every range of kernels that is known to have it"
+VERSION_HINT = "uname -v (Debian) or /proc/version_signature (Ubuntu); in a plan, --kernel 6.1.76"
+UNKNOWN_VENDOR_FIX = "whether its vendor corrected that is not known"
 
 
 def exposure(code: str, kernel: Evidence[Kernel]) -> Evidence[Exposure]:
-    """Say whether a kernel has the bug of a rule.
+    """Return whether a kernel has the bug of a rule.
 
-    The ranges of its own tree count first, then those for any tree. Without either, a kernel is
-    judged by upstream's ranges: Debian's follow the stable updates and are likely to be as those
-    are; what other vendors put back into theirs cannot be seen, so that it is possible at best.
-    Unknown where a range begins or ends inside a series and the kernel does not tell its update.
+    The ranges of its own tree count first, then those for any tree. Without either, upstream's
+    ranges decide: likely for Debian, whose kernels follow the stable updates, and possible at best
+    for other vendors, whose backports are not known. Unknown where a range begins or ends inside
+    a series and the kernel's stable update is not known.
     """
     if isinstance(kernel, Unknown):
         return kernel
@@ -55,39 +54,40 @@ def exposure(code: str, kernel: Evidence[Kernel]) -> Evidence[Exposure]:
 def _by_upstream(
     ranges: tuple[KernelRange, ...], tree: KernelTree, origin: str
 ) -> Evidence[Exposure]:
-    """Say what upstream's ranges mean for a kernel of another tree."""
+    """Return the exposure of a kernel of another tree by upstream's ranges."""
     bad = [r for r in ranges if r.tree == UPSTREAM and r.exposure.affected and r.may_hold(tree)]
     if not bad:
-        return Known(Exposure(affected=False, note=NOT_KNOWN), origin)
+        return Known(Exposure(affected=False, note=UNAFFECTED_NOTE), origin)
     lowest, highest = (next((r for r in bad if r.holds(end)), None) for end in tree.ends())
     if lowest is None or highest is None:
         what, detail = "stable update of the kernel", f"{tree.package} does not tell it"
-        return Unknown(what, Why.ABSENT, detail, WHO_TELLS)
-    said = max(lowest.exposure, highest.exposure, key=lambda s: tuple(WORST_OF).index(s.confidence))
+        return Unknown(what, Why.ABSENT, detail, VERSION_HINT)
+    order = tuple(WORST_OF)
+    found = max(lowest.exposure, highest.exposure, key=lambda one: order.index(one.confidence))
     if tree.name == DEBIAN:
-        return Known(_capped(said, "likely"), origin)
-    said = _capped(said, "possible")
-    return Known(replace(said, note=f"{said.note}; {UNSEEN}"), origin)
+        return Known(_capped(found, "likely"), origin)
+    found = _capped(found, "possible")
+    return Known(found._replace(note=f"{found.note}; {UNKNOWN_VENDOR_FIX}"), origin)
 
 
-def _capped(said: Exposure, confidence: str) -> Exposure:
+def _capped(found: Exposure, confidence: str) -> Exposure:
     """Return an exposure with at most this confidence, and the severity that goes with it."""
     order = tuple(WORST_OF)
-    lower = max(said.confidence, confidence, key=order.index)
-    severity = max(said.severity, WORST_OF[lower], key=LEVELS.index)
-    return replace(said, confidence=lower, severity=severity)
+    lower = max(found.confidence, confidence, key=order.index)
+    severity = max(found.severity, WORST_OF[lower], key=LEVELS.index)
+    return found._replace(confidence=lower, severity=severity)
 
 
 @cache
 def all_ranges() -> Mapping[str, tuple[KernelRange, ...]]:
     """Return the ranges by the code of the rule, in the order in which they are tried."""
-    return {code: tuple(_ranges(said)) for code, said in read_table(TABLE).items()}
+    return {code: tuple(_ranges(bug)) for code, bug in read_table(TABLE).items()}
 
 
 def _ranges(bug: Mapping[str, Any]) -> Iterator[KernelRange]:
     shared = {name: bug[name] for name in ("symptom", "condition", "fix", "source") if name in bug}
-    for said in bug["range"]:
-        bounds = {name: said[name] for name in BOUNDS if name in said}
-        rest = {name: value for name, value in said.items() if name not in bounds}
+    for entry in bug["range"]:
+        bounds = {name: entry[name] for name in BOUNDS if name in entry}
+        rest = {name: value for name, value in entry.items() if name not in bounds}
         bounds["exposure"] = Exposure(**{"affected": True, **shared, **rest})
         yield KernelRange(**bounds)

@@ -1,20 +1,19 @@
-"""Where block-group metadata lies on the member devices of a stripe, and the advice about it."""
+"""The layout of block-group metadata on the member devices of a stripe, and the advice for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.superblock import Superblock
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class MkfsAdvice(NamedTuple):
     """Options for mke2fs that make the bitmaps even on a stripe, and Jain's index with them.
 
     `blocks_per_group_option` is the value for -g, which counts clusters with bigalloc.
-    `flex_bg_groups` is the one for -G. `is_default` where mke2fs makes them so without -g.
+    `flex_bg_groups` is the one for -G. `is_default` means that mke2fs chooses them without -g.
     """
 
     blocks_per_group_option: int
@@ -23,29 +22,27 @@ class Advice:
     is_default: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(NamedTuple):
     """A number of members that makes the present bitmaps even, and Jain's index with it."""
 
     members: int
     evenness: float
 
 
-@dataclass(frozen=True, slots=True)
-class Counsel:
-    """The whole advice for a filesystem that exists, as sentences to print.
+class LayoutAdvice(NamedTuple):
+    """The whole advice for an existing filesystem, as sentences to print.
 
-    `sentence` says how many members serve it. `curable` is what -g cures and `incurable` what
-    it does not. `in_place` and `recreate` are the two remedies, None where there is none.
-    `no_help` lists what is often tried and changes nothing, `mitigations` what makes the hot
-    writes fewer and leaves the layout as it is.
+    `sentence` states how many members serve it, `curable` what -g cures and `incurable` what it
+    does not. `in_place` and `recreate` are the two remedies, None where there is none. `no_help`
+    lists common attempts that change nothing, `mitigations` what makes hot writes fewer without
+    changing the layout.
     """
 
     sentence: str
     is_even: bool
     curable: str
     incurable: str
-    advice: Advice | None
+    advice: MkfsAdvice | None
     growth: Growth | None
     recreate: str | None
     in_place: str | None
@@ -55,7 +52,7 @@ class Counsel:
 
 Basis: TypeAlias = Literal["descriptors", "computed", "simulated"]
 """How the places of the metadata are known: read off the group descriptors, computed from the
-filesystem's parameters, or read off a filesystem that mke2fs made for the purpose."""
+filesystem's parameters, or read off a filesystem that mke2fs made in a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +72,19 @@ class StripeGeometry:
     layout: int | None = None
 
 
+PARITY_MEMBERS = {"raid4": 1, "raid5": 1, "raid6": 2}
+"""How many members' worth of parity each level has."""
+
+
 def judged_members(geometry: StripeGeometry) -> int:
-    """Return how many members, from the first slot, share what a layout can spread.
+    """Return how many members, from the first slot, a layout can spread metadata over.
 
     The last member of a RAID4 holds the parity of all others (drivers/md/raid5.c, 6.1).
     """
     return len(geometry.members) - (geometry.level == "raid4")
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """How evenly something is spread over the member devices: its amount on each, by slot."""
 
     loads: tuple[int, ...]
@@ -97,7 +97,7 @@ class Spread:
 
     @property
     def effective_members(self) -> float:
-        """N_eff = (Σx)²/Σx²: how many members' worth are really in use."""
+        """N_eff = (Σx)²/Σx²: how many members are effectively in use."""
         squares = sum(load * load for load in self.loads)
         return sum(self.loads) ** 2 / squares if squares else float(len(self.loads))
 
@@ -133,19 +133,19 @@ class MemberLoad:
 
     @property
     def bitmaps(self) -> int:
-        """Block and inode bitmaps together: the blocks that every allocation writes."""
+        """Block and inode bitmaps together: the blocks that allocations write."""
         return self.block_bitmaps + self.inode_bitmaps
 
     @property
     def bitmap_writes(self) -> int:
-        """What is written here when each bitmap of the filesystem is written once."""
+        """The blocks written here when each bitmap of the filesystem is written once."""
         return self.bitmaps + self.bitmap_parity
 
     @property
     def touches(self) -> int:
-        """What is written here when one file is made in each group.
+        """The blocks written here when one file is made in each group.
 
-        That is the group's block bitmap, its inode bitmap, the first block of its inode table
+        They are the group's block bitmap, its inode bitmap, the first block of its inode table
         and the block of its descriptor. With these four at equal weight, the predicted shares
         of ten real md arrays under churn of small files were right within 6 percentage points.
         """
@@ -157,7 +157,7 @@ class MetadataLayout:
     """The metadata of one filesystem, counted per member device of its stack.
 
     `geometry` is the stripe, None where nothing stripes (one disk, a mirror, a concatenation).
-    `basis` says how the places are known. `doubts` are the holes that make them only likely:
+    `basis` is how the places are known. `doubts` are the unknowns that make them only likely:
     a stripe that was guessed from I/O sizes, a group table that was predicted.
     """
 
@@ -208,7 +208,7 @@ class MetadataLayout:
 
     @property
     def effective_members(self) -> float:
-        """N_eff of the bitmaps: how many members' worth of them are really in use."""
+        """N_eff of the bitmaps: how many members effectively hold them."""
         return self.bitmaps.effective_members
 
     @property
@@ -217,18 +217,17 @@ class MetadataLayout:
         return self.bitmaps.evenness
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutPage:
+class LayoutPage(NamedTuple):
     """The layout of a filesystem on its members, and the advice for it.
 
-    `target` is the device or the image. `stack` says what the members are taken from (a sysfs
-    path, or what was stated), `origin` where the places of the metadata were read. `counsel` is
+    `target` is the device or the image. `stack` is where the members are known from (a sysfs
+    path, or an option), `origin` where the places of the metadata were read. `advice` is
     None where nothing stripes.
     """
 
     target: str
     superblock: Superblock
     layout: MetadataLayout
-    counsel: Counsel | None
+    advice: LayoutAdvice | None
     stack: str
     origin: str

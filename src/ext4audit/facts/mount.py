@@ -1,4 +1,4 @@
-"""Mounts in force, mounts that /etc/fstab intends, the flags of mount(8), and resolved paths."""
+"""Mounts in force, fstab entries, the flags of mount(8), device numbers and resolved paths."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from posixpath import normpath
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence
 
@@ -13,8 +14,7 @@ EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
 """The file system types that the ext4 driver serves and the kernel registers."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceNumber:
+class DeviceNumber(NamedTuple):
     """A device number, printed as the kernel prints it: "9:127"."""
 
     major: int
@@ -23,9 +23,6 @@ class DeviceNumber:
     def __str__(self) -> str:
         return f"{self.major}:{self.minor}"
 
-    def __lt__(self, other: DeviceNumber) -> bool:
-        return (self.major, self.minor) < (other.major, other.minor)
-
 
 @dataclass(frozen=True, slots=True)
 class Mount:
@@ -33,7 +30,7 @@ class Mount:
 
     `mount_options` are per mount (nosuid, relatime, ro of a bind mount); `super_options` belong
     to the superblock and are the same on all its lines. Names are decoded with surrogateescape.
-    `covered` says that another mount hides it: its mount point leads to the other one.
+    `overmounted` means that another mount hides it: its mount point leads to the other one.
     """
 
     mount_id: int
@@ -45,7 +42,7 @@ class Mount:
     fstype: str
     source: str
     super_options: tuple[str, ...]
-    covered: bool = False
+    overmounted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ class FstabEntry:
     other_devices: tuple[DeviceNumber, ...] = ()
 
     def is_for(self, mount: Mount) -> bool:
-        """Whether a mount is on the mount point of this entry; fstab may spell it "//m/./a"."""
+        """Whether a mount is on the mount point of this entry; fstab may have it as "//m/./a"."""
         written = self.real_mount_point or self.line.mount_point
         return normpath(f"/{written.lstrip('/')}") == mount.mount_point
 
@@ -87,7 +84,7 @@ SUPERBLOCK_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})
 
 MOUNT_FLAGS = SUPERBLOCK_FLAGS | {"ro", "nosuid", "nodev", "noexec", "nodiratime", "nosymfollow"}
 
-ATIME_WORDS: Mapping[str, str] = MappingProxyType(
+ATIME_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "noatime": "noatime",
         "relatime": "relatime",
@@ -96,7 +93,7 @@ ATIME_WORDS: Mapping[str, str] = MappingProxyType(
         "norelatime": "strictatime",
     }
 )
-"""What each word for access times asks for; relatime without any (Linux 2.6.30)."""
+"""The flag that each access-time option sets; relatime without any (Linux 2.6.30)."""
 
 IMPLIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -106,7 +103,7 @@ IMPLIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "group": ("nosuid", "nodev"),
     }
 )
-"""What words of fstab imply unless a later word says otherwise (mount(8))."""
+"""The flags that fstab options imply unless a later option clears them (mount(8))."""
 
 CLEARED: Mapping[str, str] = MappingProxyType(
     {
@@ -121,27 +118,26 @@ CLEARED: Mapping[str, str] = MappingProxyType(
         "nomand": "mand",
     }
 )
-"""The flag that each word takes back."""
+"""The flag that each option clears."""
 
 
-def flags_of(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the flags that words of fstab ask for, the one for access times last.
+def flags_of(options: Iterable[str]) -> tuple[str, ...]:
+    """Return the flags that fstab options set, the one for access times last.
 
-    The last word wins (mount(8)).
+    The last option wins (mount(8)).
     """
     flags: dict[str, None] = {}
     atime = "relatime"
-    for word in words:
+    for option in options:
         flags |= dict.fromkeys(
-            flag for flag in (*IMPLIED.get(word, ()), word) if flag in MOUNT_FLAGS
+            flag for flag in (*IMPLIED.get(option, ()), option) if flag in MOUNT_FLAGS
         )
-        flags.pop(CLEARED.get(word, ""), None)
-        atime = ATIME_WORDS.get(word, atime)
+        flags.pop(CLEARED.get(option, ""), None)
+        atime = ATIME_OPTIONS.get(option, atime)
     return (*flags, atime)
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPath:
+class ResolvedPath(NamedTuple):
     """A path, resolved: the mount it lies on, its filesystem's number, and what it is.
 
     `type` is "file", "directory", "block" or "other". `represents` is the device that a block

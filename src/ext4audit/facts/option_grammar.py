@@ -1,33 +1,32 @@
-"""Which words of a mount ext4 takes, ignores or refuses, by kernel version.
+"""Which mount options ext4 takes, ignores or refuses, by kernel version.
 
-The words are data, in option_grammar.toml, which is parsed when somebody asks for the first time.
+The options are data, in option_grammar.toml, which is parsed at the first use.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ext4audit.facts.toml_table import read_table
 
 TABLE = "option_grammar.toml"
 NUMBER = re.compile(r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-"""What the kernel reads as a number: decimal, octal or hexadecimal (kstrtouint with base 0)."""
+"""A number as the kernel parses it: decimal, octal or hexadecimal (kstrtouint with base 0)."""
 LARGEST = 2**32 - 1
 """The highest number that any option takes, on kernels that read it unsigned."""
 LARGEST_SIGNED = 2**31 - 1
 READ_SIGNED_TO, READ_UNSIGNED_FROM = (5, 10), (6, 1)
-"""What was tried: 5.10 refuses a higher number, 6.1 takes it; in between is not known."""
+"""As tested: 5.10 refuses a higher number, 6.1 takes it; the versions between are not known."""
 TOO_LARGE = f"it takes at most {LARGEST_SIGNED}"
 Upstream = tuple[int, ...]
 
 
-class Fate(Enum):
-    """What a mount does with a word. NOT_KNOWN: no kernel near this version was looked at."""
+class Handling(Enum):
+    """How a mount handles an option. NOT_KNOWN: no kernel near this version was tested."""
 
     TAKEN = "taken"
     IGNORED = "ignored"
@@ -35,37 +34,40 @@ class Fate(Enum):
     NOT_KNOWN = "not known"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The fate of a word, and why: a clause about the word."""
+class OptionHandling(NamedTuple):
+    """How an option is handled, and why: a clause about the option."""
 
-    fate: Fate
+    handling: Handling
     why: str = ""
 
 
-TAKEN = Answer(Fate.TAKEN)
+TAKEN = OptionHandling(Handling.TAKEN)
 
 
-def words_of_ext4() -> Mapping[str, Mapping[str, Any]]:
-    """Return the words that ext4 takes or once took, by what stands before "="."""
+def ext4_options() -> Mapping[str, Mapping[str, Any]]:
+    """Return the options that ext4 takes or once took, by their names before "="."""
     return read_table(TABLE)
 
 
-def fate_of(word: str, upstream: Upstream) -> Answer:
-    """Return what the ext4 of a kernel, by its upstream number, does with one word of a mount."""
-    key, equals, value = word.partition("=")
-    said = words_of_ext4().get(key)
-    if said is None:
-        return Answer(Fate.REFUSED, "no ext4 of kernel.org has it")
-    wrong = _wrong(said, value if equals else None)
+def handling_of(option: str, upstream: Upstream) -> OptionHandling:
+    """Return how the ext4 of a kernel, by its upstream number, handles one option of a mount."""
+    key, equals, value = option.partition("=")
+    spec = ext4_options().get(key)
+    if spec is None:
+        return OptionHandling(Handling.REFUSED, "no ext4 of kernel.org has it")
+    wrong = _wrong(spec, value if equals else None)
     if wrong:
-        return Answer(Fate.REFUSED, wrong)
-    if word == "stripe=0":
-        return Answer(Fate.IGNORED, "the stripe of the superblock stays in force")
+        return OptionHandling(Handling.REFUSED, wrong)
+    if option == "stripe=0":
+        return OptionHandling(Handling.IGNORED, "the stripe of the superblock stays in force")
     if upstream < READ_UNSIGNED_FROM and NUMBER.fullmatch(value) and _is_unsigned(value):
         known = upstream[:2] <= READ_SIGNED_TO
-        return Answer(Fate.REFUSED, TOO_LARGE) if known else Answer(Fate.NOT_KNOWN)
-    return _by_version(said, upstream)
+        return (
+            OptionHandling(Handling.REFUSED, TOO_LARGE)
+            if known
+            else OptionHandling(Handling.NOT_KNOWN)
+        )
+    return _by_version(spec, upstream)
 
 
 def _is_unsigned(value: str) -> bool:
@@ -73,39 +75,39 @@ def _is_unsigned(value: str) -> bool:
     return _number(value) > LARGEST_SIGNED
 
 
-def only_for(word: str, fstype: str) -> bool:
-    """Whether ext4 refuses a word on a filesystem that is mounted as ext2 or ext3."""
-    said = words_of_ext4().get(word.partition("=")[0], {})
-    return bool(said.get(f"not_{fstype}", False))
+def is_refused_for(option: str, fstype: str) -> bool:
+    """Whether ext4 refuses an option on a filesystem that is mounted as ext2 or ext3."""
+    spec = ext4_options().get(option.partition("=")[0], {})
+    return bool(spec.get(f"not_{fstype}", False))
 
 
-def needs_journal(word: str) -> bool:
-    """Whether ext4 refuses a word on a filesystem without a journal."""
-    return bool(words_of_ext4().get(word.partition("=")[0], {}).get("needs_journal", False))
+def needs_journal(option: str) -> bool:
+    """Whether ext4 refuses an option on a filesystem without a journal."""
+    return bool(ext4_options().get(option.partition("=")[0], {}).get("needs_journal", False))
 
 
-def _wrong(said: Mapping[str, Any], value: str | None) -> str:
-    """Return what is wrong with the value behind a word, None for no "="; empty if nothing."""
-    kind = said.get("value", "none")
+def _wrong(spec: Mapping[str, Any], value: str | None) -> str:
+    """Return what is wrong with the value behind "=" (None: no "="); empty if nothing."""
+    kind = spec.get("value", "none")
     if isinstance(kind, list):
         return "" if (value or "") in kind else f"it takes {', '.join(filter(None, kind))}"
     if kind == "none":
         return "" if value is None else "it takes no value"
     if kind == "text":
         return "it needs a value" if value is None else ""
-    return "" if kind == "any" else _wrong_number(said, value)
+    return "" if kind == "any" else _wrong_number(spec, value)
 
 
-def _wrong_number(said: Mapping[str, Any], value: str | None) -> str:
+def _wrong_number(spec: Mapping[str, Any], value: str | None) -> str:
     if value is None:
-        return "" if said["value"] == "optional-int" else "it needs a number"
+        return "" if spec["value"] == "optional-int" else "it needs a number"
     if not NUMBER.fullmatch(value):
         return "it takes a number"
     number = _number(value)
-    most = said.get("most", LARGEST)
+    most = spec.get("most", LARGEST)
     if number > most:
         return f"it takes at most {most}"
-    if said.get("power_of_two") and number & (number - 1):
+    if spec.get("power_of_two") and number & (number - 1):
         return "it takes powers of two"
     return ""
 
@@ -117,21 +119,21 @@ def _number(text: str) -> int:
     return int(digits, 8 if digits.startswith("0") else 10)
 
 
-def _by_version(said: Mapping[str, Any], upstream: Upstream) -> Answer:
-    at = {name: _version(bound) for name, bound in said.items() if name.endswith(("_from", "_to"))}
-    for fate, start, end in (
-        (Fate.REFUSED, "refused_from", "taken_to"),
-        (Fate.IGNORED, "ignored_from", "ignored_to"),
+def _by_version(spec: Mapping[str, Any], upstream: Upstream) -> OptionHandling:
+    at = {name: _version(bound) for name, bound in spec.items() if name.endswith(("_from", "_to"))}
+    for handling, start, end in (
+        (Handling.REFUSED, "refused_from", "taken_to"),
+        (Handling.IGNORED, "ignored_from", "ignored_to"),
     ):
         if start in at and upstream >= at[start]:
-            return Answer(fate, f"{fate.value} since {said[start]}")
+            return OptionHandling(handling, f"{handling.value} since {spec[start]}")
         if start in at and end in at and upstream[:2] > at[end]:
-            return Answer(Fate.NOT_KNOWN)
+            return OptionHandling(Handling.NOT_KNOWN)
     if "taken_from" not in at or upstream >= at["taken_from"]:
         return TAKEN
     if "refused_to" in at and upstream[:2] <= at["refused_to"]:
-        return Answer(Fate.REFUSED, f"taken since {said['taken_from']}")
-    return Answer(Fate.NOT_KNOWN)
+        return OptionHandling(Handling.REFUSED, f"taken since {spec['taken_from']}")
+    return OptionHandling(Handling.NOT_KNOWN)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The spelling and the defaults of ext4 options by kernel version: data, in this one place.
+"""The spellings and the defaults of ext4 options by kernel version.
 
 Sources: `Opt_*` tables and `_ext4_show_options` of fs/ext4/super.c in Linux 3.10 to 7.2, and
 what 4.14.67, 4.19.222, 5.4.286, 5.10.262, 6.1.192, 6.12.94, 6.18.44 and 7.2.13 printed when
@@ -9,28 +9,27 @@ is not known, and nothing is concluded from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 Version = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OptionSpec:
+class OptionSpec(NamedTuple):
     """One option: the tokens of its states, other spellings, and its default by version.
 
     `on` and `off` are how the options file of a current kernel spells the two states; an
     option with a value has its prefix ("commit=") as `on`. `aliases` maps another spelling to
     a token. `defaults` are (first version, token) in ascending order: None is "not verified", ""
-    is "not listed". `superblock_bits` maps the words of `Default mount options:` to tokens.
+    is "not listed". `superblock_bits` maps the names in `Default mount options:` to tokens.
     """
 
     name: str
     on: str
     off: str = ""
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = MappingProxyType({})
     defaults: tuple[tuple[Version, str | None], ...] = ()
-    superblock_bits: Mapping[str, str] = field(default_factory=dict)
+    superblock_bits: Mapping[str, str] = MappingProxyType({})
 
     @property
     def has_value(self) -> bool:
@@ -130,7 +129,7 @@ OPTIONS: tuple[OptionSpec, ...] = (
         "prefetch_block_bitmaps",
         "no_prefetch_block_bitmaps",
         # Off on 5.10 and on from 5.15; when it changed between them is not verified. 5.10 lists
-        # it only when it is on, and its mount refuses the negative word.
+        # it only when it is on, and its mount refuses the negative option.
         defaults=(
             ((5, 10), ""),
             ((5, 11), None),
@@ -190,7 +189,7 @@ OPTIONS: tuple[OptionSpec, ...] = (
     _flag("abort"),
     _flag("emergency_ro"),
     _flag("shutdown"),
-    # Printed always or never, by version; quota words depend on the features: no default.
+    # Printed always or never, by version; quota options depend on the features: no default.
     OptionSpec("i_version", "i_version"),
     OptionSpec("fc_debug_force", "fc_debug_force"),
     OptionSpec("quota", "quota", "noquota"),
@@ -208,24 +207,24 @@ NOT_EXT4_OPTIONS = frozenset(
         "nosymfollow rprivate rshared rslave runbindable"
     ).split()
 )
-"""Words of fstab that mount(8), the VFS or systemd take and ext4 never sees."""
+"""Options of fstab that mount(8), the VFS or systemd handle and ext4 never sees."""
 
-OTHERS_WITH_VALUE = frozenset(
+NOT_EXT4_OPTIONS_WITH_VALUE = frozenset(
     "defaults rw ro async sync dirsync lazytime nolazytime mand nomand user".split()
 )
-"""Those that are taken with any value; the rest goes to ext4 then, which refuses it.
+"""The options of these that are accepted with any value; others with a value reach ext4, which
+refuses them.
 
-Seen with mount 2.38.1 on 6.18; from 2.39 on it has values of its own for the flags.
+Observed with mount 2.38.1 on 6.18; since 2.39 the flags have values of their own.
 """
 VALUES_OF_FLAGS = frozenset({"", "recursive", "vfs", "fs"})
-"""What may follow a flag and "=", at least for newer versions of mount(8)."""
+"""The values that a flag may have in newer versions of mount(8)."""
 
 
-@dataclass(frozen=True, slots=True)
-class FalseToken:
+class FalseToken(NamedTuple):
     """A token that some kernels print in the options file although it is not in force.
 
-    It is believed only when the mount table shows it too. Versions are [since, before).
+    It counts only when the mount table shows it too. Versions are [since, before).
     """
 
     token: str
@@ -240,13 +239,13 @@ FALSE_TOKENS: tuple[FalseToken, ...] = (
     FalseToken("fc_debug_force", (5, 10), (6, 3)),
 )
 
-MOUNT_TABLE_LIES_WITHOUT_JOURNAL: tuple[Version, Version] = ((4, 4), (5, 2))
+MOUNT_TABLE_WRONG_WITHOUT_JOURNAL: tuple[Version, Version] = ((4, 4), (5, 2))
 """[since, before): without a journal the mount table prints defaults and drops nobarrier
 (1e381f60dad9, seen on 4.14.67)."""
 
-FULL_DISPLAY_WORDS = frozenset({"bsddf", "nogrpid", "nodiscard", "auto_da_alloc", "nobarrier"})
-"""Words that only an options file of Linux 4.17 and later prints: it lists both states. An
-older file lists only what is set, so that a missing `barrier` there means off."""
+FULL_DISPLAY_TOKENS = frozenset({"bsddf", "nogrpid", "nodiscard", "auto_da_alloc", "nobarrier"})
+"""Tokens that only an options file of Linux 4.17 and later prints: it lists both states. An
+older file lists only what is set, so a missing `barrier` there means off."""
 
 UNLISTED_IS_OFF: tuple[str, ...] = (
     "minixdf",
@@ -270,7 +269,7 @@ DEFAULT_OFF_BELOW_PAGE_SIZE: tuple[Version, Version] = ((5, 7), (6, 8))
 IMPLIED_BY_DATA_JOURNAL: Mapping[str, str] = MappingProxyType(
     {"delalloc": "nodelalloc", "dioread_nolock": "nodioread_nolock"}
 )
-"""What data=journal turns off by itself; the mount table then prints these words."""
+"""What data=journal turns off by itself; the mount table then prints these tokens."""
 
 NOT_EXT4_FSTYPE_DEFAULTS: Mapping[str, str] = MappingProxyType({"delalloc": "nodelalloc"})
 """What the ext4 driver leaves off for superblocks mounted as ext2 or ext3."""

@@ -1,18 +1,19 @@
-"""Effective mount options: what is in force, who set it, and whether the mount table shows it."""
+"""Effective mount options: what is in force, its provenance, and what the mount table shows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 
 
-class Setter(Enum):
-    """Who set an option, in the order in which the kernel applies them (fs/ext4/super.c).
+class Provenance(Enum):
+    """Where an option was set, in the order in which the kernel applies them (fs/ext4/super.c).
 
-    SUPERBLOCK stands for the bit field or the string where it could not be seen which;
-    IMPLIED for what another option forces (data=journal turns delalloc off).
+    SUPERBLOCK is the bit field or the string where it is not known which; IMPLIED is what
+    another option forces (data=journal turns delalloc off).
     """
 
     KERNEL_DEFAULT = "kernel_default"
@@ -25,11 +26,10 @@ class Setter(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """What one source says of one option: its token there, and where that was read."""
+class Layer(NamedTuple):
+    """One source's setting of an option: its token there, and where that was read."""
 
-    setter: Setter
+    provenance: Provenance
     token: str
     origin: str
 
@@ -39,16 +39,16 @@ class EffectiveOption:
     """One option in force.
 
     `name` is the option ("barrier", "data"); `token` how the options file spells its state
-    ("nobarrier", "data=writeback"); `origin` the file that proves it is in force; `set_by` who
-    set it; `hidden` whether it differs from the kernel's default and the mount table does not
+    ("nobarrier", "data=writeback"); `origin` the file that proves it is in force; `set_by` its
+    provenance; `hidden` whether it differs from the kernel's default and the mount table does not
     show it; `baseline` the token that a mount without options would have, where it is known;
-    `layers` what each source says, in the kernel's order of application.
+    `layers` the setting of each source, in the kernel's order of application.
     """
 
     name: str
     token: str
     origin: str
-    set_by: Setter
+    set_by: Provenance
     hidden: bool
     baseline: str | None
     layers: tuple[Layer, ...] = ()
@@ -58,24 +58,24 @@ class EffectiveOption:
 class EffectiveOptions:
     """The options in force on one live superblock, resolved from every place that shows them.
 
-    `source` is the best place that could be read; `complete` says that it shows every option
+    `source` is the best place that could be read; `complete` means that it shows every option
     (the options file does, the mount table never). `mount_table` are the superblock's options
     as the mount table prints them, or None where no mount of it is in our namespace.
-    `hole` says how to learn more when `complete` is false.
+    `gap` is the unknown, with its hint, when `complete` is false.
     """
 
     source: str
     complete: bool
     options: tuple[EffectiveOption, ...]
     mount_table: tuple[str, ...] | None
-    hole: Unknown | None = None
+    gap: Unknown | None = None
 
     def find(self, name: str) -> EffectiveOption | None:
         """Return the option called `name` ("barrier"), or None when it is not established."""
         return next((option for option in self.options if option.name == name), None)
 
     def token(self, name: str) -> Evidence[str]:
-        """Return the token in force of the option `name`, or the hole that hides it.
+        """Return the token in force of the option `name`, or why it is unknown.
 
         With a complete source, an option that it does not list is Unknown(ABSENT): this
         kernel does not have it, or it does not apply (no `data=` without a journal).
@@ -83,8 +83,8 @@ class EffectiveOptions:
         option = self.find(name)
         if option is not None:
             return Known(option.token, option.origin)
-        if self.hole is not None:
-            return Unknown(f"option {name}", self.hole.why, self.hole.detail, self.hole.hint)
+        if self.gap is not None:
+            return Unknown(f"option {name}", self.gap.why, self.gap.detail, self.gap.hint)
         return Unknown(f"option {name}", Why.ABSENT, f"{self.source} does not list it")
 
     @property

@@ -1,34 +1,35 @@
-"""A filesystem that does not exist yet: its devices, its mke2fs options, and how it is mounted."""
+"""A planned filesystem: its devices, its mke2fs arguments, its mount options and its host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.host import Kernel, Memory, OperatingSystem
-from ext4audit.facts.layout import StripeGeometry
+from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
 
 
 @dataclass(frozen=True, slots=True)
-class MkfsWords:
-    """What is said to mke2fs, apart from the device.
+class MkfsArguments:
+    """The command line of mke2fs without the device.
 
-    `values` are the flags with a value, in the order in which they were given; `manner` are the
-    flags that change how mke2fs works and not what it makes (-F, -q). `features` are the words
-    of -O and `extended` those of -E, which mke2fs takes only once (1.47.0: of two, the first is
-    lost without a word).
+    `values` are the flags with a value, in the order in which they were given; `behaviour` are the
+    flags that change how mke2fs works and not what it makes (-F, -q). `features` are the
+    features of -O and `extended` the parameters of -E, which mke2fs takes only once (1.47.0 drops
+    the first of two silently).
     """
 
     values: tuple[tuple[str, str], ...] = ()
     features: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
-    manner: tuple[str, ...] = ()
+    behaviour: tuple[str, ...] = ()
 
-    def words(self) -> tuple[str, ...]:
-        """Return the words of the command line that decide what is made."""
-        pairs = [word for pair in self.values for word in pair]
+    def arguments(self) -> tuple[str, ...]:
+        """Return the arguments that decide what is made."""
+        pairs = [parameter for pair in self.values for parameter in pair]
         features = ["-O", ",".join(self.features)] if self.features else []
         extended = ["-E", ",".join(self.extended)] if self.extended else []
         return (*pairs, *features, *extended)
@@ -37,64 +38,63 @@ class MkfsWords:
         """Return the value of a flag, the last one where it was given twice."""
         return next((value for name, value in reversed(self.values) if name == flag), None)
 
-    def says(self, key: str) -> bool:
-        """Whether -E has a word of this name; mke2fs takes "-" and "_" in names alike."""
-        return any(_key(word) == _key(key) for word in self.extended)
+    def has_extended(self, key: str) -> bool:
+        """Whether -E has a parameter of this name; mke2fs takes "-" and "_" in names alike."""
+        return any(_key(parameter) == _key(key) for parameter in self.extended)
 
-    def with_value(self, flag: str, value: str) -> MkfsWords:
+    def with_value(self, flag: str, value: str) -> MkfsArguments:
         """Return the options with a flag set, where it stood before or at the end."""
         if self.value(flag) is None:
             return replace(self, values=(*self.values, (flag, value)))
         changed = tuple((name, value if name == flag else old) for name, old in self.values)
         return replace(self, values=changed)
 
-    def without_value(self, flag: str) -> MkfsWords:
+    def without_value(self, flag: str) -> MkfsArguments:
         """Return the options without a flag."""
         return replace(self, values=tuple(pair for pair in self.values if pair[0] != flag))
 
-    def with_extended(self, *words: str) -> MkfsWords:
-        """Return the options with words added to -E; what was said before stays."""
-        new = tuple(word for word in words if not self.says(word))
+    def with_extended(self, *parameters: str) -> MkfsArguments:
+        """Return the options with parameters added to -E; those that are set stay."""
+        new = tuple(parameter for parameter in parameters if not self.has_extended(parameter))
         return replace(self, extended=(*self.extended, *new))
 
-    def without_extended(self, *keys: str) -> MkfsWords:
-        """Return the options without the words of -E of these names."""
+    def without_extended(self, *keys: str) -> MkfsArguments:
+        """Return the options without the parameters of -E of these names."""
         unwanted = {_key(key) for key in keys}
-        kept = tuple(word for word in self.extended if _key(word) not in unwanted)
+        kept = tuple(parameter for parameter in self.extended if _key(parameter) not in unwanted)
         return replace(self, extended=kept)
 
-    def with_features_first(self, *words: str) -> MkfsWords:
-        """Return the options with features said before those of the user, which win."""
-        return replace(self, features=(*words, *self.features))
+    def with_features_first(self, *parameters: str) -> MkfsArguments:
+        """Return the options with features before those of the user, which win."""
+        return replace(self, features=(*parameters, *self.features))
 
-    def shorter(self) -> Iterator[tuple[str, MkfsWords]]:
-        """Yield each option's words with the options that remain without it."""
+    def shorter(self) -> Iterator[tuple[str, MkfsArguments]]:
+        """Yield each option as text, with the options that remain without it."""
         for index, (flag, value) in enumerate(self.values):
             rest = (*self.values[:index], *self.values[index + 1 :])
             yield f"{flag} {value}", replace(self, values=rest)
-        for index, word in enumerate(self.features):
+        for index, parameter in enumerate(self.features):
             left = (*self.features[:index], *self.features[index + 1 :])
-            yield f"-O {word}", replace(self, features=left)
-        for word in self.extended:
-            yield f"-E {word}", self.without_extended(word)
+            yield f"-O {parameter}", replace(self, features=left)
+        for parameter in self.extended:
+            yield f"-E {parameter}", self.without_extended(parameter)
 
 
-def _key(word: str) -> str:
-    """Return the name of a word of -E, in one spelling."""
-    return word.partition("=")[0].replace("-", "_")
+def _key(parameter: str) -> str:
+    """Return the normalized name of a parameter of -E."""
+    return parameter.partition("=")[0].replace("-", "_")
 
 
 DISK = "disk"
 """The level of a plan without an array."""
 STRIPED = frozenset({"raid0", "raid10", "raid5", "raid6"})
-PARITY_MEMBERS = {"raid5": 1, "raid6": 2}
 NEAR_COPIES = 2
 """Of md's default RAID10 layout, near=2 (md(4))."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedHost:
-    """The host that a plan is for; what was not said is a hole whose hint names the flag.
+    """The host that a plan is for; what was not given is unknown, with a hint that names the flag.
 
     `virtualization` is None for a physical machine. `e2fsprogs` is the version of the mke2fs
     that will make the filesystem, None for the one of this machine; `configuration` the path of
@@ -114,9 +114,9 @@ class PlannedHost:
 class Plan:
     """One filesystem of a plan.
 
-    `level` is "disk", or md's word for the array ("raid0"); `size_bytes` is the size of the
-    device `device`, what the array offers. `queue` is that of each member. `cleared` are words
-    of the superblock's default mount options that tune2fs takes out after mke2fs.
+    `level` is "disk", or md's level of the array ("raid0"); `size_bytes` is the size of the
+    device `device`, what the array offers. `queue` is that of each member. `cleared` are the
+    superblock's default mount options that tune2fs clears after mke2fs.
     """
 
     device: str
@@ -124,7 +124,7 @@ class Plan:
     level: str
     members: int
     chunk_bytes: int
-    mkfs: MkfsWords
+    mkfs: MkfsArguments
     mount_options: tuple[str, ...]
     mount_point: str
     queue: QueueLimits
@@ -133,17 +133,17 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """The kernel's name of the device, as far as its path tells it."""
+        """The kernel's name of the device, by its path."""
         return self.device.rpartition("/")[2]
 
     @property
     def fstype(self) -> str:
-        """The type that is made and mounted: ext4 where -t does not say otherwise."""
+        """The type that is made and mounted: ext4 without -t."""
         return self.mkfs.value("-t") or "ext4"
 
     @property
     def member_names(self) -> tuple[str, ...]:
-        """The names of the disks of the array, which nobody knows yet."""
+        """Placeholder names of the disks of the array."""
         if self.level == DISK:
             return (self.name,)
         return tuple(f"disk{slot}" for slot in range(self.members))
@@ -166,16 +166,15 @@ class Plan:
             return self.members if self.members % NEAR_COPIES else self.members // NEAR_COPIES
         return self.members - PARITY_MEMBERS.get(self.level, 0)
 
-    def stripe_words(self, block_bytes: int) -> tuple[str, ...]:
-        """Return the words of -E that mke2fs reads off a real array, and cannot off a file."""
+    def stripe_options(self, block_bytes: int) -> tuple[str, ...]:
+        """Return the parameters of -E that mke2fs reads off a real array, and cannot off a file."""
         chunk_blocks = self.chunk_bytes // block_bytes
         if self.level not in STRIPED or not chunk_blocks:
             return ()
         return f"stride={chunk_blocks}", f"stripe_width={chunk_blocks * self.data_members}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLine:
+class PlanLine(NamedTuple):
     """One shell command of a plan: its key ("mkfs"), what it is for, and the command."""
 
     key: str
@@ -185,11 +184,11 @@ class PlanLine:
 
 @dataclass(frozen=True, slots=True)
 class PlanAdvice:
-    """What is said of a plan beside its verdicts: how it was predicted, and the lines to use.
+    """The report on a plan beside its verdicts: how it was predicted, and the lines to use.
 
     `basis` is "simulated" (the real mke2fs made it, in memory) or "computed" (by closed form).
-    `assumed` are sentences. `changes` say how the plan behind the lines differs from the one
-    that was judged; `clean` that this plan, judged by the same rules, has no finding of low
+    `assumed` are sentences. `changes` are how the plan behind the lines differs from the one
+    that was judged; `clean` means that this plan, judged by the same rules, has no finding of low
     severity or worse and nothing undetermined; `left` names what it has.
     """
 

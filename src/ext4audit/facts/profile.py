@@ -1,23 +1,21 @@
-"""What vendors demand of the ext4 below their products: profiles, and where they are in force."""
+"""Profiles: vendors' requirements for the ext4 below their products, and where they apply."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ext4audit.facts.toml_table import read_table
 
 TABLE = "profiles.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """One product's demands; the fields are those that profiles.toml explains.
+class Profile(NamedTuple):
+    """One product's requirements; profiles.toml explains the fields.
 
-    `forbid` are pairs of a word and the rule that reports it, `rate` pairs of a rule and a
+    `forbid` are pairs of an option and the rule that reports it, `rate` pairs of a rule and a
     severity, with "+" in front where it is the least and not the most.
     """
 
@@ -36,15 +34,14 @@ class Profile:
     instead_of_ext4: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveProfile:
-    """A profile and what it is for: a glob of mount points, None for every filesystem."""
+class ActiveProfile(NamedTuple):
+    """A profile and where it applies: a glob of mount points, None for every filesystem."""
 
     profile: Profile
     place: str | None = None
 
     def covers(self, mount_points: tuple[str, ...]) -> bool:
-        """Whether a filesystem with these mount points is one that the profile is for."""
+        """Whether the profile applies to a filesystem with these mount points."""
         place = self.place
         return place is None or any(fnmatchcase(point, place) for point in mount_points)
 
@@ -52,10 +49,10 @@ class ActiveProfile:
 @cache
 def all_profiles() -> Mapping[str, Profile]:
     """Return the profiles by name."""
-    return {name: _profile(name, said) for name, said in read_table(TABLE).items()}
+    return {name: _profile(name, entry) for name, entry in read_table(TABLE).items()}
 
 
-def _profile(name: str, said: Mapping[str, Any]) -> Profile:
-    lists = {key: tuple(said[key]) for key in ("options", "features", "enable") if key in said}
-    pairs = {key: tuple(said[key].items()) for key in ("forbid", "rate") if key in said}
-    return Profile(**{"name": name, **said, **lists, **pairs})
+def _profile(name: str, entry: Mapping[str, Any]) -> Profile:
+    lists = {key: tuple(entry[key]) for key in ("options", "features", "enable") if key in entry}
+    pairs = {key: tuple(entry[key].items()) for key in ("forbid", "rate") if key in entry}
+    return Profile(**{"name": name, **entry, **lists, **pairs})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedError:
+class RecordedError(NamedTuple):
     """An error that the kernel found and recorded (s_first_error_*, s_last_error_*).
 
     `function` and `line` are of the kernel's source; `inode` and `block` are 0 where the error
@@ -24,9 +24,9 @@ class RecordedError:
 
 @dataclass(frozen=True, slots=True)
 class Superblock:
-    """What a superblock says. A field is None where the reader that was used cannot see it.
+    """The fields of a superblock. A field is None where the reader that was used cannot see it.
 
-    `default_mount_options` are the words of the bit field (`Default mount options:` of
+    `default_mount_options` are the names of the bit field (`Default mount options:` of
     dumpe2fs); `mount_option_string` is the separate s_mount_opts (`Mount options:`).
     `errors` is continue, remount-ro or panic. `stride_blocks` is RAID stride and
     `stripe_width_blocks` RAID stripe width, 0 when not set. `size_blocks` counts blocks.
@@ -38,8 +38,8 @@ class Superblock:
     `backup_bgs` are the groups of the backups that sparse_super2 has, at most two.
     `max_mount_count` is -1 or 0 where mounts force no check, `check_interval_seconds` 0 where no
     time does. `kbytes_written` and `journal_bytes` are rounded where dumpe2fs rounds them.
-    `hash_version`, `creator_os`, `state` and `flags` are dumpe2fs's words.
-    `journal_first_block` is where the journal begins, as the superblock's copy of its inode says.
+    `hash_version`, `creator_os`, `state` and `flags` are as dumpe2fs prints them.
+    `journal_first_block` is where the journal begins, by the superblock's copy of its inode.
     Fields: Documentation/filesystems/ext4/super.rst.
     """
 
@@ -104,8 +104,7 @@ class Superblock:
         return -(-(self.size_blocks - self.first_block) // self.blocks_per_group)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTable:
+class GroupTable(NamedTuple):
     """All block groups, in order: three columns of block numbers, one entry a group.
 
     `inode_tables` are where the tables start. With flex_bg none of the three needs to lie inside
@@ -148,10 +147,10 @@ class GroupTable:
         )
 
     def checked(self, groups: int, first_block: int, size_blocks: int) -> GroupTable:
-        """Return the table itself; ValueError unless it is one of such a filesystem.
+        """Return the table itself; ValueError unless it fits a filesystem of these sizes.
 
-        A descriptor of zeros is a hole, not metadata in block 0: nothing lies in the first
-        block, which is the superblock's.
+        A descriptor of zeros is missing data, not metadata in block 0: the first block is the
+        superblock's.
         """
         for column in (self.block_bitmaps, self.inode_bitmaps, self.inode_tables):
             if len(column) != groups:

@@ -1,4 +1,4 @@
-"""Data of the package that is written as TOML, read when somebody asks for it."""
+"""The package's TOML data files, parsed at the first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def toml_reader() -> ModuleType:
-    """Return the reader of the standard library, or on Python 3.10 its backport."""
+    """Return tomllib, or on Python 3.10 its backport; imported late, as few scans need it."""
     return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 

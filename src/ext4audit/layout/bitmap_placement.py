@@ -1,20 +1,20 @@
-"""How the bitmaps of a filesystem march over a stripe, without a look at each group.
+"""How many bitmap blocks each member of a stripe holds, without a look at each group.
 
-With flex_bg every flex group begins with the bitmaps of its F groups, 2F blocks back to back.
-Flex group i begins at block i * F * B (B are the blocks of a group), so that these runs step
-over the stripe by F * B blocks, modulo the period P after which the members come again. The
-steps close a circle after P / gcd(F * B, P) of them. More flex groups than that meet the same
-places once more, and are counted by multiplication.
+With flex_bg every flex group begins with the bitmaps of its F groups: one extent of 2F blocks.
+Flex group i begins at block i * F * B (B is the number of blocks in a group), so these extents
+are F * B blocks apart: the flex-group stride. The members repeat after a period of P blocks, and
+the extents return to the same places after P / gcd(F * B, P) strides. Further flex groups repeat
+those places, and are counted by multiplication.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from math import gcd
 from operator import add, floordiv, mod
+from typing import NamedTuple
 
 from ext4audit.facts.layout import Spread, judged_members
 from ext4audit.facts.superblock import Superblock
@@ -22,12 +22,11 @@ from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import reserved_blocks
 
 
-@dataclass(frozen=True, slots=True)
-class March:
-    """The bitmap runs of a filesystem: `groups` groups of `group_blocks`, packed by `flex_groups`.
+class BitmapPlacement(NamedTuple):
+    """The bitmap extents of `groups` groups of `group_blocks`, `flex_groups` to a flex group.
 
-    `first_blocks` is where the first run begins, `next_blocks` where the others do within their
-    flex group: copies of the superblock stand before them.
+    `first_blocks` is where the first extent begins. `next_blocks` is where the others begin
+    within their flex group. Copies of the superblock precede them.
     """
 
     group_blocks: int
@@ -37,44 +36,43 @@ class March:
     next_blocks: int
 
     @property
-    def step_blocks(self) -> int:
-        """The distance of two runs, F * B."""
+    def flex_stride_blocks(self) -> int:
+        """The distance of two extents, F * B."""
         return self.group_blocks * self.flex_groups
 
 
-def march_of(superblock: Superblock, group_blocks: int, flex_groups: int) -> March:
-    """Return the march of a filesystem like this one with other groups and flex groups.
+def placement_of(superblock: Superblock, group_blocks: int, flex_groups: int) -> BitmapPlacement:
+    """Return the placement of a filesystem like this one with other groups and flex groups.
 
     The few groups that begin with a backup are taken for ordinary ones: at most 27 of 64 TiB.
     """
     first_block = superblock.first_block or 0
     groups = -(-(superblock.size_blocks - first_block) // group_blocks)
-    ordinary = 2 * flex_groups
-    return March(
+    ordinary_group = 2 * flex_groups
+    return BitmapPlacement(
         group_blocks,
         flex_groups,
         groups,
         first_block + reserved_blocks(superblock, 0),
-        first_block + reserved_blocks(superblock, ordinary),
+        first_block + reserved_blocks(superblock, ordinary_group),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """Runs of `blocks` blocks: number n, from `first` until before `beyond`, at begin + n step."""
+class _BitmapExtents(NamedTuple):
+    """Extents of `blocks` blocks at begin + n * stride, for n from `first` until before `end`."""
 
     begin: int
-    step: int
+    stride: int
     blocks: int
     first: int
-    beyond: int
+    end: int
 
 
-class Track:
-    """A stripe as a march sees it: chunks in a circle, each with the members that write it."""
+class StripePeriod:
+    """One period of a stripe: its chunks, each with the members that a write into it writes."""
 
     def __init__(self, stack_map: StackMap, block_bytes: int) -> None:
-        """Raise ValueError for what is no circle of chunks of whole blocks."""
+        """Raise ValueError for a stack without a period of chunks of whole blocks."""
         geometry, period_bytes = stack_map.geometry, stack_map.period_bytes
         if geometry is None or not period_bytes:
             raise ValueError("no stripe of one kind from end to end")
@@ -86,66 +84,70 @@ class Track:
         self._offset_blocks = geometry.offset_bytes // block_bytes
         self._map = stack_map
         self._block_bytes = block_bytes
-        self._writers: dict[int, tuple[int, ...]] = {}
+        self._members_of_chunk: dict[int, tuple[int, ...]] = {}
 
-    def meets_all(self, step_blocks: int, flex_groups: int) -> bool:
-        """Whether runs so far apart, continued for ever, cover all chunks of the circle equally.
+    def covers_all_chunks(self, stride_blocks: int, flex_groups: int) -> bool:
+        """Whether endless extents at this stride cover all chunks of the period equally.
 
-        They begin at every multiple of the greatest common divisor of step and period: even if
-        that divides a chunk, or the length of a run.
+        The extents begin at every multiple of the greatest common divisor of stride and period.
+        They are even if that divides a chunk, or the length of an extent.
         """
-        spacing = gcd(step_blocks, self.period_blocks)
+        spacing = gcd(stride_blocks, self.period_blocks)
         return self.chunk_blocks % spacing == 0 or 2 * flex_groups % spacing == 0
 
-    def spread(self, march: March, groups: int | None = None) -> Spread:
+    def spread(self, placement: BitmapPlacement, groups: int | None = None) -> Spread:
         """Return the writes of the bitmaps on each member, of the first `groups` groups or all."""
         loads = [0] * len(self._map.members)
-        for chunk, blocks in self._chunks(march, min(groups or march.groups, march.groups)).items():
-            for member in self._written(chunk):
+        counted = min(groups or placement.groups, placement.groups)
+        for chunk, blocks in self._blocks_in_chunks(placement, counted).items():
+            for member in self._members_writing(chunk):
                 loads[member] += blocks
         return Spread(tuple(loads[: self.members]))
 
-    def _chunks(self, march: March, groups: int) -> Counter[int]:
-        """Return the blocks of bitmaps in each chunk of the circle."""
-        flex_groups, step = march.flex_groups, march.step_blocks
+    def _blocks_in_chunks(self, placement: BitmapPlacement, groups: int) -> Counter[int]:
+        """Return the blocks of bitmaps in each chunk of the period."""
+        flex_groups, stride = placement.flex_groups, placement.flex_stride_blocks
         whole, rest = divmod(groups, flex_groups)
-        ordinary = partial(_Runs, march.next_blocks, step, 2 * flex_groups)
-        turns = self.period_blocks // gcd(step, self.period_blocks)
-        rounds, more = divmod(max(whole - 1, 0), turns)
-        found = self._lay(_Runs(march.first_blocks, step, 2 * min(flex_groups, groups), 0, 1))
-        found += self._lay(ordinary(1, 1 + more))
-        if rounds:
-            circle = self._lay(ordinary(1, 1 + turns))
-            found += Counter({chunk: blocks * rounds for chunk, blocks in circle.items()})
+        ordinary = partial(_BitmapExtents, placement.next_blocks, stride, 2 * flex_groups)
+        strides = self.period_blocks // gcd(stride, self.period_blocks)
+        repeats, more = divmod(max(whole - 1, 0), strides)
+        first_blocks = 2 * min(flex_groups, groups)
+        found = self._count(_BitmapExtents(placement.first_blocks, stride, first_blocks, 0, 1))
+        found += self._count(ordinary(1, 1 + more))
+        if repeats:
+            period = self._count(ordinary(1, 1 + strides))
+            found += Counter({chunk: blocks * repeats for chunk, blocks in period.items()})
         if whole and rest:
-            found += self._lay(_Runs(march.next_blocks, step, 2 * rest, whole, whole + 1))
+            last = _BitmapExtents(placement.next_blocks, stride, 2 * rest, whole, whole + 1)
+            found += self._count(last)
         return found
 
-    def _lay(self, runs: _Runs) -> Counter[int]:
-        """Return the blocks of some runs in each chunk; the loop over the runs is in C.
+    def _count(self, extents: _BitmapExtents) -> Counter[int]:
+        """Return the blocks of some extents in each chunk; the loop over the extents is in C.
 
-        Where runs cross the ends of chunks, all do so at the same places but for multiples of
-        the greatest common divisor of step and chunk.
+        Extents that cross the ends of chunks do so at the same offsets, apart from multiples of
+        the greatest common divisor of stride and chunk.
         """
-        unit = gcd(runs.step, self.chunk_blocks)
-        begin = runs.begin + self._offset_blocks
+        unit = gcd(extents.stride, self.chunk_blocks)
+        begin = extents.begin + self._offset_blocks
         found: Counter[int] = Counter()
-        laid = 0
-        while laid < runs.blocks:
-            part = min(unit - (begin + laid) % unit, runs.blocks - laid)
-            starts = range(runs.first * runs.step, runs.beyond * runs.step, runs.step)
-            moved = map(add, starts, repeat(begin + laid))
+        done = 0
+        while done < extents.blocks:
+            part = min(unit - (begin + done) % unit, extents.blocks - done)
+            stride = extents.stride
+            starts = range(extents.first * stride, extents.end * stride, stride)
+            moved = map(add, starts, repeat(begin + done))
             places = map(mod, moved, repeat(self.period_blocks))
             chunks = Counter(map(floordiv, places, repeat(self.chunk_blocks)))
             found += Counter({chunk: times * part for chunk, times in chunks.items()})
-            laid += part
+            done += part
         return found
 
-    def _written(self, chunk: int) -> tuple[int, ...]:
-        """Return the members that a write into a chunk of the circle writes."""
-        if chunk not in self._writers:
+    def _members_writing(self, chunk: int) -> tuple[int, ...]:
+        """Return the members that a write into a chunk of the period writes."""
+        if chunk not in self._members_of_chunk:
             block = chunk * self.chunk_blocks - self._offset_blocks
             byte = block % self.period_blocks * self._block_bytes
             places = (*self._map.data(byte), *self._map.parity(byte))
-            self._writers[chunk] = tuple(place.member for place in places)
-        return self._writers[chunk]
+            self._members_of_chunk[chunk] = tuple(place.member for place in places)
+        return self._members_of_chunk[chunk]

@@ -1,17 +1,15 @@
-"""Where the descriptors, bitmaps and inode tables of block groups lie, computed without reading.
+"""Where the metadata of block groups lies, computed from the superblock without reading a group.
 
-Documentation/filesystems/ext4/group_descr.rst and blockgroup.rst ("Meta Block Groups"), and
-descriptor_loc() of fs/ext4/super.c (Linux 6.1) for 1 KiB blocks whose first data block is 0.
+- The copies of the superblock, and the descriptors: one table behind each copy, or with meta_bg
+  one descriptor block in some groups.
+- The bitmaps and inode tables, by three documented rules. The groups of a flex group keep their
+  block bitmaps together, then their inode bitmaps, then their inode tables, at the start of the
+  flex group. A copy of the superblock and the descriptors at that start comes first. Without
+  flex_bg each group does the same for itself, and a RAID stride shifts its bitmaps.
 
-That is a copy of the superblock with all group descriptors in some groups, and with meta_bg one
-descriptor block in some others. Sources: Documentation/filesystems/ext4/blockgroup.rst and
-super.rst (Linux 6.1), ext4(5).
-
-The places follow from three documented rules. The groups of a flex group keep their block
-bitmaps together, then their inode bitmaps, then their inode tables, at the start of the flex
-group (Documentation/filesystems/ext4/blockgroup.rst, "Flexible Block Groups"). A copy of the
-superblock and the descriptors at that start comes first. Without flex_bg each group does the
-same for itself, and a RAID stride shifts its bitmaps (mke2fs(8), -E stride).
+Sources: Documentation/filesystems/ext4/blockgroup.rst ("Flexible Block Groups", "Meta Block
+Groups"), group_descr.rst and super.rst (Linux 6.1); mke2fs(8), -E stride; ext4(5);
+descriptor_loc() of fs/ext4/super.c (6.1) for 1 KiB blocks whose first data block is 0.
 
 Checked against e2fsprogs 1.47.0 on random sets of options. What a resize added, and what other
 programs than mke2fs made, may lie elsewhere: read the descriptors where there are any.
@@ -21,16 +19,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from ext4audit.facts.superblock import GroupTable, Superblock
 
 SUPERBLOCK_OFFSET_BYTES = 1024
-"""Where the superblock starts, whatever the block size."""
+"""Where the superblock starts, whatever the block size; a boot loader may use what is before."""
 SUPERBLOCK_BYTES = 1024
 _SMALL_DESCRIPTOR_BYTES = 32
 _LARGE_DESCRIPTOR_BYTES = 64
+_UNSIGNED_64 = "Q"
+_Places = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Block bitmaps, inode bitmaps and inode tables of some groups."""
 
 
 def descriptor_bytes(superblock: Superblock) -> int:
@@ -48,11 +49,23 @@ def descriptors_per_block(superblock: Superblock) -> int:
     return per_block
 
 
+def descriptor_table_blocks(superblock: Superblock) -> int:
+    """Return how many blocks the descriptors of all groups fill."""
+    groups, block_bytes = superblock.groups or 0, superblock.block_bytes or 1
+    return -(-groups * descriptor_bytes(superblock) // block_bytes)
+
+
+def inode_table_blocks(superblock: Superblock) -> int:
+    """Return the blocks of one group's inode table."""
+    table_bytes = (superblock.inodes_per_group or 0) * (superblock.inode_bytes or 0)
+    return -(-table_bytes // (superblock.block_bytes or 1))
+
+
 def descriptor_blocks(superblock: Superblock) -> tuple[int, ...]:
     """Return the block number of each primary descriptor block, in the order of the groups.
 
     They follow the superblock; with meta_bg, from block `first_meta_bg` on, each lies in the
-    first of the groups that it describes. ValueError where the superblock does not say enough.
+    first of the groups that it describes. ValueError where the superblock lacks a field.
     """
     groups = _groups(superblock)
     count = -(-groups // descriptors_per_block(superblock))
@@ -83,7 +96,7 @@ def descriptor_extents(superblock: Superblock) -> tuple[tuple[int, int], ...]:
 
 
 def has_superblock(superblock: Superblock, group: int) -> bool:
-    """Say whether a group begins with a copy of the superblock."""
+    """Whether a group begins with a copy of the superblock."""
     if group == 0:
         return True
     if "sparse_super2" in superblock.features:
@@ -91,38 +104,6 @@ def has_superblock(superblock: Superblock, group: int) -> bool:
     if group == 1 or "sparse_super" not in superblock.features:
         return True
     return any(_is_power(group, base) for base in (3, 5, 7))
-
-
-def _meta_block(superblock: Superblock, index: int) -> int:
-    """Return the block of descriptor block `index` where meta_bg spreads them."""
-    group = index * descriptors_per_block(superblock)
-    first_block, blocks_per_group = superblock.first_block or 0, superblock.blocks_per_group or 0
-    block = first_block + group * blocks_per_group + has_superblock(superblock, group)
-    # The superblock of 1 KiB blocks is in block 1, also where bigalloc makes 0 the first one.
-    is_behind = group == 0 and first_block == 0 and superblock.block_bytes == SUPERBLOCK_BYTES
-    return block + is_behind
-
-
-def _is_power(number: int, base: int) -> bool:
-    while number % base == 0:
-        number //= base
-    return number == 1
-
-
-def _block_bytes(superblock: Superblock) -> int:
-    if not superblock.block_bytes:
-        raise ValueError("the superblock's block size is not known")
-    return superblock.block_bytes
-
-
-def _groups(superblock: Superblock) -> int:
-    if not superblock.groups:
-        raise ValueError("the superblock's number of groups is not known")
-    return superblock.groups
-
-
-BOOT_BYTES = 1024
-"""The superblock is at byte 1024, after what a boot loader may use."""
 
 
 def reserved_blocks(superblock: Superblock, group: int) -> int:
@@ -143,49 +124,13 @@ def reserved_blocks(superblock: Superblock, group: int) -> int:
     )
 
 
-def descriptor_table_blocks(superblock: Superblock) -> int:
-    """Return how many blocks the descriptors of all groups fill."""
-    groups, block_bytes = superblock.groups or 0, superblock.block_bytes or 1
-    return -(-groups * descriptor_bytes(superblock) // block_bytes)
-
-
-def _boot_block(superblock: Superblock, group: int) -> int:
-    """Return 1 where block 0 of 1 KiB stays free although it is the first: with bigalloc."""
-    return int(group == 0 and superblock.first_block == 0 and superblock.block_bytes == BOOT_BYTES)
-
-
-def _holds_descriptors(superblock: Superblock, group: int) -> bool:
-    """Whether meta_bg puts a descriptor block here: first, second and last of its groups."""
-    described = descriptors_per_block(superblock)
-    return group % described in {0, 1, described - 1}
-
-
-UNSIGNED_64 = "Q"
-
-_Places = tuple[Sequence[int], Sequence[int], Sequence[int]]
-"""Block bitmaps, inode bitmaps and inode tables of some groups."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """What the closed form computes with, all in blocks and groups."""
-
-    first_block: int
-    size_blocks: int
-    group_blocks: int
-    groups: int
-    table_blocks: int
-    flex_groups: int
-    stride_blocks: int
-
-
 def predict_table(superblock: Superblock) -> GroupTable:
     """Return the places of the metadata as mke2fs chooses them for a filesystem like this.
 
-    Raises ValueError where the superblock does not tell the sizes of blocks, groups or inodes.
+    Raises ValueError where the superblock lacks the sizes of blocks, groups or inodes.
     """
     frame = _frame(superblock)
-    columns = tuple(array(UNSIGNED_64) for _ in range(3))
+    columns = tuple(array(_UNSIGNED_64) for _ in range(3))
     for first in range(0, frame.groups, frame.flex_groups):
         start = frame.first_block + first * frame.group_blocks + reserved_blocks(superblock, first)
         if frame.flex_groups > 1 or not frame.stride_blocks:
@@ -200,9 +145,9 @@ def predict_table(superblock: Superblock) -> GroupTable:
 def is_exact(superblock: Superblock) -> bool:
     """Whether `predict_table` gives each place to the block for what mke2fs 1.47 makes.
 
-    It does not where the inode tables of a flex group reach a later group's copy of the
-    superblock (large flex groups, very many inodes): mke2fs then searches for gaps. Neither
-    after `-E packed_meta_blocks=1`, which the superblock does not tell.
+    It is not exact where the inode tables of a flex group reach a later group's copy of the
+    superblock (large flex groups, very many inodes): mke2fs then searches for gaps. Nor is it
+    after `-E packed_meta_blocks=1`, which the superblock does not record.
     """
     frame = _frame(superblock)
     if "meta_bg" in superblock.features and superblock.first_meta_bg:
@@ -214,46 +159,16 @@ def is_exact(superblock: Superblock) -> bool:
     )
 
 
-def _fits(superblock: Superblock, frame: _Frame, first: int) -> bool:
-    """Whether the metadata of a flex group ends before the next group that begins reserved.
+class _Frame(NamedTuple):
+    """What the closed form computes with, all in blocks and groups."""
 
-    It must also end before the filesystem does, with the room that a single group leaves free.
-    """
-    groups = min(frame.flex_groups, frame.groups - first)
-    begin = frame.first_block + first * frame.group_blocks
-    _, _, tables = _packed(frame, begin + reserved_blocks(superblock, first), groups)
-    end = tables[-1] + frame.table_blocks
-    beyond = first - (-(end - begin) // frame.group_blocks)
-    reached = range(first + 1, min(beyond, frame.groups))
-    is_free = not any(reserved_blocks(superblock, group) for group in reached)
-    return is_free and end <= frame.size_blocks
-
-
-def _packed(frame: _Frame, start: int, groups: int) -> _Places:
-    """Return the places of groups that are packed together; without flex_bg that is one.
-
-    A last flex group of fewer groups takes less room, but for one of a single group.
-    """
-    room = groups if groups > 1 else frame.flex_groups
-    inode_bitmaps, tables = start + room, start + 2 * room
-    return (
-        range(start, start + groups),
-        range(inode_bitmaps, inode_bitmaps + groups),
-        range(tables, tables + groups * frame.table_blocks, frame.table_blocks),
-    )
-
-
-def _strided(frame: _Frame, start: int, group: int) -> _Places:
-    """Return the places in a group on its own whose bitmaps a stride shifts.
-
-    The shift is the stride times the group number, within what the inode table leaves free.
-    """
-    free = start + frame.table_blocks
-    last = min(frame.first_block + (group + 1) * frame.group_blocks, frame.size_blocks) - 1
-    bitmap = free + frame.stride_blocks * group % (last - free + 1)
-    if bitmap < last:
-        return (bitmap,), (bitmap + 1,), (start,)
-    return (bitmap,), (start,), (start + 1,)
+    first_block: int
+    size_blocks: int
+    group_blocks: int
+    groups: int
+    table_blocks: int
+    flex_groups: int
+    stride_blocks: int
 
 
 def _frame(superblock: Superblock) -> _Frame:
@@ -268,7 +183,87 @@ def _frame(superblock: Superblock) -> _Frame:
         size_blocks=superblock.size_blocks,
         group_blocks=group_blocks,
         groups=superblock.groups,
-        table_blocks=-(-inodes * superblock.inode_bytes // block_bytes),
+        table_blocks=inode_table_blocks(superblock),
         flex_groups=superblock.flex_bg_groups or 1,
         stride_blocks=superblock.stride_blocks,
     )
+
+
+def _packed(frame: _Frame, start: int, groups: int) -> _Places:
+    """Return the places of groups that are packed together; without flex_bg that is one.
+
+    A last flex group of fewer groups takes less room, except one of a single group.
+    """
+    room = groups if groups > 1 else frame.flex_groups
+    inode_bitmaps, tables = start + room, start + 2 * room
+    return (
+        range(start, start + groups),
+        range(inode_bitmaps, inode_bitmaps + groups),
+        range(tables, tables + groups * frame.table_blocks, frame.table_blocks),
+    )
+
+
+def _strided(frame: _Frame, start: int, group: int) -> _Places:
+    """Return the places in a single group whose bitmaps the RAID stride shifts.
+
+    The shift is the stride times the group number, within what the inode table leaves free.
+    """
+    free = start + frame.table_blocks
+    last = min(frame.first_block + (group + 1) * frame.group_blocks, frame.size_blocks) - 1
+    bitmap = free + frame.stride_blocks * group % (last - free + 1)
+    if bitmap < last:
+        return (bitmap,), (bitmap + 1,), (start,)
+    return (bitmap,), (start,), (start + 1,)
+
+
+def _fits(superblock: Superblock, frame: _Frame, first: int) -> bool:
+    """Whether the metadata of a flex group ends before the next group with reserved blocks.
+
+    It must also end before the filesystem does, with the room that a single group leaves free.
+    """
+    groups = min(frame.flex_groups, frame.groups - first)
+    begin = frame.first_block + first * frame.group_blocks
+    _, _, tables = _packed(frame, begin + reserved_blocks(superblock, first), groups)
+    end = tables[-1] + frame.table_blocks
+    beyond = first - (-(end - begin) // frame.group_blocks)
+    reached = range(first + 1, min(beyond, frame.groups))
+    is_free = not any(reserved_blocks(superblock, group) for group in reached)
+    return is_free and end <= frame.size_blocks
+
+
+def _meta_block(superblock: Superblock, index: int) -> int:
+    """Return the block of descriptor block `index` where meta_bg spreads them."""
+    group = index * descriptors_per_block(superblock)
+    first_block, blocks_per_group = superblock.first_block or 0, superblock.blocks_per_group or 0
+    start = first_block + group * blocks_per_group
+    return start + _boot_block(superblock, group) + has_superblock(superblock, group)
+
+
+def _boot_block(superblock: Superblock, group: int) -> int:
+    """Return 1 for block 0 of 1 KiB, which stays free where bigalloc makes it the first one."""
+    is_first = group == 0 and superblock.first_block == 0
+    return int(is_first and superblock.block_bytes == SUPERBLOCK_OFFSET_BYTES)
+
+
+def _holds_descriptors(superblock: Superblock, group: int) -> bool:
+    """Whether meta_bg puts a descriptor block here: first, second and last of its groups."""
+    described = descriptors_per_block(superblock)
+    return group % described in {0, 1, described - 1}
+
+
+def _is_power(number: int, base: int) -> bool:
+    while number % base == 0:
+        number //= base
+    return number == 1
+
+
+def _block_bytes(superblock: Superblock) -> int:
+    if not superblock.block_bytes:
+        raise ValueError("the superblock's block size is not known")
+    return superblock.block_bytes
+
+
+def _groups(superblock: Superblock) -> int:
+    if not superblock.groups:
+        raise ValueError("the superblock's number of groups is not known")
+    return superblock.groups

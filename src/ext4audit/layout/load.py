@@ -46,14 +46,17 @@ def measure(
         flex_bg_groups=superblock.flex_bg_groups or 1,
         size_blocks=superblock.size_blocks,
         cluster_blocks=superblock.cluster_blocks or 1,
-        members=_members(table, superblock, _Counted(stack_map, block_bytes)),
+        members=_members(table, superblock, _MemberCounter(stack_map, block_bytes)),
         basis=basis,
         doubts=doubts,
     )
 
 
-class _Counted:
-    """Counts blocks per member device; blocks that must share their members are located once."""
+class _MemberCounter:
+    """Counts blocks per member device.
+
+    Blocks that are known to share their members are mapped once: they form one run.
+    """
 
     def __init__(self, stack_map: StackMap, block_bytes: int) -> None:
         self.members = stack_map.members
@@ -92,7 +95,7 @@ class _Counted:
 
 
 def _run_bytes(stack_map: StackMap) -> int:
-    """Return how many bytes, at a multiple of as many, are sure to lie on the same members."""
+    """Return the length of an aligned run of bytes that certainly lies on the same members."""
     geometry = stack_map.geometry
     if geometry is None:
         return 1
@@ -105,34 +108,34 @@ def _run_bytes(stack_map: StackMap) -> int:
 
 
 def _members(
-    table: GroupTable, superblock: Superblock, counted: _Counted
+    table: GroupTable, superblock: Superblock, counter: _MemberCounter
 ) -> tuple[MemberLoad, ...]:
-    block_bitmaps = counted.fold(table.block_bitmaps)
-    inode_bitmaps = counted.fold(table.inode_bitmaps)
-    inode_tables = counted.fold(table.inode_tables)
+    block_bitmaps = counter.fold(table.block_bitmaps)
+    inode_bitmaps = counter.fold(table.inode_bitmaps)
+    inode_tables = counter.fold(table.inode_tables)
     first_blocks = descriptor_blocks(superblock)
-    described = _described(superblock, first_blocks, len(table.block_bitmaps), counted)
+    described = _described(superblock, first_blocks, len(table.block_bitmaps), counter)
     bitmaps = block_bitmaps + inode_bitmaps
     columns: Sequence[list[int]] = (
-        counted.data(block_bitmaps),
-        counted.data(inode_bitmaps),
-        counted.data(inode_tables),
-        counted.data(counted.fold(first_blocks)),
-        counted.data(described),
-        counted.parity(bitmaps),
-        counted.parity(bitmaps + inode_tables + described),
+        counter.data(block_bitmaps),
+        counter.data(inode_bitmaps),
+        counter.data(inode_tables),
+        counter.data(counter.fold(first_blocks)),
+        counter.data(described),
+        counter.parity(bitmaps),
+        counter.parity(bitmaps + inode_tables + described),
     )
     rows = zip(*columns, strict=True)
-    return tuple(MemberLoad(name, *row) for name, row in zip(counted.members, rows, strict=True))
+    return tuple(MemberLoad(name, *row) for name, row in zip(counter.members, rows, strict=True))
 
 
 def _described(
-    superblock: Superblock, blocks: Sequence[int], groups: int, counted: _Counted
+    superblock: Superblock, blocks: Sequence[int], groups: int, counter: _MemberCounter
 ) -> Counter[int]:
     """Return the descriptor blocks, each as often as it describes a group."""
     per_block = descriptors_per_block(superblock)
     found: Counter[int] = Counter()
     for index, block in enumerate(blocks):
-        (folded,) = counted.fold((block,))
+        (folded,) = counter.fold((block,))
         found[folded] += min(per_block, groups - index * per_block)
     return found

@@ -1,39 +1,38 @@
 """How md arrays place bytes: RAID0, RAID10, RAID4, RAID5 and RAID6.
 
-Zone 0 stripes over all members as far as the smallest reaches, zone 1 over those that reach
-further, and so on. Every member is first rounded down to whole chunks.
+- RAID0: zone 0 stripes over all members as far as the smallest reaches, zone 1 over those that
+  reach further, and so on. Every member is first rounded down to whole chunks.
+- RAID10: near copies fill a stripe side by side. Far copies lie in a second part of every member,
+  offset copies in the next stripe, both on the next member.
+- RAID4, 5 and 6: the layout determines for each stripe the member of P (and Q), and the order of
+  the data chunks on the others: "symmetric" layouts begin after the parity and wrap round,
+  "asymmetric" ones go from the first member to the last.
 
-Near copies fill a stripe side by side. Far copies lie in a second part of every member, offset
-copies in the next stripe, both on the next member.
-
-A layout says for each stripe which member holds P (and Q), and in which order the data chunks
-take the others: "symmetric" ones begin after the parity and wrap round, "asymmetric" ones go
-from the first member to the last. The numbers are `md/layout`'s (raid5.h, ALGORITHM_*).
+The layout numbers are those of `md/layout` (drivers/md/raid5.h, ALGORITHM_*; Linux 6.1).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
+from typing import NamedTuple
 
-from ext4audit.layout.byte_map import Layer, Spot, no_parity, striped
-from ext4audit.layout.striping import PARITY_CHUNKS
+from ext4audit.facts.layout import PARITY_MEMBERS
+from ext4audit.layout.byte_map import Layer, Location, no_parity, striped
 
 ORIGINAL, ALTERNATE = 1, 2
-"""The two orders of chunks in zones (`md/layout`, md(4)): Linux 3.14 changed it by mistake, and
-5.4 made every array say which one it was written with."""
+"""The two orders of chunks in zones (`md/layout`, md(4)). Linux 3.14 changed the order by
+mistake; since 5.4 every array records which one it was written with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Zone:
-    """One zone: where it begins on the array and on each of its legs, and which legs they are."""
+class Zone(NamedTuple):
+    """One zone: where it begins on the array and on its components, and which those are."""
 
     begin_bytes: int
-    leg_begin_bytes: int
-    legs: tuple[int, ...]
+    component_begin_bytes: int
+    components: tuple[int, ...]
 
 
 def raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> Layer:
@@ -54,40 +53,41 @@ def raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> 
 def _zones(whole_bytes: Sequence[int]) -> Iterator[Zone]:
     begin = leg_begin = 0
     for leg_end in sorted(set(whole_bytes)):
-        legs = tuple(leg for leg, size in enumerate(whole_bytes) if size > leg_begin)
-        yield Zone(begin, leg_begin, legs)
-        begin += (leg_end - leg_begin) * len(legs)
+        components = tuple(
+            component for component, size in enumerate(whole_bytes) if size > leg_begin
+        )
+        yield Zone(begin, leg_begin, components)
+        begin += (leg_end - leg_begin) * len(components)
         leg_begin = leg_end
 
 
 def _zoned(zones: Sequence[Zone], chunk_bytes: int, size_bytes: int, *, original: bool) -> Layer:
     begins = [zone.begin_bytes for zone in zones]
 
-    def data(byte: int) -> tuple[Spot]:
+    def data(byte: int) -> tuple[Location]:
         if byte >= size_bytes:
             raise ValueError(f"byte {byte} is beyond {size_bytes} bytes")
         zone = zones[bisect_right(begins, byte) - 1]
         chunk, inside = divmod(byte - zone.begin_bytes, chunk_bytes)
-        # The original order goes on counting where the zone before ended.
-        turn = byte // chunk_bytes if original else chunk
-        count = len(zone.legs)
-        at = zone.leg_begin_bytes + chunk // count * chunk_bytes + inside
-        return ((zone.legs[turn % count], at),)
+        # The original order continues the count of the zone before.
+        number = byte // chunk_bytes if original else chunk
+        count = len(zone.components)
+        at = zone.component_begin_bytes + chunk // count * chunk_bytes + inside
+        return ((zone.components[number % count], at),)
 
     return Layer(data, no_parity, 1, None, 0)
 
 
 NEAR_2 = 0x102
-"""Two near copies: what mdadm makes unless told otherwise (mdadm(8), --layout)."""
+"""Two near copies: mdadm's default (mdadm(8), --layout)."""
 
 _OFFSET_BIT = 1 << 16
 _IN_SETS = 2 << 17
-"""Far copies turn within sets of as many members as there are copies (raid10.c, setup_geo)."""
+"""Far copies rotate within sets of as many members as there are copies (raid10.c, setup_geo)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
-    """`md/layout` of a RAID10: near or far copies, whether far ones are offset ones, and sets."""
+class Copies(NamedTuple):
+    """A RAID10 layout: near and far copies, whether far ones are offset ones, and sets."""
 
     members: int
     near: int
@@ -124,10 +124,10 @@ def raid10(members: int, chunk_bytes: int, layout: int, member_bytes: int) -> La
 
 
 def _copies(members: int, layout: int) -> Copies:
-    """Read the layout.
+    """Decode `md/layout`.
 
-    Near and far copies at once are refused: mdadm makes no such array, and where the near ones
-    run over the end of a row of offset copies, two chunks would lie at one place (6.1).
+    Near and far copies at once are refused: mdadm makes no such array, and where near copies
+    cross the end of a row of offset copies, two chunks would lie at one place (6.1).
     """
     near, far = layout & 255, layout >> 8 & 255
     odd = layout & ~(0xFFFF | _OFFSET_BIT | _IN_SETS)
@@ -144,19 +144,19 @@ def _stride(copies: Copies, chunk_bytes: int, member_bytes: int) -> int:
 
 def _finder(
     copies: Copies, chunk_bytes: int, stride_bytes: int
-) -> Callable[[int], tuple[Spot, ...]]:
+) -> Callable[[int], tuple[Location, ...]]:
     between = copies.far if copies.offset else 1
 
-    def data(byte: int) -> tuple[Spot, ...]:
+    def data(byte: int) -> tuple[Location, ...]:
         chunk, inside = divmod(byte, chunk_bytes)
-        spots = []
+        locations = []
         for copy in range(copies.near):
             row, member = divmod(chunk * copies.near + copy, copies.members)
             at = row * between * chunk_bytes + inside
             for _ in range(copies.far):
-                spots.append((member, at))
+                locations.append((member, at))
                 member, at = copies.moved(member), at + stride_bytes
-        return tuple(spots)
+        return tuple(locations)
 
     return data
 
@@ -170,12 +170,11 @@ Row = tuple[tuple[int, ...], tuple[int, ...]]
 """One stripe: the members of its data chunks in order, and those of its parity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """How a layout turns: `first` is P's member in stripe 0, `step` its move a stripe.
+class Rotation(NamedTuple):
+    """How a layout rotates: `first` is P's member in stripe 0, `step` its move a stripe.
 
-    `q_after` is where Q lies seen from P; None means on the last member, which then takes no
-    part in the turning.
+    `q_after` is the distance of Q from P; None means that Q is on the last member, which then
+    does not rotate.
     """
 
     first: int
@@ -186,49 +185,49 @@ class Order:
 
 _LAST = -1
 _PARITY_LAST = 5
-_TURNING = {
-    0: Order(_LAST, -1, symmetric=False),
-    1: Order(0, 1, symmetric=False),
-    2: Order(_LAST, -1, symmetric=True),
-    3: Order(0, 1, symmetric=True),
-    4: Order(0, 0, symmetric=False),
+_ROTATING = {
+    0: Rotation(_LAST, -1, symmetric=False),
+    1: Rotation(0, 1, symmetric=False),
+    2: Rotation(_LAST, -1, symmetric=True),
+    3: Rotation(0, 1, symmetric=True),
+    4: Rotation(0, 0, symmetric=False),
 }
-_RAID5 = {**_TURNING, _PARITY_LAST: Order(_LAST, 0, symmetric=False)}
+_RAID5 = {**_ROTATING, _PARITY_LAST: Rotation(_LAST, 0, symmetric=False)}
 _RAID6 = {
-    **_TURNING,
-    _PARITY_LAST: Order(-2, 0, symmetric=False),
-    8: Order(0, 1, symmetric=False),
-    9: Order(-2, -1, symmetric=False),
-    10: Order(_LAST, -1, symmetric=True, q_after=-1),
-    16: Order(_LAST, -1, symmetric=False, q_after=None),
-    17: Order(0, 1, symmetric=False, q_after=None),
-    18: Order(_LAST, -1, symmetric=True, q_after=None),
-    19: Order(0, 1, symmetric=True, q_after=None),
-    20: Order(0, 0, symmetric=False, q_after=None),
+    **_ROTATING,
+    _PARITY_LAST: Rotation(-2, 0, symmetric=False),
+    8: Rotation(0, 1, symmetric=False),
+    9: Rotation(-2, -1, symmetric=False),
+    10: Rotation(_LAST, -1, symmetric=True, q_after=-1),
+    16: Rotation(_LAST, -1, symmetric=False, q_after=None),
+    17: Rotation(0, 1, symmetric=False, q_after=None),
+    18: Rotation(_LAST, -1, symmetric=True, q_after=None),
+    19: Rotation(0, 1, symmetric=True, q_after=None),
+    20: Rotation(0, 0, symmetric=False, q_after=None),
 }
 
 
 def raid456(level: str, members: int, chunk_bytes: int, layout: int) -> Layer:
     """Return the layer of an array with parity; ValueError for a layout that is not known.
 
-    RAID4 keeps its parity on the last member whatever `layout` says.
+    RAID4 keeps its parity on the last member whatever `layout` is.
     """
-    parity = PARITY_CHUNKS[level]
-    orders = _RAID6 if level == "raid6" else _RAID5
-    order = orders.get(_PARITY_LAST if level == "raid4" else layout)
-    if order is None or members <= parity or chunk_bytes < 1:
+    parity = PARITY_MEMBERS[level]
+    rotations = _RAID6 if level == "raid6" else _RAID5
+    rotation = rotations.get(_PARITY_LAST if level == "raid4" else layout)
+    if rotation is None or members <= parity or chunk_bytes < 1:
         raise ValueError(f"{level} of {members}, layout {layout}, chunks of {chunk_bytes} bytes")
-    turning = members - 1 if parity > 1 and order.q_after is None else members
-    stripes = turning if order.step else 1
-    row_of = _rows(order, members, turning, parity)
+    rotating = members - 1 if parity > 1 and rotation.q_after is None else members
+    stripes = rotating if rotation.step else 1
+    row_of = _rows(rotation, members, rotating, parity)
     data_chunks = members - parity
 
-    def data(byte: int) -> tuple[Spot]:
+    def data(byte: int) -> tuple[Location]:
         chunk, inside = divmod(byte, chunk_bytes)
         stripe, index = divmod(chunk, data_chunks)
         return ((row_of(stripe % stripes)[0][index], stripe * chunk_bytes + inside),)
 
-    def parity_of(byte: int) -> tuple[Spot, ...]:
+    def parity_of(byte: int) -> tuple[Location, ...]:
         stripe, beside = divmod(byte, data_chunks * chunk_bytes)
         at = stripe * chunk_bytes + beside % chunk_bytes
         return tuple((member, at) for member in row_of(stripe % stripes)[1])
@@ -237,17 +236,20 @@ def raid456(level: str, members: int, chunk_bytes: int, layout: int) -> Layer:
     return Layer(data, parity_of, 1 + parity, period_bytes, stripes * chunk_bytes)
 
 
-def _rows(order: Order, members: int, turning: int, parity: int) -> Callable[[int], Row]:
+def _rows(rotation: Rotation, members: int, rotating: int, parity: int) -> Callable[[int], Row]:
     @lru_cache(MOST_ROWS_KEPT)
     def row(stripe: int) -> Row:
-        p = (order.first + order.step * stripe) % turning
+        p = (rotation.first + rotation.step * stripe) % rotating
         if parity == 1:
             kept: tuple[int, ...] = (p,)
         else:
-            kept = (p, members - 1 if order.q_after is None else (p + order.q_after) % members)
-        # The symmetric orders count on from the parity; only Q before P is not passed by it.
-        begin = p + 1 if order.symmetric else 0
-        turned = ((begin + step) % turning for step in range(turning))
-        return tuple(member for member in turned if member not in kept), kept
+            kept = (
+                p,
+                members - 1 if rotation.q_after is None else (p + rotation.q_after) % members,
+            )
+        # Symmetric layouts number the data from behind the parity; only Q before P is skipped.
+        begin = p + 1 if rotation.symmetric else 0
+        rotated = ((begin + step) % rotating for step in range(rotating))
+        return tuple(member for member in rotated if member not in kept), kept
 
     return row

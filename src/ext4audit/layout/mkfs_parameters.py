@@ -1,4 +1,4 @@
-"""What mke2fs makes of a size and its options: the superblock of a filesystem to be.
+"""The superblock that mke2fs writes for a device size and options, computed without mke2fs.
 
 The rules are those of mke2fs(8) and mke2fs.conf(5) with the settings that upstream e2fsprogs
 1.47 ships, and the limits of Documentation/filesystems/ext4/; checked against `mke2fs`.
@@ -14,6 +14,7 @@ from ext4audit.layout.groups import (
     descriptor_table_blocks,
     descriptors_per_block,
     has_superblock,
+    inode_table_blocks,
 )
 
 KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
@@ -48,7 +49,8 @@ USAGE_TYPES = (
     (4 * TIB, 4096, 16384),
     (16 * TIB, 4096, 32768),
 )
-"""floppy, small, default, big: below which size, block bytes, bytes per inode (mke2fs.conf)."""
+"""floppy, small, default, big: upper bound of the size, block bytes, bytes per inode
+(mke2fs.conf)."""
 HUGE = (4096, 65536)
 
 JOURNAL_BLOCKS = (
@@ -61,7 +63,7 @@ JOURNAL_BLOCKS = (
     (16384 * KIB, 65536),
     (32768 * KIB, 131072),
 )
-"""Below which size in blocks, blocks of the journal; e2fsprogs 1.43.2 and later."""
+"""Upper bounds of the size in blocks, and the journal's blocks; e2fsprogs 1.43.2 and later."""
 LARGEST_JOURNAL_BLOCKS = 262144
 
 
@@ -93,11 +95,11 @@ def parameters(size_bytes: int, options: MkfsOptions | None = None) -> Superbloc
     Raises ValueError where mke2fs refuses: a group size out of range, too many inodes for the
     groups, no room for the filesystem's own metadata.
     """
-    asked = draft = _asked(size_bytes, options or MkfsOptions())
+    requested = draft = _requested(size_bytes, options or MkfsOptions())
     while True:
         inodes = _inodes_per_group(draft)
         if inodes > BITS_PER_BYTE * (draft.block_bytes or 0):
-            draft = _with_smaller_groups(asked, draft)
+            draft = _with_smaller_groups(requested, draft)
             continue
         made = _with_descriptors(_with_inodes(draft, inodes))
         excess_blocks = _tail_blocks(made)
@@ -106,8 +108,8 @@ def parameters(size_bytes: int, options: MkfsOptions | None = None) -> Superbloc
         draft = replace(draft, size_blocks=draft.size_blocks - excess_blocks)
 
 
-def _asked(size_bytes: int, options: MkfsOptions) -> Superblock:
-    """Return what follows from size and options alone; `inode_count` is what is asked for."""
+def _requested(size_bytes: int, options: MkfsOptions) -> Superblock:
+    """Return what follows from size and options alone; `inode_count` is the requested number."""
     usual_block_bytes, usual_ratio = _usage(size_bytes)
     block_bytes = options.block_bytes or usual_block_bytes
     cluster_blocks = _cluster_blocks(options, block_bytes)
@@ -159,21 +161,21 @@ def _group_clusters(options: MkfsOptions, block_bytes: int) -> int:
 
 
 def _inodes_per_group(draft: Superblock) -> int:
-    """Return how many inodes each group must have for what is asked."""
+    """Return how many inodes each group must have for the requested number."""
     if not draft.groups:
         raise ValueError(f"{draft.size_blocks} blocks hold no filesystem")
     return max(-(-(draft.inode_count or 0) // draft.groups), LEAST_INODES_PER_GROUP)
 
 
-def _with_smaller_groups(asked: Superblock, draft: Superblock) -> Superblock:
+def _with_smaller_groups(requested: Superblock, draft: Superblock) -> Superblock:
     """Return the filesystem with more groups, because one cannot hold that many inodes.
 
-    mke2fs does so without a word, so that -g is not always what one gets.
+    mke2fs does so silently, so the group size is not always that of -g.
     """
     blocks = draft.blocks_per_group or 0
     if blocks < LEAST_CLUSTERS_PER_GROUP or "bigalloc" in draft.features:
         raise ValueError("too many inodes for the groups")
-    return replace(asked, blocks_per_group=blocks - GROUP_STEP)
+    return replace(requested, blocks_per_group=blocks - GROUP_STEP)
 
 
 def _with_inodes(draft: Superblock, wanted: int) -> Superblock:
@@ -186,7 +188,7 @@ def _with_inodes(draft: Superblock, wanted: int) -> Superblock:
 
 
 def _with_descriptors(draft: Superblock) -> Superblock:
-    """Choose what follows every copy of the superblock: descriptors, and room for more."""
+    """Choose what follows every copy of the superblock: descriptors, and reserved blocks."""
     last = (draft.groups or 0) - 1
     named = (last if group == LAST_GROUP else group for group in draft.backup_bgs or ())
     backups = tuple(sorted({group for group in named if 0 < group <= last}))
@@ -220,12 +222,6 @@ def _tail_blocks(made: Superblock) -> int:
             raise ValueError(f"{made.size_blocks} blocks hold no filesystem")
         return 0
     return tail if tail < needed + TAIL_BLOCKS else 0
-
-
-def inode_table_blocks(superblock: Superblock) -> int:
-    """Return the blocks of one group's inode table."""
-    table_bytes = (superblock.inodes_per_group or 0) * (superblock.inode_bytes or 0)
-    return -(-table_bytes // (superblock.block_bytes or 1))
 
 
 def _finished(made: Superblock) -> Superblock:

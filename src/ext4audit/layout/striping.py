@@ -9,35 +9,62 @@ from __future__ import annotations
 
 from ext4audit.evidence import Known, Unknown, value_or
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, DmSegment, MdArray
-from ext4audit.facts.layout import StripeGeometry
+from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
 
 LVM_STRIPES = "dm-striped"
-"""What a geometry calls the stripes of LVM (targets "striped" and "raid raid0"): mdadm, which
-grows a "raid0", cannot grow those."""
-
+"""The level of LVM's stripes in a geometry (targets "striped" and "raid raid0"). It is not
+"raid0", because mdadm can grow a RAID0 of md and cannot grow these."""
 STRIPING_LEVELS = frozenset({"raid0", "raid10", "raid4", "raid5", "raid6", LVM_STRIPES})
-"""md's names of the levels that stripe, and LVM's stripes."""
+"""The levels of md that stripe, and LVM's stripes."""
 PARITY_CHUNKS = {"raid4": 1, "raid5": 1, "raid6": 2}
 """Chunks of parity in each stripe, by level."""
+MOST_COLUMNS = 256
+"""The most columns of any controller; disks behind USB bridges report 65535 sectors as optimal."""
 
 
 def may_stripe(stack: BlockDevice) -> bool:
     """Whether the bytes of a device may be spread over several members in chunks.
 
-    False where nothing below stripes, whatever else cannot be told: a thin pool on one disk, a
+    False where nothing below stripes, whatever else is not known: a thin pool on one disk, a
     mirror, a file behind a loop device. A device-mapper device over one device cannot stripe
-    even when its table is unreadable: else every laptop with LVM would be undetermined to an
-    ordinary user.
+    even when its table is unreadable: otherwise every laptop with LVM would be undetermined for
+    an ordinary user.
     """
-    if is_bottom(stack):
+    if is_leaf_device(stack):
         return False
     if isinstance(stack.below, Unknown):
         return True
     return _splits(stack) or any(may_stripe(device) for device in stack.below.value)
 
 
+def is_leaf_device(device: BlockDevice) -> bool:
+    """Whether a device is a leaf whatever lies below it: a loop device, a multipath device."""
+    if device.loop is not None:
+        return True
+    # Every user can read this prefix of libmultipath; only root can read the table.
+    return device.dm is not None and device.dm.uuid.startswith("mpath-")
+
+
+def guess_geometry(stack: BlockDevice) -> StripeGeometry | None:
+    """Return the stripe that the I/O sizes of a device suggest, None where they suggest none.
+
+    The members are called "column 0" and so on. The guess is only likely: a controller's RAID5
+    looks like a RAID0 of its data disks, and its RAID10 like a RAID0 of half of them. Where one
+    md array is in the stack its level is known, and so the number of members.
+    """
+    limits = stack.queue
+    chunk_bytes = value_or(limits.minimum_io_bytes, 0)
+    # A single disk reports its physical block here.
+    if chunk_bytes <= max(value_or(limits.physical_block_bytes, 0), SECTOR_BYTES):
+        return None
+    columns, rest = divmod(value_or(limits.optimal_io_bytes, 0), chunk_bytes)
+    if rest or not 1 < columns <= MOST_COLUMNS:
+        return None
+    return _geometry(stack, chunk_bytes, columns)
+
+
 def _splits(device: BlockDevice) -> bool:
-    """Whether this very device stripes, or may do so behind what cannot be read."""
+    """Whether this device itself stripes, or may do so where its table cannot be read."""
     if device.md is not None:
         if isinstance(device.md, Unknown):
             return True
@@ -56,36 +83,6 @@ def _is_striped(segment: DmSegment) -> bool:
     return segment.target == "raid" and segment.arguments[:1] != ("raid1",)
 
 
-def is_bottom(device: BlockDevice) -> bool:
-    """Whether nothing is looked for below a device: a disk, a loop device, a multipath device."""
-    if device.loop is not None:
-        return True
-    # Multipath names its devices so for everybody; only root can read the table (libmultipath).
-    return device.dm is not None and device.dm.uuid.startswith("mpath-")
-
-
-MOST_COLUMNS = 256
-"""No controller has more; disks behind USB bridges report an optimal size of 65535 sectors."""
-
-
-def guess_geometry(stack: BlockDevice) -> StripeGeometry | None:
-    """Return the stripe that the I/O sizes of a device suggest, None where they suggest none.
-
-    The members are called "column 0" and so on. This is a likelihood, and no more: a controller's
-    RAID5 passes for a RAID0 of its data disks, and its RAID10 for a RAID0 of half of them. Of
-    one md array on the way the level is known, and so how many members its columns stand for.
-    """
-    limits = stack.queue
-    chunk_bytes = value_or(limits.minimum_io_bytes, 0)
-    # A single disk reports its physical block here.
-    if chunk_bytes <= max(value_or(limits.physical_block_bytes, 0), SECTOR_BYTES):
-        return None
-    columns, rest = divmod(value_or(limits.optimal_io_bytes, 0), chunk_bytes)
-    if rest or not 1 < columns <= MOST_COLUMNS:
-        return None
-    return _geometry(stack, chunk_bytes, columns)
-
-
 def _geometry(stack: BlockDevice, chunk_bytes: int, columns: int) -> StripeGeometry:
     device, level, members, layout = stack, "raid0", columns, None
     found = _array(stack)
@@ -102,7 +99,7 @@ def _array(stack: BlockDevice) -> tuple[BlockDevice, MdArray] | None:
     found = [
         (device, device.md.value)
         for device in stack.walk()
-        if isinstance(device.md, Known) and device.md.value.level in {"raid10", *PARITY_CHUNKS}
+        if isinstance(device.md, Known) and device.md.value.level in {"raid10", *PARITY_MEMBERS}
     ]
     return found[0] if len(found) == 1 else None
 
@@ -118,11 +115,11 @@ def _level_and_members(array: MdArray, columns: int) -> tuple[str, int]:
         return ("raid10", array.raid_disks) if known else ("raid0", columns)
     if array.level == "raid4" and array.reshape_position is not None:
         return "raid0", columns
-    return array.level, columns + PARITY_CHUNKS[array.level]
+    return array.level, columns + PARITY_MEMBERS[array.level]
 
 
 def _start_bytes(stack: BlockDevice) -> int:
-    """Return how far below the top the stripe begins, as far as partitions tell."""
+    """Return how far below the top the stripe begins, by the starts of partitions."""
     start_sectors = 0
     device = stack
     while device.start_sectors is not None and len(device.known_below) == 1:

@@ -1,4 +1,4 @@
-"""Block devices as tools list them: lsblk, dmsetup table, mdadm.conf."""
+"""Block devices as tools print them: lsblk, dmsetup table; and the arrays of mdadm.conf."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from ext4audit.facts.devices import DmSegment, LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.parsers.sysfs import parse_device_number, parse_integer
 
-# The look behind: a line of a million capitals would be tried from each of them to its end.
+# Without the lookbehind a line of a million capitals is tried from each of them to its end.
 _PAIR = re.compile(r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"')
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
+_FIXED_FIELDS = 3
+_KEYWORD = "array"
+_SHORTEST = 3
+_STANDARD_FOLDER = "/dev/md/"
 
 
 def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
@@ -30,7 +34,7 @@ def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
         node = pending.pop(0)
         rows.append({key.upper(): _text(value) for key, value in node.items()})
         pending[:0] = _list(node, "children") if node.get("children") else []
-    return _once(rows)
+    return _deduplicated(rows)
 
 
 def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
@@ -43,11 +47,11 @@ def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
     found = [row for row in rows if row]
     if text.strip() and not found:
         raise ValueError(f'{text[:40]!r} has no KEY="value" pair')
-    return _once({key: _decode_hex(value) for key, value in row.items()} for row in found)
+    return _deduplicated({key: _decode_hex(value) for key, value in row.items()} for row in found)
 
 
-def _once(rows: Iterable[Mapping[str, str]]) -> tuple[LsblkDevice, ...]:
-    """Make the devices, each once, in the order in which they first appear."""
+def _deduplicated(rows: Iterable[Mapping[str, str]]) -> tuple[LsblkDevice, ...]:
+    """Return the devices, each once, in the order in which they first appear."""
     devices = (_lsblk_device(row) for row in rows)
     first: dict[DeviceNumber, LsblkDevice] = {}
     for device in devices:
@@ -56,7 +60,7 @@ def _once(rows: Iterable[Mapping[str, str]]) -> tuple[LsblkDevice, ...]:
 
 
 def _lsblk_device(row: Mapping[str, str]) -> LsblkDevice:
-    """Make a device of its columns; an empty or missing column is None."""
+    """Return the device of a row; an empty or missing column is None."""
     name, kernel_name = row.get("NAME"), row.get("KNAME")
     number = row.get("MAJ:MIN") or row.get("MAJ_MIN")
     if not (name and kernel_name and number):
@@ -84,7 +88,7 @@ def _list(parent: object, key: str) -> list[dict[str, object]]:
 
 
 def _text(value: object) -> str:
-    """Return a JSON value as lsblk before 2.33 would print it: everything was a string."""
+    """Return a string, empty for another JSON type; before 2.33 lsblk printed only strings."""
     return value if isinstance(value, str) else ""
 
 
@@ -97,14 +101,11 @@ def _decode_hex(value: str) -> str:
     return decoded.decode("utf-8", "surrogateescape")
 
 
-_FIXED_FIELDS = 3
-
-
 def parse_dm_table(text: str) -> tuple[DmSegment, ...]:
     """Parse the table of one device: "0 1024000 linear 9:127 618496" a line, in sectors.
 
     ValueError for another text, and for an empty one: a device without a live table holds no
-    filesystem that could be judged.
+    filesystem.
     """
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
@@ -121,53 +122,48 @@ def _segment(line: str) -> DmSegment:
     return DmSegment(parse_integer(start), parse_integer(length), target, tuple(arguments))
 
 
-_KEYWORD = "array"
-_SHORTEST = 3
-_STANDARD_FOLDER = "/dev/md/"
-
-
 def parse_md_arrays(text: str) -> tuple[str, ...]:
-    """Return the device of each ARRAY line, as a path; lines that name none are left out.
+    """Return the device of each ARRAY line, as a path; lines without one are left out.
 
     Keywords are matched whatever their case, and may be cut to three letters. A line that begins
     with a blank continues the one before. "home" is /dev/md/home; `<ignore>` is no device.
     """
-    found = (_array_device(words) for words in _lines(text) if _is_array(words[0]))
+    found = (_array_device(tokens) for tokens in _logical_lines(text) if _is_array(tokens[0]))
     return tuple(device for device in found if device)
 
 
-def _lines(text: str) -> Iterator[list[str]]:
-    words: list[str] = []
+def _logical_lines(text: str) -> Iterator[list[str]]:
+    tokens: list[str] = []
     for line in text.split("\n"):
-        own = _words(line)
+        own = _tokens(line)
         if not own:
             continue
-        if words and line[0].isspace():
-            words += own
+        if tokens and line[0].isspace():
+            tokens += own
             continue
-        if words:
-            yield words
-        words = own
-    if words:
-        yield words
+        if tokens:
+            yield tokens
+        tokens = own
+    if tokens:
+        yield tokens
 
 
-def _words(line: str) -> list[str]:
-    """Return the words before a comment, which a word begins that begins with a hash sign."""
-    words: list[str] = []
-    for word in line.split():
-        if word.startswith("#"):
+def _tokens(line: str) -> list[str]:
+    """Return the tokens before a comment, which starts with a token that starts with "#"."""
+    tokens: list[str] = []
+    for token in line.split():
+        if token.startswith("#"):
             break
-        words.append(word.replace('"', "").replace("'", ""))
-    return words
+        tokens.append(token.replace('"', "").replace("'", ""))
+    return tokens
 
 
-def _is_array(word: str) -> bool:
-    return len(word) >= _SHORTEST and _KEYWORD.startswith(word.lower())
+def _is_array(token: str) -> bool:
+    return len(token) >= _SHORTEST and _KEYWORD.startswith(token.lower())
 
 
-def _array_device(words: list[str]) -> str | None:
-    name = words[1] if len(words) > 1 else ""
+def _array_device(tokens: list[str]) -> str | None:
+    name = tokens[1] if len(tokens) > 1 else ""
     if not name or "=" in name or name.startswith("<"):
         return None
     return name if name.startswith("/") else _STANDARD_FOLDER + name

@@ -1,21 +1,19 @@
 """Disk images as bytes: partition tables (MBR and GPT) and e2image files.
 
-MBR: block/partitions/msdos.c and include/linux/msdos_partition.h (Linux 6.12). GPT: UEFI
-Specification 2.10, section 5.3, and block/partitions/efi.c, which is stricter.
-
-The fields are those of `struct ext2_image_hdr` (e2fsprogs 1.47, lib/ext2fs/e2image.h), which
-are little-endian since e2fsprogs 1.43.
+Sources: block/partitions/msdos.c and include/linux/msdos_partition.h (Linux 6.12) for MBR; UEFI
+Specification 2.10, section 5.3, and block/partitions/efi.c, which is stricter, for GPT; `struct
+ext2_image_hdr` (e2fsprogs 1.47, lib/ext2fs/e2image.h) for e2image, little-endian since 1.43.
 """
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 RECORD_BYTES = 512
-"""Of a boot record, and of what is read of a GPT header."""
+"""The size of a boot record, and of the part of a GPT header that is read."""
 PROTECTIVE = 0xEE
-"""The type of the entry by which an MBR says that the disk has a GPT; a hybrid one has more."""
+"""The type of the MBR entry that marks a disk with a GPT; a hybrid MBR has more entries."""
 EXTENDED = frozenset({0x05, 0x0F, 0x85})
 """The types of an entry that holds logical partitions."""
 _SIGNATURE = b"\x55\xaa"
@@ -24,19 +22,21 @@ _STATUSES = {0x00, 0x80}
 _GPT_SIGNATURE = b"EFI PART"
 _GPT_HEADER_BYTES = 92
 _GPT_ENTRY_BYTES = frozenset(128 << shift for shift in range(6))
+HEADER_BYTES = 304
+_MAGIC = bytes.fromhex("10b72b7f")
+_DESCRIPTION = b"Ext2 Image 1."
+_LARGEST_BLOCK_BYTES = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class BootEntry:
-    """An entry of a boot record; sectors count from where the kind of record says."""
+class BootEntry(NamedTuple):
+    """An entry of a boot record; the kind of record determines where sectors count from."""
 
     type: int
     start_sectors: int
     size_sectors: int
 
 
-@dataclass(frozen=True, slots=True)
-class GptHeader:
+class GptHeader(NamedTuple):
     """Where the entries of a GPT begin, how many it claims to have, and the size of each."""
 
     entries_at_blocks: int
@@ -44,8 +44,19 @@ class GptHeader:
     entry_bytes: int
 
 
+class E2imageHeader(NamedTuple):
+    """Where the copy of the superblock lies in the file, and that of the group descriptors.
+
+    The superblock takes a whole block. The descriptors of all groups follow it without a gap,
+    also those that meta_bg scatters on the filesystem.
+    """
+
+    superblock_at_bytes: int
+    descriptors_at_bytes: int
+
+
 def parse_boot_record(data: bytes) -> tuple[BootEntry, ...]:
-    """Return the four entries of a boot record; ValueError for data that are none.
+    """Return the four entries of a boot record; ValueError for other data.
 
     The start of a logical partition is relative to its record, that of the next record to the
     extended partition.
@@ -70,8 +81,8 @@ def parse_mbr(data: bytes) -> tuple[BootEntry, ...]:
 def parse_gpt_header(data: bytes) -> GptHeader:
     """Parse the beginning of a GPT header; ValueError for a damaged one.
 
-    The checksum is verified, that of the entries is not: what a partition holds is looked at
-    anyway.
+    The checksum is verified. That of the entries is not, because the content of each partition is
+    checked anyway.
     """
     if len(data) != RECORD_BYTES or not data.startswith(_GPT_SIGNATURE):
         raise ValueError("no GPT header: it does not begin with EFI PART")
@@ -87,7 +98,7 @@ def parse_gpt_header(data: bytes) -> GptHeader:
 
 
 def parse_gpt_entries(data: bytes, entry_bytes: int) -> tuple[tuple[int, int, int], ...]:
-    """Return number, first and last block of each entry that is in use and not upside down."""
+    """Return number, first and last block of each entry that is in use and not reversed."""
     found = []
     for index in range(len(data) // entry_bytes):
         entry = data[index * entry_bytes : (index + 1) * entry_bytes]
@@ -97,40 +108,13 @@ def parse_gpt_entries(data: bytes, entry_bytes: int) -> tuple[tuple[int, int, in
     return tuple(found)
 
 
-def _boot_entry(data: bytes, index: int) -> BootEntry:
-    at = _ENTRIES_AT + index * _ENTRY_BYTES
-    return BootEntry(data[at + 4], _number(data, at + 8, 4), _number(data, at + 12, 4))
-
-
-def _number(data: bytes, offset: int, size: int) -> int:
-    return int.from_bytes(data[offset : offset + size], "little")
-
-
-HEADER_BYTES = 304
-_MAGIC = bytes.fromhex("10b72b7f")
-_DESCRIPTION = b"Ext2 Image 1."
-_LARGEST_BLOCK_BYTES = 64 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class E2imageHeader:
-    """Where the copy of the superblock lies in the file, and that of the group descriptors.
-
-    The superblock takes a whole block. The descriptors of all groups follow it without a gap,
-    also those that meta_bg scatters on the filesystem.
-    """
-
-    superblock_at_bytes: int
-    descriptors_at_bytes: int
-
-
 def is_e2image(data: bytes) -> bool:
-    """Whether a file that begins with `data` says that e2image wrote it."""
+    """Whether a file that begins with `data` was written by e2image."""
     return data.startswith(_MAGIC) and data[4:].startswith(_DESCRIPTION)
 
 
 def parse_e2image_header(data: bytes) -> E2imageHeader:
-    """Parse the first 304 bytes; ValueError for a header that leads nowhere."""
+    """Parse the first 304 bytes; ValueError for a header without places."""
     if len(data) != HEADER_BYTES or not is_e2image(data):
         raise ValueError("no header of e2image")
     block_bytes = int.from_bytes(data[0xCC:0xD0], "little")
@@ -138,3 +122,12 @@ def parse_e2image_header(data: bytes) -> E2imageHeader:
     if not 1 << 10 <= block_bytes <= _LARGEST_BLOCK_BYTES or superblock_at < HEADER_BYTES:
         raise ValueError("an e2image file without a superblock")
     return E2imageHeader(superblock_at, superblock_at + block_bytes)
+
+
+def _boot_entry(data: bytes, index: int) -> BootEntry:
+    at = _ENTRIES_AT + index * _ENTRY_BYTES
+    return BootEntry(data[at + 4], _number(data, at + 8, 4), _number(data, at + 12, 4))
+
+
+def _number(data: bytes, offset: int, size: int) -> int:
+    return int.from_bytes(data[offset : offset + size], "little")

@@ -1,11 +1,11 @@
-r"""The header that `dumpe2fs -h` prints: its lines, its fields, the superblock.
+r"""The output of dumpe2fs: the superblock, the block groups of a full dump, the journal's error.
 
-Three of its lines hold strings that dumpe2fs prints raw, newlines included (seen with 1.47.0):
-the volume name (16 bytes), the last mount point (64 bytes) and the mount options string (64
-bytes). A mount point called "/x\nDefault mount options:    nobarrier" so prints a line that looks
-like the real one and comes before it. Hence no search for keys there: the text is matched from
-its start against the fixed sequence of lines, and each string reaches to a run of lines that is
-longer than the string can be.
+Three lines of the header hold strings that dumpe2fs prints raw, newlines included (observed with
+1.47.0): the volume name (16 bytes), the last mount point (64 bytes) and the mount options string
+(64 bytes). A mount point called "/x\nDefault mount options:    nobarrier" prints a line that looks
+like the real one and precedes it. Hence no search for keys there: the text is matched from its
+start against the fixed sequence of lines, and each string ends at a sequence of lines that is
+longer than the string can be. The function names of recorded errors are raw strings too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,6 @@ from typing import TypeAlias
 from ext4audit.facts.superblock import GroupTable, RecordedError, Superblock
 from ext4audit.parsers.superblock_vocabulary import parse_ctime
 from ext4audit.parsers.sysfs import parse_integer
-
-_SIZE = re.compile(r"([0-9]{1,12})([kMG])")
-_UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_WRITTEN = re.compile(r"([0-9]{1,20}) ([kMGTP])B")
-_WRITTEN_SHIFTS = {"k": 0, "M": 10, "G": 20, "T": 30, "P": 40}
 
 
 def _error_pattern(which: str) -> re.Pattern[str]:
@@ -45,107 +40,6 @@ def _error_pattern(which: str) -> re.Pattern[str]:
 
 _FIRST_ERROR = _error_pattern("First")
 _LAST_ERROR = _error_pattern("Last")
-
-Fields: TypeAlias = Mapping[str, str]
-_Recorded: TypeAlias = RecordedError | None
-
-
-def first_values(text: str) -> dict[str, str]:
-    """Return the first value of each key."""
-    return dict(reversed(_pairs(text)))
-
-
-def last_values(text: str) -> dict[str, str]:
-    """Return the last value of each key."""
-    return dict(_pairs(text))
-
-
-def number(fields: Fields, key: str, default: int | None = None) -> int:
-    """Return the number of a key, or the default where the line is left out; ValueError."""
-    if key in fields:
-        return parse_integer(fields[key])
-    if default is None:
-        raise ValueError(f"the superblock has no {key!r}")
-    return default
-
-
-def positive(fields: Fields, key: str) -> int:
-    """Return a number by which others are divided."""
-    found = number(fields, key)
-    if found <= 0:
-        raise ValueError(f"{key!r} is {found}")
-    return found
-
-
-def number_or_none(fields: Fields, key: str) -> int | None:
-    """Return the number with which a line begins, None without the line: "86400 (1 day)"."""
-    return parse_integer(fields[key].partition(" ")[0]) if key in fields else None
-
-
-def hexadecimal(fields: Fields, key: str) -> int | None:
-    """Return a number such as "0x0801", None without the line."""
-    return int(fields[key], 16) if key in fields else None
-
-
-def words(text: str) -> tuple[str, ...]:
-    """Return the words of a line, none for "(none)"."""
-    return () if text.strip() == "(none)" else tuple(text.split())
-
-
-def string(text: str) -> str | None:
-    """Return a string of the superblock, None where dumpe2fs says that it is empty."""
-    return None if text in {"", "<none>", "<not available>"} else text
-
-
-def time(fields: Fields, key: str) -> int | None:
-    """Return a time in seconds since 1970, None where there is none: zero is none too."""
-    return parse_ctime(fields.get(key, "")) or None
-
-
-def journal_bytes(fields: Fields) -> int | None:
-    """Return the journal's size; "Total journal size" since 1.46, "Journal size" before."""
-    text = fields.get("Total journal size", fields.get("Journal size"))
-    if text is None:
-        return None
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text[:40]!r} is no journal size")
-    return int(match[1]) * _UNITS[match[2]]
-
-
-def kbytes_written(fields: Fields) -> int | None:
-    """Return what was written ("118 GB"), in units of 1024 bytes; None without the line."""
-    match = _WRITTEN.fullmatch(fields.get("Lifetime writes", ""))
-    return int(match[1]) << _WRITTEN_SHIFTS[match[2]] if match else None
-
-
-def around_errors(text: str) -> tuple[str, tuple[_Recorded, _Recorded], str]:
-    """Return what is before the recorded errors, the first and the last of them, and the rest."""
-    first = _FIRST_ERROR.search(text)
-    last = _LAST_ERROR.search(text, first.end() if first else 0)
-    found = [match for match in (first, last) if match]
-    if not found:
-        return text, (None, None), text
-    return text[: found[0].start()], (_error(first), _error(last)), text[found[-1].end() :]
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    parts = (line.partition(":") for line in text.split("\n"))
-    return [(key, value.strip()) for key, colon, value in parts if colon]
-
-
-def _error(match: re.Match[str] | None) -> RecordedError | None:
-    if match is None:
-        return None
-    return RecordedError(
-        parse_ctime(match["at"]),
-        match["function"],
-        int(match["line"]),
-        int(match["inode"] or 0),
-        int(match["block"] or 0),
-    )
-
-
 _SEQUENCE = re.compile(
     r"^Filesystem volume name:   (?P<label>[\s\S]{0,16}?)\n"
     r"Last mounted on:          (?P<last_mounted_on>[\s\S]{0,64}?)\n"
@@ -161,81 +55,132 @@ _SEQUENCE = re.compile(
     r"Filesystem OS type:       (?P<creator_os>[^\n]*)\n",
     re.MULTILINE,
 )
+# Inode bitmaps are on the line of the block bitmap until 1.42, on their own since 1.43. Lines on
+# superblocks and checksums may come between, and no other lines.
+_GROUP = re.compile(
+    r"^Group ([0-9]{1,10}): \(Blocks [^\n]*\n"
+    r"(?:  (?!Block bitmap)[^\n]*\n){0,4}"
+    r"  Block bitmap at ([0-9]{1,19})[^\n,]*(?:, csum [^\n,]*)?(?:\n |,) "
+    r"Inode bitmap at ([0-9]{1,19})[^\n]*\n"
+    r"  Inode table at ([0-9]{1,19})",
+    re.MULTILINE,
+)
 _ERRORS = {
     "Continue": "continue",
     "Remount read-only": "remount-ro",
     "Panic": "panic",
-    # dumpe2fs supposes; ext4_fill_super() takes every other value for remount-ro.
+    # dumpe2fs assumes continue; ext4_fill_super() takes every other value for remount-ro.
     "Unknown (continue)": "remount-ro",
 }
-
-
-def header_end(text: str) -> int:
-    """Return where the lines that may hold raw strings end; ValueError for another text."""
-    return _matched(text).end()
+_SIZE = re.compile(r"([0-9]{1,12})([kMG])")
+_UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_WRITTEN = re.compile(r"([0-9]{1,20}) ([kMGTP])B")
+_WRITTEN_SHIFTS = {"k": 0, "M": 10, "G": 20, "T": 30, "P": 40}
+_Fields: TypeAlias = Mapping[str, str]
+_Recorded: TypeAlias = RecordedError | None
 
 
 def parse_superblock(text: str) -> Superblock:
     """Parse the header that dumpe2fs 1.41 to 1.47 print; ValueError for any other text.
 
-    Lines that dumpe2fs leaves out mean what ext4 takes their absence for: no flex_bg is a group
+    Missing lines have the meaning that ext4 gives their absence: no flex_bg is a group
     of one, no cluster size is one block, inodes of revision 0 have 128 bytes.
     The journal's size is as dumpe2fs rounds it down (to MiB from 8 MiB on), and None without a
-    journal or with one on another device. A label "<none>" cannot be told from none.
+    journal or with one on another device. A label "<none>" is indistinguishable from none.
     """
     match = _matched(text)
-    # Functions where errors happened are raw strings too: no key is looked for in their lines.
-    head, (first_error, last_error), tail = around_errors(text[match.end() :])
-    first = first_values(head)
-    block_bytes = positive(first, "Block size")
+    # Keys are looked up outside of the recorded errors, whose function names are raw strings.
+    head, (first_error, last_error), tail = _split_at_errors(text[match.end() :])
+    first = _first_values(head)
+    block_bytes = _positive(first, "Block size")
     return Superblock(
-        default_mount_options=words(match["default_mount_options"]),
+        default_mount_options=_names(match["default_mount_options"]),
         mount_option_string=match["mount_option_string"] or "",
-        features=frozenset(words(match["features"])),
+        features=frozenset(_names(match["features"])),
         errors=_errors(match["errors"]),
-        stride_blocks=number(first, "RAID stride", 0),
-        stripe_width_blocks=number(first, "RAID stripe width", 0),
-        size_blocks=number(first, "Block count"),
-        uuid=string(match["uuid"]),
-        label=string(match["label"]),
+        stride_blocks=_number(first, "RAID stride", 0),
+        stripe_width_blocks=_number(first, "RAID stripe width", 0),
+        size_blocks=_number(first, "Block count"),
+        uuid=_string(match["uuid"]),
+        label=_string(match["label"]),
         block_bytes=block_bytes,
-        first_block=number(first, "First block"),
-        blocks_per_group=positive(first, "Blocks per group"),
-        inodes_per_group=number(first, "Inodes per group"),
-        inode_bytes=number(first, "Inode size", 128),
-        inode_count=number(first, "Inode count"),
-        flex_bg_groups=number(first, "Flex block group size", 1),
-        cluster_blocks=number(first, "Cluster size", block_bytes) // block_bytes,
-        journal_bytes=journal_bytes(last_values(tail)),
+        first_block=_number(first, "First block"),
+        blocks_per_group=_positive(first, "Blocks per group"),
+        inodes_per_group=_number(first, "Inodes per group"),
+        inode_bytes=_number(first, "Inode size", 128),
+        inode_count=_number(first, "Inode count"),
+        flex_bg_groups=_number(first, "Flex block group size", 1),
+        cluster_blocks=_number(first, "Cluster size", block_bytes) // block_bytes,
+        journal_bytes=_journal_bytes(_last_values(tail)),
         state=match["state"].strip(),
-        last_mounted_on=string(match["last_mounted_on"]),
-        descriptor_bytes=number(first, "Group descriptor size", 32),
-        reserved_gdt_blocks=number(first, "Reserved GDT blocks", 0),
-        first_meta_bg=number(first, "First meta block group", 0),
+        last_mounted_on=_string(match["last_mounted_on"]),
+        descriptor_bytes=_number(first, "Group descriptor size", 32),
+        reserved_gdt_blocks=_number(first, "Reserved GDT blocks", 0),
+        first_meta_bg=_number(first, "First meta block group", 0),
         backup_bgs=tuple(map(int, first.get("Backup block groups", "").split())),
-        reserved_blocks=number_or_none(first, "Reserved block count"),
-        free_blocks=number_or_none(first, "Free blocks"),
-        free_inodes=number_or_none(first, "Free inodes"),
-        first_inode=number(first, "First inode", 11),
+        reserved_blocks=_number_or_none(first, "Reserved block count"),
+        free_blocks=_number_or_none(first, "Free blocks"),
+        free_inodes=_number_or_none(first, "Free inodes"),
+        first_inode=_number(first, "First inode", 11),
         revision=int(match["revision"]),
         creator_os=match["creator_os"].strip(),
-        flags=words(match["flags"] or ""),
+        flags=_names(match["flags"] or ""),
         hash_version=first.get("Default directory hash"),
-        mount_count=number_or_none(first, "Mount count"),
-        max_mount_count=number_or_none(first, "Maximum mount count"),
-        check_interval_seconds=number_or_none(first, "Check interval"),
-        created_at=time(first, "Filesystem created"),
-        last_mounted_at=time(first, "Last mount time"),
-        last_written_at=time(first, "Last write time"),
-        last_checked_at=time(first, "Last checked"),
-        kbytes_written=kbytes_written(first),
-        journal_inode=number_or_none(first, "Journal inode"),
-        journal_device=hexadecimal(first, "Journal device"),
+        mount_count=_number_or_none(first, "Mount count"),
+        max_mount_count=_number_or_none(first, "Maximum mount count"),
+        check_interval_seconds=_number_or_none(first, "Check interval"),
+        created_at=_time(first, "Filesystem created"),
+        last_mounted_at=_time(first, "Last mount time"),
+        last_written_at=_time(first, "Last write time"),
+        last_checked_at=_time(first, "Last checked"),
+        kbytes_written=_kbytes_written(first),
+        journal_inode=_number_or_none(first, "Journal inode"),
+        journal_device=_hexadecimal(first, "Journal device"),
         journal_uuid=first.get("Journal UUID"),
-        error_count=number(first, "FS Error count", 0),
+        error_count=_number(first, "FS Error count", 0),
         first_error=first_error,
         last_error=last_error,
     )
+
+
+def parse_captured_superblock(text: str) -> Superblock:
+    """Parse the superblock of a full dump; ValueError as in `parse_superblock`."""
+    group = _GROUP.search(text, _header_end(text))
+    return parse_superblock(text[: group.start()] if group else text)
+
+
+def parse_captured_groups(text: str) -> GroupTable:
+    """Parse the groups of a full dump; ValueError for another text, a gap in the groups, or none.
+
+    The raw strings of the header are left out, and the function name of a recorded error is too
+    short to forge a group.
+    """
+    columns = (array("Q"), array("Q"), array("Q"))
+    for expected, match in enumerate(_GROUP.finditer(text, _header_end(text))):
+        if int(match[1]) != expected:
+            raise ValueError(f"block group {match[1]} stands where {expected} belongs")
+        for column, block in zip(columns, match.groups()[1:], strict=True):
+            column.append(int(block))
+    if not columns[0]:
+        raise ValueError("no block group")
+    return GroupTable(*columns)
+
+
+def parse_journal_errno(text: str) -> int:
+    """Return the journal's error number in the output of `dumpe2fs -h`; 0 without the line.
+
+    ValueError where dumpe2fs could not read the journal, and so does not describe it.
+    """
+    _, _, tail = _split_at_errors(text[_header_end(text) :])
+    fields = _last_values(tail)
+    if "Journal sequence" not in fields:
+        raise ValueError("dumpe2fs does not describe the journal")
+    return parse_integer(fields.get("Journal errno", "0"))
+
+
+def _header_end(text: str) -> int:
+    """Return the end of the lines that may hold raw strings; ValueError for another text."""
+    return _matched(text).end()
 
 
 def _matched(text: str) -> re.Match[str]:
@@ -245,6 +190,85 @@ def _matched(text: str) -> re.Match[str]:
     return match
 
 
+def _split_at_errors(text: str) -> tuple[str, tuple[_Recorded, _Recorded], str]:
+    """Return the text before the recorded errors, the first and the last of them, and the rest."""
+    first = _FIRST_ERROR.search(text)
+    last = _LAST_ERROR.search(text, first.end() if first else 0)
+    found = [match for match in (first, last) if match]
+    if not found:
+        return text, (None, None), text
+    return text[: found[0].start()], (_error(first), _error(last)), text[found[-1].end() :]
+
+
+def _error(match: re.Match[str] | None) -> RecordedError | None:
+    if match is None:
+        return None
+    return RecordedError(
+        parse_ctime(match["at"]),
+        match["function"],
+        int(match["line"]),
+        int(match["inode"] or 0),
+        int(match["block"] or 0),
+    )
+
+
+def _first_values(text: str) -> dict[str, str]:
+    """Return the first value of each key."""
+    return dict(reversed(_pairs(text)))
+
+
+def _last_values(text: str) -> dict[str, str]:
+    """Return the last value of each key."""
+    return dict(_pairs(text))
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    parts = (line.partition(":") for line in text.split("\n"))
+    return [(key, value.strip()) for key, colon, value in parts if colon]
+
+
+def _number(fields: _Fields, key: str, default: int | None = None) -> int:
+    """Return the number of a key, or the default where the line is left out; ValueError."""
+    if key in fields:
+        return parse_integer(fields[key])
+    if default is None:
+        raise ValueError(f"the superblock has no {key!r}")
+    return default
+
+
+def _positive(fields: _Fields, key: str) -> int:
+    """Return the number of a key; ValueError unless it is positive."""
+    found = _number(fields, key)
+    if found <= 0:
+        raise ValueError(f"{key!r} is {found}")
+    return found
+
+
+def _number_or_none(fields: _Fields, key: str) -> int | None:
+    """Return the number with which a line begins, None without the line: "86400 (1 day)"."""
+    return parse_integer(fields[key].partition(" ")[0]) if key in fields else None
+
+
+def _hexadecimal(fields: _Fields, key: str) -> int | None:
+    """Return a number such as "0x0801", None without the line."""
+    return int(fields[key], 16) if key in fields else None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names on a line, none for "(none)"."""
+    return () if text.strip() == "(none)" else tuple(text.split())
+
+
+def _string(text: str) -> str | None:
+    """Return a string of the superblock, None where dumpe2fs prints that it is empty."""
+    return None if text in {"", "<none>", "<not available>"} else text
+
+
+def _time(fields: _Fields, key: str) -> int | None:
+    """Return a time in seconds since 1970, None where there is none: zero is none too."""
+    return parse_ctime(fields.get(key, "")) or None
+
+
 def _errors(text: str) -> str:
     """Return the errors behaviour as the mount option spells it."""
     if text.strip() not in _ERRORS:
@@ -252,36 +276,18 @@ def _errors(text: str) -> str:
     return _ERRORS[text.strip()]
 
 
-# Inode bitmaps stand on the line of the block bitmap until 1.42, on their own since 1.43. Lines
-# on superblocks and checksums come between, and lines that are not of a group's head do not.
-_GROUP = re.compile(
-    r"^Group ([0-9]{1,10}): \(Blocks [^\n]*\n"
-    r"(?:  (?!Block bitmap)[^\n]*\n){0,4}"
-    r"  Block bitmap at ([0-9]{1,19})[^\n,]*(?:, csum [^\n,]*)?(?:\n |,) "
-    r"Inode bitmap at ([0-9]{1,19})[^\n]*\n"
-    r"  Inode table at ([0-9]{1,19})",
-    re.MULTILINE,
-)
+def _journal_bytes(fields: _Fields) -> int | None:
+    """Return the journal's size; "Total journal size" since 1.46, "Journal size" before."""
+    text = fields.get("Total journal size", fields.get("Journal size"))
+    if text is None:
+        return None
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no journal size")
+    return int(match[1]) * _UNITS[match[2]]
 
 
-def parse_captured_superblock(text: str) -> Superblock:
-    """Parse the superblock's part; ValueError as `parse_superblock` raises it."""
-    group = _GROUP.search(text, header_end(text))
-    return parse_superblock(text[: group.start()] if group else text)
-
-
-def parse_captured_groups(text: str) -> GroupTable:
-    """Parse the groups' part; ValueError for another text, a gap in the groups, or none.
-
-    The strings that dumpe2fs prints raw are left out, and the name of a function where an error
-    happened is too short to forge a group.
-    """
-    columns = (array("Q"), array("Q"), array("Q"))
-    for expected, match in enumerate(_GROUP.finditer(text, header_end(text))):
-        if int(match[1]) != expected:
-            raise ValueError(f"block group {match[1]} stands where {expected} belongs")
-        for column, block in zip(columns, match.groups()[1:], strict=True):
-            column.append(int(block))
-    if not columns[0]:
-        raise ValueError("no block group")
-    return GroupTable(*columns)
+def _kbytes_written(fields: _Fields) -> int | None:
+    """Return the lifetime writes ("118 GB") in units of 1024 bytes; None without the line."""
+    match = _WRITTEN.fullmatch(fields.get("Lifetime writes", ""))
+    return int(match[1]) << _WRITTEN_SHIFTS[match[2]] if match else None

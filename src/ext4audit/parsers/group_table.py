@@ -1,4 +1,4 @@
-"""The group table: as `dumpe2fs -g` prints it, and as raw descriptors."""
+"""The group table: as `dumpe2fs -g` prints it, and as raw group descriptors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ _LINE = re.compile(
     r"([0-9]{1,10}):[0-9]*:[-0-9]*:[-0-9]*:([0-9]{1,19}):([0-9]{1,19}):([0-9]{1,19})(?:-[0-9]+)?"
     r"(?:\n|\Z)"
 )
+_WORD_BYTES = 4
+_SMALLEST_BYTES = 32
+# From this size on a descriptor has the upper halves of the block numbers.
+_LARGE_BYTES = 64
+# Words of bg_block_bitmap, bg_inode_bitmap, bg_inode_table: the upper half is 8 words later.
+_FIRST_WORDS = (0, 1, 2)
+_UPPER_WORDS = 8
+# bg_flags; INODE_ZEROED is in its lower byte.
+_FLAGS_BYTE = 0x12
+_INODE_ZEROED = 0x4
+_IS_ZEROED = bytes(bool(flags & _INODE_ZEROED) for flags in range(256))
 
 
 def parse_group_table(text: str) -> GroupTable:
@@ -36,19 +47,6 @@ def parse_group_table(text: str) -> GroupTable:
     return GroupTable(*columns)
 
 
-_WORD_BYTES = 4
-_SMALLEST_BYTES = 32
-# From this size on a descriptor has the upper halves of the block numbers.
-_LARGE_BYTES = 64
-# Words of bg_block_bitmap, bg_inode_bitmap, bg_inode_table: the upper half is 8 words later.
-_FIRST_WORDS = (0, 1, 2)
-_UPPER_WORDS = 8
-# bg_flags; INODE_ZEROED is in its lower byte.
-_FLAGS_BYTE = 0x12
-_INODE_ZEROED = 0x4
-_IS_ZEROED = bytes(bool(flags & _INODE_ZEROED) for flags in range(256))
-
-
 def parse_group_descriptors(data: bytes, descriptor_bytes: int) -> GroupTable:
     """Return the block numbers in descriptors that follow each other.
 
@@ -63,10 +61,10 @@ def parse_group_descriptors(data: bytes, descriptor_bytes: int) -> GroupTable:
 
 
 def count_unzeroed(data: bytes, descriptor_bytes: int) -> int:
-    """Return how many of these descriptors lack INODE_ZEROED: lazy initialization owes them.
+    """Return how many of these descriptors lack INODE_ZEROED: lazy initialization is pending.
 
-    It means nothing without checksums of descriptors (uninit_bg, metadata_csum). ValueError as
-    `parse_group_descriptors` raises it.
+    The flag means nothing without checksums of descriptors (uninit_bg, metadata_csum). ValueError
+    as in `parse_group_descriptors`.
     """
     if descriptor_bytes < _SMALLEST_BYTES or len(data) % descriptor_bytes:
         raise ValueError(f"{len(data)} bytes are no descriptors of {descriptor_bytes}")

@@ -1,18 +1,18 @@
-"""The options of mke2fs as typed on a command line, and what `mke2fs -n` prints."""
+"""The command line of mke2fs, and the output of `mke2fs -n`."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.facts.mount import EXT_FSTYPES
-from ext4audit.facts.plan import MkfsWords
+from ext4audit.facts.plan import MkfsArguments
 
 VALUED = frozenset("-b -C -e -E -g -G -i -I -J -L -m -M -N -o -O -r -t -T -U".split())
 JOURNAL = "-j"
-MANNER = frozenset("-D -F -q -v".split())
+BEHAVIOUR = frozenset("-D -F -q -v".split())
 """These change how mke2fs works, and nothing of what it makes."""
 REFUSED = {
     "-c": "it would search the device for bad blocks",
@@ -22,20 +22,46 @@ REFUSED = {
     "-S": "it writes superblocks over an existing filesystem",
     "-z": "it writes an undo file",
 }
+_LINES = {
+    "block_bytes": re.compile(r"^Block size=([0-9]+) ", re.MULTILINE),
+    "inodes": re.compile(r"^([0-9]+) inodes, [0-9]+ blocks$", re.MULTILINE),
+    "blocks": re.compile(r"^[0-9]+ inodes, ([0-9]+) blocks$", re.MULTILINE),
+    "first_block": re.compile(r"^First data block=([0-9]+)$", re.MULTILINE),
+    "groups": re.compile(r"^([0-9]+) block groups?$", re.MULTILINE),
+    "blocks_per_group": re.compile(r"^([0-9]+) blocks per group, ", re.MULTILINE),
+    "inodes_per_group": re.compile(r"^([0-9]+) inodes per group$", re.MULTILINE),
+}
+_USAGE = re.compile(r"^fs_types for mke2fs.conf resolution: (.*)$", re.MULTILINE)
 
 
-def parse_mkfs_words(text: str) -> MkfsWords:
-    """Parse "-g 32744 -O ^metadata_csum"; raises ValueError that says what is not accepted.
+class DryRun(NamedTuple):
+    """The parameters that mke2fs chose; `usage_types` are the arguments that -T would have.
 
-    Words are split as a POSIX shell splits them (shlex), and nothing else of a shell is done.
-    Only options of mke2fs(8) that describe the filesystem are taken: a device is no part of it.
+    mke2fs may lower -g silently: `blocks_per_group` is the number that it uses.
+    """
+
+    block_bytes: int
+    inodes: int
+    blocks: int
+    first_block: int
+    groups: int
+    blocks_per_group: int
+    inodes_per_group: int
+    usage_types: tuple[str, ...]
+
+
+def parse_mkfs_arguments(text: str) -> MkfsArguments:
+    """Parse "-g 32744 -O ^metadata_csum"; raises ValueError that names what is not accepted.
+
+    Arguments are split as a POSIX shell splits them (shlex), without expansions. Only options of
+    mke2fs(8) that describe the filesystem are accepted, and no device.
     """
     if not text.isprintable():
         raise ValueError("it holds a character that cannot be typed")
     values: list[tuple[str, str]] = []
     features: list[str] = []
     extended: list[str] = []
-    manner: list[str] = []
+    behaviour: list[str] = []
     for flag, value in _options(shlex.split(text)):
         if flag == "-O":
             features += _list(value)
@@ -44,17 +70,30 @@ def parse_mkfs_words(text: str) -> MkfsWords:
                 raise ValueError("-E is given twice: mke2fs takes only the last; join them")
             extended += _list(value)
         elif value is None:
-            manner.append(flag)
+            behaviour.append(flag)
         else:
             values.append((flag, value))
-    options = MkfsWords(tuple(values), tuple(features), tuple(extended), tuple(manner))
+    options = MkfsArguments(tuple(values), tuple(features), tuple(extended), tuple(behaviour))
     _refuse(options)
     return options
 
 
-def _options(words: list[str]) -> Iterator[tuple[str, str | None]]:
+def parse_dry_run(text: str) -> DryRun:
+    """Parse the statistics (misc/mke2fs.c: show_stats); raises ValueError for other text."""
+    numbers = {}
+    for name, pattern in _LINES.items():
+        match = pattern.search(text)
+        if match is None:
+            raise ValueError(f"mke2fs -n does not state {name}")
+        numbers[name] = int(match[1])
+    usage = _USAGE.search(text)
+    arguments = re.findall(r"'([^']*)'", usage[1]) if usage else []
+    return DryRun(**numbers, usage_types=tuple(arguments[1:]))
+
+
+def _options(arguments: list[str]) -> Iterator[tuple[str, str | None]]:
     """Split words into flags with their values, as getopt(3) does: "-g32744", "-Fq"."""
-    rest = iter(words)
+    rest = iter(arguments)
     for word in rest:
         if not word.startswith("-") or word in {"-", "--"}:
             raise ValueError(f"{word!r} is no option: the device and its size are not said here")
@@ -66,7 +105,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str | None]]:
                 letters = ""
             elif flag == JOURNAL:
                 yield "-O", "has_journal"
-            elif flag in MANNER:
+            elif flag in BEHAVIOUR:
                 yield flag, None
             else:
                 reason = REFUSED.get(flag, "not an option of mke2fs that describes a filesystem")
@@ -84,54 +123,12 @@ def _list(value: str | None) -> list[str]:
     return [word for word in (value or "").split(",") if word]
 
 
-def _refuse(options: MkfsWords) -> None:
-    """Refuse values that would read something else than the planned device."""
-    if options.says("offset"):
+def _refuse(options: MkfsArguments) -> None:
+    """Refuse values that involve another device than the planned one."""
+    if options.has_extended("offset"):
         raise ValueError("-E offset: the plan is of a filesystem that fills its device")
     if any(word.startswith("device=") for word in _list(options.value("-J"))):
         raise ValueError("-J device: a journal on another device cannot be planned")
     fstype = options.value("-t") or "ext4"
     if fstype not in EXT_FSTYPES:
         raise ValueError(f"-t {fstype}: the plan is of ext4, ext3 or ext2")
-
-
-_LINES = {
-    "block_bytes": re.compile(r"^Block size=([0-9]+) ", re.MULTILINE),
-    "inodes": re.compile(r"^([0-9]+) inodes, [0-9]+ blocks$", re.MULTILINE),
-    "blocks": re.compile(r"^[0-9]+ inodes, ([0-9]+) blocks$", re.MULTILINE),
-    "first_block": re.compile(r"^First data block=([0-9]+)$", re.MULTILINE),
-    "groups": re.compile(r"^([0-9]+) block groups?$", re.MULTILINE),
-    "blocks_per_group": re.compile(r"^([0-9]+) blocks per group, ", re.MULTILINE),
-    "inodes_per_group": re.compile(r"^([0-9]+) inodes per group$", re.MULTILINE),
-}
-_USAGE = re.compile(r"^fs_types for mke2fs.conf resolution: (.*)$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class DryRun:
-    """The parameters that mke2fs chose; `usage_types` are the words that -T would give.
-
-    A silently lowered -g shows here: `blocks_per_group` is what will be made.
-    """
-
-    block_bytes: int
-    inodes: int
-    blocks: int
-    first_block: int
-    groups: int
-    blocks_per_group: int
-    inodes_per_group: int
-    usage_types: tuple[str, ...]
-
-
-def parse_dry_run(text: str) -> DryRun:
-    """Parse the statistics (misc/mke2fs.c: show_stats); raises ValueError for other text."""
-    numbers = {}
-    for name, pattern in _LINES.items():
-        match = pattern.search(text)
-        if match is None:
-            raise ValueError(f"mke2fs -n does not state {name}")
-        numbers[name] = int(match[1])
-    usage = _USAGE.search(text)
-    words = re.findall(r"'([^']*)'", usage[1]) if usage else []
-    return DryRun(**numbers, usage_types=tuple(words[1:]))

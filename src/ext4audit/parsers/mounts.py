@@ -9,48 +9,18 @@ from ext4audit.parsers.sysfs import parse_device_number, parse_integer
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 _OPTION = re.compile(r'[^,="]*="[^"]*"(?=,|$)|[^,]*')
-
-
-def decode_octal(text: str) -> str:
-    r"""Undo the escapes that the kernel and fstab(5) write for blanks in names ("\040").
-
-    The escapes stand for bytes, not characters: "\303\244" is one character of UTF-8, so the
-    text becomes bytes for a moment. Bytes that are not UTF-8 come back as they came in, as
-    surrogates. What is not three octal digits stays as it is (util-linux does the same).
-    ValueError: a surrogate that no byte stands for. Source: mangle_path() in fs/seq_file.c,
-    fstab(5).
-    """
-    if "\\" not in text:
-        return text
-    raw = text.encode("utf-8", "surrogateescape")
-    decoded = _OCTAL.sub(lambda match: bytes([int(match[1], 8) & 0xFF]), raw)
-    return decoded.decode("utf-8", "surrogateescape")
-
-
-def split_options(text: str) -> tuple[str, ...]:
-    """Split an option list at its commas, but not inside the quotes of an SELinux context.
-
-    `context="system_u:object_r:container_file_t:s0:c498,c574"` is one option, printed so by
-    security/selinux/hooks.c on every container host with MCS labels.
-    """
-    found: list[str] = []
-    position = 0
-    while position <= len(text):
-        match = _OPTION.match(text, position)
-        end = match.end() if match else position
-        found.append(text[position:end])
-        position = end + 1
-    return tuple(option for option in found if option)
-
-
 _FIXED_FIELDS = 6
 _FIELDS_AFTER_SEPARATOR = 3
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
+_BLANKS = re.compile(r"[ \t]+")
+_REQUIRED_FIELDS = 3
+_DEFAULTS = ["defaults", "0", "0"]
 
 
 def parse_mountinfo(text: str) -> tuple[Mount, ...]:
     r"""Parse a mount table; ValueError for a line that is no mount, and for an empty table.
 
-    An empty table would read as "nothing is mounted, all is well", so it is refused.
+    An empty table would mean that nothing is mounted, so it is refused.
     Lines end at "\n" alone: a mount point may hold \x0b, \x85 or U+2028, which the kernel does
     not escape and at which str.splitlines() would break the line.
     """
@@ -89,12 +59,6 @@ def _mount(line: str) -> Mount:
 def _options(text: str) -> tuple[str, ...]:
     r"""Split first, decode then: a comma inside a value is escaped ("lowerdir=/a\054b")."""
     return tuple(decode_octal(option) for option in split_options(text))
-
-
-_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
-_BLANKS = re.compile(r"[ \t]+")
-_REQUIRED_FIELDS = 3
-_DEFAULTS = ["defaults", "0", "0"]
 
 
 def parse_fstab(text: str) -> tuple[FstabLine, ...]:
@@ -136,10 +100,10 @@ def _line(number: int, line: str) -> FstabLine | None:
 def parse_options_file(text: str) -> tuple[str, ...]:
     """Parse the options file: one option a line, "rw" or "ro" first.
 
-    The quota words hang on the last line, glued with commas, in every kernel from 3.4 to 7.2
-    (ext4_show_quota_options() of fs/ext4/super.c). Words that no mainline kernel prints are
+    The quota options are appended to the last line, with commas, in every kernel from 3.4 to 7.2
+    (ext4_show_quota_options() of fs/ext4/super.c). Options that no mainline kernel prints are
     kept: vendor kernels add their own. ValueError for a text that does not begin with the
-    state; stat(2) says 0 bytes of the real file, so an empty text means that nothing was read.
+    state; stat(2) reports 0 bytes for the real file, so an empty text means that nothing was read.
     """
     tokens = tuple(
         decode_octal(token.strip()) for line in text.split("\n") for token in split_options(line)
@@ -148,3 +112,34 @@ def parse_options_file(text: str) -> tuple[str, ...]:
     if not tokens or tokens[0] not in {"rw", "ro"}:
         raise ValueError(f"{text[:40]!r} does not begin with rw or ro")
     return tokens
+
+
+def split_options(text: str) -> tuple[str, ...]:
+    """Split an option list at its commas, but not inside the quotes of an SELinux context.
+
+    `context="system_u:object_r:container_file_t:s0:c498,c574"` is one option, printed so by
+    security/selinux/hooks.c on every container host with MCS labels.
+    """
+    found: list[str] = []
+    position = 0
+    while position <= len(text):
+        match = _OPTION.match(text, position)
+        end = match.end() if match else position
+        found.append(text[position:end])
+        position = end + 1
+    return tuple(option for option in found if option)
+
+
+def decode_octal(text: str) -> str:
+    r"""Decode the escapes that the kernel and fstab(5) write for blanks in names ("\040").
+
+    The escapes stand for bytes, not characters: "\303\244" is one character of UTF-8, so the
+    text is decoded as bytes. Bytes that are not UTF-8 become surrogates again. Anything but three
+    octal digits stays as it is (as in util-linux). ValueError: a surrogate that is no byte.
+    Source: mangle_path() in fs/seq_file.c, fstab(5).
+    """
+    if "\\" not in text:
+        return text
+    raw = text.encode("utf-8", "surrogateescape")
+    decoded = _OCTAL.sub(lambda match: bytes([int(match[1], 8) & 0xFF]), raw)
+    return decoded.decode("utf-8", "surrogateescape")

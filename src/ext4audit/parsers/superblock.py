@@ -1,28 +1,27 @@
-"""Superblocks as bytes: ext4's own, the tunable fields of an ioctl, and the journal's.
+"""Superblocks as bytes: ext4's, the tunable fields returned by an ioctl, and the journal's.
 
-A file that merely holds the magic number is not a filesystem. An image is not mounted, so that
-its checksum must be right, unlike that of a filesystem which the kernel is writing to.
+A file with the magic number alone is not a filesystem. An image is not mounted, so its checksum
+must be right, unlike that of a filesystem which the kernel is writing to.
 
-struct ext4_tune_sb_params of include/uapi/linux/ext4.h, Linux 6.18.
+Sources: Documentation/filesystems/ext4/super.rst and journal.rst; struct ext4_tune_sb_params of
+include/uapi/linux/ext4.h (Linux 6.18); ext4_fill_super() of fs/ext4/super.c (6.12).
 """
 
 from __future__ import annotations
 
 import struct
+from uuid import UUID
 
 from ext4audit.facts.superblock import RecordedError, Superblock
-from ext4audit.parsers import dumpe2fs as lines
-from ext4audit.parsers.dumpe2fs import header_end
 from ext4audit.parsers.superblock_vocabulary import (
-    errors_word,
-    feature_words,
-    flag_words,
-    hash_word,
-    mount_option_words,
-    state_words,
-    system_word,
+    errors_behaviour,
+    feature_names,
+    flag_names,
+    hash_name,
+    mount_option_names,
+    state_text,
+    system_name,
 )
-from ext4audit.parsers.sysfs import parse_integer
 
 _BYTES = 1024
 _EXT4_MAGIC = 0xEF53
@@ -37,6 +36,159 @@ _JOURNAL_BACKUP_OF_INODE = 1
 _JOURNAL_BLOCKS = 0x10C
 _EXTENT_MAGIC = 0xF30A
 _EXTENT_HEADER_BYTES = 12
+_CHECKSUM_AT = 0x3FC
+_CRC32C = 0x82F63B78
+_BITS = 8
+# Native byte order and explicit padding: an ioctl returns this machine's byte order, and the 232
+# bytes of 64-bit systems end in 4 bytes that the compiler (later the header) adds.
+_PARAMETERS = struct.Struct("=IIHHHHQQQIIIIHHBBHIII24x64s64x4x")
+JOURNAL_SUPERBLOCK_BYTES = 1024
+_JOURNAL_MAGIC = b"\xc0\x3b\x39\x98"
+_SUPERBLOCK_TYPES = (3, 4)
+_TYPE = slice(4, 8)
+_ERRNO = slice(0x20, 0x24)
+
+
+def parse_raw_superblock(data: bytes) -> Superblock:
+    """Parse the 1024 bytes at byte 1024 of a filesystem.
+
+    ValueError for another length, another magic number, or sizes that no filesystem has. The
+    checksum is not verified: the kernel may be writing the superblock of a mounted filesystem.
+    `journal_bytes` is the superblock's copy of the size of the journal's inode, None without one.
+    """
+    if len(data) != _BYTES:
+        raise ValueError(f"{len(data)} bytes instead of {_BYTES}")
+    at = _Fields(data)
+    if at.u16(0x38) != _EXT4_MAGIC:
+        raise ValueError(f"the magic number is {at.u16(0x38):#06x} and not {_EXT4_MAGIC:#06x}")
+    block_bytes, large = _block_bytes(at), bool(at.u32(0x60) & 0x80)
+    first_revision = at.u32(0x4C) == 0
+    return Superblock(
+        default_mount_options=mount_option_names(at.u32(0x100)),
+        mount_option_string=at.text(0x200, 64),
+        features=feature_names(at.u32(0x5C), at.u32(0x60), at.u32(0x64)),
+        errors=errors_behaviour(at.u16(0x3C)),
+        stride_blocks=at.u16(0x164),
+        stripe_width_blocks=at.u32(0x170),
+        size_blocks=_count(at, 0x4, 0x150, large=large),
+        uuid=at.uuid(0x68),
+        label=at.text(0x78, 16) or None,
+        block_bytes=block_bytes,
+        first_block=at.u32(0x14),
+        blocks_per_group=_positive(at.u32(0x20), "blocks in a group"),
+        inodes_per_group=at.u32(0x28),
+        inode_bytes=_FIRST_REVISION_INODE_BYTES if first_revision else at.u16(0x58),
+        inode_count=at.u32(0x0),
+        flex_bg_groups=_flex_bg_groups(at),
+        cluster_blocks=_cluster_blocks(at),
+        journal_bytes=_journal_bytes(at),
+        state=state_text(at.u16(0x3A)),
+        last_mounted_on=at.text(0x88, 64) or None,
+        descriptor_bytes=_descriptor_bytes(at, block_bytes, large=large),
+        reserved_gdt_blocks=at.u16(0xCE),
+        first_meta_bg=at.u32(0x104),
+        backup_bgs=tuple(group for group in (at.u32(0x24C), at.u32(0x250)) if group),
+        reserved_blocks=_count(at, 0x8, 0x154, large=large),
+        free_blocks=_count(at, 0xC, 0x158, large=large),
+        free_inodes=at.u32(0x10),
+        first_inode=_FIRST_REVISION_INODE if first_revision else at.u32(0x54),
+        revision=at.u32(0x4C),
+        creator_os=system_name(at.u32(0x48)),
+        flags=flag_names(at.u32(0x160)),
+        hash_version=_hash_version(at),
+        mount_count=at.u16(0x34),
+        max_mount_count=at.i16(0x36),
+        check_interval_seconds=at.u32(0x44),
+        created_at=at.time(0x108, 0x276),
+        last_mounted_at=at.time(0x2C, 0x275),
+        last_written_at=at.time(0x30, 0x274),
+        last_checked_at=at.time(0x40, 0x277),
+        kbytes_written=at.u64(0x178),
+        journal_inode=at.u32(0xE0) or None,
+        journal_device=at.u32(0xE4) or None,
+        journal_uuid=at.uuid(0xD0),
+        error_count=at.u32(0x194),
+        first_error=_first_error(at),
+        last_error=_last_error(at),
+        journal_first_block=_journal_first_block(at),
+    )
+
+
+def parse_image_superblock(data: bytes) -> Superblock:
+    """Parse the 1024 bytes of a superblock; ValueError for what no kernel mounts.
+
+    The limits are those of ext4_fill_super() (fs/ext4/super.c, Linux 6.12). The checksum is
+    crc32c of the bytes before it (ext4_superblock_csum()), there with metadata_csum only.
+    """
+    superblock = parse_raw_superblock(data)
+    if "journal_dev" in superblock.features:
+        raise ValueError("it is an external journal, not a filesystem")
+    _check_sizes(superblock)
+    if "metadata_csum" in superblock.features:
+        stated = int.from_bytes(data[_CHECKSUM_AT:], "little")
+        if crc32c(data[:_CHECKSUM_AT]) != stated:
+            raise ValueError("the checksum of its superblock is wrong")
+    return superblock
+
+
+def parse_tune_superblock(data: bytes) -> Superblock:
+    """Parse the bytes that the ioctl returns; the fields that it does not have are None.
+
+    ValueError for any other length than 232 bytes, or a filesystem without blocks.
+    """
+    if len(data) != _PARAMETERS.size:
+        raise ValueError(f"{len(data)} bytes instead of {_PARAMETERS.size}")
+    fields = _PARAMETERS.unpack(data)
+    errors, stride, size_blocks, mount_options = fields[2], fields[5], fields[8], fields[9]
+    stripe_width, string = fields[12], fields[21]
+    if size_blocks == 0:
+        raise ValueError("a filesystem of no blocks")
+    return Superblock(
+        default_mount_options=mount_option_names(mount_options),
+        mount_option_string=string.partition(b"\0")[0].decode("utf-8", "surrogateescape"),
+        features=feature_names(*fields[18:21]),
+        errors=errors_behaviour(errors),
+        stride_blocks=stride,
+        stripe_width_blocks=stripe_width,
+        size_blocks=size_blocks,
+    )
+
+
+def parse_journal_superblock(data: bytes) -> int:
+    """Return s_errno: 0, or a negative error number; ValueError for other bytes.
+
+    Documentation/filesystems/ext4/journal.rst ("Super Block"); a journal is big-endian.
+    """
+    is_superblock = int.from_bytes(data[_TYPE], "big") in _SUPERBLOCK_TYPES
+    if (
+        len(data) != JOURNAL_SUPERBLOCK_BYTES
+        or not data.startswith(_JOURNAL_MAGIC)
+        or not is_superblock
+    ):
+        raise ValueError("not the superblock of a journal")
+    return int.from_bytes(data[_ERRNO], "big", signed=True)
+
+
+def crc32c(data: bytes) -> int:
+    """Return the crc32c of ext4: it starts with all ones, and is not inverted at the end."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(_BITS):
+            value = value >> 1 ^ (_CRC32C if value & 1 else 0)
+    return value
+
+
+def _check_sizes(superblock: Superblock) -> None:
+    """Raise ValueError where the counts of blocks, groups and inodes contradict each other."""
+    bits = _BITS * (superblock.block_bytes or 0)
+    inodes, groups = superblock.inodes_per_group or 0, superblock.groups or 0
+    if (superblock.first_block or 0) >= superblock.size_blocks:
+        raise ValueError(f"its superblock claims {superblock.size_blocks} blocks")
+    if (superblock.blocks_per_group or 0) > bits * (superblock.cluster_blocks or 1):
+        raise ValueError(f"its superblock claims {superblock.blocks_per_group} blocks in a group")
+    if not 0 < inodes <= bits or inodes * groups != superblock.inode_count:
+        raise ValueError(f"its superblock claims {superblock.inode_count} inodes")
 
 
 class _Fields:
@@ -67,80 +219,12 @@ class _Fields:
 
     def uuid(self, offset: int) -> str | None:
         """Return a UUID, None for zeros."""
-        digits = self._data[offset : offset + 16].hex()
-        if not digits.strip("0"):
-            return None
-        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        raw = self._data[offset : offset + 16]
+        return str(UUID(bytes=raw)) if any(raw) else None
 
     def time(self, offset: int, high: int) -> int | None:
         """Return a time of 40 bits, None for zero: never."""
         return self.u32(offset) | self.u8(high) << 32 or None
-
-
-def parse_raw_superblock(data: bytes) -> Superblock:
-    """Parse the 1024 bytes that lie 1024 bytes behind the start of a filesystem.
-
-    ValueError for another length, another magic number, or sizes that no filesystem has. The
-    checksum is not verified: the kernel writes the superblock of a mounted filesystem at times
-    of its own. `journal_bytes` is the copy of the size of the journal's inode that the
-    superblock keeps, None where it keeps none.
-    """
-    if len(data) != _BYTES:
-        raise ValueError(f"{len(data)} bytes instead of {_BYTES}")
-    at = _Fields(data)
-    if at.u16(0x38) != _EXT4_MAGIC:
-        raise ValueError(f"the magic number is {at.u16(0x38):#06x} and not {_EXT4_MAGIC:#06x}")
-    block_bytes, large = _block_bytes(at), bool(at.u32(0x60) & 0x80)
-    first_revision = at.u32(0x4C) == 0
-    return Superblock(
-        default_mount_options=mount_option_words(at.u32(0x100)),
-        mount_option_string=at.text(0x200, 64),
-        features=feature_words(at.u32(0x5C), at.u32(0x60), at.u32(0x64)),
-        errors=errors_word(at.u16(0x3C)),
-        stride_blocks=at.u16(0x164),
-        stripe_width_blocks=at.u32(0x170),
-        size_blocks=_count(at, 0x4, 0x150, large=large),
-        uuid=at.uuid(0x68),
-        label=at.text(0x78, 16) or None,
-        block_bytes=block_bytes,
-        first_block=at.u32(0x14),
-        blocks_per_group=_positive(at.u32(0x20), "blocks in a group"),
-        inodes_per_group=at.u32(0x28),
-        inode_bytes=_FIRST_REVISION_INODE_BYTES if first_revision else at.u16(0x58),
-        inode_count=at.u32(0x0),
-        flex_bg_groups=_flex_bg_groups(at),
-        cluster_blocks=_cluster_blocks(at),
-        journal_bytes=_journal_bytes(at),
-        state=state_words(at.u16(0x3A)),
-        last_mounted_on=at.text(0x88, 64) or None,
-        descriptor_bytes=_descriptor_bytes(at, block_bytes, large=large),
-        reserved_gdt_blocks=at.u16(0xCE),
-        first_meta_bg=at.u32(0x104),
-        backup_bgs=tuple(group for group in (at.u32(0x24C), at.u32(0x250)) if group),
-        reserved_blocks=_count(at, 0x8, 0x154, large=large),
-        free_blocks=_count(at, 0xC, 0x158, large=large),
-        free_inodes=at.u32(0x10),
-        first_inode=_FIRST_REVISION_INODE if first_revision else at.u32(0x54),
-        revision=at.u32(0x4C),
-        creator_os=system_word(at.u32(0x48)),
-        flags=flag_words(at.u32(0x160)),
-        hash_version=_hash_version(at),
-        mount_count=at.u16(0x34),
-        max_mount_count=at.i16(0x36),
-        check_interval_seconds=at.u32(0x44),
-        created_at=at.time(0x108, 0x276),
-        last_mounted_at=at.time(0x2C, 0x275),
-        last_written_at=at.time(0x30, 0x274),
-        last_checked_at=at.time(0x40, 0x277),
-        kbytes_written=at.u64(0x178),
-        journal_inode=at.u32(0xE0) or None,
-        journal_device=at.u32(0xE4) or None,
-        journal_uuid=at.uuid(0xD0),
-        error_count=at.u32(0x194),
-        first_error=_first_error(at),
-        last_error=_last_error(at),
-        journal_first_block=_journal_first_block(at),
-    )
 
 
 def _block_bytes(at: _Fields) -> int:
@@ -161,7 +245,7 @@ def _count(at: _Fields, low: int, high: int, *, large: bool) -> int:
 
 
 def _descriptor_bytes(at: _Fields, block_bytes: int, *, large: bool) -> int:
-    """Return the size of a group descriptor: a power of two, as ext4_fill_super() has it."""
+    """Return the size of a group descriptor: a power of two, as in ext4_fill_super()."""
     if not large:
         return _SMALL_DESCRIPTOR_BYTES
     size = at.u16(0xFE)
@@ -188,9 +272,9 @@ def _flex_bg_groups(at: _Fields) -> int:
 
 
 def _hash_version(at: _Fields) -> str | None:
-    """Return the hash where there is an index, or a number that says which."""
+    """Return the hash where the feature dir_index or a number names one."""
     has_index = at.u32(0x5C) & 0x20
-    return hash_word(at.u8(0xFC)) if has_index or at.u8(0xFC) else None
+    return hash_name(at.u8(0xFC)) if has_index or at.u8(0xFC) else None
 
 
 def _journal_bytes(at: _Fields) -> int | None:
@@ -200,7 +284,7 @@ def _journal_bytes(at: _Fields) -> int | None:
 
 
 def _journal_first_block(at: _Fields) -> int | None:
-    """Return where the journal begins, None where the superblock's copy of its inode is no help.
+    """Return where the journal begins, None where the superblock's copy of its inode lacks it.
 
     Documentation/filesystems/ext4/ifork.rst: the first leaf of an extent tree of one level, or
     the first pointer of a block map.
@@ -211,7 +295,7 @@ def _journal_first_block(at: _Fields) -> int | None:
         return at.u32(_JOURNAL_BLOCKS) or None
     entries, depth = at.u16(_JOURNAL_BLOCKS + 2), at.u16(_JOURNAL_BLOCKS + 6)
     leaf = _JOURNAL_BLOCKS + _EXTENT_HEADER_BYTES
-    # Of the journal's block 0, or the tree is not what it should be.
+    # The first leaf must map the journal's block 0.
     if depth or not entries or at.u32(leaf):
         return None
     return at.u16(leaf + 6) << 32 | at.u32(leaf + 8) or None
@@ -229,109 +313,3 @@ def _last_error(at: _Fields) -> RecordedError | None:
     if when is None:
         return None
     return RecordedError(when, at.text(0x1E0, 32), at.u32(0x1D4), at.u32(0x1D0), at.u64(0x1D8))
-
-
-_CHECKSUM_AT = 0x3FC
-_CRC32C = 0x82F63B78
-_BITS = 8
-
-
-def parse_image_superblock(data: bytes) -> Superblock:
-    """Parse the 1024 bytes of a superblock; ValueError for what no kernel would mount.
-
-    The limits are those of ext4_fill_super() (fs/ext4/super.c, Linux 6.12). The checksum is
-    crc32c of the bytes before it (ext4_superblock_csum()), there with metadata_csum only.
-    """
-    superblock = parse_raw_superblock(data)
-    if "journal_dev" in superblock.features:
-        raise ValueError("it is an external journal, not a filesystem")
-    _check_sizes(superblock)
-    if "metadata_csum" in superblock.features:
-        stated = int.from_bytes(data[_CHECKSUM_AT:], "little")
-        if crc32c(data[:_CHECKSUM_AT]) != stated:
-            raise ValueError("the checksum of its superblock is wrong")
-    return superblock
-
-
-def crc32c(data: bytes) -> int:
-    """Return the crc32c of ext4: it begins with all ones, and is not inverted at the end."""
-    value = 0xFFFFFFFF
-    for byte in data:
-        value ^= byte
-        for _ in range(_BITS):
-            value = value >> 1 ^ (_CRC32C if value & 1 else 0)
-    return value
-
-
-def _check_sizes(superblock: Superblock) -> None:
-    """Raise ValueError where the counts of blocks, groups and inodes contradict each other."""
-    bits = _BITS * (superblock.block_bytes or 0)
-    inodes, groups = superblock.inodes_per_group or 0, superblock.groups or 0
-    if (superblock.first_block or 0) >= superblock.size_blocks:
-        raise ValueError(f"its superblock claims {superblock.size_blocks} blocks")
-    if (superblock.blocks_per_group or 0) > bits * (superblock.cluster_blocks or 1):
-        raise ValueError(f"its superblock claims {superblock.blocks_per_group} blocks in a group")
-    if not 0 < inodes <= bits or inodes * groups != superblock.inode_count:
-        raise ValueError(f"its superblock claims {superblock.inode_count} inodes")
-
-
-# Native byte order and explicit padding: an ioctl answers in this machine's order, and the
-# 232 bytes of 64-bit systems end in 4 bytes that the compiler (later the header) adds.
-_PARAMETERS = struct.Struct("=IIHHHHQQQIIIIHHBBHIII24x64s64x4x")
-
-
-def parse_tune_superblock(data: bytes) -> Superblock:
-    """Parse the answer of the ioctl; the fields that it does not show stay None.
-
-    ValueError for any other length than 232 bytes, or a filesystem without blocks.
-    """
-    if len(data) != _PARAMETERS.size:
-        raise ValueError(f"{len(data)} bytes instead of {_PARAMETERS.size}")
-    fields = _PARAMETERS.unpack(data)
-    errors, stride, size_blocks, mount_options = fields[2], fields[5], fields[8], fields[9]
-    stripe_width, string = fields[12], fields[21]
-    if size_blocks == 0:
-        raise ValueError("a filesystem of no blocks")
-    return Superblock(
-        default_mount_options=mount_option_words(mount_options),
-        mount_option_string=string.partition(b"\0")[0].decode("utf-8", "surrogateescape"),
-        features=feature_words(*fields[18:21]),
-        errors=errors_word(errors),
-        stride_blocks=stride,
-        stripe_width_blocks=stripe_width,
-        size_blocks=size_blocks,
-    )
-
-
-JOURNAL_SUPERBLOCK_BYTES = 1024
-_JOURNAL_MAGIC = b"\xc0\x3b\x39\x98"
-_SUPERBLOCK_TYPES = (3, 4)
-_TYPE = slice(4, 8)
-_ERRNO = slice(0x20, 0x24)
-
-
-def parse_journal_superblock(data: bytes) -> int:
-    """Return s_errno: 0, or a negative error number; ValueError for other bytes.
-
-    Documentation/filesystems/ext4/journal.rst ("Super Block"); a journal is big-endian.
-    """
-    is_superblock = int.from_bytes(data[_TYPE], "big") in _SUPERBLOCK_TYPES
-    if (
-        len(data) != JOURNAL_SUPERBLOCK_BYTES
-        or not data.startswith(_JOURNAL_MAGIC)
-        or not is_superblock
-    ):
-        raise ValueError("not the superblock of a journal")
-    return int.from_bytes(data[_ERRNO], "big", signed=True)
-
-
-def parse_journal_errno(text: str) -> int:
-    """Return what `dumpe2fs -h` says of the journal's error; it says nothing of 0.
-
-    ValueError where it could not read the journal, which it then does not describe.
-    """
-    _, _, tail = lines.around_errors(text[header_end(text) :])
-    fields = lines.last_values(tail)
-    if "Journal sequence" not in fields:
-        raise ValueError("dumpe2fs does not describe the journal")
-    return parse_integer(fields.get("Journal errno", "0"))

@@ -1,12 +1,13 @@
-"""What dumpe2fs calls the bits and numbers of a superblock, and how it prints times.
+"""The names that dumpe2fs prints for the bits and numbers of a superblock, and its times.
 
-Documentation/filesystems/ext4/super.rst for the numbers; the words are those that dumpe2fs 1.47.0
-prints for each of them, so that all readers of a superblock say the same.
+Documentation/filesystems/ext4/super.rst has the numbers. The names are those of dumpe2fs 1.47.0,
+so that all readers of a superblock return the same.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import timegm
 
 _COMPAT = (
     "dir_prealloc imagic_inodes has_journal ext_attr resize_inode dir_index lazy_bg FEATURE_C7 "
@@ -42,91 +43,71 @@ _FLAGS = ("signed_directory_hash", "unsigned_directory_hash", "test_filesystem")
 _HASHES = ("legacy", "half_md4", "tea")
 _SYSTEMS = ("Linux", "Hurd", "Masix", "FreeBSD", "Lites")
 _CLEAN, _WITH_ERRORS = 1, 2
-
-
-def feature_words(compat: int, incompat: int, ro_compat: int) -> frozenset[str]:
-    """Name the features; an unknown bit 12 of the compatible ones is "FEATURE_C12"."""
-    kinds = ((compat, _COMPAT, "C"), (incompat, _INCOMPAT, "I"), (ro_compat, _RO_COMPAT, "R"))
-    return frozenset(
-        names[bit] if bit < len(names) else f"FEATURE_{letter}{bit}"
-        for word, names, letter in kinds
-        for bit in _bits(word)
-    )
-
-
-def mount_option_words(word: int) -> tuple[str, ...]:
-    """Name the default mount options: the journal mode, then bit by bit."""
-    mode = word & _JOURNAL_MODE_MASK
-    words = [_JOURNAL_MODES[mode]] if mode else []
-    words += [_MOUNT_OPTIONS.get(bit, f"MNTOPT_{bit}") for bit in _bits(word & ~_JOURNAL_MODE_MASK)]
-    return tuple(words)
-
-
-def errors_word(number: int) -> str:
-    """Name the errors behaviour as ext4_fill_super() takes it: any other value is remount-ro."""
-    return _ERRORS.get(number, "remount-ro")
-
-
-def flag_words(word: int) -> tuple[str, ...]:
-    """Name the flags; dumpe2fs leaves out the bits that it does not know."""
-    return tuple(name for bit, name in enumerate(_FLAGS) if word >> bit & 1)
-
-
-def hash_word(number: int) -> str:
-    """Name the hash of directory indexes: "HASHALG_6" for one without a word."""
-    return _HASHES[number] if number < len(_HASHES) else f"HASHALG_{number}"
-
-
-def system_word(number: int) -> str:
-    """Name the operating system that made the filesystem."""
-    return _SYSTEMS[number] if number < len(_SYSTEMS) else "(unknown os)"
-
-
-def state_words(word: int) -> str:
-    """Say whether the filesystem was unmounted cleanly, and whether errors were found."""
-    clean = "clean" if word & _CLEAN else "not clean"
-    return f"{clean} with errors" if word & _WITH_ERRORS else clean
-
-
-def _bits(word: int) -> list[int]:
-    """Return the numbers of the bits that are set, lowest first."""
-    return [bit for bit in range(32) if word >> bit & 1]
-
-
 _TIME = re.compile(
     r"[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) (?P<day>[ 0-9][0-9]) "
     r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2}) (?P<year>[0-9]{4})"
 )
-_DAYS_BEFORE = dict(
-    zip(
-        "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(),
-        (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334),
-        strict=True,
-    )
-)
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _FIRST_YEAR = 1970
+
+
+def feature_names(compat: int, incompat: int, ro_compat: int) -> frozenset[str]:
+    """Name the features; an unknown bit 12 of the compatible ones is "FEATURE_C12"."""
+    kinds = ((compat, _COMPAT, "C"), (incompat, _INCOMPAT, "I"), (ro_compat, _RO_COMPAT, "R"))
+    return frozenset(
+        names[bit] if bit < len(names) else f"FEATURE_{letter}{bit}"
+        for bits, names, letter in kinds
+        for bit in _bits(bits)
+    )
+
+
+def mount_option_names(bits: int) -> tuple[str, ...]:
+    """Name the default mount options: the journal mode, then bit by bit."""
+    mode = bits & _JOURNAL_MODE_MASK
+    names = [_JOURNAL_MODES[mode]] if mode else []
+    names += [_MOUNT_OPTIONS.get(bit, f"MNTOPT_{bit}") for bit in _bits(bits & ~_JOURNAL_MODE_MASK)]
+    return tuple(names)
+
+
+def errors_behaviour(number: int) -> str:
+    """Name the errors behaviour as ext4_fill_super() takes it: any other value is remount-ro."""
+    return _ERRORS.get(number, "remount-ro")
+
+
+def flag_names(bits: int) -> tuple[str, ...]:
+    """Name the flags; dumpe2fs leaves out the bits that it does not know."""
+    return tuple(name for bit, name in enumerate(_FLAGS) if bits >> bit & 1)
+
+
+def hash_name(number: int) -> str:
+    """Name the hash of directory indexes: "HASHALG_6" for one without a name."""
+    return _HASHES[number] if number < len(_HASHES) else f"HASHALG_{number}"
+
+
+def system_name(number: int) -> str:
+    """Name the operating system that made the filesystem."""
+    return _SYSTEMS[number] if number < len(_SYSTEMS) else "(unknown os)"
+
+
+def state_text(bits: int) -> str:
+    """Name the state: whether it was unmounted cleanly, and whether errors were found."""
+    clean = "clean" if bits & _CLEAN else "not clean"
+    return f"{clean} with errors" if bits & _WITH_ERRORS else clean
 
 
 def parse_ctime(text: str) -> int | None:
     """Return seconds since 1970, taking the time for UTC; None for "n/a" and for any other text.
 
-    A time is no reason to lose the whole superblock: some tool's or person's date says nothing,
-    and everything else is as true as before.
+    An odd time is no reason to reject the whole superblock: all other fields remain valid.
     """
     match = _TIME.fullmatch(text)
-    if match is None or match["month"] not in _DAYS_BEFORE or int(match["year"]) < _FIRST_YEAR:
+    if match is None or match["month"] not in _MONTHS or int(match["year"]) < _FIRST_YEAR:
         return None
-    year, month = int(match["year"]), match["month"]
-    days = 365 * (year - _FIRST_YEAR) + _leap_days(year) - _leap_days(_FIRST_YEAR)
-    days += _DAYS_BEFORE[month] + int(match["day"]) - 1
-    if month not in {"Jan", "Feb"} and _leap_days(year + 1) > _leap_days(year):
-        days += 1
-    return (
-        days * 86400 + int(match["hour"]) * 3600 + int(match["minute"]) * 60 + int(match["second"])
-    )
+    day, hour, minute, second = map(int, match.group("day", "hour", "minute", "second"))
+    month = _MONTHS.index(match["month"]) + 1
+    return timegm((int(match["year"]), month, day, hour, minute, second))
 
 
-def _leap_days(year: int) -> int:
-    """Return the leap days before a year of the Gregorian calendar."""
-    before = year - 1
-    return before // 4 - before // 100 + before // 400
+def _bits(bits: int) -> list[int]:
+    """Return the numbers of the bits that are set, lowest first."""
+    return [bit for bit in range(32) if bits >> bit & 1]

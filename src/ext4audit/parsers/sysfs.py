@@ -1,4 +1,4 @@
-"""The short texts of sysfs, and of the asks that answer in the same form."""
+"""The short texts of sysfs, and of the asks whose answers have the same form."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _FLAGS = {"0": False, "1": True}
 _WRITE_CACHES = frozenset({"write back", "write through"})
+_COUNTS = 6
+_TYPES = frozenset({"file", "directory", "block", "other"})
 
 
 def parse_integer(text: str) -> int:
@@ -45,8 +47,8 @@ def parse_device_number(text: str) -> DeviceNumber:
 def parse_key_values(text: str) -> dict[str, str]:
     """Parse KEY=value lines (`uevent`, the udev database, the asks that answer so).
 
-    The first of two lines with one key counts: what the kernel writes itself comes first, and
-    a later line may have come out of a name that somebody chose.
+    The first of two lines with one key counts: the kernel's own lines come first, and a later one
+    may be part of a name that a user chose.
     """
     values: dict[str, str] = {}
     for line in text.split("\n"):
@@ -72,9 +74,6 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split("\0") if name)
 
 
-_COUNTS = 6
-
-
 def parse_stat_filesystem(text: str) -> tuple[DeviceNumber, Usage]:
     """Return the filesystem's device number and its usage; ValueError for another text."""
     number, *counts = text.split() or [""]
@@ -84,11 +83,8 @@ def parse_stat_filesystem(text: str) -> tuple[DeviceNumber, Usage]:
     return parse_device_number(number), Usage(*values)
 
 
-_TYPES = frozenset({"file", "directory", "block", "other"})
-
-
 def parse_resolved_path(text: str) -> ResolvedPath:
-    """Parse what a path leads to; ValueError where a key is missing or holds something else."""
+    """Parse a resolved path; ValueError where a key is missing or has another value."""
     values = parse_key_values(text)
     missing = {"mount_id", "device_number", "type"} - values.keys()
     if missing:

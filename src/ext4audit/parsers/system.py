@@ -1,4 +1,4 @@
-"""What names a system: uname, os-release, the kernel command line, the version of GRUB."""
+"""The identity of a system: uname, os-release, kernel command line, version of GRUB."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from ext4audit.facts.host import Kernel, OperatingSystem
 _RELEASE = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:\.([0-9]{1,9}))?")
 _DEBIAN_PACKAGE = re.compile(r"\bDebian ([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9})")
 _LINES = 4
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+_ESCAPED_IN_QUOTES = re.compile(r'\\([$"\\`])')
+_ESCAPED = re.compile(r"\\(.)")
+# A quote that is never closed protects the rest, as in next_arg() of lib/cmdline.c.
+_ARGUMENT = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+', re.ASCII)
+_VERSION = re.compile(r"\S+ \(GRUB\) ([0-9]\S*)")
 
 
 def parse_kernel(text: str) -> Kernel:
     """Parse the kernel that runs; ValueError where the release does not begin with a number.
 
     Missing numbers are 0: "5.10" is (5, 10, 0). Debian's release names the ABI
-    ("6.1.0-18-amd64"), not the stable update; its package version, which has it, stands in the
+    ("6.1.0-18-amd64"), not the stable update; its package version, which has it, is in the
     version string ("#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1") and counts where the two belong to
     the same series.
     """
@@ -33,7 +39,7 @@ def parse_nodename(text: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Cut the text into its four answers."""
+    """Split the text into its four values."""
     lines = text.removesuffix("\n").split("\n", _LINES - 1)
     if len(lines) != _LINES:
         raise ValueError(f"{text[:80]!r} is not the answer of uname")
@@ -41,17 +47,12 @@ def _lines(text: str) -> list[str]:
 
 
 def _numbers(release: str) -> tuple[int, int, int]:
-    """Read the first up to three numbers of a release."""
+    """Parse the first up to three numbers of a release."""
     match = _RELEASE.match(release)
     if match is None:
         raise ValueError(f"{release[:40]!r} does not begin with a version number")
     major, minor, patch = (int(number or 0) for number in match.groups())
     return major, minor, patch
-
-
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
-_ESCAPED_IN_QUOTES = re.compile(r'\\([$"\\`])')
-_ESCAPED = re.compile(r"\\(.)")
 
 
 def parse_os_release(text: str) -> OperatingSystem:
@@ -71,17 +72,13 @@ def parse_os_release(text: str) -> OperatingSystem:
 
 
 def _shell_unquoted(value: str) -> str:
-    """Undo the shell quoting that os-release(5) allows: no quotes, one pair, or backslashes."""
+    """Remove the shell quoting that os-release(5) allows: no quotes, one pair, or backslashes."""
     quoted = len(value) > 1 and value[0] == value[-1]
     if quoted and value[0] == "'":
         return value[1:-1]
     if quoted and value[0] == '"':
         return _ESCAPED_IN_QUOTES.sub(r"\1", value[1:-1])
     return _ESCAPED.sub(r"\1", value)
-
-
-# A quote that is never closed protects the rest, as next_arg() of lib/cmdline.c has it.
-_ARGUMENT = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+', re.ASCII)
 
 
 def parse_kernel_arguments(text: str) -> tuple[str, ...]:
@@ -102,9 +99,6 @@ def _unquoted(argument: str) -> str:
     if value.startswith('"'):
         value = value[1:].removesuffix('"')
     return name + separator + value
-
-
-_VERSION = re.compile(r"\S+ \(GRUB\) ([0-9]\S*)")
 
 
 def parse_grub_version(text: str) -> str:

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
-from ext4audit.facts.plan import MkfsWords, Plan
+from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.profile import Profile
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
@@ -54,7 +54,7 @@ def demanded_layouts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
             yield f"Make it with {' '.join(words)}, {_whose([profile])}", replace(plan, mkfs=mkfs)
 
 
-def _with_features(mkfs: MkfsWords, features: Sequence[str]) -> MkfsWords:
+def _with_features(mkfs: MkfsArguments, features: Sequence[str]) -> MkfsArguments:
     """Return the words with features, said once, and not taken back any more."""
     others = (word for word in mkfs.features if word.lstrip("^") not in features)
     return replace(mkfs, features=(*others, *features))
@@ -89,7 +89,7 @@ def _without(options: Sequence[str], words: Sequence[str]) -> Iterator[str]:
 
 def _name(word: str) -> str:
     known = recognize(word)
-    return "atime" if word in ATIME_WORDS else known[0].name if known else word
+    return "atime" if word in ATIME_OPTIONS else known[0].name if known else word
 
 
 def _whose(profiles: Sequence[Profile]) -> str:

@@ -45,8 +45,13 @@ def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
 def _mkfs(plan: Plan, superblock: Superblock | None) -> str:
     """Return the user's words, and the numbers of the stripe that mke2fs may not see itself."""
     block_bytes = superblock.block_bytes if superblock else None
-    mkfs = plan.mkfs.with_extended(*plan.stripe_words(block_bytes)) if block_bytes else plan.mkfs
-    words = [f"mkfs.{plan.fstype}", *mkfs.manner, *mkfs.without_value("-t").words(), plan.device]
+    mkfs = plan.mkfs.with_extended(*plan.stripe_options(block_bytes)) if block_bytes else plan.mkfs
+    words = [
+        f"mkfs.{plan.fstype}",
+        *mkfs.behaviour,
+        *mkfs.without_value("-t").arguments(),
+        plan.device,
+    ]
     return shlex.join(words)
 
 
@@ -70,7 +75,7 @@ def _escaped(field: str) -> str:
 
 
 def _tune_stripe(plan: Plan, block_bytes: int, device: str) -> Iterator[PlanLine]:
-    words = plan.stripe_words(block_bytes)
+    words = plan.stripe_options(block_bytes)
     if words:
         purpose = "only for one that exists already without the stripe's numbers"
         command = f"tune2fs -E {','.join(words)} {device}"

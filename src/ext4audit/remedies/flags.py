@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ext4audit.evidence import Known, Undetermined, Unknown, Why
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import ATIME_WORDS, SUPERBLOCK_FLAGS, FstabEntry, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, FstabEntry, Mount
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.mounting import change_by_new_mount, single_mount
@@ -133,7 +133,12 @@ def seen_here(fs: Filesystem) -> tuple[Mount, ...]:
 def remountable(mount: Mount) -> bool:
     """Whether a remount through this mount changes it, and nothing else of the superblock."""
     same = ("ro" in mount.mount_options) == ("ro" in mount.super_options)
-    return mount.root == "/" and not mount.covered and same and quote(mount.mount_point) is not None
+    return (
+        mount.root == "/"
+        and not mount.overmounted
+        and same
+        and quote(mount.mount_point) is not None
+    )
 
 
 GENTLER = frozenset({"relatime", "noatime"})
@@ -200,7 +205,7 @@ def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     Empty where another mount hides it, because no command can then reach it.
     """
     where = quote(mount.mount_point)
-    if where is None or mount.covered:
+    if where is None or mount.overmounted:
         return ()
     before = _flags_of_the_mount(mount)
     shown = f"findmnt -no OPTIONS {where} | tr , '\\n'"
@@ -273,13 +278,13 @@ def _forward(steps: Sequence[Step]) -> Iterator[Step]:
 
 def _atime_change(mount: Mount, wanted: str) -> FlagChange:
     before = next((undo for flag, undo in RESTORING.items() if flag in mount.mount_options), None)
-    kept = tuple(each for each in mount.mount_options if each not in ATIME_WORDS)
+    kept = tuple(each for each in mount.mount_options if each not in ATIME_OPTIONS)
     return FlagChange(
         before=mount,
         after=replace(mount, mount_options=(*kept, wanted)),
         apply=(wanted,),
         undo=before or ("strictatime",),
-        drop=ATIME_WORDS.keys() - {wanted},
+        drop=ATIME_OPTIONS.keys() - {wanted},
         add=(wanted,),
     )
 

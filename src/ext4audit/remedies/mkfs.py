@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.facts.layout import Advice, MetadataLayout, StripeGeometry
+from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout.advice import advice_for, bytes_per_inode, described, growth_for
@@ -28,7 +28,7 @@ def even_out_bitmaps(
     yield from _grow(layout, geometry, superblock)
 
 
-def _is_as_advised(layout: MetadataLayout, superblock: Superblock, advice: Advice) -> bool:
+def _is_as_advised(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) -> bool:
     """Whether recreating would change nothing. A stride moves bitmaps only without flex_bg."""
     same_groups = _blocks_per_group(layout, advice) == layout.blocks_per_group
     same_packing = advice.flex_bg_groups == layout.flex_bg_groups
@@ -37,7 +37,7 @@ def _is_as_advised(layout: MetadataLayout, superblock: Superblock, advice: Advic
     )
 
 
-def _blocks_per_group(layout: MetadataLayout, advice: Advice) -> int:
+def _blocks_per_group(layout: MetadataLayout, advice: MkfsAdvice) -> int:
     return advice.blocks_per_group_option * layout.cluster_blocks
 
 
@@ -46,7 +46,7 @@ def _recreate(
     layout: MetadataLayout,
     geometry: StripeGeometry,
     superblock: Superblock,
-    advice: Advice,
+    advice: MkfsAdvice,
 ) -> Remedy:
     quoted = quote(device)
     pattern = f"^Blocks per group: +{_blocks_per_group(layout, advice)}$"
@@ -69,7 +69,7 @@ def _recreate(
 
 
 def _mkfs(
-    layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock, advice: Advice
+    layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock, advice: MkfsAdvice
 ) -> str:
     chunk_blocks = geometry.chunk_bytes // layout.block_bytes
     # Without flex_bg packing stride moves the bitmaps: -G 1 -g 32760 on 4 disks with 32 KiB

@@ -12,7 +12,7 @@ from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import spec_named
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.options import BINDS, change_options, option_of
@@ -115,7 +115,7 @@ def _names(fs: Filesystem, wanted: Mapping[str, str]) -> frozenset[str]:
     With data=journal the mount table shows nodelalloc, which would outlive it if repeated.
     """
     options = fs.options.value.options if isinstance(fs.options, Known) else ()
-    implied = {option.name for option in options if option.set_by is Setter.IMPLIED}
+    implied = {option.name for option in options if option.set_by is Provenance.IMPLIED}
     return frozenset({*wanted, *implied})
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.fstab import fstab_lines
 from ext4audit.remedies.options import change_option, change_options, option_of
@@ -41,7 +41,7 @@ def stop_at_errors(fs: Filesystem, token: str) -> tuple[Step, ...]:
 def errors_in_string(fs: Filesystem) -> bool:
     """Whether s_mount_opts sets errors=."""
     option = option_of(fs, "errors")
-    if option is not None and option.set_by is Setter.SUPERBLOCK_STRING:
+    if option is not None and option.set_by is Provenance.SUPERBLOCK_STRING:
         return True
     string = fs.superblock.value.mount_option_string if isinstance(fs.superblock, Known) else ""
     return "errors=" in string

@@ -8,7 +8,7 @@ from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine, Mount
 from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import EffectiveOption, Setter
+from ext4audit.facts.options import EffectiveOption, Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.remount import mount_again, remount_command, typed, usable_mount
@@ -74,7 +74,7 @@ def _is_default(fs: Filesystem, name: str, token: str) -> bool:
     if option is not None and option.baseline == token:
         return True
     layers = option.layers if option is not None else ()
-    by_kernel = [layer.token for layer in layers if layer.setter is Setter.KERNEL_DEFAULT]
+    by_kernel = [layer.token for layer in layers if layer.provenance is Provenance.KERNEL_DEFAULT]
     defaults = {default for _, default in spec_named(name).defaults}
     return token in by_kernel or (not by_kernel and defaults == {token})
 

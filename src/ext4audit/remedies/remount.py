@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
-    ATIME_WORDS,
+    ATIME_OPTIONS,
     CLEARED,
     MOUNT_FLAGS,
     SUPERBLOCK_FLAGS,
@@ -21,7 +21,7 @@ from ext4audit.facts.mount import (
     flags_of,
 )
 from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import EffectiveOption, Setter
+from ext4audit.facts.options import EffectiveOption, Provenance
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.shell import in_phase, quote
 
@@ -41,7 +41,7 @@ def usable_mount(fs: Filesystem) -> Mount | None:
     A remount sets the superblock's ro as well as the mount's, so that one through a read-only
     mount of a writable filesystem would make all of it read-only.
     """
-    seen = [m for m in sorted(fs.mounts, key=lambda m: m.mount_id) if not m.covered]
+    seen = [m for m in sorted(fs.mounts, key=lambda m: m.mount_id) if not m.overmounted]
     whole = [mount for mount in seen if mount.root == "/"]
     fitting = (m for m in whole if ("ro" in m.mount_options) == ("ro" in m.super_options))
     return next(fitting, None)
@@ -51,7 +51,7 @@ def without_mount(fs: Filesystem) -> str:
     """Return the clause on where to work when `usable_mount` finds none."""
     if not fs.mounts:
         return "in the mount namespace that has it mounted"
-    if all(mount.covered for mount in fs.mounts):
+    if all(mount.overmounted for mount in fs.mounts):
         return "once no other mount hides it"
     return "through a mount of the whole filesystem, which is not here"
 
@@ -95,7 +95,7 @@ def _repeated(fs: Filesystem, mount: Mount, names: Collection[str]) -> tuple[str
     options = fs.options.value if isinstance(fs.options, Known) else None
     if line is None or options is None or any(_blocking(fs, line, names)):
         return None
-    asked = intended_flags(line.options) - set(flags_in_force(mount)) - ATIME_WORDS.keys()
+    asked = intended_flags(line.options) - set(flags_in_force(mount)) - ATIME_OPTIONS.keys()
     opposites = {flag: opposite for opposite, flag in CLEARED.items()}
     if not asked <= opposites.keys():
         return None
@@ -108,7 +108,9 @@ def _repeated(fs: Filesystem, mount: Mount, names: Collection[str]) -> tuple[str
             return None
         kept.append(typed(option.token))
     flags = flags_in_force(mount)
-    atime = () if set(line.options).isdisjoint(ATIME_WORDS.keys() - flags) else _atime_again(flags)
+    atime = (
+        () if set(line.options).isdisjoint(ATIME_OPTIONS.keys() - flags) else _atime_again(flags)
+    )
     return (*atime, *flags, *(opposites[flag] for flag in sorted(asked)), *kept)
 
 
@@ -135,7 +137,7 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
 
 def flags_in_force(mount: Mount) -> tuple[str, ...]:
     """Return the flags of a mount as mount(8) takes them."""
-    flags = [flag for flag in mount.mount_options if flag in MOUNT_FLAGS | ATIME_WORDS.keys()]
+    flags = [flag for flag in mount.mount_options if flag in MOUNT_FLAGS | ATIME_OPTIONS.keys()]
     atime = () if "relatime" in flags or "noatime" in flags else ("strictatime",)
     shared = [flag for flag in mount.super_options if flag in SUPERBLOCK_FLAGS]
     return (
@@ -174,7 +176,7 @@ def _lost(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[s
     options = fs.options.value.options if isinstance(fs.options, Known) else ()
     asked = {known[1] for known in map(recognize, line.options) if known is not None}
     for option in options:
-        by_hand = option.set_by is Setter.MOUNT and option.token != option.baseline
+        by_hand = option.set_by is Provenance.MOUNT and option.token != option.baseline
         if by_hand and option.name not in names and option.token not in asked:
             yield option.token
 
@@ -241,7 +243,7 @@ def remount_by_fstab(
         return ()
     checks = [f"grep -qx {intended} /proc/fs/ext4/{fs.name}/options" for intended, _ in changed]
     checks += [_flag_check(where, flag) for flag in flags]
-    atime = [flag for flag in flags if flag in ATIME_WORDS]
+    atime = [flag for flag in flags if flag in ATIME_OPTIONS]
     before = ",".join((*flags_in_force(mount), *(typed(token) for _, token in changed)))
     return (
         Step(Phase.IMMEDIATE, f"mount -o {','.join(('remount', *atime, *kept_flags))} {where}"),

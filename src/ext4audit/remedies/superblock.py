@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import EffectiveOption, Setter
+from ext4audit.facts.options import EffectiveOption, Provenance
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.shell import in_phase, quote
 
@@ -182,9 +182,9 @@ def _set_by_bits(fs: Filesystem, name: str, token: str) -> bool:
     option = _option(fs, name)
     if option is None:
         return False
-    layers = [(layer.setter, layer.token) for layer in option.layers]
+    layers = [(layer.provenance, layer.token) for layer in option.layers]
     sources = {*layers, (option.set_by, option.token)}
-    return bool(sources & {(Setter.SUPERBLOCK_BITS, token), (Setter.SUPERBLOCK, token)})
+    return bool(sources & {(Provenance.SUPERBLOCK_BITS, token), (Provenance.SUPERBLOCK, token)})
 
 
 def _string(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[str, str] | None:
@@ -198,11 +198,11 @@ def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
     """Yield the tokens that the superblock sets where its string could not be read."""
     if isinstance(fs.superblock, Known):
         return
-    holders = {Setter.SUPERBLOCK, Setter.SUPERBLOCK_STRING}
+    holders = {Provenance.SUPERBLOCK, Provenance.SUPERBLOCK_STRING}
     for option, token in ((_option(fs, name), token) for name, token in wanted.items()):
         if option is None or option.token == token or not SAFE_STRING.fullmatch(option.token):
             continue
-        if holders & {option.set_by, *(layer.setter for layer in option.layers)}:
+        if holders & {option.set_by, *(layer.provenance for layer in option.layers)}:
             yield option.token
 
 

@@ -20,7 +20,7 @@ from ext4audit.sources.archive.recognize import (
 from ext4audit.sources.ask import Source
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
 from ext4audit.sources.containers.tar import BLOCK_BYTES, Stream, is_tar
-from ext4audit.sources.containers.tree import FOREIGN_LIMITS, ArchiveError, MemoryArchive
+from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
 from ext4audit.sources.snapshot import (
     MapSource,
     holds_snapshot,
@@ -108,16 +108,16 @@ def _of_directory(path: str) -> Captured:
     if (Path(path) / MANIFEST).is_symlink() or (Path(path) / MANIFEST).exists():
         source, taken_at = read_snapshot(Path(path))
         return Captured("snapshot", path, taken_at, source)
-    return _foreign(DirectoryArchive(path, FOREIGN_LIMITS), path)
+    return _foreign(DirectoryArchive(path, ARCHIVE_LIMITS), path)
 
 
 def _of_file(file: IO[bytes], label: str) -> Captured:
-    stream = Stream(file, FOREIGN_LIMITS)
+    stream = Stream(file, ARCHIVE_LIMITS)
     if is_tar(stream.peek(BLOCK_BYTES)):
         return _of_tar(stream, label)
     text = stream.rest(LARGEST_MANIFEST_BYTES)
     if is_wrapped(text):
-        stream = Stream(io.BytesIO(unwrap(text)), FOREIGN_LIMITS)
+        stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
         if is_tar(stream.peek(BLOCK_BYTES)):
             return _of_tar(stream, label)
         text = stream.rest(LARGEST_MANIFEST_BYTES)
@@ -133,7 +133,7 @@ def _no_file(name: str) -> bytes:
 
 
 def _of_tar(stream: Stream, label: str) -> Captured:
-    archive = archive_in(stream, label, limits=FOREIGN_LIMITS, wanted=_is_of_use)
+    archive = archive_in(stream, label, limits=ARCHIVE_LIMITS, wanted=_is_of_use)
     if not holds_snapshot(archive):
         return _foreign(archive, label)
     answers, taken_at = read_snapshot_tar(archive)

@@ -6,7 +6,7 @@ from ext4audit.assemble.options import option_layers
 from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.option_table import spec_named
-from ext4audit.facts.options import Layer, Setter
+from ext4audit.facts.options import Layer, Provenance
 from ext4audit.facts.superblock import Superblock
 from support.builders import kernel, superblock, unknown
 
@@ -20,14 +20,14 @@ def layers(
     release: str | None = "6.1.192",
     fields: dict[str, object] | None = None,
     fstype: str | None = "ext4",
-) -> list[tuple[Setter, str]]:
+) -> list[tuple[Provenance, str]]:
     """Return what each source says of an option, setter and token."""
     on_kernel: Evidence[Kernel] = Known(kernel(release), "uname") if release else NO_KERNEL
     on_disk: Evidence[Superblock] = NO_SUPERBLOCK
     if fields is not None:
         on_disk = Known(superblock(**fields), DUMPE2FS)
     found = option_layers(spec_named(name), on_kernel, on_disk, fstype)
-    return [(layer.setter, layer.token) for layer in found]
+    return [(layer.provenance, layer.token) for layer in found]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def layers(
 )
 def test_the_kernels_default_is_the_first_layer(name: str, release: str, token: str) -> None:
     """Every option with a verified default has it at the bottom."""
-    assert layers(name, release) == [(Setter.KERNEL_DEFAULT, token)]
+    assert layers(name, release) == [(Provenance.KERNEL_DEFAULT, token)]
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,21 @@ def test_a_layer_names_where_it_was_read() -> None:
         "ext4",
     )
     assert found == (
-        Layer(Setter.KERNEL_DEFAULT, "barrier", "Linux 6.1.192"),
-        Layer(Setter.SUPERBLOCK_BITS, "nobarrier", DUMPE2FS),
+        Layer(Provenance.KERNEL_DEFAULT, "barrier", "Linux 6.1.192"),
+        Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", DUMPE2FS),
     )
 
 
 @pytest.mark.parametrize("fstype", ["ext2", "ext3"])
 def test_ext2_and_ext3_have_no_delayed_allocation_by_default(fstype: str) -> None:
     """The driver sets delalloc for filesystems mounted as ext4 only."""
-    assert layers("delalloc", fstype=fstype) == [(Setter.KERNEL_DEFAULT, "nodelalloc")]
-    assert layers("barrier", fstype=fstype) == [(Setter.KERNEL_DEFAULT, "barrier")]
+    assert layers("delalloc", fstype=fstype) == [(Provenance.KERNEL_DEFAULT, "nodelalloc")]
+    assert layers("barrier", fstype=fstype) == [(Provenance.KERNEL_DEFAULT, "barrier")]
 
 
 def test_an_unknown_type_is_taken_for_ext4() -> None:
     """Where no mount table shows the type, the driver's own name is the likely one."""
-    assert layers("delalloc", fstype=None) == [(Setter.KERNEL_DEFAULT, "delalloc")]
+    assert layers("delalloc", fstype=None) == [(Provenance.KERNEL_DEFAULT, "delalloc")]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_an_unknown_type_is_taken_for_ext4() -> None:
 def test_words_of_the_bit_field_are_options(name: str, word: str, token: str) -> None:
     """`Default mount options:` has its own vocabulary."""
     found = layers(name, fields={"default_mount_options": ("user_xattr", word)})
-    assert found[-1] == (Setter.SUPERBLOCK_BITS, token)
+    assert found[-1] == (Provenance.SUPERBLOCK_BITS, token)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_words_of_the_bit_field_are_options(name: str, word: str, token: str) ->
 def test_the_string_is_a_list_of_mount_options(string: str, name: str, token: str) -> None:
     """`Mount options:` is what mount(8) would take, and the last word wins."""
     assert layers(name, fields={"mount_option_string": string})[-1] == (
-        Setter.SUPERBLOCK_STRING,
+        Provenance.SUPERBLOCK_STRING,
         token,
     )
 
@@ -137,7 +137,7 @@ def test_the_string_is_a_list_of_mount_options(string: str, name: str, token: st
 def test_only_whole_words_of_the_string_count(string: str) -> None:
     """`nobarrier` is no part of a longer word."""
     assert layers("barrier", fields={"mount_option_string": string}) == [
-        (Setter.KERNEL_DEFAULT, "barrier")
+        (Provenance.KERNEL_DEFAULT, "barrier")
     ]
 
 
@@ -145,9 +145,9 @@ def test_the_layers_stand_in_the_order_of_application() -> None:
     """Default, then bits or field, then string: the last one wins."""
     fields: dict[str, object] = {"errors": "remount-ro", "mount_option_string": "errors=panic"}
     assert layers("errors", fields=fields) == [
-        (Setter.KERNEL_DEFAULT, "errors=continue"),
-        (Setter.SUPERBLOCK_FIELD, "errors=remount-ro"),
-        (Setter.SUPERBLOCK_STRING, "errors=panic"),
+        (Provenance.KERNEL_DEFAULT, "errors=continue"),
+        (Provenance.SUPERBLOCK_FIELD, "errors=remount-ro"),
+        (Provenance.SUPERBLOCK_STRING, "errors=panic"),
     ]
 
 
@@ -175,9 +175,9 @@ def test_the_stripe_is_taken_from_the_fields_as_the_kernel_takes_it(
         "stride_blocks": stride,
         "blocks_per_group": blocks_per_group,
     }
-    expected = [(Setter.KERNEL_DEFAULT, "stripe=0")]
+    expected = [(Provenance.KERNEL_DEFAULT, "stripe=0")]
     if token is not None:
-        expected.append((Setter.SUPERBLOCK_FIELD, token))
+        expected.append((Provenance.SUPERBLOCK_FIELD, token))
     assert layers("stripe", fields=fields) == expected
 
 
@@ -212,10 +212,10 @@ def test_small_blocks_had_another_default_of_dioread_nolock(
 ) -> None:
     """From 5.7 to 6.7 it was the default only where a block fills a page."""
     found = layers("dioread_nolock", release, {"block_bytes": block_bytes})
-    assert found == ([(Setter.KERNEL_DEFAULT, token)] if token else [])
+    assert found == ([(Provenance.KERNEL_DEFAULT, token)] if token else [])
 
 
 def test_an_unread_block_size_leaves_the_default_of_those_kernels_open() -> None:
     """Without the superblock the block size is not known."""
     assert layers("dioread_nolock", "6.1.192") == []
-    assert layers("dioread_nolock", "6.12.94") == [(Setter.KERNEL_DEFAULT, "dioread_nolock")]
+    assert layers("dioread_nolock", "6.12.94") == [(Provenance.KERNEL_DEFAULT, "dioread_nolock")]

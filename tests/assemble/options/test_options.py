@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ext4audit.assemble.options import resolve_options
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.facts.options import Layer, Setter
+from ext4audit.facts.options import Layer, Provenance
 from support.builders import kernel, superblock
 from support.options.display_model import OFF_WITH_DATA_JOURNAL, Mounted, settings_of
 from support.options.evidence import (
@@ -41,7 +41,7 @@ def test_a_default_host_hides_nothing(era: Era, on_disk: Unknown | None) -> None
 def test_on_a_default_host_nothing_was_given_to_mount(era: Era, on_disk: Unknown | None) -> None:
     """What a kernel shows by itself (data=ordered until 4.16) is nobody's mount option."""
     options = resolve(era.release[: era.release.rindex(".")], on_disk=on_disk)
-    assert [each.token for each in options.options if each.set_by is Setter.MOUNT] == []
+    assert [each.token for each in options.options if each.set_by is Provenance.MOUNT] == []
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,15 @@ def test_a_full_options_file_is_not_completed() -> None:
 @pytest.mark.parametrize(
     ("name", "token", "setter"),
     [
-        ("barrier", "nobarrier", Setter.SUPERBLOCK_BITS),
-        ("delalloc", "nodelalloc", Setter.SUPERBLOCK_BITS),
-        ("data", "data=writeback", Setter.SUPERBLOCK_BITS),
+        ("barrier", "nobarrier", Provenance.SUPERBLOCK_BITS),
+        ("delalloc", "nodelalloc", Provenance.SUPERBLOCK_BITS),
+        ("data", "data=writeback", Provenance.SUPERBLOCK_BITS),
     ],
 )
 @pytest.mark.parametrize("release", ["4.19", "5.4", "5.10", "6.1", "6.12", "6.18", "7.2"])
-def test_superblock_bits_hide_options(release: str, name: str, token: str, setter: Setter) -> None:
+def test_superblock_bits_hide_options(
+    release: str, name: str, token: str, setter: Provenance
+) -> None:
     """After `tune2fs -o` the mount table says "rw", and three options are in force all the same."""
     file = listing(
         release,
@@ -143,7 +145,7 @@ def test_the_superblock_string_hides_options(string: str, before: str, token: st
     options = resolve(
         file=listing("6.1", {before: token}), on_disk=superblock(mount_option_string=string)
     )
-    assert [(o.token, o.set_by) for o in options.hidden] == [(token, Setter.SUPERBLOCK_STRING)]
+    assert [(o.token, o.set_by) for o in options.hidden] == [(token, Provenance.SUPERBLOCK_STRING)]
 
 
 def test_the_errors_field_hides_its_policy() -> None:
@@ -153,7 +155,7 @@ def test_the_errors_field_hides_its_policy() -> None:
         on_disk=superblock(errors="remount-ro"),
     )
     assert [(o.token, o.set_by) for o in options.hidden] == [
-        ("errors=remount-ro", Setter.SUPERBLOCK_FIELD)
+        ("errors=remount-ro", Provenance.SUPERBLOCK_FIELD)
     ]
 
 
@@ -163,7 +165,7 @@ def test_what_only_the_superblock_can_have_set_is_inferred_without_reading_it() 
     (hidden,) = options.hidden
     assert (hidden.token, hidden.set_by, hidden.baseline) == (
         "nobarrier",
-        Setter.SUPERBLOCK,
+        Provenance.SUPERBLOCK,
         "nobarrier",
     )
 
@@ -176,7 +178,7 @@ def test_nothing_is_inferred_where_no_mount_table_shows_the_superblock() -> None
     found = option(options, "barrier")
     assert (found.token, found.set_by, found.hidden, found.baseline) == (
         "nobarrier",
-        Setter.UNKNOWN,
+        Provenance.UNKNOWN,
         False,
         None,
     )
@@ -204,7 +206,7 @@ def test_what_the_mount_table_shows_was_given_to_mount(
     """A switch is shown where it differs from what superblock and kernel had set."""
     options = resolve(file=listing("6.1", {before: shown}), table=f"rw,{shown}", on_disk=on_disk)
     found = next(each for each in options.options if each.token == shown)
-    assert (found.set_by, found.hidden, found.baseline) == (Setter.MOUNT, False, baseline)
+    assert (found.set_by, found.hidden, found.baseline) == (Provenance.MOUNT, False, baseline)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_an_explicit_opposite_betrays_the_superblock(
     found = option(resolve(release, table=table, on_disk=on_disk), name)
     assert (found.token, found.set_by, found.hidden, found.baseline) == (
         name,
-        Setter.MOUNT,
+        Provenance.MOUNT,
         False,
         baseline,
     )
@@ -234,12 +236,12 @@ def test_every_place_that_speaks_of_an_option_is_a_layer() -> None:
     )
     found = option(options, "barrier")
     assert found.layers == (
-        Layer(Setter.KERNEL_DEFAULT, "barrier", "Linux 6.1.192"),
-        Layer(Setter.SUPERBLOCK_BITS, "nobarrier", DUMPE2FS),
-        Layer(Setter.SUPERBLOCK_STRING, "barrier", DUMPE2FS),
-        Layer(Setter.MOUNT, "nobarrier", TABLE),
+        Layer(Provenance.KERNEL_DEFAULT, "barrier", "Linux 6.1.192"),
+        Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", DUMPE2FS),
+        Layer(Provenance.SUPERBLOCK_STRING, "barrier", DUMPE2FS),
+        Layer(Provenance.MOUNT, "nobarrier", TABLE),
     )
-    assert (found.set_by, found.baseline) == (Setter.MOUNT, "barrier")
+    assert (found.set_by, found.baseline) == (Provenance.MOUNT, "barrier")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_what_data_journal_turns_off_is_implied(
 ) -> None:
     """data=journal ends delayed allocation and dioread_nolock; nobody asked for that itself."""
     options = resolve(release, file=listing(release, changes), table=table)
-    assert {o.token for o in options.options if o.set_by is Setter.IMPLIED} == implied
+    assert {o.token for o in options.options if o.set_by is Provenance.IMPLIED} == implied
     assert options.hidden == ()
 
 
@@ -288,10 +290,10 @@ def test_a_hidden_data_journal_is_found_by_its_bits_and_its_side_effects_are_imp
         on_disk=superblock(default_mount_options=("journal_data",)),
     )
     assert [(o.token, o.set_by) for o in options.hidden] == [
-        ("data=journal", Setter.SUPERBLOCK_BITS)
+        ("data=journal", Provenance.SUPERBLOCK_BITS)
     ]
-    assert option(options, "delalloc").set_by is Setter.IMPLIED
-    assert option(options, "dioread_nolock").set_by is Setter.IMPLIED
+    assert option(options, "delalloc").set_by is Provenance.IMPLIED
+    assert option(options, "dioread_nolock").set_by is Provenance.IMPLIED
 
 
 @pytest.mark.parametrize("fstype", ["ext3", "ext2"])
@@ -306,7 +308,7 @@ def test_ext3_has_no_delayed_allocation_and_nobody_hid_it(
     found = option(options, "delalloc")
     assert (found.token, found.set_by, found.hidden) == (
         "nodelalloc",
-        Setter.KERNEL_DEFAULT,
+        Provenance.KERNEL_DEFAULT,
         False,
     )
 
@@ -364,8 +366,12 @@ def test_without_a_journal_an_old_mount_table_lies_and_proves_nothing(
         on_disk=superblock(features=frozenset()) if on_disk == "read" else NO_SUPERBLOCK,
     )
     barrier, delalloc = option(options, "barrier"), option(options, "delalloc")
-    assert (barrier.token, barrier.set_by, barrier.hidden) == ("nobarrier", Setter.UNKNOWN, False)
-    assert (delalloc.token, delalloc.set_by) == ("delalloc", Setter.KERNEL_DEFAULT)
+    assert (barrier.token, barrier.set_by, barrier.hidden) == (
+        "nobarrier",
+        Provenance.UNKNOWN,
+        False,
+    )
+    assert (delalloc.token, delalloc.set_by) == ("delalloc", Provenance.KERNEL_DEFAULT)
     assert barrier.baseline == ("barrier" if on_disk == "read" else None)
 
 
@@ -377,7 +383,9 @@ def test_a_lying_mount_table_does_not_acquit_the_superblock() -> None:
         table="rw,block_validity,delalloc,nojournal_checksum,user_xattr,acl",
         on_disk=superblock(features=frozenset(), default_mount_options=("nobarrier",)),
     )
-    assert [(o.token, o.set_by) for o in options.hidden] == [("nobarrier", Setter.SUPERBLOCK_BITS)]
+    assert [(o.token, o.set_by) for o in options.hidden] == [
+        ("nobarrier", Provenance.SUPERBLOCK_BITS)
+    ]
 
 
 def test_a_cured_stable_kernel_is_believed_without_a_journal() -> None:
@@ -388,7 +396,7 @@ def test_a_cured_stable_kernel_is_believed_without_a_journal() -> None:
         table="rw",
         on_disk=NO_SUPERBLOCK,
     )
-    assert [(o.token, o.set_by) for o in options.hidden] == [("nobarrier", Setter.SUPERBLOCK)]
+    assert [(o.token, o.set_by) for o in options.hidden] == [("nobarrier", Provenance.SUPERBLOCK)]
 
 
 def test_without_a_journal_no_data_mode_is_in_force_whatever_the_bits_say() -> None:
@@ -415,7 +423,7 @@ def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
     found = option(options, word)
     assert (found.token, found.set_by, found.hidden, found.baseline) == (
         word,
-        Setter.MOUNT,
+        Provenance.MOUNT,
         False,
         None,
     )
@@ -441,9 +449,9 @@ def test_a_stripe_is_shown_whoever_set_it(
     )
     found = option(options, "stripe")
     setters = {
-        "field": Setter.SUPERBLOCK_FIELD,
-        "string": Setter.SUPERBLOCK_STRING,
-        "mount": Setter.MOUNT,
+        "field": Provenance.SUPERBLOCK_FIELD,
+        "string": Provenance.SUPERBLOCK_STRING,
+        "mount": Provenance.MOUNT,
     }
     assert (found.token, found.set_by, found.hidden) == (token, setters[setter], False)
 
@@ -460,13 +468,13 @@ def test_a_shown_value_is_not_the_mounts_while_the_superblock_is_unread(
         file=listing("6.1", {before: token}), table=f"rw,{token}", on_disk=NO_SUPERBLOCK
     )
     found = next(each for each in options.options if each.token == token)
-    assert (found.set_by, found.hidden) == (Setter.UNKNOWN, False)
+    assert (found.set_by, found.hidden) == (Provenance.UNKNOWN, False)
 
 
 def test_a_reserved_user_may_come_from_a_field_that_is_not_read() -> None:
     """`tune2fs -u` shows as resuid= in the mount table: who set it is not known."""
     options = resolve(file=listing("6.1", {"resuid=0": "resuid=1000"}), table="rw,resuid=1000")
-    assert option(options, "resuid").set_by is Setter.UNKNOWN
+    assert option(options, "resuid").set_by is Provenance.UNKNOWN
 
 
 @pytest.mark.parametrize("file", [None, NO_FILE], ids=["listed", "unlisted"])
@@ -482,7 +490,7 @@ def test_a_commit_interval_of_the_string_is_shown_and_is_the_superblocks(
     found = option(options, "commit")
     assert (found.token, found.set_by, found.baseline) == (
         "commit=30",
-        Setter.SUPERBLOCK_STRING,
+        Provenance.SUPERBLOCK_STRING,
         "commit=30",
     )
 
@@ -611,7 +619,7 @@ def test_what_a_mount_brings_back_over_the_string_is_the_mounts(
         on_disk=superblock(mount_option_string=string, errors=errors),
     )
     found = next(each for each in options.options if each.token == token)
-    assert (found.set_by, found.baseline) == (Setter.MOUNT, baseline)
+    assert (found.set_by, found.baseline) == (Provenance.MOUNT, baseline)
 
 
 def test_an_unknown_kernel_leaves_its_defaults_open_and_the_superblocks_not() -> None:
@@ -677,7 +685,7 @@ def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounte
 def test_without_the_superblock_hidden_is_never_what_mount_was_given(mounted: Mounted) -> None:
     """What is laid to a superblock that was not read is really the superblock's."""
     options = mounted.resolve(file=True, superblock_read=False)
-    blamed = {o.name: o.token for o in options.options if o.set_by is Setter.SUPERBLOCK}
+    blamed = {o.name: o.token for o in options.options if o.set_by is Provenance.SUPERBLOCK}
     assert [name for name in blamed if blamed[name] not in mounted.stored(name)] == []
 
 

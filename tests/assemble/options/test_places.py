@@ -4,13 +4,13 @@ import pytest
 
 from ext4audit.assemble.options.places import setter_of_shown, silent_layer, table_lies
 from ext4audit.facts.option_table import spec_named
-from ext4audit.facts.options import Layer, Setter
+from ext4audit.facts.options import Layer, Provenance
 
 DEFAULT, BITS, STRING, FIELD = (
-    Setter.KERNEL_DEFAULT,
-    Setter.SUPERBLOCK_BITS,
-    Setter.SUPERBLOCK_STRING,
-    Setter.SUPERBLOCK_FIELD,
+    Provenance.KERNEL_DEFAULT,
+    Provenance.SUPERBLOCK_BITS,
+    Provenance.SUPERBLOCK_STRING,
+    Provenance.SUPERBLOCK_FIELD,
 )
 LIE = {"block_validity": "block_validity", "barrier": "barrier", "acl": "acl"}
 
@@ -36,7 +36,7 @@ LIE = {"block_validity": "block_validity", "barrier": "barrier", "acl": "acl"}
     ],
 )
 def test_silence_means_what_the_kernel_compares_the_option_with(
-    name: str, layers: list[tuple[Setter, str]], expected: str | None
+    name: str, layers: list[tuple[Provenance, str]], expected: str | None
 ) -> None:
     """A switch is compared with all layers, a value with one of them."""
     found = silent_layer(spec_named(name), [Layer(setter, token, "") for setter, token in layers])
@@ -67,20 +67,20 @@ def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
 @pytest.mark.parametrize(
     ("name", "word", "upstream", "superblock_read", "setter"),
     [
-        ("barrier", "nobarrier", (4, 14, 67), False, Setter.MOUNT),
-        ("data", "data=writeback", (4, 14, 67), False, Setter.MOUNT),
-        ("data", "data=ordered", (4, 14, 67), True, Setter.KERNEL_DEFAULT),
-        ("data", "data=ordered", (3, 10, 0), False, Setter.KERNEL_DEFAULT),
-        ("data", "data=ordered", (4, 17, 0), False, Setter.MOUNT),
-        ("commit", "commit=30", (6, 1, 0), True, Setter.MOUNT),
-        ("commit", "commit=30", (6, 1, 0), False, Setter.UNKNOWN),
-        ("stripe", "stripe=64", (6, 1, 0), False, Setter.UNKNOWN),
-        ("resuid", "resuid=1", (6, 1, 0), True, Setter.UNKNOWN),
-        ("init_itable", "init_itable=20", (6, 1, 0), False, Setter.UNKNOWN),
+        ("barrier", "nobarrier", (4, 14, 67), False, Provenance.MOUNT),
+        ("data", "data=writeback", (4, 14, 67), False, Provenance.MOUNT),
+        ("data", "data=ordered", (4, 14, 67), True, Provenance.KERNEL_DEFAULT),
+        ("data", "data=ordered", (3, 10, 0), False, Provenance.KERNEL_DEFAULT),
+        ("data", "data=ordered", (4, 17, 0), False, Provenance.MOUNT),
+        ("commit", "commit=30", (6, 1, 0), True, Provenance.MOUNT),
+        ("commit", "commit=30", (6, 1, 0), False, Provenance.UNKNOWN),
+        ("stripe", "stripe=64", (6, 1, 0), False, Provenance.UNKNOWN),
+        ("resuid", "resuid=1", (6, 1, 0), True, Provenance.UNKNOWN),
+        ("init_itable", "init_itable=20", (6, 1, 0), False, Provenance.UNKNOWN),
     ],
 )
 def test_not_all_that_is_shown_was_given_to_mount(
-    name: str, word: str, upstream: tuple[int, ...], *, superblock_read: bool, setter: Setter
+    name: str, word: str, upstream: tuple[int, ...], *, superblock_read: bool, setter: Provenance
 ) -> None:
     """A value may be an unread superblock's; data=ordered was shown by itself until 4.16."""
     found = setter_of_shown(
@@ -98,10 +98,10 @@ def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:
     found = setter_of_shown(
         spec_named("data"), "data=ordered", None, superblock_read=True, is_default=False
     )
-    assert found is Setter.UNKNOWN
+    assert found is Provenance.UNKNOWN
 
 
 def test_a_word_that_no_table_knows_was_given_to_mount() -> None:
     """What a vendor's kernel shows there, it was told."""
     found = setter_of_shown(None, "synoacl", (4, 4, 0), superblock_read=False, is_default=False)
-    assert found is Setter.MOUNT
+    assert found is Provenance.MOUNT

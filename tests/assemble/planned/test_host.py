@@ -10,7 +10,7 @@ from ext4audit.assemble.planned.host import planned_entry, planned_mount, planne
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.facts.plan import Plan
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
@@ -141,7 +141,7 @@ def test_options_in_force_are_the_planned_ones_over_the_kernels_defaults() -> No
     assert isinstance(options, Known)
     found = options.value.find("barrier")
     assert found is not None
-    assert found.set_by is Setter.MOUNT
+    assert found.set_by is Provenance.MOUNT
 
 
 def test_without_a_kernel_its_defaults_are_holes() -> None:

@@ -109,7 +109,7 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
         disk_plan(size_bytes=5 * TIB),
         disk_plan("-t ext3", size_bytes=9 * GIB),
     ],
-    ids=lambda of: f"{' '.join(of.mkfs.words())} {of.size_bytes >> 30}G",
+    ids=lambda of: f"{' '.join(of.mkfs.arguments())} {of.size_bytes >> 30}G",
 )
 def test_both_ways_agree(of: Plan) -> None:
     """The closed form gives each place and each parameter that mke2fs chooses."""

@@ -107,7 +107,7 @@ def test_an_odd_signature_is_no_signature(signature: str) -> None:
 
 
 def test_the_ends_of_an_inexact_kernel_are_those_of_its_series() -> None:
-    """The update that a vendor does not tell may be any."""
+    """An update that a vendor does not state may be any."""
     lowest, highest = identify(kernel("5.14.0-427.el9.x86_64")).ends()
     assert (lowest.upstream, highest.upstream) == ((5, 14, 0), (5, 14, 999))
     exact = identify(kernel("6.1.64"))

@@ -146,8 +146,8 @@ def test_spellings_of_one_version_are_equal_to_dpkg(left: str, right: str) -> No
 
 def dpkg_says(left: str, relation: str, right: str) -> bool:
     """Ask dpkg itself."""
-    words = ["dpkg", "--compare-versions", left, relation, right]
-    done = subprocess.run(words, check=False, capture_output=True)
+    argv = ["dpkg", "--compare-versions", left, relation, right]
+    done = subprocess.run(argv, check=False, capture_output=True)
     assert done.returncode in {0, 1}, done.stderr
     return done.returncode == 0
 

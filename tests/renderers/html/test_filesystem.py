@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.evidence import Known
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import Layer, Setter
+from ext4audit.facts.options import Layer, Provenance
 from support.builders import disk, filesystem, host, known, layout, options, raid, unknown
 from support.formats.sample_reports import barriers, hotspot, md127, murky_report, report
 from support.html_page import fold, read, with_class, words
@@ -149,8 +149,8 @@ def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) ->
 def test_a_setting_shows_each_layer_that_spoke() -> None:
     """What the superblock and the mount said of an option stands below who set it."""
     layers = (
-        Layer(Setter.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs"),
-        Layer(Setter.MOUNT, "barrier", "mountinfo"),
+        Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs"),
+        Layer(Provenance.MOUNT, "barrier", "mountinfo"),
     )
     whole = options("barrier")
     won = replace(whole, options=tuple(replace(o, layers=layers) for o in whole.options))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Provenance
 from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report
 from support.builders import (
@@ -319,12 +319,12 @@ def test_the_stack_goes_down_to_the_disk() -> None:
 
 def test_complete_options_are_listed_with_their_provenance() -> None:
     """Where the source shows every option, `effective` lists them and who set each."""
-    layer = Layer(Setter.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs -h /dev/sda")
+    layer = Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs -h /dev/sda")
     option = EffectiveOption(
         "barrier",
         "nobarrier",
         "/proc/fs/ext4/sda/options",
-        Setter.SUPERBLOCK_BITS,
+        Provenance.SUPERBLOCK_BITS,
         hidden=True,
         baseline="barrier",
         layers=(layer,),

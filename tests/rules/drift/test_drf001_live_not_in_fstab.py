@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf001_live_not_in_fstab import check
@@ -108,7 +108,7 @@ def test_drf001_leaves_hidden_superblock_options_to_their_own_rule() -> None:
 
 def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
     """`commit=30` in the mount table may come from the superblock's string: likely."""
-    one = options("commit=30", set_by=Setter.MOUNT)
+    one = options("commit=30", set_by=Provenance.MOUNT)
     fs = filesystem(
         options=known(replace(one, options=tuple(replace(o, baseline=None) for o in one.options)))
     )

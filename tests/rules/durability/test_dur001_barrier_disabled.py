@@ -13,7 +13,7 @@ from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import Layer, Setter
+from ext4audit.facts.options import Layer, Provenance
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur001_barrier_disabled import check
@@ -268,9 +268,9 @@ def test_every_layer_that_says_something_is_cited_once() -> None:
     """What the kernel, the superblock and the mount table say is shown where they disagree."""
     found = options("nobarrier")
     layers = (
-        Layer(Setter.KERNEL_DEFAULT, "barrier", "Linux 6.1.0"),
-        Layer(Setter.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs -h"),
-        Layer(Setter.MOUNT, "nobarrier", "/proc/self/mountinfo"),
+        Layer(Provenance.KERNEL_DEFAULT, "barrier", "Linux 6.1.0"),
+        Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs -h"),
+        Layer(Provenance.MOUNT, "nobarrier", "/proc/self/mountinfo"),
     )
     with_layers = tuple(
         replace(o, layers=layers) if o.name == "barrier" else o for o in found.options
@@ -355,7 +355,7 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
     """After its steps the rule passes, also after a new mount; the rollback undoes them."""
-    fs = shell.filesystem({"barrier": Setter.MOUNT})
+    fs = shell.filesystem({"barrier": Provenance.MOUNT})
     before = shell.state()
     (remedy, _) = finding_of(fs).remedies
     for step in remedy.steps:

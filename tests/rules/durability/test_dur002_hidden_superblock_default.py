@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
@@ -74,7 +74,7 @@ def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
         hiding("errors=remount-ro"),
         hiding("acl", "user_xattr", "grpid"),
         filesystem(
-            options=known(options(hidden=["nodelalloc"], set_by=Setter.IMPLIED)),
+            options=known(options(hidden=["nodelalloc"], set_by=Provenance.IMPLIED)),
         ),
         filesystem(superblock=NO_SUPERBLOCK),
         filesystem(options=known(options(complete=False))),
@@ -91,7 +91,7 @@ def test_what_is_shown_or_good_or_implied_passes(fs: Filesystem) -> None:
 def test_without_root_the_options_file_gives_them_away() -> None:
     """Bits or string, one as root sees; that the superblock has it follows from the two files."""
     fs = filesystem(
-        options=known(options(hidden=["nobarrier"], set_by=Setter.SUPERBLOCK)),
+        options=known(options(hidden=["nobarrier"], set_by=Provenance.SUPERBLOCK)),
         superblock=NO_SUPERBLOCK,
     )
     finding = finding_of(fs)
@@ -274,8 +274,8 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
     """From the next mount on nothing is hidden; the rollback brings all of it back."""
-    bits = Setter.SUPERBLOCK_BITS
-    setters = {"barrier": bits, "data": bits, "auto_da_alloc": Setter.SUPERBLOCK_STRING}
+    bits = Provenance.SUPERBLOCK_BITS
+    setters = {"barrier": bits, "data": bits, "auto_da_alloc": Provenance.SUPERBLOCK_STRING}
     fs = shell.filesystem(setters)
     assert fs.mounts[0].super_options == ("rw",)
     before = shell.state()
@@ -301,7 +301,7 @@ def test_bits_and_string_are_distinguished_and_the_string_wins() -> None:
         default_mount_options=("acl", "nobarrier", "journal_data"),
         mount_option_string="data=writeback,commit=30,bogus",
     )
-    bits, string = Setter.SUPERBLOCK_BITS, Setter.SUPERBLOCK_STRING
+    bits, string = Provenance.SUPERBLOCK_BITS, Provenance.SUPERBLOCK_STRING
     assert set(on_disk_defaults(held)) == {
         OnDiskDefault("acl", "acl", bits),
         OnDiskDefault("barrier", "nobarrier", bits),

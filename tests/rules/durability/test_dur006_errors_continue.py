@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import ErrorCounters, Filesystem
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur006_errors_continue import check
@@ -178,7 +178,7 @@ def test_a_mount_by_hand_is_only_remounted() -> None:
         filesystem(mounts=()),
         filesystem(superblock=known(superblock(mount_option_string="errors=continue"))),
         filesystem(
-            options=known(options(hidden=["errors=continue"], set_by=Setter.SUPERBLOCK_STRING)),
+            options=known(options(hidden=["errors=continue"], set_by=Provenance.SUPERBLOCK_STRING)),
             superblock=unknown("superblock"),
         ),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur008_auto_da_alloc_disabled import check
@@ -124,7 +124,7 @@ def test_the_remedy_remounts_and_corrects_fstab() -> None:
 def test_a_string_in_the_superblock_is_cleared() -> None:
     """It would set the option at the next mount."""
     fs = filesystem(
-        options=known(options(hidden=[OFF], set_by=Setter.SUPERBLOCK_STRING)),
+        options=known(options(hidden=[OFF], set_by=Provenance.SUPERBLOCK_STRING)),
         superblock=known(superblock(mount_option_string=OFF)),
     )
     commands = [step.command for step in finding_of(fs).remedies[0].steps]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.report import Outcome, Verdict
@@ -235,7 +235,7 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) -> None:
     """Judged as if it ran an old kernel, it passes after the steps and after a new mount."""
     old = known(kernel(OLD), "test")
-    fs = shell.filesystem({"delalloc": Setter.MOUNT, "dioread_nolock": Setter.MOUNT})
+    fs = shell.filesystem({"delalloc": Provenance.MOUNT, "dioread_nolock": Provenance.MOUNT})
     before = shell.state()
     remedy = judge(check, fs, host(fs, kernel=old)).findings[0].remedies[which]
     steps = {phase: [s.command for s in remedy.steps if s.phase is phase] for phase in Phase}

@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.facts.profile import ActiveProfile, Profile
 from ext4audit.finding import Confidence, Disruption, Severity
 from ext4audit.report import Outcome, Verdict
@@ -48,7 +48,9 @@ def without_journal() -> Filesystem:
             with_options("nodelalloc", "data=journal"), Outcome.NOT_APPLICABLE, id="data=journal"
         ),
         pytest.param(
-            with_options("nodelalloc", set_by=Setter.IMPLIED), Outcome.NOT_APPLICABLE, id="implied"
+            with_options("nodelalloc", set_by=Provenance.IMPLIED),
+            Outcome.NOT_APPLICABLE,
+            id="implied",
         ),
         pytest.param(
             with_options("nodelalloc", "data=ordered", complete=False),

@@ -7,7 +7,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf007_data_journal_mode import check
@@ -82,7 +82,7 @@ def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
     shown = ("rw", "nodelalloc", "nodioread_nolock", JOURNAL, "commit=30")
     found = options(JOURNAL, "nodelalloc", "nodioread_nolock", "commit=30", mount_table=shown)
     implied = tuple(
-        replace(option, set_by=Setter.IMPLIED) if option.token.startswith("no") else option
+        replace(option, set_by=Provenance.IMPLIED) if option.token.startswith("no") else option
         for option in found.options
     )
     fs = journaling(fstab=known(()), mounts=(mount(super_options=shown),))

@@ -7,7 +7,7 @@ import pytest
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.capture import Output
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
-from ext4audit.sources.containers.tree import FOREIGN_LIMITS, File, MemoryArchive
+from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, File, MemoryArchive
 from support.archives.contents import archive, below, empty
 
 
@@ -50,7 +50,7 @@ def test_bytes_that_are_no_utf_8_stay_what_they_are() -> None:
 
 def test_a_member_that_is_there_and_cannot_be_read_is_a_failure() -> None:
     """Not captured is another thing than damaged: the hint would be wrong."""
-    made = MemoryArchive("a.tar", FOREIGN_LIMITS)
+    made = MemoryArchive("a.tar", ARCHIVE_LIMITS)
     made.add("etc/fstab", File(None))
     held = SosCapture(made, "", kind="sosreport", commands="sos_commands")
     found = held.read("/etc/fstab")

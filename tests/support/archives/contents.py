@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ext4audit.sources.archive.recognize import ForeignArchive, recognise
-from ext4audit.sources.containers.tree import FOREIGN_LIMITS, Directory, File, Link, MemoryArchive
+from ext4audit.sources.archive.recognize import HostArchive, recognise
+from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, Directory, File, Link, MemoryArchive
 
 ROOT_UUID = "11111111-aaaa-4bbb-8ccc-000000000001"
 DATA_UUID = "22222222-aaaa-4bbb-8ccc-000000000002"
@@ -20,7 +20,7 @@ def archive(
     label: str = "given.tar.xz",
 ) -> MemoryArchive:
     """Return an archive of these files and symbolic links."""
-    made = MemoryArchive(label, FOREIGN_LIMITS)
+    made = MemoryArchive(label, ARCHIVE_LIMITS)
     for path, content in files.items():
         raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
         made.add(path, File(raw))
@@ -31,7 +31,7 @@ def archive(
 
 def empty(*folders: str) -> MemoryArchive:
     """Return an archive that holds nothing but directories."""
-    made = MemoryArchive("empty.tar", FOREIGN_LIMITS)
+    made = MemoryArchive("empty.tar", ARCHIVE_LIMITS)
     for folder in folders:
         made.add(folder, Directory())
     return made
@@ -138,7 +138,7 @@ def below(top: str, files: Mapping[str, str]) -> Files:
 
 def recognised(
     files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None
-) -> ForeignArchive:
+) -> HostArchive:
     """Return what an archive of these files is recognised as."""
     found = recognise(archive(files, links=links))
     assert found is not None
@@ -147,7 +147,7 @@ def recognised(
 
 def sosreport(
     changed: Mapping[str, str | bytes] | None = None, *, without: tuple[str, ...] = ()
-) -> ForeignArchive:
+) -> HostArchive:
     """Return the small host's sosreport with some files changed and some left out."""
     files = {
         path: content

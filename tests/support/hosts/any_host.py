@@ -21,7 +21,7 @@ from ext4audit.facts.host import (
 )
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.option_table import OPTIONS
-from ext4audit.facts.options import EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.facts.superblock import RecordedError
 from support.builders import (
     disk,
@@ -166,7 +166,7 @@ OPTION_SETS: st.SearchStrategy[EffectiveOptions] = st.builds(
     st.lists(st.sampled_from(TOKENS), max_size=2, unique=True),
     release=st.sampled_from(RELEASES),
     complete=st.booleans(),
-    set_by=st.one_of(st.none(), st.sampled_from(Setter)),
+    set_by=st.one_of(st.none(), st.sampled_from(Provenance)),
 )
 SUPERBLOCKS = st.builds(
     superblock,

@@ -12,7 +12,7 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Host, OperatingSystem
 from ext4audit.facts.plan import Plan, PlannedHost
-from ext4audit.parsers.mke2fs import parse_mkfs_words
+from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.mkfs_simulation import MkfsSource
@@ -40,7 +40,7 @@ def plan(mkfs: str = "", *mount_options: str, **changes: Any) -> Plan:
         "level": "raid0",
         "members": 12,
         "chunk_bytes": 512 << 10,
-        "mkfs": parse_mkfs_words(mkfs),
+        "mkfs": parse_mkfs_arguments(mkfs),
         "mount_options": mount_options,
         "mount_point": "/data",
         "queue": queue(wbt_latency_usec=0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.facts.option_grammar import words_of_ext4
+from ext4audit.facts.option_grammar import ext4_options
 
 TOGETHER = {
     "journal_async_commit": "data=writeback,journal_async_commit",
@@ -37,7 +37,7 @@ def grammar_words() -> tuple[str, ...]:
 
 
 def _right() -> Iterator[str]:
-    for key, said in words_of_ext4().items():
+    for key, said in ext4_options().items():
         kind = said.get("value", "none")
         values = tuple(kind) if isinstance(kind, list) else VALUES.get(kind, ())
         if key not in ELSEWHERE and key != "journal":

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ext4audit.facts.mount import ATIME_WORDS, CLEARED, MOUNT_FLAGS
+from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.finding import Phase, Remedy
 
@@ -60,8 +60,8 @@ def meanings(words: Iterable[str]) -> dict[str, str]:
         known = recognize(word)
         if known:
             said[known[0].name] = known[1]
-        elif word in ATIME_WORDS:
-            said[ATIME] = ATIME_WORDS[word]
+        elif word in ATIME_OPTIONS:
+            said[ATIME] = ATIME_OPTIONS[word]
         elif word in MOUNT_FLAGS:
             said[word] = word
         said.pop(CLEARED.get(word, ""), None)

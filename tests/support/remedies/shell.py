@@ -16,7 +16,7 @@ from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 from support.builders import filesystem, kernel, superblock
 
@@ -132,7 +132,7 @@ class RemedyShell:
 
     def filesystem(
         self,
-        setters: dict[str, Setter] | None = None,
+        setters: dict[str, Provenance] | None = None,
         *,
         superblock_seen: bool = True,
         **changes: Any,
@@ -160,7 +160,7 @@ class RemedyShell:
         facts = superblock(default_mount_options=tuple(words), mount_option_string=string)
         return Known(facts, f"dumpe2fs -h {self.device}")
 
-    def _options(self, setters: dict[str, Setter], mount: Mount) -> EffectiveOptions:
+    def _options(self, setters: dict[str, Provenance], mount: Mount) -> EffectiveOptions:
         path = f"/proc/fs/ext4/{self.name}/options"
         upstream = kernel(os.uname().release).upstream
         found = []
@@ -169,8 +169,8 @@ class RemedyShell:
             if known is None:
                 continue
             spec, canonical = known
-            by = setters.get(spec.name, Setter.KERNEL_DEFAULT)
-            hidden = by not in (Setter.KERNEL_DEFAULT, Setter.MOUNT)
+            by = setters.get(spec.name, Provenance.KERNEL_DEFAULT)
+            hidden = by not in (Provenance.KERNEL_DEFAULT, Provenance.MOUNT)
             baseline = canonical if hidden else spec.default(upstream)
             found.append(EffectiveOption(spec.name, canonical, path, by, hidden, baseline))
         return EffectiveOptions(path, True, tuple(found), mount.super_options)

@@ -26,7 +26,7 @@ from ext4audit.facts.option_table import (
     OPTIONS,
     OptionSpec,
 )
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Provenance
 from ext4audit.facts.superblock import Superblock
 
 X86_PAGE_BYTES = 4096
@@ -45,7 +45,7 @@ def option_layers(
     layers = []
     default = kernel_default(spec, kernel, superblock, fstype)
     if default is not None and isinstance(kernel, Known):
-        layers.append(Layer(Setter.KERNEL_DEFAULT, default, f"Linux {kernel.value.release}"))
+        layers.append(Layer(Provenance.KERNEL_DEFAULT, default, f"Linux {kernel.value.release}"))
     if isinstance(superblock, Known):
         layers += _superblock_layers(spec, superblock.value, superblock.origin)
     return tuple(layers)
@@ -96,27 +96,27 @@ def _superblock_layers(spec: OptionSpec, superblock: Superblock, origin: str) ->
         if word in spec.superblock_bits
     ]
     if bits:
-        layers.append(Layer(Setter.SUPERBLOCK_BITS, bits[-1], origin))
+        layers.append(Layer(Provenance.SUPERBLOCK_BITS, bits[-1], origin))
     field = {
         "errors": f"errors={superblock.errors}",
         "stripe": _stripe(superblock),
     }.get(spec.name)
     if field is not None:
-        layers.append(Layer(Setter.SUPERBLOCK_FIELD, field, origin))
+        layers.append(Layer(Provenance.SUPERBLOCK_FIELD, field, origin))
     words = [spec.recognize(word) for word in superblock.mount_option_string.split(",")]
     in_string = [word for word in words if word]
     if in_string:
-        layers.append(Layer(Setter.SUPERBLOCK_STRING, in_string[-1], origin))
+        layers.append(Layer(Provenance.SUPERBLOCK_STRING, in_string[-1], origin))
     return layers
 
 
 DATA_JOURNAL = "data=journal"
 HINT = "run on the host, where /proc/fs/ext4 shows every option in force"
 SUPERBLOCK_SETTERS = (
-    Setter.SUPERBLOCK_BITS,
-    Setter.SUPERBLOCK_STRING,
-    Setter.SUPERBLOCK_FIELD,
-    Setter.SUPERBLOCK,
+    Provenance.SUPERBLOCK_BITS,
+    Provenance.SUPERBLOCK_STRING,
+    Provenance.SUPERBLOCK_FIELD,
+    Provenance.SUPERBLOCK,
 )
 
 
@@ -135,7 +135,7 @@ def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
             complete=hole is None,
             options=tuple(option for option in resolved if option is not None),
             mount_table=sources.mount_table,
-            hole=hole,
+            gap=hole,
         ),
         origin,
     )
@@ -177,7 +177,7 @@ class _Question:
             return None
         token, origin = found
         given = self.given
-        shown = (Layer(Setter.MOUNT, given, self.sources.mount_origin),) if given else ()
+        shown = (Layer(Provenance.MOUNT, given, self.sources.mount_origin),) if given else ()
         setter = self._setter(token)
         return EffectiveOption(
             name=self.name,
@@ -220,11 +220,11 @@ class _Question:
             return None
         return silent_layer(self.spec, self.layers)
 
-    def _setter(self, token: str) -> Setter:
+    def _setter(self, token: str) -> Provenance:
         """Say who set the token in force."""
         if IMPLIED_BY_DATA_JOURNAL.get(self.name) == token and self._journals_data():
-            return Setter.IMPLIED
-        said = [layer.setter for layer in self.layers if layer.token == token]
+            return Provenance.IMPLIED
+        said = [layer.provenance for layer in self.layers if layer.token == token]
         below_mount = bool(said) and self.layers[-1].token == token
         if below_mount and said[-1] in SUPERBLOCK_SETTERS:
             return said[-1]
@@ -239,23 +239,25 @@ class _Question:
             )
         if said:
             # What a later layer had changed only mount(2) can have brought back.
-            return said[-1] if below_mount else Setter.MOUNT
+            return said[-1] if below_mount else Provenance.MOUNT
         inferred = bool(self.layers) and self._silence_tells and not superblock_read
-        return Setter.SUPERBLOCK if inferred else Setter.UNKNOWN
+        return Provenance.SUPERBLOCK if inferred else Provenance.UNKNOWN
 
     def _journals_data(self) -> bool:
         """Whether data=journal is in force: a superblock hides it, and not what it implies."""
         data = _question("data", self.words, self.sources).in_force()
         return data is not None and data[0] == DATA_JOURNAL
 
-    def _hidden(self, token: str, setter: Setter) -> bool:
+    def _hidden(self, token: str, setter: Provenance) -> bool:
         """Whether the option differs from the kernel's default and the mount table is silent."""
-        default = next((e.token for e in self.layers if e.setter is Setter.KERNEL_DEFAULT), None)
-        if self.given is not None or default in {None, token} or setter is Setter.IMPLIED:
+        default = next(
+            (e.token for e in self.layers if e.provenance is Provenance.KERNEL_DEFAULT), None
+        )
+        if self.given is not None or default in {None, token} or setter is Provenance.IMPLIED:
             return False
         return self._silence_tells or setter in SUPERBLOCK_SETTERS
 
-    def _baseline(self, token: str, setter: Setter) -> str | None:
+    def _baseline(self, token: str, setter: Provenance) -> str | None:
         """Return the token that a mount without options would have, None where it is not known.
 
         Without the superblock the mount table tells: a switch that it prints is the opposite of
@@ -272,5 +274,5 @@ class _Question:
         if not (self._silence_tells and compared):
             return None
         # A data=journal that the table does not show is the superblock's, with its effects.
-        stays = self.given is None or (setter is Setter.IMPLIED and data.given is None)
+        stays = self.given is None or (setter is Provenance.IMPLIED and data.given is None)
         return token if stays else self.spec.opposite(token)

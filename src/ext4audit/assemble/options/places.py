@@ -13,15 +13,15 @@ from ext4audit.facts.host import Kernel
 from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import (
     FALSE_TOKENS,
-    FULL_DISPLAY_WORDS,
-    MOUNT_TABLE_LIES_WITHOUT_JOURNAL,
+    FULL_DISPLAY_TOKENS,
+    MOUNT_TABLE_WRONG_WITHOUT_JOURNAL,
     UNLISTED_IS_OFF,
     OptionSpec,
     Version,
     recognize,
     spec_named,
 )
-from ext4audit.facts.options import Layer, Setter
+from ext4audit.facts.options import Layer, Provenance
 from ext4audit.facts.superblock import Superblock
 
 PRINTED_UNLESS_COMPILED_DEFAULT = frozenset(
@@ -51,7 +51,7 @@ def table_lies(
     It then prints what is on and drops what is off, as if every default were off: `barrier` is
     no explicit opposite there, and a missing `nobarrier` proves nothing (1e381f60dad9).
     """
-    since, before = MOUNT_TABLE_LIES_WITHOUT_JOURNAL
+    since, before = MOUNT_TABLE_WRONG_WITHOUT_JOURNAL
     in_range = upstream is None or since <= upstream < before
     return in_range and not has_journal and not WORDS_OF_A_LIE.isdisjoint(shown.values())
 
@@ -64,12 +64,12 @@ def silent_layer(spec: OptionSpec, layers: Sequence[Layer]) -> Layer | None:
     differ from the compiled default: `-o commit=5` over a string `commit=30` prints nothing.
     None where silence proves nothing.
     """
-    by_setter = {layer.setter: layer for layer in layers}
-    default = by_setter.get(Setter.KERNEL_DEFAULT)
+    by_setter = {layer.provenance: layer for layer in layers}
+    default = by_setter.get(Provenance.KERNEL_DEFAULT)
     if spec.name in PRINTED_UNLESS_COMPILED_DEFAULT:
         return default
     if spec.name == "errors":
-        return by_setter.get(Setter.SUPERBLOCK_FIELD)
+        return by_setter.get(Provenance.SUPERBLOCK_FIELD)
     if spec.name == "data" or (not spec.has_value and (spec.off or spec.defaults)):
         return layers[-1] if layers else None
     if default is None or any(layer.token != default.token for layer in layers):
@@ -84,21 +84,21 @@ def setter_of_shown(
     *,
     superblock_read: bool,
     is_default: bool,
-) -> Setter:
+) -> Provenance:
     """Say who set an option that the table shows and no superblock layer names.
 
     Not always the mount: data=ordered of the kernel's own choice was printed for years, and a
     value may come from a superblock that could not be read.
     """
     if spec is None or not spec.has_value:
-        return Setter.MOUNT
+        return Provenance.MOUNT
     if spec.name == "data":
         old = upstream is None or upstream < DATA_ORDERED_PRINTED_BEFORE
         if token != DATA_ORDERED or not old:
-            return Setter.MOUNT
-        return Setter.KERNEL_DEFAULT if is_default else Setter.UNKNOWN
+            return Provenance.MOUNT
+        return Provenance.KERNEL_DEFAULT if is_default else Provenance.UNKNOWN
     seen = superblock_read and spec.name not in WITHOUT_A_LAYER
-    return Setter.MOUNT if seen else Setter.UNKNOWN
+    return Provenance.MOUNT if seen else Provenance.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _listed(
         if upstream is not None and each.since <= upstream < each.before
     }
     found = _by_name([token for token in tokens if token not in false or token in shown])
-    if not FULL_DISPLAY_WORDS.intersection(tokens):
+    if not FULL_DISPLAY_TOKENS.intersection(tokens):
         found.setdefault("auto_da_alloc", "auto_da_alloc")
         for name in UNLISTED_IS_OFF:
             found.setdefault(name, spec_named(name).off)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ext4audit.assemble.reading import ask
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.layout import Basis
-from ext4audit.facts.plan import MkfsWords, Plan
+from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.groups import (
     SUPERBLOCK_BYTES,
@@ -47,16 +47,16 @@ QUICKLY = ("lazy_itable_init=1", "nodiscard")
 
 
 def run_mke2fs(
-    source: Source, plan: Plan, words: MkfsWords, *flags: str, size_bytes: int | None = None
+    source: Source, plan: Plan, words: MkfsArguments, *flags: str, size_bytes: int | None = None
 ) -> Evidence[str]:
     """Run mke2fs on the planned device, or on the first bytes of it."""
     size = () if size_bytes is None else (f"{size_bytes >> 10}k",)
-    said = words.without_value("-t").with_extended(*QUICKLY).words()
+    said = words.without_value("-t").with_extended(*QUICKLY).arguments()
     argv = ("mke2fs", *flags, "-F", "-t", plan.fstype, *said, plan.device, *size)
     return source.fetch(RunCommand(argv))
 
 
-def simulated(source: Source, plan: Plan, words: MkfsWords, dry: DryRun) -> Prediction | None:
+def simulated(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> Prediction | None:
     """Return what mke2fs makes, None where this machine cannot spare the memory."""
     if _predicted_bytes(dry) > _spare_bytes(source):
         return None

@@ -16,12 +16,12 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.features import (
     OLDEST,
     E2fsprogsVersion,
+    feature_arguments,
     features_to_add,
-    features_to_say,
     parse_banner,
     parse_version,
 )
-from ext4audit.facts.plan import MkfsWords, Plan
+from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
@@ -37,7 +37,7 @@ MOVING = frozenset({"resize", "packed_meta_blocks"})
 SMALLER = "judge the plan on a machine with more memory, or with a smaller -G"
 
 
-def computed(source: Source, plan: Plan, words: MkfsWords, dry: DryRun) -> Prediction:
+def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> Prediction:
     """Compute the places from parameters of the real size and features of a small one."""
     usage = words
     if words.value("-T") is None and len(dry.usage_types):
@@ -55,7 +55,7 @@ def computed(source: Source, plan: Plan, words: MkfsWords, dry: DryRun) -> Predi
     return _placed(superblock, origin, (*_unseen(words), *_disagreement(superblock, dry)))
 
 
-def _grown(small: Superblock, plan: Plan, words: MkfsWords, dry: DryRun) -> Superblock:
+def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
     """Return the superblock of the real size: what mke2fs chose, with the features of a small."""
     clusters = small.cluster_blocks or 1
     options = MkfsOptions(
@@ -93,7 +93,7 @@ def _grown(small: Superblock, plan: Plan, words: MkfsWords, dry: DryRun) -> Supe
     )
 
 
-def _backups(words: MkfsWords) -> int:
+def _backups(words: MkfsArguments) -> int:
     said = [word.partition("=")[2] for word in words.extended if word.startswith("num_backup_sb=")]
     return int(said[-1]) if said else 2
 
@@ -109,7 +109,7 @@ def _placed(
     return Prediction(superblock, table, "computed", doubts, ())
 
 
-def _unseen(words: MkfsWords) -> tuple[Unknown, ...]:
+def _unseen(words: MkfsArguments) -> tuple[Unknown, ...]:
     """Return a doubt where an option moves metadata and the closed form does not know it."""
     said = [word for word in words.extended if word.partition("=")[0] in MOVING]
     if not said:
@@ -176,7 +176,7 @@ def _upstream(plan: Plan) -> MkfsOptions:
     )
 
 
-def _number(words: MkfsWords, flag: str) -> int | None:
+def _number(words: MkfsArguments, flag: str) -> int | None:
     value = words.value(flag)
     return None if value is None else int(value)
 
@@ -192,19 +192,19 @@ def predict_superblock(source: Source, plan: Plan) -> Prediction:
     if isinstance(found, Unknown):
         hole = Prediction(found, found, "simulated", (), ())
         return _finished(plan, hole, local)
-    words = words.with_extended(*plan.stripe_words(found.value.block_bytes))
+    words = words.with_extended(*plan.stripe_options(found.value.block_bytes))
     made = simulated(source, plan, words, found.value)
     if made is None:
         made = computed(source, plan, words, found.value)
     return _finished(plan, made, local)
 
 
-def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsWords:
+def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsArguments:
     """Return the user's options behind what the target's version sets otherwise than ours."""
     target = _target(plan)
     if target is None or target == local:
         return plan.mkfs
-    return plan.mkfs.with_features_first(*features_to_say(local, target))
+    return plan.mkfs.with_features_first(*feature_arguments(local, target))
 
 
 def _target(plan: Plan) -> E2fsprogsVersion | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.versions.packages import ARCHITECTURE, compare_dpkg, compare_rpm, split_release
@@ -29,15 +29,14 @@ _NUMBERS = r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})"
 _SIGNATURE = re.compile(rf"Ubuntu ([0-9][0-9.]*-[0-9.~]+)-\S+ {_NUMBERS}\s*")
 _DEBIAN = re.compile(rf"\bDebian ((?:[0-9]+:)?{_NUMBERS}\S*)")
 _DEBIAN_OWN = re.compile(r"[0-9.]+-[0-9.]+([+~](deb[0-9]+u|bpo[0-9]+\+)[0-9]+)*")
-"""A revision of Debian's own: Raspberry Pi OS and Kali write theirs into the same place."""
+"""A revision of Debian itself: Raspberry Pi OS and Kali write theirs into the same place."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTree:
+class KernelTree(NamedTuple):
     """The tree of a kernel: `package` is its version there, `upstream` the base it builds on.
 
-    `exact` says that the upstream number is the stable level. Red Hat's "5.14.0-427.el9" is
-    not, nor is "5.15.0-91-generic" without Ubuntu's signature: the 0 says nothing.
+    `exact` means that the upstream number is the stable level. That of Red Hat's
+    "5.14.0-427.el9" is not, nor that of "5.15.0-91-generic" without Ubuntu's signature.
     """
 
     name: str
@@ -46,16 +45,16 @@ class KernelTree:
     exact: bool
 
     def ends(self) -> tuple[KernelTree, KernelTree]:
-        """Return the oldest and the newest kernel of its series that it can be."""
+        """Return the oldest and the newest kernel that it can be in its series."""
         if self.exact:
             return self, self
         major, minor, _ = self.upstream
-        last = replace(self, upstream=(major, minor, ABOVE_EVERY_UPDATE))
-        return replace(self, upstream=(major, minor, 0)), last
+        last = self._replace(upstream=(major, minor, ABOVE_EVERY_UPDATE))
+        return self._replace(upstream=(major, minor, 0)), last
 
 
 def identify(kernel: Kernel) -> KernelTree:
-    """Tell by uname and Ubuntu's signature: in a container os-release is another system's."""
+    """Return the tree by uname and Ubuntu's signature: os-release may be a container's."""
     release = kernel.release
     if _AL7.search(release):
         comparable = _AL7_RELEASE.match(release) is not None
@@ -69,13 +68,13 @@ def identify(kernel: Kernel) -> KernelTree:
 
 
 def _rpm(kernel: Kernel, name: str) -> KernelTree:
-    """Build the tree of a release that rpm orders; its architecture is not part of that."""
+    """Return the tree of a release that rpm orders, without its architecture."""
     package = ARCHITECTURE.sub("", kernel.release)
     return KernelTree(name, package, kernel.upstream, exact=kernel.upstream[2] > 0)
 
 
 def _ubuntu(kernel: Kernel) -> KernelTree | None:
-    """Read Ubuntu's signature: "Ubuntu 5.15.0-91.101-generic 5.15.131"."""
+    """Parse Ubuntu's signature: "Ubuntu 5.15.0-91.101-generic 5.15.131"."""
     signature = _SIGNATURE.fullmatch(kernel.signature or "")
     if signature is not None:
         package, *numbers = signature.groups()
@@ -84,7 +83,7 @@ def _ubuntu(kernel: Kernel) -> KernelTree | None:
 
 
 def _debian(kernel: Kernel) -> KernelTree | None:
-    """Read the package version that Debian writes into `uname -v`, where it is of this series."""
+    """Parse the package version that Debian writes into `uname -v`, where it is of this series."""
     package = _DEBIAN.search(kernel.version)
     if package is None:
         return None
@@ -107,15 +106,14 @@ def _numbers(groups: tuple[str, ...] | list[str]) -> Numbers:
 ANY = "any"
 """The tree of a range that holds for the kernels of every tree, by their upstream number."""
 BOUNDS = ("tree", "since", "after", "before", "until")
-"""The fields of a range that say where it lies."""
+"""The fields of a range that bound it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exposure:
-    """Whether a kernel has a bug; `note` says how that is known, `source` who says it.
+class Exposure(NamedTuple):
+    """Whether a kernel has a bug; `note` is how that is known, `source` its reference.
 
     `symptom` is what happens, `condition` what it needs, `fix` the version that ends it.
-    `confidence` and `severity` are the words of a finding.
+    `confidence` and `severity` are those of a finding.
     """
 
     affected: bool
@@ -128,8 +126,7 @@ class Exposure:
     severity: str = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRange:
+class KernelRange(NamedTuple):
     """The kernels of one tree between bounds; `since` and `until` are in it, the others not."""
 
     tree: str
@@ -141,28 +138,27 @@ class KernelRange:
 
     def holds(self, kernel: KernelTree) -> bool:
         """Whether a kernel of this tree lies between the bounds."""
-        place = _Place(self.tree, kernel)
+        place = _Version(self.tree, kernel)
         return self._begins_by(place) and self._ends_after(place)
 
     def may_hold(self, kernel: KernelTree) -> bool:
         """Whether a kernel lies there by its upstream number, or some of its series does."""
         lowest, highest = kernel.ends()
-        from_below = self._begins_by(_Place(self.tree, highest))
-        return from_below and self._ends_after(_Place(self.tree, lowest))
+        from_below = self._begins_by(_Version(self.tree, highest))
+        return from_below and self._ends_after(_Version(self.tree, lowest))
 
-    def _begins_by(self, place: _Place) -> bool:
+    def _begins_by(self, place: _Version) -> bool:
         if self.after:
             return place.compare(self.after) > 0
         return not self.since or place.compare(self.since) >= 0
 
-    def _ends_after(self, place: _Place) -> bool:
+    def _ends_after(self, place: _Version) -> bool:
         if self.until:
             return place.compare(self.until) <= 0
         return not self.before or place.compare(self.before) < 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Version(NamedTuple):
     """A kernel's version, and how it is compared with the bounds of a tree."""
 
     tree: str

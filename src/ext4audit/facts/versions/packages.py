@@ -1,12 +1,10 @@
 """Version ordering of packages, as rpm and as dpkg define it.
 
-After rpm-version(7) and the examples of rpm's test suite; the spec's cases and 300,000 random
-pairs were compared with librpm 4.18.0. Other tools order the kernels of Alibaba Cloud Linux
-wrongly: `sort -V` and `dpkg --compare-versions` put 26.6.al7 before 26.al7.
-
-After deb-version(7); a test compares random pairs with `dpkg --compare-versions`. Of 3,000 random
-pairs debian-inspector 31.1 refuses 1,030; python-debian 1.1 is right, and under the GPL. rpm orders
-otherwise: it has no `~bpo12+1` below a release, and ignores `+`.
+- rpm: rpm-version(7) and the examples of rpm's test suite; the test's cases and 300,000 random
+  pairs were compared with librpm 4.18.0. Other tools order the kernels of Alibaba Cloud Linux
+  wrongly: `sort -V` and `dpkg --compare-versions` put 26.6.al7 before 26.al7.
+- dpkg: deb-version(7); the test's cases and random pairs are compared with `dpkg
+  --compare-versions`. The two differ: rpm has no `~bpo12+1` below a release, and ignores `+`.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")
-"""What is compared; all other characters only separate."""
+"""The compared parts of an rpm version; all other characters only separate."""
 ARCHITECTURE = re.compile(r"\.(x86_64|aarch64|i[3-6]86|ppc64le|s390x|loongarch64|riscv64|noarch)$")
 
 
@@ -44,7 +42,7 @@ def split_release(kernel_release: str) -> tuple[str, str]:
 
 
 def _key(segment: str) -> tuple[int, int, str]:
-    """Return what orders segments at one place: ~, end, ^, letters, numbers."""
+    """Return the sort key of a segment: ~, end, ^, letters, numbers."""
     if segment.isdigit():
         # By length, then by digit, as rpm does it: int() refuses numbers of thousands of digits.
         digits = segment.lstrip("0")
@@ -54,7 +52,7 @@ def _key(segment: str) -> tuple[int, int, str]:
 
 
 PIECE = re.compile(r"([^0-9]*)([0-9]*)")
-"""What is compared in turn: characters that are no digits, then a number."""
+"""The compared parts of a dpkg version: characters that are no digits, then a number."""
 END = 0
 PieceKey: TypeAlias = tuple[tuple[int, ...], int, str]
 
@@ -82,7 +80,7 @@ def _parts(version: str) -> tuple[str, str, str]:
 
 
 def _keys(part: str) -> list[PieceKey]:
-    """Return what orders each piece; numbers by length first, as they may have many digits."""
+    """Return the sort key of each piece; numbers by length first, as they may have many digits."""
     keys: list[PieceKey] = []
     for text, number in PIECE.findall(part):
         digits = number.lstrip("0")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import Known, Unknown, value_or
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.renderers.html.stack import StackPart, stack_part
 from ext4audit.renderers.json_v1.objects import options_object
 from ext4audit.renderers.layout.text import groups_words, rows_of, spread_words
@@ -156,7 +156,7 @@ def _options(options: EffectiveOptions) -> OptionsPart:
 
 
 def _is_default(option: EffectiveOption) -> bool:
-    return option.set_by is Setter.KERNEL_DEFAULT and not option.hidden
+    return option.set_by is Provenance.KERNEL_DEFAULT and not option.hidden
 
 
 def _option_row(option: EffectiveOption, options: EffectiveOptions) -> OptionRow:
@@ -165,12 +165,12 @@ def _option_row(option: EffectiveOption, options: EffectiveOptions) -> OptionRow
         set_by=_setter_words(option.set_by),
         in_mount_table=option.token in (options.mount_table or ()),
         setters=tuple(
-            (_setter_words(each.setter), each.token, each.origin) for each in option.layers
+            (_setter_words(each.provenance), each.token, each.origin) for each in option.layers
         ),
     )
 
 
-def _setter_words(setter: Setter) -> str:
+def _setter_words(setter: Provenance) -> str:
     return setter.value.replace("_", " ")
 
 

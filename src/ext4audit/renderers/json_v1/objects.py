@@ -130,7 +130,7 @@ def _fstab(fs: Filesystem) -> list[str] | None:
 def _unknown(fs: Filesystem, options: EffectiveOptions | None) -> dict[str, Any] | None:
     if isinstance(fs.options, Unknown):
         return unknown_object(fs.options)
-    hole = None if options is None else options.hole
+    hole = None if options is None else options.gap
     return None if hole is None else unknown_object(hole)
 
 
@@ -143,7 +143,7 @@ def _provenance(option: EffectiveOption) -> dict[str, Any]:
         "hidden": option.hidden,
         "baseline": option.baseline,
         "layers": [
-            {"set_by": layer.setter.value, "token": layer.token, "origin": layer.origin}
+            {"set_by": layer.provenance.value, "token": layer.token, "origin": layer.origin}
             for layer in option.layers
         ],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ext4audit.facts.layout import Advice, Counsel, LayoutPage
+from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MkfsAdvice
 from ext4audit.renderers.json_v1.objects import layout_object
 from ext4audit.renderers.shared.escape import with_original_bytes
 
@@ -27,11 +27,11 @@ def _object(page: LayoutPage, tool_version: str) -> dict[str, Any]:
         "uuid": page.superblock.uuid,
         "read_from": {"stack": page.stack, "groups": page.origin},
         "layout": layout_object(page.layout),
-        "counsel": None if page.counsel is None else _counsel(page.counsel),
+        "counsel": None if page.advice is None else _counsel(page.advice),
     }
 
 
-def _counsel(counsel: Counsel) -> dict[str, Any]:
+def _counsel(counsel: LayoutAdvice) -> dict[str, Any]:
     return {
         "sentence": counsel.sentence,
         "is_even": counsel.is_even,
@@ -46,7 +46,7 @@ def _counsel(counsel: Counsel) -> dict[str, Any]:
     }
 
 
-def _advice(advice: Advice) -> dict[str, Any]:
+def _advice(advice: MkfsAdvice) -> dict[str, Any]:
     return {
         "blocks_per_group_option": advice.blocks_per_group_option,
         "flex_bg_groups": advice.flex_bg_groups,

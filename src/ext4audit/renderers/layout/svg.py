@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from html import escape as _escape
 
 from ext4audit.facts.layout import LayoutPage, MemberLoad
-from ext4audit.renderers.layout.text import groups_words, rows_of, stripe_words
+from ext4audit.renderers.layout.text import groups_words, rows_of, stripe_options
 from ext4audit.renderers.shared.escape import visible
 
 _WIDTH = 760
@@ -31,13 +31,13 @@ def render(page: LayoutPage) -> str:
     """Return the touches of each member as stacked bars, with the sentence below."""
     rows = rows_of(page.layout.members)
     height = _HEAD + _ROW * (len(rows.shown) + bool(rows.folded)) + _FOOT
-    sentence = page.counsel.sentence if page.counsel else "Nothing stripes here."
+    sentence = page.advice.sentence if page.advice else "Nothing stripes here."
     body = [
         _open(height),
         f"<title>{_text(f'Metadata of {page.target} on its members')}</title>",
         f"<desc>{_text(sentence)}</desc>",
         _line(_MARGIN, 26, page.target, weight="bold", size=15),
-        _line(_MARGIN, 44, f"{stripe_words(page)}; {groups_words(page.layout)}", size=11),
+        _line(_MARGIN, 44, f"{stripe_options(page)}; {groups_words(page.layout)}", size=11),
         *_legend(),
         *_bars(rows.shown, max(member.touches for member in page.layout.members)),
     ]

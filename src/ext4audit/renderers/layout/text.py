@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ext4audit.facts.layout import Counsel, LayoutPage, MemberLoad, MetadataLayout
+from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MemberLoad, MetadataLayout
 from ext4audit.renderers.shared.words import bar, binary_size, counted
 from ext4audit.renderers.text import render_blocks
 from ext4audit.renderers.text.blocks import STEP, Blank, Block, Prose, Span, Verbatim
 
 
-def stripe_words(page: LayoutPage) -> str:
+def stripe_options(page: LayoutPage) -> str:
     """Return what the filesystem lies on: "raid0 of 12 members, 512 KiB chunk (as stated)"."""
     geometry = page.layout.geometry
     if geometry is None:
@@ -93,7 +93,7 @@ def render(page: LayoutPage, *, color: bool, width: int | None, ascii_only: bool
 
 def _blocks(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator[Block]:
     layout = page.layout
-    yield Prose((Span(page.target, "bold"), Span(f"  {stripe_words(page)}")))
+    yield Prose((Span(page.target, "bold"), Span(f"  {stripe_options(page)}")))
     yield Prose((Span(groups_words(layout)),), STEP)
     yield Prose((Span(basis_words(page), "dim"),), STEP)
     for doubt in layout.doubts:
@@ -102,11 +102,11 @@ def _blocks(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator
     yield Blank()
     yield from _table(page, bar_columns, ascii_only=ascii_only)
     yield Blank()
-    if page.counsel is None:
+    if page.advice is None:
         yield Prose((Span("Nothing stripes here. Describe an array that cannot be seen with "),))
         yield Verbatim("--members N --chunk SIZE [--level LEVEL] [--offset SIZE]", STEP)
         return
-    yield from _counsel(page, page.counsel)
+    yield from _counsel(page, page.advice)
 
 
 def _table(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator[Block]:
@@ -143,7 +143,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
 
 
-def _counsel(page: LayoutPage, counsel: Counsel) -> Iterator[Block]:
+def _counsel(page: LayoutPage, counsel: LayoutAdvice) -> Iterator[Block]:
     yield Prose((Span(counsel.sentence, "bold green" if counsel.is_even else "bold yellow"),))
     yield Prose((Span(spread_words(page.layout)),), STEP)
     yield Prose((Span(counsel.curable),), STEP, Span("- "))

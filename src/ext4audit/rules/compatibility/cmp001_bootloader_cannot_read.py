@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit.evidence import need
-from ext4audit.facts.features import GRUB_SINCE, Version, grub_version, reads
+from ext4audit.facts.features import GRUB_SINCE, Version, grub_reads, grub_version
 from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.remedies.features import without_features
@@ -82,7 +82,7 @@ def _concerns_boot(fs: Filesystem, host: Host) -> None:
 def _unread(loader: BootLoader, obstacles: Sequence[str]) -> tuple[str, ...]:
     """Return the features that this boot loader cannot read, or may not be able to."""
     package = (loader.version or "") if loader.loader is Loader.GRUB else ""
-    return tuple(name for name in obstacles if not reads(package, name))
+    return tuple(name for name in obstacles if not grub_reads(package, name))
 
 
 def _version(loader: BootLoader) -> Version | None:

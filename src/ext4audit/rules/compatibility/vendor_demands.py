@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import (
@@ -158,7 +158,7 @@ def _demanding(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profil
 
 def _is_in_force(fs: Filesystem, token: str) -> bool:
     """Whether a token is in force; raises Undetermined where that is unknown."""
-    if token in ATIME_WORDS:
+    if token in ATIME_OPTIONS:
         return all(token in mount.mount_options for mount in seen_here(fs))
     known = recognize(token)
     name = known[0].name if known else token

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ext4audit.evidence import Known, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
 from ext4audit.finding import Disruption, Remedy
 from ext4audit.remedies.flags import set_flags_and_options
@@ -52,7 +52,7 @@ def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remed
     tokens = _tokens(options)
     beside = _beside(fs, host, tokens)
     anew = _needs_new_mount(host, tokens)
-    atime = [option for option in options if option in ATIME_WORDS]
+    atime = [option for option in options if option in ATIME_OPTIONS]
     steps = set_flags_and_options(fs, atime, {**tokens, **beside}, by_new_mount=anew)
     also = ", with dioread_lock, because of PRF001 on this kernel" if beside else ""
     by_hand = [left_by_hand(fs)] if anew else []

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS
-from ext4audit.facts.options import EffectiveOption, Setter
+from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.options import EffectiveOption, Provenance
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -70,7 +70,7 @@ def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
     configured = {t for i in intents for t in (*i.tokens.values(), *i.boot_tokens.values())}
     dead = {token for intent in intents for token in (*intent.dead, *intent.boot_dead)}
     return (
-        option.set_by is Setter.MOUNT
+        option.set_by is Provenance.MOUNT
         and option.name
         not in NOT_COMPARED | intents[0].tokens.keys() | intents[0].boot_tokens.keys()
         and option.token not in configured | dead
@@ -85,8 +85,8 @@ def _lost_flags(intent: Intent) -> frozenset[str]:
     the kernel, after an error: no call set it.
     """
     options = (*intent.boot_options, *intent.entry.line.options)
-    has_atime = any(option in ATIME_WORDS for option in options)
-    atime = frozenset(ATIME_WORDS if has_atime else {"relatime"})
+    has_atime = any(option in ATIME_OPTIONS for option in options)
+    atime = frozenset(ATIME_OPTIONS if has_atime else {"relatime"})
     forced = frozenset({"ro"}).difference(intent.mount.mount_options)
     return intent.live_flags - intended_flags(options) - atime - forced
 

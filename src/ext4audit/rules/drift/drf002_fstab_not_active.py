@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS, SUPERBLOCK_FLAGS
+from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS
 from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -116,10 +116,10 @@ def _compare(
         if name in SHOWN_OTHERWISE or (option is not None and option.token == token):
             continue
         if option is not None:
-            if option.set_by is not Setter.IMPLIED:  # by data=journal, which PRF007 judges
+            if option.set_by is not Provenance.IMPLIED:  # by data=journal, which PRF007 judges
                 inactive.append(Drift(name, token, option.token, option.baseline))
-        elif options.hole is not None:
-            gaps.append(options.hole)
+        elif options.gap is not None:
+            gaps.append(options.gap)
         elif spec_named(name).off == "" and not spec_named(name).has_value:
             inactive.append(Drift(name, token, f"no {token}"))
     return inactive
@@ -253,4 +253,4 @@ def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) ->
 def _meaning(token: str) -> str:
     """Return the canonical option or atime flag that an option of fstab sets."""
     known = recognize(token)
-    return known[1] if known else ATIME_WORDS.get(token, token)
+    return known[1] if known else ATIME_OPTIONS.get(token, token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
 from ext4audit.facts.devices import LsblkDevice
@@ -106,7 +106,7 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
         need(stated(fs, f"label of {fs.device}", _label) if labels else fs.superblock)
     seen = {fs.device_number: fs for fs in unidentified}
     return tuple(
-        replace(row, fstype="ext4", uuid=seen[number].uuid, label=seen[number].label)
+        row._replace(fstype="ext4", uuid=seen[number].uuid, label=seen[number].label)
         if (number := row.device_number) in seen
         else row
         for row in rows

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem, Host, Kernel
-from ext4audit.facts.mount import ATIME_WORDS
+from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_grammar import (
     TAKEN,
-    Answer,
-    Fate,
-    fate_of,
+    Handling,
+    OptionHandling,
+    ext4_options,
+    handling_of,
+    is_refused_for,
     needs_journal,
-    only_for,
-    words_of_ext4,
 )
 from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
 from ext4audit.facts.options import EffectiveOptions
@@ -58,16 +58,20 @@ def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOp
     shown = () if host.planned else (*intent.mount.super_options, *intent.mount.mount_options)
     tokens = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
     found = {token: _answer(token, host.kernel, options) for token in tokens}
-    answers = {token: answer for token, answer in found.items() if isinstance(answer, Answer)}
+    handled = {
+        token: answer for token, answer in found.items() if isinstance(answer, OptionHandling)
+    }
     gaps = [answer for answer in found.values() if isinstance(answer, Unknown)]
     refused = {
-        token: answer.why for token, answer in answers.items() if answer.fate is Fate.REFUSED
+        token: answer.why
+        for token, answer in handled.items()
+        if answer.handling is Handling.REFUSED
     }
     together = _together(fs, host, intent, options, gaps) if intent.first else ()
     for token, why in together:
         if token in tokens:
             refused.setdefault(token, why)
-    ignored = (token for token, answer in answers.items() if answer.fate is Fate.IGNORED)
+    ignored = (token for token, answer in handled.items() if answer.handling is Handling.IGNORED)
     return Refusals(
         tuple(refused.items()),
         tuple(token for token in ignored if token not in refused),
@@ -75,18 +79,20 @@ def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOp
     )
 
 
-def _answer(token: str, kernel: Evidence[Kernel], options: EffectiveOptions) -> Answer | Unknown:
+def _answer(
+    token: str, kernel: Evidence[Kernel], options: EffectiveOptions
+) -> OptionHandling | Unknown:
     """Return the fate of a token, or why it is unknown."""
     key = token.partition("=")[0]
-    if key not in words_of_ext4() and token in _in_force(options):
+    if key not in ext4_options() and token in _in_force(options):
         return TAKEN
     if key in NOT_EXT4_OPTIONS:
-        return Answer(Fate.REFUSED, "it takes no value")
+        return OptionHandling(Handling.REFUSED, "it takes no value")
     if isinstance(kernel, Unknown):
-        ends = {fate_of(token, OLDEST).fate, fate_of(token, NEWEST).fate}
-        return fate_of(token, NEWEST) if len(ends) == 1 else kernel
-    answer = fate_of(token, kernel.value.upstream)
-    if answer.fate is not Fate.NOT_KNOWN:
+        ends = {handling_of(token, OLDEST).handling, handling_of(token, NEWEST).handling}
+        return handling_of(token, NEWEST) if len(ends) == 1 else kernel
+    answer = handling_of(token, kernel.value.upstream)
+    if answer.handling is not Handling.NOT_KNOWN:
         return answer
     series = ".".join(map(str, kernel.value.upstream[:2]))
     detail = f"no kernel near {series} was looked at"
@@ -158,7 +164,7 @@ def _wrong_file(token: str, *, has_format: bool) -> str:
 def _by_type(
     tokens: Sequence[str], fstype: str, kernel: Evidence[Kernel], gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    concerned = [token for token in tokens if fstype != "ext4" and only_for(token, fstype)]
+    concerned = [token for token in tokens if fstype != "ext4" and is_refused_for(token, fstype)]
     if concerned and _since(kernel, ONE_DRIVER_SINCE, gaps):
         yield from ((token, f"{fstype} does not have it") for token in concerned)
 
@@ -266,7 +272,7 @@ def wrong_tokens(
     wanted = demanded(fs, host)
     runs = {*(drift.in_force for drift in inactive), *intent.live_flags}
     worse = discouraged(runs, fs, host)
-    atime = ATIME_WORDS.keys() if "strictatime" in worse else frozenset()
+    atime = ATIME_OPTIONS.keys() if "strictatime" in worse else frozenset()
     tokens = [drift.intended for drift in inactive if drift.in_force not in worse]
     tokens += [flag for flag in flags if flag not in atime]
     missing = {w for token in tokens for w in overruled(fs, host, [token]) if w not in runs}
@@ -280,4 +286,4 @@ def only_running(intent: Intent, tokens: frozenset[str]) -> frozenset[str]:
     """
     stopped = {"ro"}.intersection(intent.mount.super_options)
     forced = stopped.difference(intent.mount.mount_options)
-    return intent.live_flags - tokens - ATIME_WORDS.keys() - forced
+    return intent.live_flags - tokens - ATIME_OPTIONS.keys() - forced

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.option_table import OPTIONS, recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.fstab import fstab_lines
@@ -98,7 +98,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if isinstance(fs.superblock, Unknown) and not (options.complete and options.mount_table):
         need(fs.superblock)
     yield cite_mount_table(options)
-    hidden = [o for o in options.hidden if o.token in DANGEROUS and o.set_by is not Setter.IMPLIED]
+    hidden = [
+        o for o in options.hidden if o.token in DANGEROUS and o.set_by is not Provenance.IMPLIED
+    ]
     string = _string(fs)
     if hidden or string:
         yield _finding(fs, host, options, hidden, string)
@@ -110,7 +112,7 @@ class OnDiskDefault:
 
     name: str
     token: str
-    setter: Setter
+    setter: Provenance
 
 
 def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
@@ -123,10 +125,10 @@ def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
     for spec in OPTIONS:
         for bit, token in spec.superblock_bits.items():
             if bit in superblock.default_mount_options:
-                found[spec.name] = OnDiskDefault(spec.name, token, Setter.SUPERBLOCK_BITS)
+                found[spec.name] = OnDiskDefault(spec.name, token, Provenance.SUPERBLOCK_BITS)
     tokens = filter(None, superblock.mount_option_string.split(","))
     for spec, token in filter(None, map(recognize, tokens)):
-        found[spec.name] = OnDiskDefault(spec.name, token, Setter.SUPERBLOCK_STRING)
+        found[spec.name] = OnDiskDefault(spec.name, token, Provenance.SUPERBLOCK_STRING)
     if not superblock.has_journal:
         found.pop("data", None)
     return tuple(found.values())
@@ -210,7 +212,7 @@ def _finding(
     string: Citation | None,
 ) -> Finding:
     grades = [DANGEROUS[option.token] for option in hidden] or [Severity.LOW]
-    unsure = any(option.set_by in (Setter.UNKNOWN, Setter.SUPERBLOCK) for option in hidden)
+    unsure = any(option.set_by in (Provenance.UNKNOWN, Provenance.SUPERBLOCK) for option in hidden)
     return Finding(
         message=_message(fs, hidden, string),
         severity=min(grades, key=lambda severity: severity.rank),

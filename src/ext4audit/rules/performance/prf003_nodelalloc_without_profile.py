@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.options import EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_option, disruption
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -69,7 +69,7 @@ def _refuse_data_journal(options: EffectiveOptions) -> None:
     option = options.find("delalloc")
     data = options.token("data")
     journal = isinstance(data, Known) and data.value == "data=journal"
-    if journal or (option is not None and option.set_by is Setter.IMPLIED):
+    if journal or (option is not None and option.set_by is Provenance.IMPLIED):
         raise NotApplicable("data=journal turns delayed allocation off")
     if not options.complete:
         need(data)

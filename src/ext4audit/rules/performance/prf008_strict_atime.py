@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, Mount
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -80,7 +80,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _wanted(fs: Filesystem, host: Host, strict: Sequence[Mount]) -> Sequence[str]:
     """Return the flags that cure it: both, or what a profile demands or fstab sets already."""
     lines = filter(None, (fstab_line(fs, mount) for mount in strict))
-    in_fstab = [ATIME_WORDS[o] for line in lines for o in line.options if o in ATIME_WORDS]
+    in_fstab = [ATIME_OPTIONS[o] for line in lines for o in line.options if o in ATIME_OPTIONS]
     configured = [flag for flag in (*demanded(fs, host), *in_fstab) if flag in GENTLER]
     return configured[:1] or ("relatime", "noatime")
 

@@ -9,29 +9,29 @@ from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Setter
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions.kernels import Exposure
 from ext4audit.finding import Citation, Confidence, Disruption, Remedy, Severity
 from ext4audit.remedies.fstab import fstab_lines, sets_option
 
 PLACES = {
-    Setter.KERNEL_DEFAULT: "kernel default",
-    Setter.SUPERBLOCK_BITS: "superblock, default mount options",
-    Setter.SUPERBLOCK_STRING: "superblock, mount options string",
-    Setter.SUPERBLOCK_FIELD: "superblock field",
-    Setter.SUPERBLOCK: "superblock (bits or string)",
-    Setter.MOUNT: "mount table",
-    Setter.IMPLIED: "implied by another option",
-    Setter.UNKNOWN: "setter not known",
+    Provenance.KERNEL_DEFAULT: "kernel default",
+    Provenance.SUPERBLOCK_BITS: "superblock, default mount options",
+    Provenance.SUPERBLOCK_STRING: "superblock, mount options string",
+    Provenance.SUPERBLOCK_FIELD: "superblock field",
+    Provenance.SUPERBLOCK: "superblock (bits or string)",
+    Provenance.MOUNT: "mount table",
+    Provenance.IMPLIED: "implied by another option",
+    Provenance.UNKNOWN: "setter not known",
 }
 """How evidence names the provenance of an option."""
 IN_SUPERBLOCK = frozenset(
     {
-        Setter.SUPERBLOCK,
-        Setter.SUPERBLOCK_BITS,
-        Setter.SUPERBLOCK_STRING,
-        Setter.SUPERBLOCK_FIELD,
+        Provenance.SUPERBLOCK,
+        Provenance.SUPERBLOCK_BITS,
+        Provenance.SUPERBLOCK_STRING,
+        Provenance.SUPERBLOCK_FIELD,
     }
 )
 
@@ -43,9 +43,9 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     if options is None or option is None:
         return
     yield Citation(f"option in force: {name}", option.token, option.origin)
-    below = (layer for layer in option.layers if layer.setter is not Setter.MOUNT)
+    below = (layer for layer in option.layers if layer.provenance is not Provenance.MOUNT)
     for layer in below:
-        yield Citation(PLACES[layer.setter], layer.token, layer.origin)
+        yield Citation(PLACES[layer.provenance], layer.token, layer.origin)
     if option.hidden:
         yield Citation("set by", PLACES[option.set_by], option.origin)
     yield cite_mount_table(options)
@@ -85,8 +85,8 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
 
 def _is_stored(option: EffectiveOption) -> bool:
     """Whether the superblock or the kernel's default sets the option."""
-    setters = {option.set_by, *(layer.setter for layer in option.layers)}
-    return bool(setters & IN_SUPERBLOCK) or option.set_by is Setter.KERNEL_DEFAULT
+    setters = {option.set_by, *(layer.provenance for layer in option.layers)}
+    return bool(setters & IN_SUPERBLOCK) or option.set_by is Provenance.KERNEL_DEFAULT
 
 
 def is_in_force(options: EffectiveOptions, name: str) -> bool:
@@ -100,8 +100,8 @@ def need_in_force(fs: Filesystem, name: str) -> bool:
     options = need(fs.options)
     if is_in_force(options, name):
         return True
-    if options.hole is not None and not _table_would_show(fs, options, name):
-        raise Undetermined((options.hole,))
+    if options.gap is not None and not _table_would_show(fs, options, name):
+        raise Undetermined((options.gap,))
     return False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Remedy
 from ext4audit.remedies.fstab import fstab_lines
 from ext4audit.remedies.mounting import (
@@ -44,7 +44,7 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
         beside = f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
     profile = demanded(fs, host).get(NODELALLOC)
     option = need(fs.options).find("delalloc")
-    if profile and option and option.token == NODELALLOC and option.set_by is Setter.IMPLIED:
+    if profile and option and option.token == NODELALLOC and option.set_by is Provenance.IMPLIED:
         wanted["delalloc"] = NODELALLOC
         if discouraged(["dioread_nolock"], fs, host):
             wanted["dioread_nolock"] = "nodioread_nolock"

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from ext4audit.evidence import Known, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
-from ext4audit.facts.mount import ATIME_WORDS, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, Mount
 from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.facts.profile import Profile
 
 DATABASES = (
@@ -133,13 +133,13 @@ def by_demand(profile: Profile) -> str:
 def canonical(token: str) -> str:
     """Return the option table's spelling of a token."""
     known = recognize(token)
-    return known[1] if known else ATIME_WORDS.get(token, token)
+    return known[1] if known else ATIME_OPTIONS.get(token, token)
 
 
 def _name(token: str) -> str:
     """Return what a token sets: an option, the access times, or only itself."""
     known = recognize(token)
-    return known[0].name if known else "atime" if token in ATIME_WORDS else token
+    return known[0].name if known else "atime" if token in ATIME_OPTIONS else token
 
 
 WARNED_OF: Mapping[str, str] = MappingProxyType(
@@ -188,7 +188,7 @@ def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
     """Return what PRF001 warns of beside nodelalloc, which is in force or demanded."""
     option = fs.options.value.find("delalloc") if isinstance(fs.options, Known) else None
     # What data=journal implies goes with it.
-    by_journal = option is not None and option.set_by is Setter.IMPLIED
+    by_journal = option is not None and option.set_by is Provenance.IMPLIED
     off = option is not None and option.token == NODELALLOC and not by_journal
     if not off and NODELALLOC not in demanded(fs, host):
         return {}

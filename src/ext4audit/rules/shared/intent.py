@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_WORDS, SUPERBLOCK_FLAGS, FstabEntry, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, FstabEntry, Mount
 from ext4audit.facts.option_table import (
     NOT_EXT4_OPTIONS,
-    OTHERS_WITH_VALUE,
+    NOT_EXT4_OPTIONS_WITH_VALUE,
     VALUES_OF_FLAGS,
     recognize,
 )
@@ -108,8 +108,8 @@ def configured_flags(tokens: Sequence[str]) -> frozenset[str]:
 
     A remount without an atime option keeps the one in force, so that `defaults` sets none.
     """
-    has_atime = any(token in ATIME_WORDS for token in tokens)
-    default = frozenset() if has_atime else frozenset(ATIME_WORDS)
+    has_atime = any(token in ATIME_OPTIONS for token in tokens)
+    default = frozenset() if has_atime else frozenset(ATIME_OPTIONS)
     return frozenset(intended_flags(tokens)) - default
 
 
@@ -166,5 +166,5 @@ def is_for_others(token: str) -> bool:
     """Whether mount(8), the VFS, systemd or a security module takes the token."""
     key, _, value = token.partition("=")
     if key in NOT_EXT4_OPTIONS:
-        return key in OTHERS_WITH_VALUE or value in VALUES_OF_FLAGS
+        return key in NOT_EXT4_OPTIONS_WITH_VALUE or value in VALUES_OF_FLAGS
     return not token or key.startswith(("x-", "X-", "comment", "verity.")) or key in FOR_OTHERS

@@ -9,7 +9,7 @@ from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
-from ext4audit.facts.options import Setter
+from ext4audit.facts.options import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation
 from ext4audit.layout.striping import MOST_COLUMNS, may_stripe
@@ -92,7 +92,7 @@ def in_force(fs: Filesystem) -> int:
     options = need(fs.options)
     value = need(options.token("stripe")).partition("=")[2]
     option = options.find("stripe")
-    shown = option is not None and any(x.setter is Setter.MOUNT for x in option.layers)
+    shown = option is not None and any(x.provenance is Provenance.MOUNT for x in option.layers)
     if not (options.complete or shown):
         return at_mount(need(fs.superblock))
     if not (value.isascii() and value.isdigit()):

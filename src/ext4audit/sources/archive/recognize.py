@@ -24,7 +24,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignArchive:
+class HostArchive:
     """Evidence that another program captured on one host.
 
     `kind` is "sosreport", "insights" or "supportconfig"; `label` the host's name, or the
@@ -37,7 +37,7 @@ class ForeignArchive:
     source: Source
 
 
-def recognise(archive: Archive) -> ForeignArchive | None:
+def recognise(archive: Archive) -> HostArchive | None:
     """Return what an archive holds, None where no program is known that makes such a one.
 
     Raises ArchiveError for one that holds several hosts or archives in an archive.
@@ -54,7 +54,7 @@ def recognise(archive: Archive) -> ForeignArchive | None:
     capture = _capture(archive, root, kind)
     _refuse_two_names(archive, capture)
     label = host_name(capture) or root or archive.label
-    return ForeignArchive(
+    return HostArchive(
         kind, label, taken_at(capture, f"{archive.label} {root}"), ForeignSource(capture)
     )
 

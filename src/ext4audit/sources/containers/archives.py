@@ -15,7 +15,7 @@ from typing import IO
 
 from ext4audit.sources.containers.tar import Stream, read_tar
 from ext4audit.sources.containers.tree import (
-    FOREIGN_LIMITS,
+    ARCHIVE_LIMITS,
     SNAPSHOT_LIMITS,
     Archive,
     ArchiveError,
@@ -151,7 +151,7 @@ def _content(top: str, parts: list[str], limit_bytes: int) -> bytes:
 
 
 __all__ = [
-    "FOREIGN_LIMITS",
+    "ARCHIVE_LIMITS",
     "SNAPSHOT_LIMITS",
     "Archive",
     "ArchiveError",
@@ -163,7 +163,7 @@ __all__ = [
 
 
 def open_archive(
-    path: str, *, limits: Limits = FOREIGN_LIMITS, wanted: Wanted = everything
+    path: str, *, limits: Limits = ARCHIVE_LIMITS, wanted: Wanted = everything
 ) -> Archive:
     """Open a directory, or a tar file (plain, gzip, xz, bzip2); "-" is a tar on standard input.
 
@@ -182,7 +182,7 @@ def open_archive(
 
 
 def archive_of(
-    file: IO[bytes], label: str, *, limits: Limits = FOREIGN_LIMITS, wanted: Wanted = everything
+    file: IO[bytes], label: str, *, limits: Limits = ARCHIVE_LIMITS, wanted: Wanted = everything
 ) -> MemoryArchive:
     """Read a tar from an open file or pipe; raises ArchiveError."""
     return archive_in(Stream(file, limits), label, limits=limits, wanted=wanted)

@@ -31,7 +31,7 @@ class Limits:
 
 SNAPSHOT_LIMITS = Limits(most_entries=20_000)
 # A sosreport of a large host holds 60,000 files of sysfs, and gigabytes of logs beside them.
-FOREIGN_LIMITS = Limits(most_entries=200_000, largest_stream_bytes=16 << 30)
+ARCHIVE_LIMITS = Limits(most_entries=200_000, largest_stream_bytes=16 << 30)
 
 
 class Archive(Protocol):
