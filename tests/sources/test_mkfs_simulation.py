@@ -17,9 +17,9 @@ MAGIC = b"\x53\xef"
 SUPERBLOCK = ReadBytes(DEVICE, 1024, 1024)
 
 
-def make(source: MkfsSource, *words: str) -> Known[str] | Unknown:
-    """Run mke2fs with words on the planned device."""
-    answer = source.fetch(RunCommand(("mke2fs", "-q", "-F", "-t", "ext4", *words, DEVICE)))
+def make(source: MkfsSource, *arguments: str) -> Known[str] | Unknown:
+    """Run mke2fs with arguments on the planned device."""
+    answer = source.fetch(RunCommand(("mke2fs", "-q", "-F", "-t", "ext4", *arguments, DEVICE)))
     assert isinstance(answer, Known | Unknown)
     return answer
 
@@ -34,7 +34,7 @@ def program(folder: Path, script: str) -> tuple[str, ...]:
 
 @needs_e2fsprogs
 def test_what_mke2fs_made_can_be_read() -> None:
-    """By the name of the device that is planned; the origin says that it is simulated."""
+    """By the name of the device that is planned; the origin states that it is simulated."""
     with MkfsSource(DEVICE, 1 << 40, timeout_seconds=30) as source:
         assert make(source, "-E", "lazy_itable_init=1,nodiscard") == Known(
             "", f"mke2fs -q -F -t ext4 -E lazy_itable_init=1,nodiscard {DEVICE}"
@@ -58,7 +58,7 @@ def test_each_run_starts_on_an_empty_file() -> None:
 
 @needs_e2fsprogs
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "cause"),
     [
         (("-g", "100"), "mke2fs: blocks per group must be multiple of 8"),
         (("-O", "foo"), "Invalid filesystem option set: foo"),
@@ -67,12 +67,12 @@ def test_each_run_starts_on_an_empty_file() -> None:
         (("-I", "7"), "mke2fs: invalid inode size 7 (min 128/max 4096)"),
     ],
 )
-def test_a_refusal_is_told_in_the_words_of_mke2fs(words: tuple[str, ...], said: str) -> None:
+def test_a_refusal_has_the_message_of_mke2fs(arguments: tuple[str, ...], cause: str) -> None:
     """Without its banner, and with the name of the planned device."""
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
-        answer = make(source, *words)
+        answer = make(source, *arguments)
     assert isinstance(answer, Unknown)
-    assert (answer.why, answer.detail) == (Why.FAILED, said)
+    assert (answer.why, answer.detail) == (Why.FAILED, cause)
 
 
 @needs_e2fsprogs
@@ -119,7 +119,7 @@ def test_a_run_that_hangs_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_is_no_refusal(tmp_path: Path) -> None:
-    """The kernel kills when memory runs out: that says nothing of the plan."""
+    """The kernel kills when memory runs out: that is no verdict on the plan."""
     path = program(tmp_path, "kill -9 $$")
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, search_path=path) as source:
         answer = make(source)
@@ -138,7 +138,7 @@ def test_endless_output_fills_no_pipe(tmp_path: Path) -> None:
 
 
 def test_without_mke2fs_it_is_absent(tmp_path: Path) -> None:
-    """The hint says what to install."""
+    """The hint names the package."""
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, search_path=(str(tmp_path),)) as source:
         answer = make(source)
     assert isinstance(answer, Unknown)

@@ -43,15 +43,19 @@ def test_what_no_name_can_hold_is_an_error_of_the_host(text: str) -> None:
     ],
 )
 def test_an_errno_has_a_reason(number: int, why: Why) -> None:
-    """Each errno stands for one reason, and the detail is the kernel's word for it."""
-    lack = from_os_error(OSError(number, os.strerror(number)))
-    assert (lack.why, lack.detail) == (why, os.strerror(number))
+    """Each errno stands for one reason, and the detail is the kernel's message."""
+    unanswered = from_os_error(OSError(number, os.strerror(number)))
+    assert (unanswered.why, unanswered.detail) == (why, os.strerror(number))
 
 
 def test_an_error_without_a_number_is_a_failure() -> None:
     """An OSError that Python made up keeps its message."""
-    lack = from_os_error(OSError("older than Linux 3.15"))
-    assert (lack.why, lack.detail, lack.hint) == (Why.FAILED, "older than Linux 3.15", "")
+    unanswered = from_os_error(OSError("older than Linux 3.15"))
+    assert (unanswered.why, unanswered.detail, unanswered.hint) == (
+        Why.FAILED,
+        "older than Linux 3.15",
+        "",
+    )
 
 
 @pytest.mark.parametrize(

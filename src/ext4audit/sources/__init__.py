@@ -1,1 +1,1 @@
-"""Sources answer asks with raw text or bytes, or say why they cannot."""
+"""Sources: they answer asks with raw text or bytes, or with the reason why they cannot."""

@@ -1,4 +1,4 @@
-"""The closed catalogue of asks, and the protocol of those who answer them."""
+"""The closed catalogue of asks, and the protocol of the sources that answer them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class RunCommand:
     """The standard output of a program of the allow-list, run without a shell.
 
     `argv[0]` is the program's bare name. A non-zero exit status is Unknown(FAILED), or
-    Unknown(DENIED) where the program says so; the detail is the line that tells the cause, and
-    the status. `systemd-detect-virt` on bare metal is Known: it says "none" and exits with 1.
-    `dmsetup` is asked for `table`, `info`, `ls` or `deps`, in `argv[1]`.
+    Unknown(DENIED) where the program reports a refusal; the detail is the line with the cause, and
+    the status. `systemd-detect-virt` on bare metal is Known: it prints "none" and exits with 1.
+    `dmsetup` runs with `table`, `info`, `ls` or `deps` in `argv[1]`.
     """
 
     argv: tuple[str, ...]
@@ -66,7 +66,7 @@ class UdevDatabase:
 
 @dataclass(frozen=True, slots=True)
 class ResolvePath:
-    """What a path leads to, found by O_PATH and /proc/self/fdinfo without opening the file.
+    """The file at a path, found by O_PATH and /proc/self/fdinfo without opening it.
 
     KEY=value lines: `mount_id`, `device_number` (of the filesystem, st_dev), `type` (file,
     directory, block, other), `represents` (the number of a block device node, else absent).
@@ -84,7 +84,7 @@ class RealPath:
 
 @dataclass(frozen=True, slots=True)
 class StatFilesystem:
-    """What statvfs(3) says of the filesystem at a path, found by O_PATH without opening it.
+    """The numbers of statvfs(3) for the filesystem at a path, found by O_PATH without opening it.
 
     One line, separated by blanks: the filesystem's device number (st_dev) and f_frsize,
     f_blocks, f_bfree, f_bavail, f_files, f_ffree.
@@ -115,7 +115,7 @@ class ReadBytes:
     """Bytes of a block device or an image file, as the page cache shows them.
 
     All `length_bytes` or none: a shorter answer is Unknown(FAILED). A source answers an ask once;
-    `reading` numbers the readings of one place that changes, such as the superblock of a
+    `reading` numbers the repeated reads of one place that changes, such as the superblock of a
     filesystem that is being resized.
     """
 
@@ -127,9 +127,9 @@ class ReadBytes:
 
 @dataclass(frozen=True, slots=True)
 class CapturedDumpe2fs:
-    """What `dumpe2fs` without options once printed of a device, for archives that hold it.
+    """The output of `dumpe2fs` without options for a device, for archives that hold it.
 
-    The live source never answers: without options dumpe2fs reads every initialised bitmap of
+    The live source never answers it: without options dumpe2fs reads every initialised bitmap of
     the device, 64 MiB for each TiB in use.
     """
 
@@ -155,7 +155,7 @@ Answer: TypeAlias = Evidence[str] | Evidence[bytes]
 
 
 class Source(Protocol):
-    """Answers asks; never raises for what a host lacks."""
+    """Answers asks; never raises for anything that a host lacks."""
 
     @overload
     def fetch(self, ask: TextAsk) -> Evidence[str]: ...
@@ -164,7 +164,7 @@ class Source(Protocol):
 
 
 def describe(ask: Ask) -> str:  # noqa: C901, PLR0911 - one line an ask
-    """Name an ask for people: the origin of what it answers."""
+    """Return the readable name of an ask: the origin of its answer."""
     match ask:
         case RunCommand(argv):
             return " ".join(argv)

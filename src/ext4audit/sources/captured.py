@@ -1,4 +1,4 @@
-"""Captured evidence, whatever it lies in: one host's answers, or a directory of many hosts'."""
+"""Captured evidence in any form: one host's answers, or a directory of many hosts'."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import io
 import os
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from ext4audit.sources.archive.recognize import (
     INSIGHTS_COMMANDS,
@@ -37,12 +36,11 @@ from ext4audit.sources.text import encode
 
 STANDARD_INPUT = "-"
 _ONE_HOST = (MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK, "data")
-"""What lies at the top of an unpacked archive of one host."""
+"""The names at the top of an unpacked archive of one host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """One host's evidence: of which kind ("snapshot", "sosreport", …), whence, and when taken."""
+class Captured(NamedTuple):
+    """One host's evidence: its kind ("snapshot", "sosreport", …), where from, and when taken."""
 
     kind: str
     label: str
@@ -53,17 +51,17 @@ class Captured:
 def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
     """Open one host's evidence: a snapshot in any of its forms, or another program's archive.
 
-    "-" is standard input. What lies `in_fleet` must be a file or a directory: a FIFO among
-    thousands would be waited for. Raises ArchiveError, which begins with the path.
+    "-" is standard input. With `in_fleet` it must be a file or a directory: opening a FIFO blocks.
+    Raises ArchiveError, which begins with the path.
     """
     label = "standard input" if path == STANDARD_INPUT else path
     try:
         if path == STANDARD_INPUT:
-            return _of_file(sys.stdin.buffer, label)
+            return _open_file(sys.stdin.buffer, label)
         if _is_directory(path, in_fleet=in_fleet):
-            return _of_directory(path)
+            return _open_directory(path)
         with Path(path).open("rb") as file:
-            return _of_file(file, label)
+            return _open_file(file, label)
     except OSError as error:
         raise ArchiveError(f"{label}: {error.strerror or error}") from None
     except (ArchiveError, SnapshotError) as error:
@@ -95,7 +93,7 @@ def hosts_in(path: str) -> list[str] | None:
 
 
 def _is_directory(path: str, *, in_fleet: bool) -> bool:
-    """Whether it is a directory; raises ArchiveError for what is not to be opened."""
+    """Whether it is a directory; raises ArchiveError for files that must not be opened."""
     mode = Path(path).stat().st_mode
     if stat.S_ISBLK(mode) or stat.S_ISCHR(mode):
         raise ArchiveError("a device; audit it as a TARGET, without --from")
@@ -104,22 +102,22 @@ def _is_directory(path: str, *, in_fleet: bool) -> bool:
     return stat.S_ISDIR(mode)
 
 
-def _of_directory(path: str) -> Captured:
+def _open_directory(path: str) -> Captured:
     if (Path(path) / MANIFEST).is_symlink() or (Path(path) / MANIFEST).exists():
         source, taken_at = read_snapshot(Path(path))
         return Captured("snapshot", path, taken_at, source)
-    return _foreign(DirectoryArchive(path, ARCHIVE_LIMITS), path)
+    return _open_archive(DirectoryArchive(path, ARCHIVE_LIMITS), path)
 
 
-def _of_file(file: IO[bytes], label: str) -> Captured:
+def _open_file(file: IO[bytes], label: str) -> Captured:
     stream = Stream(file, ARCHIVE_LIMITS)
     if is_tar(stream.peek(BLOCK_BYTES)):
-        return _of_tar(stream, label)
+        return _open_tar(stream, label)
     text = stream.rest(LARGEST_MANIFEST_BYTES)
     if is_wrapped(text):
         stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
         if is_tar(stream.peek(BLOCK_BYTES)):
-            return _of_tar(stream, label)
+            return _open_tar(stream, label)
         text = stream.rest(LARGEST_MANIFEST_BYTES)
     if not text.lstrip().startswith(b"{"):
         what = "neither a snapshot nor an archive" if text else "empty"
@@ -132,19 +130,19 @@ def _no_file(name: str) -> bytes:
     raise SnapshotError(f"{name}: not here, in a snapshot that is one file")
 
 
-def _of_tar(stream: Stream, label: str) -> Captured:
-    archive = archive_in(stream, label, limits=ARCHIVE_LIMITS, wanted=_is_of_use)
+def _open_tar(stream: Stream, label: str) -> Captured:
+    archive = archive_in(stream, label, limits=ARCHIVE_LIMITS, wanted=_is_wanted)
     if not holds_snapshot(archive):
-        return _foreign(archive, label)
+        return _open_archive(archive, label)
     answers, taken_at = read_snapshot_tar(archive)
     return Captured("snapshot", label, taken_at, MapSource(answers))
 
 
-def _is_of_use(name: str) -> bool:
+def _is_wanted(name: str) -> bool:
     return is_part(name) or is_wanted(name)
 
 
-def _foreign(archive: MemoryArchive | DirectoryArchive, label: str) -> Captured:
+def _open_archive(archive: MemoryArchive | DirectoryArchive, label: str) -> Captured:
     found = recognise(archive)
     if found is None:
         raise ArchiveError("neither a snapshot nor a known kind of archive")

@@ -1,8 +1,8 @@
-"""A source that answers for a filesystem that does not exist yet: the real mke2fs makes it.
+"""A source for a planned filesystem, which the real mke2fs makes in memory.
 
-The device is a sparse file in memory without a name (memfd_create(2)): nothing is left behind,
-no right is needed, and its size may be any. mke2fs is found where all programs are, is run without
-a shell, and writes to that file only.
+The device is an unnamed sparse file in memory (memfd_create(2)): nothing is left behind, no
+privilege is needed, and it may have any size. mke2fs is looked up in the system directories, runs
+without a shell, and writes to that file only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import live as system
 from ext4audit.sources.ask import (
     Answer,
     Ask,
@@ -29,13 +28,14 @@ from ext4audit.sources.ask import (
     VirtualMemory,
     describe,
 )
+from ext4audit.sources.live import virtual_memory
 from ext4audit.sources.live.commands import SYSTEM_PATH
 from ext4audit.sources.text import Unanswered, decode, encode, from_os_error
 
 MOST_BYTES = 300 << 20
-"""What the file may take of memory: descriptor copies of 20 TiB with the defaults."""
+"""The memory limit of the file: descriptor copies of 20 TiB with the defaults."""
 _ADDRESS_SPACE_BYTES = 2 << 30
-"""For mke2fs itself, which takes 143 MB for 256 TiB."""
+"""The limit of mke2fs itself, which takes 143 MB for 256 TiB."""
 _POLL_SECONDS = 0.002
 _OUTPUT_BYTES = 1 << 20
 _PROGRAM = "mke2fs"
@@ -45,12 +45,12 @@ _LONGEST_CAUSE = 400
 
 
 class MkfsSource:
-    """Answers `RunCommand(("mke2fs", …))` and then `ReadBytes` of what was made.
+    """Answers `RunCommand(("mke2fs", …))` and then `ReadBytes` of the made filesystem.
 
-    `path` is the name of the planned device: it stands for the file in the commands and in the
-    asks. Asks are answered in the order in which they come, because mke2fs changes the file. Any
-    other ask is absent, but for this machine's memory. `configuration` is an mke2fs.conf(5) in the
-    place of this machine's. Use it in a `with` statement: the memory is freed at its end.
+    `path` is the name of the planned device: it stands for the file in commands and asks. No answer
+    is kept, because mke2fs changes the file. Any other ask is absent, except this machine's
+    memory. `configuration` is an mke2fs.conf(5) instead of this machine's. Use it in a `with`
+    statement: the memory is freed at its end.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class MkfsSource:
     @overload
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
-        """Answer an ask; what mke2fs refuses is FAILED with its own words."""
+        """Answer an ask; a refusal by mke2fs is FAILED with its message."""
         what = describe(ask)
         try:
             match ask:
@@ -96,11 +96,11 @@ class MkfsSource:
                 case RunCommand(argv) if argv[:1] == (_PROGRAM,):
                     return Known(self._run(argv[1:]), what)
                 case VirtualMemory():
-                    return Known(system.virtual_memory(), what)
-        except Unanswered as lack:
-            return _hole(what, lack)
+                    return Known(virtual_memory(), what)
+        except Unanswered as unanswered:
+            return unanswered.unknown(what)
         except OSError as error:
-            return _hole(what, from_os_error(error))
+            return from_os_error(error).unknown(what)
         return Unknown(what, Why.ABSENT, "the filesystem is only planned")
 
     def _read(self, offset_bytes: int, length_bytes: int) -> bytes:
@@ -109,19 +109,22 @@ class MkfsSource:
             raise Unanswered(Why.FAILED, f"{len(found)} of {length_bytes} bytes are there")
         return found
 
-    def _run(self, words: Sequence[str]) -> str:
+    def _run(self, arguments: Sequence[str]) -> str:
         """Run mke2fs on an empty file; return what it printed, raise Unanswered for a refusal."""
         os.ftruncate(self._file, 0)
         os.ftruncate(self._file, self._size_bytes)
         device = f"/proc/self/fd/{self._file}"
-        argv = [self._program(), *(device if word == self._path else word for word in words)]
-        status, printed = self._finish([encode(word) for word in argv])
+        argv = [
+            self._program(),
+            *(device if argument == self._path else argument for argument in arguments),
+        ]
+        status, printed = self._finish([encode(argument) for argument in argv])
         if status < 0:
-            # No refusal: the kernel kills what is largest when memory runs out.
+            # This is no refusal: the kernel kills the largest process when memory runs out.
             raise Unanswered(Why.UNSUPPORTED, f"mke2fs was killed by signal {-status}")
         if status != 0:
-            said = _said(printed).replace(device, self._path)
-            raise Unanswered(Why.FAILED, said or f"mke2fs ended with status {status}")
+            cause = _cause(printed).replace(device, self._path)
+            raise Unanswered(Why.FAILED, cause or f"mke2fs ended with status {status}")
         return printed
 
     def _program(self) -> str:
@@ -136,7 +139,7 @@ class MkfsSource:
         return {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C", **chosen}
 
     def _finish(self, argv: Sequence[bytes]) -> tuple[int, str]:
-        """Run a program to its end, its output in memory too: no pipe can fill."""
+        """Run a program to its end; its output goes to memory too, so no pipe can fill."""
         output = os.memfd_create("output", os.MFD_CLOEXEC)
         try:
             process = subprocess.Popen(
@@ -180,15 +183,11 @@ class MkfsSource:
         return process.returncode
 
 
-def _hole(what: str, lack: Unanswered) -> Unknown:
-    return Unknown(what, lack.why, lack.detail, lack.hint)
-
-
-def _said(printed: str) -> str:
+def _cause(printed: str) -> str:
     """Return the first paragraph of mke2fs's output that is neither banner nor warning."""
     for paragraph in printed.split("\n\n"):
         lines = [line.strip() for line in paragraph.split("\n")]
-        told = [line for line in lines if line and not line.startswith(_BEFORE_THE_CAUSE)]
-        if told:
-            return " ".join(told)[:_LONGEST_CAUSE]
+        cause = [line for line in lines if line and not line.startswith(_BEFORE_THE_CAUSE)]
+        if cause:
+            return " ".join(cause)[:_LONGEST_CAUSE]
     return ""

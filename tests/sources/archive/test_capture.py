@@ -101,7 +101,7 @@ def test_a_stored_error_message_is_the_reason_that_it_states(
 
 
 def test_the_detail_names_the_file_and_the_line_below_the_banner() -> None:
-    """The banner of dumpe2fs says nothing of the cause."""
+    """The banner of dumpe2fs is not the cause."""
     text = BANNER + "dumpe2fs: Bad magic number\nmore\n"
     found = judge(Output(text, "member"), HEADER, "x")
     assert isinstance(found, Unknown)

@@ -21,7 +21,7 @@ nvme0n1           259:0    0  1.8T  0 disk
 
 
 def table(files: dict[str, str]) -> DeviceTable:
-    """Return the devices that these files of a sosreport tell."""
+    """Return the devices in these files of a sosreport."""
     made = archive({"sos_commands/x/x": "", **files})
     return read_devices(SosCapture(made, "", kind="sosreport", commands="sos_commands"))
 
@@ -33,7 +33,7 @@ def shown(found: DeviceTable) -> list[tuple[str, str, str | None, str | None]]:
 
 
 def test_the_tree_of_lsblk_tells_numbers_and_names() -> None:
-    """A mapped device is told by the name in parentheses only; older lsblk prints it."""
+    """A mapped device is known by the name in parentheses only; older lsblk prints it."""
     assert shown(table({"sos_commands/block/lsblk": LSBLK_TREE})) == [
         ("8:0", "sda", None, None),
         ("8:1", "sda1", "8:0", None),
@@ -177,5 +177,5 @@ def test_the_forms_of_lsblk_are_joined() -> None:
 
 def test_numbers_are_told_from_other_words() -> None:
     """The arguments of a table hold offsets, names and options too."""
-    words = "0 100 raid raid0 3 128 2 - 253:1 - 253:2 253:1 1:x".split()
-    assert numbers_in(words) == ("253:1", "253:2")
+    fields = "0 100 raid raid0 3 128 2 - 253:1 - 253:2 253:1 1:x".split()
+    assert numbers_in(fields) == ("253:1", "253:2")

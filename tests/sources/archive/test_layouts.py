@@ -70,7 +70,7 @@ def test_without_a_manifest_an_output_is_found_by_its_mangled_name() -> None:
 
 
 def test_a_manifest_says_which_command_a_file_is_of() -> None:
-    """Two devices whose names mangle alike are told apart, whatever the order of the files."""
+    """Two devices whose names mangle alike are disambiguated, whatever the order of the files."""
     one, two = "sos_commands/filesys/d", "sos_commands/filesys/d.1"
     text = manifest(
         entry("dumpe2fs -h /dev/vg.lv", one, 0), entry("/sbin/dumpe2fs  -h /dev/vg/lv", two, 1)
@@ -202,7 +202,7 @@ def test_a_file_has_no_comments_and_ends_in_a_newline() -> None:
 
 @pytest.mark.parametrize("path", ["/etc/mtab", "/etc/crypttab", "/etc/mtab - File not found"])
 def test_a_file_that_was_not_found_is_not_there(path: str) -> None:
-    """Its section has a heading that says so."""
+    """Its section has a heading for it."""
     assert supportconfig_capture().read(path) is None
 
 

@@ -47,7 +47,7 @@ unused devices: <none>
 
 
 def attributes(files: dict[str, str], name: str = "md127") -> dict[str, str]:
-    """Return what a sosreport with these files tells of an array."""
+    """Return the attributes of an array in a sosreport with these files."""
     made = archive({"sos_commands/x/x": "", **files})
     capture = SosCapture(made, "", kind="sosreport", commands="sos_commands")
     return md_attributes(capture, name, NAMES.get)
@@ -74,7 +74,7 @@ def test_mdadm_tells_geometry_and_slots() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "number"),
+    ("layout", "number"),
     [
         ("left-asymmetric", "0"),
         ("right-asymmetric", "1"),
@@ -90,9 +90,9 @@ def test_mdadm_tells_geometry_and_slots() -> None:
         ("parity-first", None),
     ],
 )
-def test_a_layout_is_the_number_of_sysfs(word: str, number: str | None) -> None:
-    """A word that is not known tells nothing, rather than a default."""
-    text = DETAIL.replace("original", word)
+def test_a_layout_is_the_number_of_sysfs(layout: str, number: str | None) -> None:
+    """An unknown layout is left out, and gets no default."""
+    text = DETAIL.replace("original", layout)
     assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}).get("layout") == number
 
 
@@ -131,5 +131,5 @@ def test_mdstat_tells_level_chunk_and_members(name: str, expected: dict[str, str
     "text", ["", "mdadm: cannot open /dev/md*: No such file or directory\n", "/dev/md127:\n"]
 )
 def test_a_message_of_mdadm_is_no_array(text: str) -> None:
-    """Then mdstat is read, and where it is not there nothing is told."""
+    """Then mdstat is read, and without it there is no attribute."""
     assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}) == {}

@@ -29,7 +29,7 @@ MOUNT = (
 
 
 def mountinfo(files: dict[str, str]) -> object:
-    """Return the mount table that a sosreport with these files tells."""
+    """Return the mount table of a sosreport with these files."""
     made = archive({"sos_commands/x/x": "", "proc/partitions": PARTITIONS, **files})
     capture = SosCapture(made, "", kind="sosreport", commands="sos_commands")
     return read_mountinfo(capture, read_devices(capture))

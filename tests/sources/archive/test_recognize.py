@@ -71,12 +71,12 @@ def test_another_archive_is_none_of_these(files: dict[str, str]) -> None:
 
 
 def test_an_empty_archive_is_none_of_these() -> None:
-    """Directories alone tell nothing."""
+    """Directories alone are no evidence."""
     assert recognise(empty("a", "b")) is None
 
 
 @pytest.mark.parametrize(
-    ("files", "words"),
+    ("files", "message"),
     [
         (
             {"a/sos_commands/x": "", "b/sos_commands/x": ""},
@@ -107,11 +107,13 @@ def test_an_empty_archive_is_none_of_these() -> None:
         ),
     ],
 )
-def test_the_files_of_several_hosts_are_refused_by_name(files: dict[str, str], words: str) -> None:
+def test_the_files_of_several_hosts_are_refused_by_name(
+    files: dict[str, str], message: str
+) -> None:
     """One report of two machines would be a report of none."""
     with pytest.raises(ArchiveError) as raised:
         recognise(archive(files))
-    assert str(raised.value) == f"given.tar.xz: {words}"
+    assert str(raised.value) == f"given.tar.xz: {message}"
 
 
 @pytest.mark.parametrize("name", ["db-1", "DB-1", "db-1.example.com"])

@@ -182,7 +182,7 @@ def test_each_ask_is_answered_once() -> None:
 
 
 def test_dumpe2fs_ran_on_another_name_of_the_device() -> None:
-    """The mount table says /dev/root, and a person says /dev/vda1."""
+    """The mount table has /dev/root, and a user types /dev/vda1."""
     files = {
         "sos_commands/filesys/dumpe2fs_-h_.dev.root": header(ROOT_UUID),
         "proc/1/mountinfo": MOUNTINFO.replace("/dev/vda1", "/dev/root"),
@@ -277,7 +277,7 @@ def test_a_loop_device_without_its_file_has_something_unseen_below() -> None:
 
 
 def test_the_table_of_a_mapped_device_is_cut_out_of_all_tables() -> None:
-    """`dmsetup table` names each line; the devices below are told by their numbers."""
+    """`dmsetup table` names each line; the devices below are known by their numbers."""
     files = {
         "proc/partitions": "\n 253 5 100 dm-5\n 8 0 100 sda\n 8 16 100 sdb\n",
         "sos_commands/block/ls_-lanR_.dev": (
@@ -303,7 +303,7 @@ def test_the_table_of_a_mapped_device_is_cut_out_of_all_tables() -> None:
 
 
 def test_a_start_is_in_sectors_of_512_bytes() -> None:
-    """It is fdisk that counts in the device's own sectors, and says how long they are."""
+    """It is fdisk that counts in the device's own sectors, and prints how long they are."""
     text = "Units: sectors of 1 * 4096 = 4096 bytes\n/dev/vda1  *  256 100 99 1G 83 Linux\n"
     files = {"sos_commands/block/fdisk_-l_.dev.vda": text}
     assert answer(ReadFile("/sys/dev/block/253:1/start"), files) == "2048"

@@ -54,7 +54,7 @@ def test_the_name_that_hostname_printed_counts_more() -> None:
 
 
 def test_proc_version_tells_the_kernel_where_uname_did_not_run() -> None:
-    """Its machine is not told, and nothing asks for it."""
+    """Its machine is not known, and nothing needs it."""
     text = "Linux version 5.10.0-28-amd64 (x@y) (gcc 10, GNU ld) #1 SMP Debian 5.10.209-2\n"
     files = {"proc/version": text, "proc/sys/kernel/hostname": "db-2\n"}
     assert uname(capture(files)) == Known(

@@ -1,4 +1,4 @@
-"""Archives from anybody: read in memory, never left, never unpacked."""
+"""Untrusted archives: read in memory, never left, never unpacked."""
 
 from __future__ import annotations
 
@@ -17,15 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ext4audit.sources.containers.archives import (
-    Archive,
-    ArchiveError,
-    DirectoryArchive,
-    Limits,
-    MemoryArchive,
-    archive_of,
-    open_archive,
-)
+from ext4audit.sources.containers.archives import DirectoryArchive, archive_of, open_archive
+from ext4audit.sources.containers.tree import Archive, ArchiveError, Limits, MemoryArchive
 
 SMALL = Limits(
     most_entries=50,
@@ -76,7 +69,7 @@ TREE_NAMES = ("top/a", "top/" + "n" * 150, "top/sub/b", "top/\udcff\u00e9\n[/red
 @pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_a_tar_of_any_dialect_is_read(kind: int, mode: str) -> None:
     """Names, directories and contents are what was put in, links followed inside."""
-    # ustar has no room for a long name, nor a word for one that is not ASCII.
+    # ustar has no room for a long name, nor a form for one that is not ASCII.
     chosen = TREE if kind != tarfile.USTAR_FORMAT else [*TREE[:2], *TREE[4:]]
     archive = opened(tar(*chosen, kind=kind, mode=mode))
     assert archive.read("top/a") == archive.read("top/hard") == b"content of a"

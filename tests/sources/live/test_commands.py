@@ -150,13 +150,13 @@ def test_a_failure_tells_its_cause(tmp_path: Path, script: str, detail: str) -> 
     ],
 )
 def test_a_refusal_is_denied(tmp_path: Path, line: str) -> None:
-    """A program that was refused by the kernel says how to make it known."""
+    """A program that was refused by the kernel has a hint."""
     answer = tool(tmp_path, f"echo '{line}' >&2; exit 13").fetch(LSBLK)
     assert answer == Unknown("lsblk", Why.DENIED, f"{line} (exit status 13)", denied_hint())
 
 
 def test_bare_metal_is_known(tmp_path: Path) -> None:
-    """systemd-detect-virt says "none" with exit status 1, which is no failure."""
+    """systemd-detect-virt prints "none" with exit status 1, which is no failure."""
     source = tool(tmp_path, "echo none; exit 1", "systemd-detect-virt")
     answer = source.fetch(RunCommand(("systemd-detect-virt",)))
     assert answer == Known("none\n", "systemd-detect-virt")
@@ -173,12 +173,14 @@ def test_bare_metal_is_known(tmp_path: Path) -> None:
     ],
 )
 def test_a_missing_program_names_its_package(tmp_path: Path, name: str, package: str) -> None:
-    """The hint says what to install."""
+    """The hint names the package."""
     source = LiveSource(search_path=(str(tmp_path),))
-    word = "-h" if name == "dumpe2fs" else "table"
-    answer = source.fetch(RunCommand((name, word)))
-    hole = Unknown(f"{name} {word}", Why.ABSENT, f"no {name} in {tmp_path}", f"install {package}")
-    assert answer == hole
+    argument = "-h" if name == "dumpe2fs" else "table"
+    answer = source.fetch(RunCommand((name, argument)))
+    expected = Unknown(
+        f"{name} {argument}", Why.ABSENT, f"no {name} in {tmp_path}", f"install {package}"
+    )
+    assert answer == expected
 
 
 def test_a_file_that_is_not_executable_is_not_the_program(tmp_path: Path) -> None:
@@ -193,7 +195,7 @@ def test_a_file_that_is_not_executable_is_not_the_program(tmp_path: Path) -> Non
 
 
 def test_a_program_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
-    """A file that the kernel cannot execute is a hole with the kernel's word."""
+    """A file that the kernel cannot execute is unknown with the kernel's message."""
     (tmp_path / "lsblk").write_bytes(b"\x7fELF damaged")
     (tmp_path / "lsblk").chmod(0o755)
     answer = LiveSource(search_path=(str(tmp_path),)).fetch(LSBLK)
@@ -267,7 +269,7 @@ def test_a_program_has_no_input_and_stands_at_the_root(tmp_path: Path) -> None:
 
 
 def test_a_hung_program_ends_with_its_children(tmp_path: Path) -> None:
-    """After the timeout nothing is left, and the hint says how to wait longer."""
+    """After the timeout nothing is left, and the hint is how to wait longer."""
     pids = tmp_path / "pids"
     script = f"sleep 300 & echo $! $$ >{pids}; sleep 300"
     tool(tmp_path, script)

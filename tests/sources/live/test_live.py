@@ -72,7 +72,7 @@ def test_a_file_of_proc_is_read_by_its_content() -> None:
 
 
 def test_a_file_at_the_limit_is_read_and_one_beyond_is_not(tmp_path: Path) -> None:
-    """8 MiB are read; one byte more is a failure that says so."""
+    """8 MiB are read; one byte more is a failure."""
     path = tmp_path / "large"
     path.write_bytes(b"x" * LARGEST_FILE_BYTES)
     whole = LiveSource().fetch(ReadFile(str(path)))
@@ -103,7 +103,7 @@ def test_a_fifo_does_not_hang_the_scan(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_file_is_unknown_with_a_reason(path: str, why: Why, detail: str) -> None:
-    """Reading never raises: the hole says what the host said."""
+    """Reading never raises: the unknown has the host's message."""
     assert LiveSource().fetch(ReadFile(path)) == Unknown(path, why, detail)
 
 
@@ -228,22 +228,22 @@ def as_nobody(ask: Ask) -> str:
 
 
 def test_without_privileges_a_closed_file_is_denied(tmp_path: Path) -> None:
-    """The hint says that root could read it."""
+    """The hint is to run as root."""
     path = tmp_path / "closed"
     path.touch(0)
-    hole = Unknown(str(path), Why.DENIED, "Permission denied", "run as root")
-    assert as_nobody(ReadFile(str(path))) == ascii(hole)
+    expected = Unknown(str(path), Why.DENIED, "Permission denied", "run as root")
+    assert as_nobody(ReadFile(str(path))) == ascii(expected)
 
 
 def test_without_privileges_dumpe2fs_is_denied(tmp_path: Path) -> None:
-    """The detail is the line of dumpe2fs that tells the cause."""
+    """The detail is the line of dumpe2fs with the cause."""
     image = tmp_path / "image"
     image.touch(0)
     if isinstance(LiveSource().fetch(RunCommand(("dumpe2fs", "-V"))), Unknown):
         pytest.skip("no dumpe2fs")
     detail = f"dumpe2fs: Permission denied while trying to open {image} (exit status 13)"
-    hole = Unknown(f"dumpe2fs -h {image}", Why.DENIED, detail, "run as root")
-    assert as_nobody(RunCommand(("dumpe2fs", "-h", str(image)))) == ascii(hole)
+    expected = Unknown(f"dumpe2fs -h {image}", Why.DENIED, detail, "run as root")
+    assert as_nobody(RunCommand(("dumpe2fs", "-h", str(image)))) == ascii(expected)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_without_privileges_the_superblock_ioctl_answers() -> None:
 
 
 def test_the_effective_user_is_the_one_that_asks() -> None:
-    """A source without privileges says so."""
+    """A source without privileges reports it."""
     if os.geteuid() != 0:
         pytest.skip("dropping privileges needs root")
     assert as_nobody(EffectiveUser()) == "Known(value='65534', origin='effective user')"

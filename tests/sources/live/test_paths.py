@@ -61,7 +61,7 @@ def test_the_mount_id_is_the_key_to_mountinfo() -> None:
     [("/proc/version", "file"), ("/proc", "directory"), ("/dev/null", "other")],
 )
 def test_a_target_has_a_type(path: str, kind: str) -> None:
-    """Files, directories and everything else are told apart; `represents` is for devices."""
+    """Files, directories and everything else are distinguished; `represents` is for devices."""
     found = resolve(path)
     assert (found["type"], "represents" in found) == (kind, False)
 
@@ -93,8 +93,8 @@ def test_a_missing_path_is_absent(ask: type[ResolvePath | RealPath], tmp_path: P
     (tmp_path / "dangling").symlink_to("nowhere")
     for name in ("missing", "dangling", "missing/below"):
         path = str(tmp_path / name)
-        hole = Unknown(f"path {path}", Why.ABSENT, "No such file or directory")
-        assert LiveSource().fetch(ask(path)) == hole
+        expected = Unknown(f"path {path}", Why.ABSENT, "No such file or directory")
+        assert LiveSource().fetch(ask(path)) == expected
 
 
 @pytest.mark.parametrize("ask", [ResolvePath, RealPath])
@@ -106,8 +106,8 @@ def test_a_chain_of_links_without_end_is_refused(
     for number in range(1, 2000):
         (tmp_path / str(number)).symlink_to(tmp_path / str(number - 1))
     path = str(tmp_path / "1999")
-    hole = Unknown(f"path {path}", Why.FAILED, "Too many levels of symbolic links")
-    assert LiveSource().fetch(ask(path)) == hole
+    expected = Unknown(f"path {path}", Why.FAILED, "Too many levels of symbolic links")
+    assert LiveSource().fetch(ask(path)) == expected
 
 
 def test_a_file_that_nobody_may_read_is_resolved(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ sys.stdout.write(open("/proc/self/mountinfo", errors="replace").read())
 
 @pytest.mark.kernel
 def test_of_stacked_mounts_the_upper_one_is_found(tmp_path: Path) -> None:
-    """Two filesystems on one mount point are told apart by the mount id."""
+    """Two filesystems on one mount point are distinguished by the mount id."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     done = subprocess.run(
@@ -267,7 +267,7 @@ def test_a_mounted_device_is_read_through_the_page_cache(tmp_path: Path) -> None
 
 
 def test_without_privileges_a_device_is_denied(tmp_path: Path) -> None:
-    """The hint says that root could read it."""
+    """The hint is to run as root."""
     path = tmp_path / "closed"
     path.touch(0)
     script = (
@@ -277,9 +277,9 @@ def test_without_privileges_a_device_is_denied(tmp_path: Path) -> None:
         "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
         "print(LiveSource().fetch(ReadBytes(sys.argv[1], 0, 1)))\n"
     )
-    said = subprocess.check_output([sys.executable, "-c", script, str(path)], text=True)
+    printed = subprocess.check_output([sys.executable, "-c", script, str(path)], text=True)
     what = f"1 bytes at 0 of {path}"
-    assert said.strip() == str(Unknown(what, Why.DENIED, "Permission denied", "run as root"))
+    assert printed.strip() == str(Unknown(what, Why.DENIED, "Permission denied", "run as root"))
 
 
 def test_plain_dumpe2fs_is_never_run() -> None:

@@ -22,8 +22,8 @@ from ext4audit.sources.live.udev import UdevReader
 from ext4audit.sources.text import Unanswered
 try:
     print(ascii(UdevReader(Path("/")).properties(sys.argv[1])))
-except Unanswered as lack:
-    print(lack.why, lack.hint)
+except Unanswered as unanswered:
+    print(unanswered.why, unanswered.hint)
 """
 
 
@@ -39,8 +39,8 @@ def ask_libudev(directory: Path, number: str) -> str:
     """Ask libudev whether or not a udevd runs on this machine."""
     try:
         return UdevReader(directory).properties(number)
-    except Unanswered as lack:
-        if lack.why is Why.UNSUPPORTED:
+    except Unanswered as unanswered:
+        if unanswered.why is Why.UNSUPPORTED:
             pytest.skip("no libudev")
         raise
 
@@ -71,10 +71,10 @@ def test_what_is_no_device_number_is_unknown(number: str) -> None:
     ids=["no such device", "more than a dev_t holds"],
 )
 def test_a_device_that_is_not_there_is_absent(tmp_path: Path, number: str, detail: str) -> None:
-    """A number without a device is a hole with the reason, and not an error of the library."""
-    with pytest.raises(Unanswered, match=detail) as lack:
+    """A number without a device is unknown with the reason, and not an error of the library."""
+    with pytest.raises(Unanswered, match=detail) as unanswered:
         ask_libudev(tmp_path, number)
-    assert lack.value.why is Why.ABSENT
+    assert unanswered.value.why is Why.ABSENT
 
 
 def test_without_udevd_the_library_is_not_loaded(tmp_path: Path) -> None:

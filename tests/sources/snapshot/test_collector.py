@@ -68,7 +68,7 @@ def test_the_script_fits_a_run_command_service() -> None:
 
 
 def test_the_script_says_what_it_does_and_by_whom_it_was_made() -> None:
-    """Its first lines tell version, usage and effect; the comments for developers stay behind."""
+    """Its first lines have version, usage and effect; the comments for developers are removed."""
     lines = SCRIPT.splitlines()
     assert lines[0] == "#!/bin/sh"
     assert re.fullmatch(r"# ext4audit [0-9.]+\S*: .*", lines[1])
@@ -110,7 +110,7 @@ def test_lsblk_is_asked_as_the_live_source_asks() -> None:
 
 @every_shell
 def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) -> None:
-    """Ask by ask the answers are equal, the holes included."""
+    """Ask by ask the answers are equal, unknowns included."""
     assert differences(shell) == {}
 
 
@@ -141,7 +141,7 @@ def test_every_answer_is_recorded_once() -> None:
 
 
 def test_the_manifest_names_its_maker_and_host() -> None:
-    """Who made it, where, and when, in the format's own words."""
+    """Who made it, where, and when, in the fields of the format."""
     top = json.loads(manifest(collect("sh", "--lean")).decode("utf-8", "surrogateescape"))
     del top["answers"]
     version = SCRIPT.splitlines()[1].split()[2].rstrip(":")
@@ -275,7 +275,7 @@ def test_a_hung_command_is_recorded_and_the_rest_goes_on(shell: str) -> None:
 
 @every_shell
 def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
-    """With exit status 127, as the shell says it; the next tool is asked all the same."""
+    """With the exit status 127 of the shell; the next tool runs all the same."""
     script = SCRIPT.replace("run systemd-detect-virt", "run no-such-tool")
     found = entries(collect(shell, script=script))
     runs = {entry["argv"][0]: entry for entry in found if "argv" in entry}
@@ -286,7 +286,7 @@ def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @every_shell
 def test_an_ordinary_user_gets_what_he_may_see(shell: str) -> None:
-    """As nobody it ends well, and says what was refused."""
+    """As nobody it ends well, and reports what was refused."""
     answers = answers_in(manifest(collect(shell, wrapper=NOBODY)))
     assert answers[EffectiveUser()] == Known("65534", "effective user")
     assert isinstance(answers[ReadFile("/proc/self/mountinfo")], Known)
@@ -299,7 +299,7 @@ def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
 
 @every_shell
 def test_without_any_place_for_files_it_says_so(shell: str) -> None:
-    """It once ended with status 1 and not a word: the pipe's other end then saw an empty file."""
+    """It once ended with status 1 and no message: the pipe's other end then saw an empty file."""
     script = SCRIPT.replace("/run /dev/shm;", "/nonexistent;")
     done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
     assert (done.returncode, done.stdout) == (1, b"")
@@ -324,7 +324,7 @@ def is_running(command: str) -> bool:
 
 
 def _command_line(process: Path) -> bytes:
-    """Return a process's words, each ended by NUL; nothing for one that is gone."""
+    """Return a process's arguments, each ended by NUL; nothing for one that is gone."""
     with suppress(OSError):
         return (process / "cmdline").read_bytes()
     return b""

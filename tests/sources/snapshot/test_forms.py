@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.ask import Answer, Ask, ReadBytes, ReadFile, RunCommand, TuneSuperblock
 from ext4audit.sources.captured import Captured, hosts_in, open_captured
-from ext4audit.sources.containers.archives import ArchiveError
+from ext4audit.sources.containers.tree import ArchiveError
 from ext4audit.sources.snapshot import (
     BEGIN,
     END,
@@ -111,7 +111,7 @@ def test_a_snapshot_of_one_file_is_read_in_every_wrapping(tmp_path: Path, conten
 
 
 def test_a_tar_holds_it_all(tmp_path: Path) -> None:
-    """Long texts, bytes that are no UTF-8, long bytes and holes come back from a tar."""
+    """Long texts, bytes that are no UTF-8, long bytes and unknowns come back from a tar."""
     found = captured(tmp_path / "it.tgz", TAR.getvalue())
     assert {ask: found.source.fetch(ask) for ask in ANSWERS} == ANSWERS
 
@@ -229,7 +229,7 @@ REFUSED = {"status": 1, "stderr": "dumpe2fs: Permission denied while trying\n"}
     ids="good timed absent failed denied killed late unwaited".split(),
 )
 def test_a_raw_run_is_judged_as_a_live_one(changes: dict[str, Any], expected: Answer) -> None:
-    """The collector says how a program ended; what that means is decided once, here."""
+    """The collector records how a program ended; what that means is decided once, here."""
     assert one(RUN | changes) == expected
 
 
@@ -311,7 +311,7 @@ TEXT_FILE = json.dumps(
 def test_what_is_no_snapshot_is_an_error_that_begins_with_the_path(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
-    """Truncated, garbage, two hosts mixed: each says which file and why."""
+    """Truncated, garbage, two hosts mixed: each names the file and the reason."""
     with pytest.raises(ArchiveError, match=reason) as caught:
         captured(tmp_path / "it", content)
     assert str(caught.value).startswith(f"{tmp_path}/it: ")

@@ -36,19 +36,23 @@ from ext4audit.sources.live import commands
 from ext4audit.sources.snapshot import (
     MapSource,
     RecordingSource,
-    SnapshotError,
     read_snapshot,
     write_snapshot,
 )
 from ext4audit.sources.snapshot import decoding as snapshot_decode
 from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.encoding import encode
-from ext4audit.sources.snapshot.format import ANSWER_FILE, KINDS, LARGEST_ANSWER_BYTES
+from ext4audit.sources.snapshot.format import (
+    ANSWER_FILE,
+    KINDS,
+    LARGEST_ANSWER_BYTES,
+    SnapshotError,
+)
 from ext4audit.sources.text import utc_now
 
 
 def test_every_answer_is_passed_through_and_kept() -> None:
-    """Known text, known bytes and holes are all answers."""
+    """Known text, known bytes and unknowns are all answers."""
     answers: dict[Ask, Answer] = {
         ReadFile("/etc/fstab"): Known("# empty\n", "/etc/fstab"),
         TuneSuperblock("/"): Known(b"\0" * 232, "EXT4_IOC_GET_TUNE_SB_PARAM on /"),
@@ -89,7 +93,7 @@ def test_the_clock_is_in_utc() -> None:
 TAKEN_AT = "2026-01-02T03:04:05Z"
 LONG = "line\n" * 100
 
-# What a host can say, and lone surrogates that join to what it could have said.
+# Texts of a host, and lone surrogates that join to what it could have printed.
 texts = st.one_of(
     st.binary(max_size=400).map(lambda raw: raw.decode("utf-8", "surrogateescape")),
     st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=200),
@@ -113,19 +117,21 @@ bytes_asks: st.SearchStrategy[Ask] = st.one_of(
     st.builds(FilesystemUuid, texts),
     st.builds(ReadBytes, texts, counts, counts, counts),
 )
-holes = st.builds(Unknown, texts, st.sampled_from(list(Why)), texts, texts)
+unknowns = st.builds(Unknown, texts, st.sampled_from(list(Why)), texts, texts)
 answered = st.dictionaries(
-    text_asks, st.one_of(st.builds(Known, texts, texts), holes), max_size=8
+    text_asks, st.one_of(st.builds(Known, texts, texts), unknowns), max_size=8
 ).flatmap(
     lambda first: st.dictionaries(
-        bytes_asks, st.one_of(st.builds(Known, st.binary(max_size=300), texts), holes), max_size=3
+        bytes_asks,
+        st.one_of(st.builds(Known, st.binary(max_size=300), texts), unknowns),
+        max_size=3,
     ).map(lambda second: {**first, **second})
 )
 
 
 @given(answered)
 def test_every_answer_comes_back_exactly(answers: dict[Ask, Answer]) -> None:
-    """Texts with surrogates, bytes and holes are the same after writing and reading."""
+    """Texts with surrogates, bytes and unknowns are the same after writing and reading."""
     files = encode(answers, TAKEN_AT)
     assert decode(files["manifest.json"], files.__getitem__) == (answers, TAKEN_AT)
 
@@ -141,7 +147,7 @@ def test_every_file_has_a_name_that_stays_inside(answers: dict[Ask, Answer]) -> 
 @settings(max_examples=20)
 @given(answered)
 def test_a_directory_holds_it_all(answers: dict[Ask, Answer]) -> None:
-    """A snapshot on disk replays each answer, and says when it was taken."""
+    """A snapshot on disk replays each answer, and has the time it was taken."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder, "snapshot")
         write_snapshot(directory, answers, taken_at=TAKEN_AT)
@@ -242,7 +248,7 @@ def test_what_can_be_captured_can_be_read_back() -> None:
 
 
 def test_what_was_not_captured_says_so() -> None:
-    """An ask without an answer is a hole, and never an empty text."""
+    """An ask without an answer is unknown, and never an empty text."""
     hint = "capture again with this version: ext4audit collect"
     answer = MapSource({}).fetch(ReadFile("/etc/fstab"))
     assert answer == Unknown("/etc/fstab", Why.NOT_CAPTURED, "", hint)
@@ -250,9 +256,9 @@ def test_what_was_not_captured_says_so() -> None:
 
 def test_a_recorded_hole_is_replayed_as_that_hole() -> None:
     """A capture without root stays a capture without root."""
-    hole = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Permission denied", "run as root")
+    recorded = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Permission denied", "run as root")
     ask = RunCommand(("dumpe2fs", "-h", "/dev/sda"))
-    assert MapSource({ask: hole}).fetch(ask) == hole
+    assert MapSource({ask: recorded}).fetch(ask) == recorded
 
 
 def test_a_directory_in_use_is_not_written_into(tmp_path: Path) -> None:
@@ -443,7 +449,7 @@ def test_many_files_are_bounded_in_total(monkeypatch: pytest.MonkeyPatch) -> Non
     [("manifest.json", "manifest.json: No such file"), ("answers/x", "x: No such file")],
 )
 def test_a_missing_file_is_named(tmp_path: Path, missing: str, reason: str) -> None:
-    """What is not there is said, and an empty directory is no snapshot."""
+    """A missing file is named, and an empty directory is no snapshot."""
     (snapshot(tmp_path, manifest(GOOD)) / missing).unlink()
     with pytest.raises(SnapshotError, match=reason):
         read_snapshot(tmp_path)

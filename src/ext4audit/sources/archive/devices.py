@@ -1,18 +1,20 @@
-"""The block devices of a host, from the listings in its archive, and what blkid printed of them.
+"""The block devices of a host, from the listings in its archive, and their blkid values.
 
-No archive holds device nodes or `/sys/dev`. Which number a name has is told by `ls -lanR /dev`,
-/proc/partitions, /proc/diskstats, lsblk and, for what is mounted, by mountinfo.
+No archive holds device nodes or `/sys/dev`. The number of a name is in `ls -lanR /dev`,
+/proc/partitions, /proc/diskstats, lsblk and, for mounted devices, in mountinfo.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.tool_output import Row, lsblk_rows
+from ext4audit.sources.containers.tree import MOST_LINKS
 
 _NODE = re.compile(
     r"b[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d{1,9}),\s*(\d{1,9})\s+\S+\s+\S+\s+\S+\s(\S.*)"
@@ -20,7 +22,15 @@ _NODE = re.compile(
 _LINK = re.compile(r"l[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+\d+\s+\S+\s+\S+\s+\S+\s(\S.*?) -> (\S.*)")
 _KERNEL_LIST = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(?:(\d{1,19})\s+)?([^\s\d]\S*)(?:\s.*)?")
 _INFO_ROW = re.compile(r"(\S+)\s+(\d{1,19})\s+(\d{1,19})\s+\S+\s+\d+\s+\d+\s+\d+(?:\s+(\S+))?\s*")
-MOST_LINKS = 40
+BLKID_COMMANDS = ("blkid -c /dev/null", "blkid")
+_BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_BLKID_COLUMNS = {
+    "FSTYPE": "TYPE",
+    "UUID": "UUID",
+    "LABEL": "LABEL",
+    "PARTUUID": "PARTUUID",
+    "PARTLABEL": "PARTLABEL",
+}
 
 
 @dataclass(slots=True)
@@ -77,7 +87,7 @@ class DeviceTable:
 
 
 def read_devices(capture: Capture) -> DeviceTable:
-    """Read all listings; what contradicts an earlier one is passed over."""
+    """Read all listings; an entry that contradicts an earlier one is ignored."""
     table = DeviceTable()
     _add_kernel_lists(table, capture)
     _add_nodes(table, output_of(capture, "ls -lanR /dev").text)
@@ -88,6 +98,38 @@ def read_devices(capture: Capture) -> DeviceTable:
     for device in table.by_number.values():
         device.parent = _disk_of(device.name, names)
     return table
+
+
+def blkid_values(capture: Capture) -> dict[str, dict[str, str]]:
+    """Return the keys and values of each device, by the path that blkid names it by."""
+    rows = (line.partition(": ") for line in output_of(capture, *BLKID_COMMANDS).text.split("\n"))
+    return {
+        path: {key: re.sub(r"\\(.)", r"\1", value) for key, value in _BLKID_PAIR.findall(rest)}
+        for path, colon, rest in rows
+        if colon
+    }
+
+
+def lsblk_pairs(
+    capture: Capture, devices: DeviceTable, blkid: Mapping[str, Mapping[str, str]]
+) -> tuple[str, str] | None:
+    r"""Return lines of `lsblk -P` for all devices, and their origin; None without any device.
+
+    Lines that lsblk printed are returned unchanged; the others are composed from blkid and the
+    numbers, with \xHH for what lsblk escapes.
+    """
+    values = {devices.number_of(path): found for path, found in blkid.items()}
+    known = devices.by_number.values()
+    lines = [_line(device, values.get(device.number, {})) for device in known]
+    printed = (device.row.origin for device in known if device.row and device.row.pairs)
+    origin = next(printed, output_of(capture, *BLKID_COMMANDS).origin)
+    return ("\n".join(lines) + "\n", origin or "/proc/partitions") if lines else None
+
+
+def numbers_in(fields: Iterable[str]) -> tuple[str, ...]:
+    """Return the fields that are device numbers, each once, in their order."""
+    numbers = (field for field in fields if re.fullmatch(r"\d{1,9}:\d{1,9}", field))
+    return tuple(dict.fromkeys(numbers))
 
 
 def _add_kernel_lists(table: DeviceTable, capture: Capture) -> None:
@@ -162,55 +204,12 @@ def _disk_of(name: str, names: dict[str, str]) -> str | None:
     The kernel puts a "p" between a disk's name that ends in a digit and the partition's number
     (block/partitions/core.c, add_partition).
     """
-    disk = name.rstrip("0123456789")
+    disk = name.rstrip(string.digits)
     if disk == name:
         return None
     if disk not in names and disk.endswith("p") and disk[-2:-1].isdigit():
         disk = disk[:-1]
     return names.get(disk)
-
-
-def numbers_in(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words that are device numbers, each once, in their order."""
-    return tuple(dict.fromkeys(word for word in words if re.fullmatch(r"\d{1,9}:\d{1,9}", word)))
-
-
-LINES = ("blkid -c /dev/null", "blkid")
-
-_BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-_BLKID_COLUMNS = {
-    "FSTYPE": "TYPE",
-    "UUID": "UUID",
-    "LABEL": "LABEL",
-    "PARTUUID": "PARTUUID",
-    "PARTLABEL": "PARTLABEL",
-}
-
-
-def blkid_values(capture: Capture) -> dict[str, dict[str, str]]:
-    """Return the keys and values of each device, by the path that blkid names it by."""
-    rows = (line.partition(": ") for line in output_of(capture, *LINES).text.split("\n"))
-    return {
-        path: {key: re.sub(r"\\(.)", r"\1", value) for key, value in _BLKID_PAIR.findall(rest)}
-        for path, colon, rest in rows
-        if colon
-    }
-
-
-def lsblk_pairs(
-    capture: Capture, devices: DeviceTable, blkid: Mapping[str, Mapping[str, str]]
-) -> tuple[str, str] | None:
-    r"""Return lines of `lsblk -P` for all devices, and their origin; None without any device.
-
-    Lines that lsblk printed itself are given as they are; the others are put together from blkid
-    and from the numbers, with \xHH for what lsblk escapes.
-    """
-    values = {devices.number_of(path): found for path, found in blkid.items()}
-    known = devices.by_number.values()
-    lines = [_line(device, values.get(device.number, {})) for device in known]
-    printed = (device.row.origin for device in known if device.row and device.row.pairs)
-    origin = next(printed, output_of(capture, *LINES).origin)
-    return ("\n".join(lines) + "\n", origin or "/proc/partitions") if lines else None
 
 
 def _line(device: Device, values: Mapping[str, str]) -> str:

@@ -1,12 +1,13 @@
-"""File layouts: sosreport and Insights, and supportconfig.
+"""The file layouts of archives: sosreport and Insights, and supportconfig.
 
-Files are copied to the path that they had on the host. Outputs lie below `sos_commands/<plugin>/`
-or in `insights_commands/`; since sos 4.0 `sos_reports/manifest.json` says which command line each
-is of. Source: sos 3.6 to 4.10 (archives of sos 4.0 were read), insights/core/context.py.
-
-A section begins with `#==[ Command ]===…` or `#==[ Configuration File ]===…`, then `# ` and the
-command line or the path. Comments and blank lines of copied files are removed, so that line
-numbers are not those of the host. Source: supportutils 3.1 (supportconfig.rc), facts only.
+- sosreport and Insights: files are copied to the path that they had on the host. Outputs lie below
+  `sos_commands/<plugin>/` or in `insights_commands/`; since sos 4.0 `sos_reports/manifest.json`
+  has the command line of each. Source: sos 3.6 to 4.10 (archives of sos 4.0 were read),
+  insights/core/context.py.
+- supportconfig: text files of sections. A section begins with `#==[ Command ]===…` or
+  `#==[ Configuration File ]===…`, then `# ` and the command line or the path. Comments and blank
+  lines of copied files are removed, so line numbers are not those of the host. Source:
+  supportutils 3.1 (supportconfig.rc), facts only.
 """
 
 from __future__ import annotations
@@ -23,6 +24,24 @@ from ext4audit.sources.text import decode
 
 MANIFEST = "sos_reports/manifest.json"
 MOST_OF_ONE_NAME = 100
+TEXTS = (
+    "basic-environment.txt",
+    "basic-health-check.txt",
+    "fs-diskio.txt",
+    "fs-softraid.txt",
+    "lvm.txt",
+    "boot.txt",
+    "memory.txt",
+    "proc.txt",
+    "udev.txt",
+    "sysfs.txt",
+    "hardware.txt",
+    "env.txt",
+    "mpio.txt",
+)
+"""The texts with facts about filesystems; a supportconfig has sixty more."""
+_HEADING = re.compile(r"#==\[ (?P<type>[^\]\n]{1,40}) \]=+#?[ \t]*")
+_ABSENT = " - File not found"
 
 
 class SosCapture:
@@ -65,7 +84,7 @@ class SosCapture:
             return None
 
     def run(self, line: str) -> Sequence[Output]:
-        """Return the outputs that the manifest says are of a line, else those of its name."""
+        """Return the outputs of a line by the manifest, else by its mangled name."""
         runs = self._by_line.get(_normalised(line)) or [
             (member, None) for member in self._members(mangle(line))
         ]
@@ -95,7 +114,7 @@ class SosCapture:
             yield from members
 
     def _output(self, member: str, status: int | None) -> Output:
-        """Return an output; each is read once, though every device is looked up in some."""
+        """Return an output; each is read once, though many devices are looked up in it."""
         if member not in self._outputs:
             self._outputs[member] = self._read_output(member, status)
         return self._outputs[member]
@@ -111,7 +130,7 @@ class SosCapture:
 def _manifest(found: Evidence[str] | None) -> dict[str, list[tuple[str, int | None]]]:
     """Return each command line's files and exit statuses; nothing where there is no manifest.
 
-    A manifest of another shape is as good as none: the names of the files remain.
+    A manifest of another shape counts as none: the names of the files remain.
     """
     lines: dict[str, list[tuple[str, int | None]]] = {}
     try:
@@ -145,27 +164,6 @@ def _normalised(line: str) -> str:
     """Return a line as both sides write it: without the program's folder, single blanks."""
     program, _, rest = line.strip().partition(" ")
     return " ".join((program.rpartition("/")[2], *rest.split()))
-
-
-TEXTS = (
-    "basic-environment.txt",
-    "basic-health-check.txt",
-    "fs-diskio.txt",
-    "fs-softraid.txt",
-    "lvm.txt",
-    "boot.txt",
-    "memory.txt",
-    "proc.txt",
-    "udev.txt",
-    "sysfs.txt",
-    "hardware.txt",
-    "env.txt",
-    "mpio.txt",
-)
-"""The texts that can tell something of filesystems; a supportconfig has sixty more."""
-
-_HEADING = re.compile(r"#==\[ (?P<type>[^\]\n]{1,40}) \]=+#?[ \t]*")
-_ABSENT = " - File not found"
 
 
 class SupportconfigCapture:

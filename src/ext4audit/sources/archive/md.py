@@ -23,15 +23,15 @@ _KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20}
 def md_attributes(
     capture: Capture, name: str, name_of: Callable[[str], str | None]
 ) -> dict[str, str]:
-    """Return the attributes below `md/` that can be told, by their paths; empty for no array.
+    """Return the known attributes below `md/`, by their paths; empty for no array.
 
-    `name_of` gives the name in sysfs of a device number.
+    `name_of` returns the name in sysfs of a device number.
     """
     for output in capture.outputs("mdadm"):
         for path, body in _arrays(output.text):
             if path == f"/dev/{name}":
-                return _detailed(capture, body, name_of)
-    return _listed(text_of(capture, "/proc/mdstat"), name)
+                return _from_mdadm(capture, body, name_of)
+    return _from_mdstat(text_of(capture, "/proc/mdstat"), name)
 
 
 def _arrays(text: str) -> list[tuple[str, str]]:
@@ -45,7 +45,9 @@ def _fields(body: str) -> dict[str, str]:
     return {match[1]: match[2].strip() for match in found if match}
 
 
-def _detailed(capture: Capture, body: str, name_of: Callable[[str], str | None]) -> dict[str, str]:
+def _from_mdadm(
+    capture: Capture, body: str, name_of: Callable[[str], str | None]
+) -> dict[str, str]:
     fields = _fields(body)
     if "Raid Level" not in fields:
         return {}
@@ -68,7 +70,7 @@ def _detailed(capture: Capture, body: str, name_of: Callable[[str], str | None])
 def _member(
     capture: Capture, name: str, path: str, slot: str, fields: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a member's attributes; offset and size as the member's own superblock has them."""
+    """Return a member's attributes; offset and size are from the member's own superblock."""
     own = next(
         (_fields(each.text) for each in capture.run(f"mdadm -E {path}") if not each.status), {}
     )
@@ -90,14 +92,14 @@ def _chunk_bytes(text: str) -> int:
 
 
 def _layout(fields: Mapping[str, str]) -> str:
-    """Return the layout's number, as `md/layout` prints it; "" for a word that is not known."""
-    word = fields.get("Layout", "")
-    raid10 = re.fullmatch(r"(near|far|offset)=(\d)", word)
+    """Return the layout's number, as `md/layout` prints it; "" for an unknown one."""
+    layout = fields.get("Layout", "")
+    raid10 = re.fullmatch(r"(near|far|offset)=(\d)", layout)
     if raid10:
         return str(_raid10(raid10[1], int(raid10[2])))
-    if word in _PARITY_LAYOUTS:
-        return str(_PARITY_LAYOUTS.index(word))
-    return str(_RAID0_LAYOUTS[word]) if word in _RAID0_LAYOUTS else ""
+    if layout in _PARITY_LAYOUTS:
+        return str(_PARITY_LAYOUTS.index(layout))
+    return str(_RAID0_LAYOUTS[layout]) if layout in _RAID0_LAYOUTS else ""
 
 
 def _raid10(kind: str, copies: int) -> int:
@@ -107,20 +109,20 @@ def _raid10(kind: str, copies: int) -> int:
     return 1 | copies << 8 | (1 << 16 if kind == "offset" else 0)
 
 
-def _listed(mdstat: str, name: str) -> dict[str, str]:
-    """Return what /proc/mdstat tells: level, slots and, on the next line, the chunk size.
+def _from_mdstat(mdstat: str, name: str) -> dict[str, str]:
+    """Return level and slots from /proc/mdstat and, from the next line, the chunk size.
 
-    Without offsets and sizes the layout stays unknown; that it is an array does not.
+    Without offsets and sizes the layout is unknown, but it is known to be an array.
     """
     lines = mdstat.split("\n")
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         array = _MDSTAT.fullmatch(line)
         if array and array[1] == name:
-            return _of_mdstat(array[2], array[3], following)
+            return _mdstat_attributes(array[2], array[3], following)
     return {}
 
 
-def _of_mdstat(level: str, members: str, following: str) -> dict[str, str]:
+def _mdstat_attributes(level: str, members: str, following: str) -> dict[str, str]:
     chunk = re.search(r"(\d{1,9})k (?:chunk|rounding)", following)
     attributes = {"level": level}
     if chunk:

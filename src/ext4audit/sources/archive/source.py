@@ -11,13 +11,13 @@ from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.mounts import (
     MOUNTINFO,
-    Holder,
-    holders_of,
+    MountPoint,
+    mount_points_of,
     mounted_sources,
     read_mountinfo,
     resolve_path,
 )
-from ext4audit.sources.archive.sysfs import ForeignSysfs, dm_table
+from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_table
 from ext4audit.sources.archive.system import hypervisor, memory, setting, uname
 from ext4audit.sources.archive.tool_output import find_groups, find_header
 from ext4audit.sources.ask import (
@@ -56,7 +56,7 @@ _SOS_PATHS = (
 
 
 def hint(kind: str, ask: Ask, text: str) -> str:
-    """Say how an ask can be answered; `text` is the ask as people read it, or its path."""
+    """Return how to capture the answer; `text` is the readable name of the ask, or its path."""
     option = _sos_option(ask, text) if kind == "sosreport" else ""
     if option:
         return f"capture again with: {option}, or {COLLECT}"
@@ -79,14 +79,14 @@ def _is_group_listing(ask: Ask) -> bool:
     return isinstance(ask, RunCommand) and ask.argv[:2] == ("dumpe2fs", "-g")
 
 
-Told = Evidence[str] | None
+Found = Evidence[str] | None
 
 
-class ForeignSource:
-    """Answers from a capture; what it does not hold is NOT_CAPTURED, with how to capture it.
+class ArchiveSource:
+    """Answers from a capture; what it does not hold is NOT_CAPTURED, with a hint how to capture it.
 
-    Texts are given as the asks promise them, put together where the archive has them in another
-    form; the origin names the file that tells.
+    Texts have the form that the asks promise; they are composed where the archive has them in
+    another form. The origin names the file in the archive.
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -100,8 +100,8 @@ class ForeignSource:
     def fetch(self, ask: Ask) -> Answer:
         """Answer an ask; each is answered once."""
         if ask not in self._answers:
-            told = self._text(ask)
-            self._answers[ask] = self._hole(ask) if told is None else told
+            found = self._text(ask)
+            self._answers[ask] = self._not_captured(ask) if found is None else found
         return self._answers[ask]
 
     @cached_property
@@ -113,11 +113,11 @@ class ForeignSource:
         return self._devices.paths()
 
     @cached_property
-    def _sysfs(self) -> ForeignSysfs:
-        return ForeignSysfs(self._capture, self._devices)
+    def _sysfs(self) -> ArchiveSysfs:
+        return ArchiveSysfs(self._capture, self._devices)
 
     @cached_property
-    def _mountinfo(self) -> Told:
+    def _mountinfo(self) -> Found:
         return read_mountinfo(self._capture, self._devices)
 
     @cached_property
@@ -129,19 +129,19 @@ class ForeignSource:
         return mounted_sources(self._table)
 
     @cached_property
-    def _holders(self) -> tuple[Holder, ...]:
-        return holders_of(self._table)
+    def _mount_points(self) -> tuple[MountPoint, ...]:
+        return mount_points_of(self._table)
 
     @cached_property
     def _blkid(self) -> dict[str, dict[str, str]]:
         return blkid_values(self._capture)
 
-    def _hole(self, ask: Ask) -> Unknown:
+    def _not_captured(self, ask: Ask) -> Unknown:
         what = describe(ask)
         detail = f"not in the {self._capture.kind} archive"
         return Unknown(what, Why.NOT_CAPTURED, detail, hint(self._capture.kind, ask, what))
 
-    def _text(self, ask: Ask) -> Told:  # noqa: C901, PLR0911 - one line an ask
+    def _text(self, ask: Ask) -> Found:  # noqa: C901, PLR0911 - one line an ask
         match ask:
             case ReadFile(path):
                 return self._read(path)
@@ -154,7 +154,7 @@ class ForeignSource:
             case UdevDatabase(number):
                 return self._sysfs.properties(number)
             case ResolvePath(path):
-                return resolve_path(path, self._devices, self._sources, self._holders)
+                return resolve_path(path, self._devices, self._sources, self._mount_points)
             case RealPath(path):
                 return self._real(path)
             case Uname():
@@ -166,7 +166,7 @@ class ForeignSource:
             case _:
                 return None
 
-    def _read(self, path: str) -> Told:
+    def _read(self, path: str) -> Found:
         if path == MOUNTINFO:
             return self._mountinfo
         found = self._sysfs.read(path) if path.startswith("/sys/") else None
@@ -175,7 +175,7 @@ class ForeignSource:
             return setting(self._capture, path)
         return found
 
-    def _list(self, path: str) -> Told:
+    def _list(self, path: str) -> Found:
         names = self._capture.children(path)
         if names is not None:
             return Known("\0".join(names), path)
@@ -191,8 +191,8 @@ class ForeignSource:
         others = self._paths.get(number, ())
         return tuple(dict.fromkeys((*self._sources.get(number, ()), path, *others)))
 
-    def _run(self, argv: tuple[str, ...]) -> Told:
-        known: dict[str, Callable[[tuple[str, ...]], Told]] = {
+    def _run(self, argv: tuple[str, ...]) -> Found:
+        known: dict[str, Callable[[tuple[str, ...]], Found]] = {
             "dumpe2fs": self._dumpe2fs,
             "dmsetup": self._dmsetup,
             "lsblk": self._lsblk,
@@ -202,20 +202,20 @@ class ForeignSource:
             answer = hypervisor(self._capture)
         return answer or self._plain(argv)
 
-    def _plain(self, argv: tuple[str, ...]) -> Told:
-        """Return what the very command printed, where its exit status or a text says it worked."""
+    def _plain(self, argv: tuple[str, ...]) -> Found:
+        """Return the output of this command, where its exit status or text shows success."""
         for output in self._capture.run(" ".join(argv)):
             return judge(output, NO_COMPLAINT, describe(RunCommand(argv)))
         return None
 
-    def _dumpe2fs(self, argv: tuple[str, ...]) -> Told:
+    def _dumpe2fs(self, argv: tuple[str, ...]) -> Found:
         if argv[1:-1] != ("-h",):
             return None
         return find_header(
             self._capture, self._names(argv[-1]), self._blkid, describe(RunCommand(argv))
         )
 
-    def _dmsetup(self, argv: tuple[str, ...]) -> Told:
+    def _dmsetup(self, argv: tuple[str, ...]) -> Found:
         """Answer `dmsetup table -j MAJOR -m MINOR` from the table of all devices."""
         if len(argv) != len(("dmsetup", "table", "-j", "0", "-m", "0")) or argv[1] != "table":
             return None
@@ -223,13 +223,13 @@ class ForeignSource:
         output = dm_table(self._capture, device.mapper) if device and device.mapper else None
         return Known(output.text, output.origin) if output else None
 
-    def _lsblk(self, argv: tuple[str, ...]) -> Told:
+    def _lsblk(self, argv: tuple[str, ...]) -> Found:
         if argv[1] != "-P":
             return None
         pairs = lsblk_pairs(self._capture, self._devices, self._blkid)
         return Known(*pairs) if pairs else None
 
-    def _real(self, path: str) -> Told:
+    def _real(self, path: str) -> Found:
         """Return a path that the mount table shows as it is: no link is in it."""
-        shown = any(holder[2] == path for holder in self._holders)
+        shown = any(mount[2] == path for mount in self._mount_points)
         return Known(path, MOUNTINFO) if shown else None

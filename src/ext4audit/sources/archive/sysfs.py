@@ -1,4 +1,4 @@
-"""Answers of /sys for block devices, from the places that an archive holds.
+"""The /sys of block devices, composed from other files and outputs in an archive.
 
 `udevadm info -a` prints the attributes of a device (those in folders since systemd 247, and never
 a value that begins with "/"); lsblk, mdadm, losetup, fdisk and /proc/partitions have the rest.
@@ -16,172 +16,25 @@ from ext4audit.sources.archive.md import md_attributes
 from ext4audit.sources.archive.mounts import mounted_file
 
 LISTINGS = "listings of block devices"
-Told = dict[str, Known[str]]
-
+Attributes = dict[str, Known[str]]
 _ATTRIBUTE = re.compile(r'^    ATTR\{([^}\n]+)\}=="(.*)"$', re.MULTILINE)
 _LOSETUP = re.compile(r"(/dev/loop\d+): \[\w*\]:\d+ \((.*)\)(?:, offset (\d{1,19}).*)?")
 _PARTITION = re.compile(r"(/dev/\S+)\s+(?:\*\s+)?(\d{1,19})\s+\d+\s+\d+\s.*")
 _UNIT = re.compile(r"^Units.*= (\d{1,19}) bytes", re.MULTILINE)
-
-
-def udev_lines(device: Device) -> tuple[str, ...]:
-    """Return the command lines by which udev's properties of a device may have been asked for."""
-    return (f"udevadm info {_path(device)}", f"udevadm info --query=all --name={_path(device)}")
-
-
-def dm_table(capture: Capture, name: str) -> Output | None:
-    """Return one device's lines of `dmsetup table`, None where there are none of it."""
-    for output in capture.run("dmsetup table"):
-        prefix = f"{name}: "
-        lines = [line for line in output.text.split("\n") if line.startswith(prefix)]
-        if lines:
-            text = "\n".join(line.removeprefix(prefix) for line in lines)
-            return Output(f"{text}\n", output.origin)
-    return None
-
-
-class AttributeTeller:
-    """Joins what several texts tell of a device; each device is looked at once."""
-
-    def __init__(self, capture: Capture, devices: DeviceTable) -> None:
-        self._capture = capture
-        self._devices = devices
-        self._told: dict[str, Told] = {}
-
-    def attributes(self, device: Device) -> Told:
-        """Return all that is told, by the attribute's path below the device's directory."""
-        if device.number not in self._told:
-            self._told[device.number] = self._tell(device)
-        return self._told[device.number]
-
-    def below(self, device: Device) -> Evidence[str] | None:
-        """Return the names of the devices that a device is made of; a disk is made of none."""
-        if device.mapper:
-            return self._below_mapper(device.mapper)
-        members = self._members(device)
-        if members:
-            names = sorted(member.removeprefix("dev-") for member in members)
-            return Known("\0".join(names), f"members of {device.name}")
-        unseen = device.name.startswith(("md", "dm-", "bcache", "drbd", "loop"))
-        return None if unseen else Known("", LISTINGS)
-
-    def _members(self, device: Device) -> set[str]:
-        """Return the member directories of an array, copied (sos since 4.0) or told by mdadm."""
-        copied = self._capture.children(f"/sys/block/{device.name}/md") or ()
-        told = (key.partition("/")[2] for key in self.attributes(device) if key.startswith("md/"))
-        names = (*copied, *(key.partition("/")[0] for key in told))
-        return {name for name in names if name.startswith("dev-")}
-
-    def _below_mapper(self, name: str) -> Evidence[str] | None:
-        table = dm_table(self._capture, name)
-        if table is None:
-            return None
-        words = (word for line in table.text.split("\n") for word in line.split())
-        known = [self._devices.by_number.get(number) for number in numbers_in(words)]
-        names = [device.name for device in known if device is not None]
-        return Known("\0".join(sorted(names)), table.origin) if len(names) == len(known) else None
-
-    def _tell(self, device: Device) -> Told:
-        """Join what tells of a device; what comes later here counts more."""
-        told: Told = {}
-        if device.size_kib is not None:
-            told["size"] = Known(f"{device.size_kib * 2}\n", "/proc/partitions")
-        if device.row:
-            told |= {key: Known(value, device.row.origin) for key, value in device.row.attributes}
-        told |= self._loop(device) | self._start(device) | self._md(device) | self._udev(device)
-        if device.mapper:
-            told["dm/name"] = Known(device.mapper, LISTINGS)
-            told.setdefault("dm/uuid", Known(device.mapper_uuid, LISTINGS))
-        told["dev"] = Known(device.number, LISTINGS)
-        if self._is_whole(device, told):
-            told["uevent"] = Known(_uevent(device), LISTINGS)
-        return told
-
-    def _is_whole(self, device: Device, told: Told) -> bool:
-        """Whether enough is told to say what the device is.
-
-        An array or a mapped device of which only the name is known would pass for a plain disk,
-        and a stripe below it would not be looked for.
-        """
-        if device.parent:
-            return True
-        if device.name.startswith("md"):
-            copied = self._capture.read(f"/sys/block/{device.name}/md/level")
-            return "md/level" in told or isinstance(copied, Known)
-        return "dm/name" in told or not device.name.startswith("dm-")
-
-    def _udev(self, device: Device) -> Told:
-        told: Told = {}
-        for line in (
-            f"udevadm info -ap /sys/block/{device.name}",
-            f"udevadm info -a {_path(device)}",
-        ):
-            output = output_of(self._capture, line)
-            own = output.text.partition("looking at parent device")[0]
-            told |= {key: Known(value, output.origin) for key, value in _ATTRIBUTE.findall(own)}
-        return told
-
-    def _md(self, device: Device) -> Told:
-        if not device.name.startswith("md") or device.parent:
-            return {}
-
-        def name_of(number: str) -> str | None:
-            member = self._devices.by_number.get(number)
-            return member.name if member else None
-
-        found = md_attributes(self._capture, device.name, name_of)
-        return {f"md/{key}": Known(value, "mdadm, /proc/mdstat") for key, value in found.items()}
-
-    def _loop(self, device: Device) -> Told:
-        output = output_of(self._capture, "losetup -a")
-        for line in output.text.split("\n"):
-            found = _LOSETUP.fullmatch(line)
-            if found and found[1] == _path(device):
-                values = {"loop/backing_file": found[2], "loop/offset": found[3] or "0"}
-                return {key: Known(value, output.origin) for key, value in values.items()}
-        mounted = mounted_file(self._capture, device.number) if "loop" in device.name else None
-        return {"loop/backing_file": mounted} if mounted else {}
-
-    def _start(self, device: Device) -> Told:
-        """Return a partition's first sector of 512 bytes, from `fdisk -l` of its disk."""
-        disk = self._devices.by_number.get(device.parent) if device.parent else None
-        if disk is None:
-            return {}
-        output = output_of(self._capture, f"fdisk -l {_path(disk)}")
-        unit = _UNIT.search(output.text)
-        for line in output.text.split("\n"):
-            found = _PARTITION.fullmatch(line)
-            if found and unit and found[1] == _path(device):
-                sectors = int(found[2]) * int(unit[1]) // 512
-                return {"start": Known(str(sectors), output.origin)}
-        return {}
-
-
-def _path(device: Device) -> str:
-    return f"/dev/{device.name.replace('!', '/')}"
-
-
-def _uevent(device: Device) -> str:
-    major, _, minor = device.number.partition(":")
-    kind = "partition" if device.parent else "disk"
-    name = device.name.replace("!", "/")
-    return f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={kind}\n"
-
-
 _BLOCK = re.compile(r"/sys/(?:dev/block/(\d+:\d+)|(?:class/)?block/([^/]+))(?:/(.*))?")
 _PROPERTY = re.compile(r"^E: ([^=\n]+)=(.*)$", re.MULTILINE)
 
 
-class ForeignSysfs:
+class ArchiveSysfs:
     """Attributes and directories of block devices below /sys, and udev's properties of them."""
 
     def __init__(self, capture: Capture, devices: DeviceTable) -> None:
         self._capture = capture
         self._devices = devices
-        self._teller = AttributeTeller(capture, devices)
+        self._attributes = AttributeCollector(capture, devices)
 
     def read(self, path: str) -> Evidence[str] | None:
-        """Return an attribute, None where nothing tells it."""
+        """Return an attribute, None where it is not in the archive."""
         device, rest = self._locate(path)
         if device is None or not rest:
             return None
@@ -189,10 +42,10 @@ class ForeignSysfs:
             found = self._capture.read(f"{directory}/{rest}")
             if found is not None:
                 return found
-        return self._teller.attributes(device).get(rest)
+        return self._attributes.attributes(device).get(rest)
 
     def children(self, path: str) -> Evidence[str] | None:
-        """Return the names in a directory separated by NUL, None where nothing tells them."""
+        """Return the names in a directory, separated by NUL; None where they are not known."""
         device, rest = self._locate(path)
         if device is None:
             return None
@@ -201,15 +54,15 @@ class ForeignSysfs:
             if names is not None:
                 return Known("\0".join(names), path)
         if rest == "slaves":
-            return self._teller.below(device)
+            return self._attributes.below(device)
         prefix = f"{rest}/" if rest else ""
-        attributes = self._teller.attributes(device)
+        attributes = self._attributes.attributes(device)
         inside = [name.removeprefix(prefix) for name in attributes if name.startswith(prefix)]
-        told = sorted({name.partition("/")[0] for name in inside})
-        return Known("\0".join(told), path) if told and rest else None
+        found = sorted({name.partition("/")[0] for name in inside})
+        return Known("\0".join(found), path) if found and rest else None
 
     def properties(self, number: str) -> Evidence[str] | None:
-        """Return udev's properties as KEY=value lines, None where nothing tells them."""
+        """Return udev's properties as KEY=value lines, None where they are not in the archive."""
         device = self._devices.by_number.get(number)
         if device is None:
             return None
@@ -218,7 +71,7 @@ class ForeignSysfs:
         return Known("\n".join(lines), output.origin) if lines else None
 
     def _locate(self, path: str) -> tuple[Device | None, str]:
-        """Return the device that a path of /sys is about, and the path below its directory."""
+        """Return the device of a path of /sys, and the path below its directory."""
         found = _BLOCK.fullmatch(path)
         if found is None:
             return None, ""
@@ -242,3 +95,147 @@ class ForeignSysfs:
         yield f"/sys/block/{disk.name}/{device.name}" if disk else f"/sys/block/{device.name}"
         yield f"/sys/class/block/{device.name}"
         yield f"/sys/dev/block/{device.number}"
+
+
+class AttributeCollector:
+    """Collects the attributes of a device from several texts, once for each device."""
+
+    def __init__(self, capture: Capture, devices: DeviceTable) -> None:
+        self._capture = capture
+        self._devices = devices
+        self._known: dict[str, Attributes] = {}
+
+    def attributes(self, device: Device) -> Attributes:
+        """Return all known attributes, by their paths below the device's directory."""
+        if device.number not in self._known:
+            self._known[device.number] = self._collect(device)
+        return self._known[device.number]
+
+    def below(self, device: Device) -> Evidence[str] | None:
+        """Return the names of the devices that a device is made of; a disk is made of none."""
+        if device.mapper:
+            return self._below_mapper(device.mapper)
+        members = self._members(device)
+        if members:
+            names = sorted(member.removeprefix("dev-") for member in members)
+            return Known("\0".join(names), f"members of {device.name}")
+        unseen = device.name.startswith(("md", "dm-", "bcache", "drbd", "loop"))
+        return None if unseen else Known("", LISTINGS)
+
+    def _members(self, device: Device) -> set[str]:
+        """Return the member directories of an array, copied (sos since 4.0) or from mdadm."""
+        copied = self._capture.children(f"/sys/block/{device.name}/md") or ()
+        found = (key.partition("/")[2] for key in self.attributes(device) if key.startswith("md/"))
+        names = (*copied, *(key.partition("/")[0] for key in found))
+        return {name for name in names if name.startswith("dev-")}
+
+    def _below_mapper(self, name: str) -> Evidence[str] | None:
+        table = dm_table(self._capture, name)
+        if table is None:
+            return None
+        fields = (word for line in table.text.split("\n") for word in line.split())
+        known = [self._devices.by_number.get(number) for number in numbers_in(fields)]
+        names = [device.name for device in known if device is not None]
+        return Known("\0".join(sorted(names)), table.origin) if len(names) == len(known) else None
+
+    def _collect(self, device: Device) -> Attributes:
+        """Join the attributes from all texts; later ones take precedence."""
+        found: Attributes = {}
+        if device.size_kib is not None:
+            found["size"] = Known(f"{device.size_kib * 2}\n", "/proc/partitions")
+        if device.row:
+            found |= {key: Known(value, device.row.origin) for key, value in device.row.attributes}
+        found |= self._loop(device) | self._start(device) | self._md(device) | self._udev(device)
+        if device.mapper:
+            found["dm/name"] = Known(device.mapper, LISTINGS)
+            found.setdefault("dm/uuid", Known(device.mapper_uuid, LISTINGS))
+        found["dev"] = Known(device.number, LISTINGS)
+        if self._is_whole(device, found):
+            found["uevent"] = Known(_uevent(device), LISTINGS)
+        return found
+
+    def _is_whole(self, device: Device, found: Attributes) -> bool:
+        """Whether enough is known to determine the kind of device.
+
+        Otherwise an array or a mapped device of which only the name is known would look like a
+        plain disk, and its stripe would be missed.
+        """
+        if device.parent:
+            return True
+        if device.name.startswith("md"):
+            copied = self._capture.read(f"/sys/block/{device.name}/md/level")
+            return "md/level" in found or isinstance(copied, Known)
+        return "dm/name" in found or not device.name.startswith("dm-")
+
+    def _udev(self, device: Device) -> Attributes:
+        found: Attributes = {}
+        for line in (
+            f"udevadm info -ap /sys/block/{device.name}",
+            f"udevadm info -a {_path(device)}",
+        ):
+            output = output_of(self._capture, line)
+            own = output.text.partition("looking at parent device")[0]
+            found |= {key: Known(value, output.origin) for key, value in _ATTRIBUTE.findall(own)}
+        return found
+
+    def _md(self, device: Device) -> Attributes:
+        if not device.name.startswith("md") or device.parent:
+            return {}
+
+        def name_of(number: str) -> str | None:
+            member = self._devices.by_number.get(number)
+            return member.name if member else None
+
+        found = md_attributes(self._capture, device.name, name_of)
+        return {f"md/{key}": Known(value, "mdadm, /proc/mdstat") for key, value in found.items()}
+
+    def _loop(self, device: Device) -> Attributes:
+        output = output_of(self._capture, "losetup -a")
+        for line in output.text.split("\n"):
+            found = _LOSETUP.fullmatch(line)
+            if found and found[1] == _path(device):
+                values = {"loop/backing_file": found[2], "loop/offset": found[3] or "0"}
+                return {key: Known(value, output.origin) for key, value in values.items()}
+        mounted = mounted_file(self._capture, device.number) if "loop" in device.name else None
+        return {"loop/backing_file": mounted} if mounted else {}
+
+    def _start(self, device: Device) -> Attributes:
+        """Return a partition's first sector of 512 bytes, from `fdisk -l` of its disk."""
+        disk = self._devices.by_number.get(device.parent) if device.parent else None
+        if disk is None:
+            return {}
+        output = output_of(self._capture, f"fdisk -l {_path(disk)}")
+        unit = _UNIT.search(output.text)
+        for line in output.text.split("\n"):
+            found = _PARTITION.fullmatch(line)
+            if found and unit and found[1] == _path(device):
+                sectors = int(found[2]) * int(unit[1]) // 512
+                return {"start": Known(str(sectors), output.origin)}
+        return {}
+
+
+def dm_table(capture: Capture, name: str) -> Output | None:
+    """Return one device's lines of `dmsetup table`, None where there are none of it."""
+    for output in capture.run("dmsetup table"):
+        prefix = f"{name}: "
+        lines = [line for line in output.text.split("\n") if line.startswith(prefix)]
+        if lines:
+            text = "\n".join(line.removeprefix(prefix) for line in lines)
+            return Output(f"{text}\n", output.origin)
+    return None
+
+
+def udev_lines(device: Device) -> tuple[str, ...]:
+    """Return the command lines that print udev's properties of a device."""
+    return (f"udevadm info {_path(device)}", f"udevadm info --query=all --name={_path(device)}")
+
+
+def _path(device: Device) -> str:
+    return f"/dev/{device.name.replace('!', '/')}"
+
+
+def _uevent(device: Device) -> str:
+    major, _, minor = device.number.partition(":")
+    kind = "partition" if device.parent else "disk"
+    name = device.name.replace("!", "/")
+    return f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={kind}\n"

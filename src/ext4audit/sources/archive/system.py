@@ -1,4 +1,4 @@
-"""What an archive tells of the system: kernel, memory, kernel settings, hypervisor, time."""
+"""The system that an archive is of: kernel, memory, settings, hypervisor, name and time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ext4audit.evidence import Known
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 
 UNDATED = "1970-01-01T00:00:00Z"
-"""The time of an archive that tells none; a time of now would make old evidence look fresh."""
+"""The time of an undated archive; the current time would make old evidence look fresh."""
 
-LONGEST_NAMES = 1024
-"""Six names of at most 64 bytes each (uname(2)); a longer text is an attack on the pattern."""
+LONGEST_UNAME = 1024
+"""Six fields of at most 64 bytes each (uname(2)); a longer text is an attack on the pattern."""
 
 _UNAME = re.compile(r"Linux (?P<node>.*?) (?P<release>\d+\.\d+\S*) (?P<version>#.*) \S+\s*")
 _PROC_VERSION = re.compile(r"Linux version (?P<release>\S+) .*?(?P<version>#\d.*)\s*")
@@ -32,12 +32,12 @@ _HYPERVISOR = re.compile(r"^[ \t]*(?:Virtualization|Hypervisor vendor):\s+(\S+)"
 def uname(capture: Capture) -> Known[str] | None:
     """Return release, version, machine and node name, one a line, as the ask has them."""
     output = output_of(capture, "uname -a")
-    found = _UNAME.fullmatch(output.text[:LONGEST_NAMES])
+    found = _UNAME.fullmatch(output.text[:LONGEST_UNAME])
     if found:
         *words, machine = _without_repeats(found["version"].split(" "))
         name = host_name(capture)
         return Known("\n".join((found["release"], " ".join(words), machine, name)), output.origin)
-    version = _PROC_VERSION.fullmatch(text_of(capture, "/proc/version")[:LONGEST_NAMES])
+    version = _PROC_VERSION.fullmatch(text_of(capture, "/proc/version")[:LONGEST_UNAME])
     if version is None:
         return None
     lines = (version["release"], version["version"].strip(), "", host_name(capture))
@@ -45,16 +45,16 @@ def uname(capture: Capture) -> Known[str] | None:
 
 
 def _without_repeats(words: list[str]) -> list[str]:
-    """Drop what RHEL's uname adds behind the machine: processor and platform, the same word."""
+    """Drop the processor and platform, which RHEL's uname prints behind the same machine."""
     while len(words) > 1 and words[-1] == words[-2]:
         words = words[:-1]
     return words
 
 
 def host_name(capture: Capture) -> str:
-    """Return the host's name, "" where nothing tells it.
+    """Return the host's name, "" where it is not known.
 
-    `hostname -f` comes last: it asks the resolver, which may answer "localhost.localdomain".
+    `hostname -f` comes last: it queries the resolver, which may return "localhost.localdomain".
     """
     texts = (
         printed_name(capture),
@@ -74,7 +74,7 @@ def printed_name(capture: Capture) -> str:
 
 def node_name(capture: Capture) -> str:
     """Return the node name that `uname -a` printed, "" where it did not run."""
-    found = _UNAME.fullmatch(output_of(capture, "uname -a").text[:LONGEST_NAMES])
+    found = _UNAME.fullmatch(output_of(capture, "uname -a").text[:LONGEST_UNAME])
     return found["node"] if found else ""
 
 
@@ -102,7 +102,7 @@ def setting(capture: Capture, path: str) -> Known[str] | None:
 
 
 def hypervisor(capture: Capture) -> Known[str] | None:
-    """Return what systemd-detect-virt would say, by hostnamectl or lscpu; "none" for none."""
+    """Return what systemd-detect-virt prints, derived from hostnamectl or lscpu."""
     output = output_of(capture, "hostnamectl status", "hostnamectl", "lscpu")
     if "Architecture:" not in output.text:
         return None
@@ -124,7 +124,9 @@ def taken_at(capture: Capture, label: str) -> str:
     local = _UNIVERSAL.search(output_of(capture, "timedatectl").text) or _STARTED.search(
         text_of(capture, "/sos_reports/manifest.json")
     )
-    return _rfc3339(f"{local[1]} {local[2]}", "%Y-%m-%d %H:%M:%S") if local else _of_name(label)
+    return (
+        _rfc3339(f"{local[1]} {local[2]}", "%Y-%m-%d %H:%M:%S") if local else _time_in_name(label)
+    )
 
 
 def _clocks(capture: Capture) -> tuple[str, ...]:
@@ -139,7 +141,7 @@ def _rfc3339(text: str, form: str) -> str:
     return parsed.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _of_name(label: str) -> str:
+def _time_in_name(label: str) -> str:
     """Return the time in the name of an archive: sosreport-h-2026-11-21-…, scc_h_261121_0557."""
     long = _IN_NAME.search(label)
     if long:

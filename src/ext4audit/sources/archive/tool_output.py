@@ -2,7 +2,7 @@
 
 sos runs `lsblk`, `lsblk -t` and, since 4.3, `lsblk -O -P`; Insights runs -P with columns;
 supportconfig a table of its own. A tree's columns shift where a value is empty, so that only the
-leading ones are read there.
+leading ones are parsed there.
 
 sos and Insights run `dumpe2fs -h` on the sources of the mount table, which are often other names
 than a person uses (/dev/root, /dev/disk/by-uuid/…). The file name that a command got is lossy,
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import Capture, Output, judge
@@ -55,10 +54,14 @@ _LSBLK_COLUMNS = {
     "START": "start",
     "MODEL": "device/model",
 }
+HEADER = re.compile(r"^Filesystem UUID: {10}(\S+)$", re.MULTILINE)
+GROUPS = re.compile(r"^Group \d+: \(Blocks \d+-\d+\)", re.MULTILINE)
+_HINT = "capture again with: ext4audit collect"
+Blkid: TypeAlias = Mapping[str, Mapping[str, str]]
+"""The keys and values of blkid(8) by path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One device of lsblk; `attributes` are values under their names in sysfs.
 
     `pairs` is the line of -P as it was printed, where there is one with device numbers.
@@ -74,8 +77,8 @@ class Row:
     def merged(self, other: Row) -> Row:
         """Return this row with what another one adds to it."""
         values = {**dict(other.attributes), **dict(self.attributes)}
-        return replace(
-            self, attributes=tuple(sorted(values.items())), pairs=self.pairs or other.pairs
+        return self._replace(
+            attributes=tuple(sorted(values.items())), pairs=self.pairs or other.pairs
         )
 
 
@@ -90,20 +93,44 @@ def lsblk_rows(capture: Capture) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (not row.pairs, row.number is None)))
 
 
+def find_header(
+    capture: Capture, paths: Sequence[str], blkid: Blkid, what: str
+) -> Evidence[str] | None:
+    """Return the superblock's text of the device that has these paths, None without any.
+
+    A full dump (`-k filesys.dumpe2fs=on`) begins with the header, and serves as well.
+    """
+    outputs = [
+        output
+        for path in paths
+        for line in (f"dumpe2fs -h {path}", f"dumpe2fs {path}")
+        for output in capture.run(line)
+    ]
+    return _only_match(outputs, HEADER, _uuid_of(paths, blkid), what)
+
+
+def find_groups(
+    capture: Capture, paths: Sequence[str], blkid: Blkid, what: str
+) -> Evidence[str] | None:
+    """Return the full dump of the device that has these paths, None without any."""
+    outputs = [output for path in paths for output in capture.run(f"dumpe2fs {path}")]
+    return _only_match(outputs, GROUPS, _uuid_of(paths, blkid), what)
+
+
 def _rows(text: str, origin: str) -> Iterator[Row]:
     for line in text.split("\n"):
         pairs = dict(_LSBLK_PAIR.findall(line))
         if pairs:
-            yield _of_pairs(line, pairs, origin)
+            yield _row_of_pairs(line, pairs, origin)
             continue
         for pattern in (_TREE, _SUSE, _TOPOLOGY):
             found = pattern.fullmatch(line)
             if found:
-                yield _of_table(found.groupdict(), origin)
+                yield _row_of_table(found.groupdict(), origin)
                 break
 
 
-def _of_pairs(line: str, pairs: dict[str, str], origin: str) -> Row:
+def _row_of_pairs(line: str, pairs: dict[str, str], origin: str) -> Row:
     """Make a row of -P; later versions spell MAJ_MIN and MIN_IO."""
     values = {key.replace("_", "-"): _unescaped(value).strip() for key, value in pairs.items()}
     number = pairs.get("MAJ:MIN") or pairs.get("MAJ_MIN") or ""
@@ -121,14 +148,14 @@ def _of_pairs(line: str, pairs: dict[str, str], origin: str) -> Row:
 
 
 def _unescaped(value: str) -> str:
-    r"""Undo the \xHH of -P, which stand for bytes."""
+    r"""Decode the \xHH of -P, which are bytes."""
     if "\\x" not in value:
         return value
     raw = value.encode("utf-8", "surrogateescape")
     return decode(_HEX.sub(lambda found: bytes([int(found[1], 16)]), raw))
 
 
-def _of_table(groups: dict[str, str | None], origin: str) -> Row:
+def _row_of_table(groups: dict[str, str | None], origin: str) -> Row:
     name = groups["name"] or ""
     values = {_ATTRIBUTES[key]: value for key, value in groups.items() if key in _ATTRIBUTES}
     known = {key: value for key, value in values.items() if value is not None}
@@ -142,38 +169,7 @@ def _of_table(groups: dict[str, str | None], origin: str) -> Row:
     )
 
 
-HEADER = re.compile(r"^Filesystem UUID: {10}(\S+)$", re.MULTILINE)
-Blkid: TypeAlias = Mapping[str, Mapping[str, str]]
-"""The keys and values of blkid(8) by path."""
-
-GROUPS = re.compile(r"^Group \d+: \(Blocks \d+-\d+\)", re.MULTILINE)
-
-
-def find_header(
-    capture: Capture, paths: Sequence[str], blkid: Blkid, what: str
-) -> Evidence[str] | None:
-    """Return the superblock's text of the device that has these paths, None without any.
-
-    A full dump (`-k filesys.dumpe2fs=on`) begins with the header, and serves as well.
-    """
-    outputs = [
-        output
-        for path in paths
-        for line in (f"dumpe2fs -h {path}", f"dumpe2fs {path}")
-        for output in capture.run(line)
-    ]
-    return _the_one(outputs, HEADER, _uuid_of(paths, blkid), what)
-
-
-def find_groups(
-    capture: Capture, paths: Sequence[str], blkid: Blkid, what: str
-) -> Evidence[str] | None:
-    """Return the full dump of the device that has these paths, None without any."""
-    outputs = [output for path in paths for output in capture.run(f"dumpe2fs {path}")]
-    return _the_one(outputs, GROUPS, _uuid_of(paths, blkid), what)
-
-
-def _the_one(
+def _only_match(
     outputs: Sequence[Output], proof: re.Pattern[str], known_uuid: str, what: str
 ) -> Evidence[str] | None:
     """Return the only good output, or the one whose UUID is the device's."""
@@ -186,9 +182,6 @@ def _the_one(
         return own[0]
     detail = f"{good[0].origin}: {'not this device by its UUID' if not own else 'ambiguous name'}"
     return Unknown(what, Why.FAILED, f"{detail}; two devices may have one file name", _HINT)
-
-
-_HINT = "capture again with: ext4audit collect"
 
 
 def _uuid_of(paths: Sequence[str], blkid: Blkid) -> str:

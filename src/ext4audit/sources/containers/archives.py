@@ -1,4 +1,4 @@
-"""Directories and tar files from anybody, read in place and never unpacked.
+"""Untrusted directories and tar files, read in place and never unpacked.
 
 Nothing is written to disk. What is damaged, hostile or beyond the limits is an ArchiveError that
 names the archive.
@@ -16,7 +16,6 @@ from typing import IO
 from ext4audit.sources.containers.tar import Stream, read_tar
 from ext4audit.sources.containers.tree import (
     ARCHIVE_LIMITS,
-    SNAPSHOT_LIMITS,
     Archive,
     ArchiveError,
     Directory,
@@ -27,9 +26,9 @@ from ext4audit.sources.containers.tree import (
     Node,
     Special,
     Wanted,
+    describe_node,
     everything,
     follow,
-    what,
 )
 from ext4audit.sources.text import decode, encode
 
@@ -38,10 +37,10 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class DirectoryArchive:
-    """A directory of files; it may have been unpacked from anybody's archive.
+    """A directory of files; it may have been unpacked from an untrusted archive.
 
     Links are followed by name inside it. Each part of a path is opened without following links,
-    so that a link which is put there meanwhile is no way out either.
+    so that a link which is put there meanwhile cannot lead out either.
     """
 
     def __init__(self, path: str, limits: Limits) -> None:
@@ -92,7 +91,7 @@ class DirectoryArchive:
         """Return a file's content."""
         where, node = self._follow(name)
         if not isinstance(node, File):
-            raise self._error(f"{name!r:.200}: {what(node)}")
+            raise self._error(f"{name!r:.200}: {describe_node(node)}")
         try:
             content = _content(self._path, where.split("/"), self._limits.largest_file_bytes)
         except OSError as error:
@@ -111,7 +110,7 @@ class DirectoryArchive:
             raise self._error(str(error)) from None
 
     def _look(self, name: str) -> Node | None:
-        """Say what lies at a path whose folders are directories."""
+        """Return the node at a path whose folders are directories."""
         try:
             place = encode(self._place(name))
             mode = os.lstat(place).st_mode
@@ -128,38 +127,6 @@ class DirectoryArchive:
 
     def _error(self, message: str) -> ArchiveError:
         return ArchiveError(f"{self.label}: {message}")
-
-
-def _content(top: str, parts: list[str], limit_bytes: int) -> bytes:
-    """Read a regular file below `top`, no link on the way followed; raises OSError."""
-    folder = os.open(encode(top), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in parts[:-1]:
-            inner = os.open(encode(part), _FOLDER, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        descriptor = os.open(encode(parts[-1]), _FILE, dir_fd=folder)
-    finally:
-        os.close(folder)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ArchiveError("not a regular file")
-        if status.st_size > limit_bytes:
-            raise ArchiveError(f"larger than {limit_bytes} bytes")
-        return file.read(limit_bytes)
-
-
-__all__ = [
-    "ARCHIVE_LIMITS",
-    "SNAPSHOT_LIMITS",
-    "Archive",
-    "ArchiveError",
-    "DirectoryArchive",
-    "Limits",
-    "MemoryArchive",
-    "open_archive",
-]
 
 
 def open_archive(
@@ -194,3 +161,23 @@ def archive_in(stream: Stream, label: str, *, limits: Limits, wanted: Wanted) ->
         return read_tar(stream, label, limits, wanted)
     except ArchiveError as error:
         raise ArchiveError(f"{label}: {error}") from None
+
+
+def _content(top: str, parts: list[str], limit_bytes: int) -> bytes:
+    """Read a regular file below `top`, no link on the way followed; raises OSError."""
+    folder = os.open(encode(top), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(encode(part), _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        descriptor = os.open(encode(parts[-1]), _FILE, dir_fd=folder)
+    finally:
+        os.close(folder)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ArchiveError("not a regular file")
+        if status.st_size > limit_bytes:
+            raise ArchiveError(f"larger than {limit_bytes} bytes")
+        return file.read(limit_bytes)

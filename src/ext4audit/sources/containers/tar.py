@@ -1,7 +1,8 @@
 """Tar files and compressed streams, read in one pass and under caps.
 
-The standard library's tarfile reads a pax header of any size into memory, and raises a dozen
-kinds of exceptions for a damaged one. The format: pax(1) of POSIX.1-2017, tar(5) of libarchive.
+The standard library's tarfile is not used: it reads a pax header of any size into memory, and
+raises a dozen kinds of exceptions for a damaged one. The format: pax(1) of POSIX.1-2017, tar(5)
+of libarchive.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
 
 from ext4audit.sources.containers.tree import (
     ArchiveError,
@@ -28,12 +29,51 @@ from ext4audit.sources.containers.tree import (
 )
 from ext4audit.sources.text import decode
 
+BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 16
 _FREE_BYTES = 8 << 20
-"""What may come out before the ratio counts: short texts compress to almost nothing."""
+"""The output to which the ratio does not apply: short texts compress to almost nothing."""
 _XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs 65 MiB to decompress (xz(1)); a hostile header can ask for 4 GiB."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_LARGEST_HEADER_BYTES = 1 << 20
+_MAGIC_AT = 257
+_BASE_256 = b"\x80"
+_REGULAR = frozenset(b"\x0007")
+_SPECIAL = {
+    ord("3"): "a character device",
+    ord("4"): "a block device",
+    ord("6"): "a FIFO",
+    ord("S"): "a sparse file",
+}
+
+
+def is_tar(start: bytes) -> bool:
+    """Whether a file starts with the header of a tar member, or is the end of an empty tar."""
+    if len(start) < BLOCK_BYTES:
+        return False
+    block = start[:BLOCK_BYTES]
+    return not any(block) or _checksum_fits(block)
+
+
+def read_tar(stream: Stream, label: str, limits: Limits, wanted: Wanted) -> MemoryArchive:
+    """Return the archive with the content of the wanted members; raises ArchiveError."""
+    if not is_tar(stream.peek(BLOCK_BYTES)):
+        raise ArchiveError("not a tar archive")
+    archive = MemoryArchive(label, limits)
+    extensions = _Extensions()
+    while any(block := stream.read(BLOCK_BYTES)):
+        if not _checksum_fits(block):
+            raise ArchiveError("damaged: a member's header has a wrong checksum")
+        kind, size = block[156], _number(block[124:136])
+        if kind in b"xgLK":
+            extensions.add(kind, _padded(stream, size, _LARGEST_HEADER_BYTES))
+            continue
+        _member(archive, stream, extensions.header(block, kind, size), wanted)
+        extensions = _Extensions()
+    if not stream.is_padded_to_its_end():
+        raise ArchiveError("something follows the end of the archive: two joined into one?")
+    return archive
 
 
 class Stream:
@@ -116,8 +156,8 @@ class Stream:
             yield chunk
 
 
-class _Machine(Protocol):
-    """What the three decompressors of the standard library share."""
+class _Decompressor(Protocol):
+    """The interface that the decompressors of the standard library share."""
 
     @property
     def eof(self) -> bool: ...
@@ -150,11 +190,11 @@ class _Gzip:
         return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
 
 
-def _xz() -> _Machine:
+def _xz() -> _Decompressor:
     return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
 
 
-_MAGIC: dict[bytes, Callable[[], _Machine]] = {
+_MAGIC: dict[bytes, Callable[[], _Decompressor]] = {
     b"\x1f\x8b": _Gzip,
     b"\xfd7zXZ\0": _xz,
     b"BZh": bz2.BZ2Decompressor,
@@ -162,69 +202,27 @@ _MAGIC: dict[bytes, Callable[[], _Machine]] = {
 
 
 def _decompressed(
-    first: bytes, more: Iterator[bytes], make: Callable[[], _Machine]
+    first: bytes, more: Iterator[bytes], make: Callable[[], _Decompressor]
 ) -> Iterator[bytes]:
     """Decompress one stream after another, as `gzip -d` does; padding may follow them."""
     data = first
     while data:
-        machine = make()
-        while not machine.eof:
-            out = machine.decompress(data, _CHUNK_BYTES)
+        decompressor = make()
+        while not decompressor.eof:
+            out = decompressor.decompress(data, _CHUNK_BYTES)
             if out:
                 yield out
-            # Output may be pending when all the input is taken, so only silence is the end.
-            data = next(more, b"") if machine.needs_input and not machine.eof else b""
-            if not out and not data and machine.needs_input and not machine.eof:
+            # Output may be pending when all the input is taken, so only empty output is the end.
+            data = next(more, b"") if decompressor.needs_input and not decompressor.eof else b""
+            if not out and not data and decompressor.needs_input and not decompressor.eof:
                 raise ArchiveError("truncated")
-        data = machine.unused_data
+        data = decompressor.unused_data
         while not data.strip(b"\0\r\n "):
             if not (data := next(more, b"")):
                 return
 
 
-BLOCK_BYTES = 512
-_LARGEST_HEADER_BYTES = 1 << 20
-_MAGIC_AT = 257
-_BASE_256 = b"\x80"
-_REGULAR = frozenset(b"\x0007")
-_SPECIAL = {
-    ord("3"): "a character device",
-    ord("4"): "a block device",
-    ord("6"): "a FIFO",
-    ord("S"): "a sparse file",
-}
-
-
-def is_tar(start: bytes) -> bool:
-    """Whether a file starts with the header of a tar member, or is the end of an empty tar."""
-    if len(start) < BLOCK_BYTES:
-        return False
-    block = start[:BLOCK_BYTES]
-    return not any(block) or _checksum_fits(block)
-
-
-def read_tar(stream: Stream, label: str, limits: Limits, wanted: Wanted) -> MemoryArchive:
-    """Return the archive with the content of the wanted members; raises ArchiveError."""
-    if not is_tar(stream.peek(BLOCK_BYTES)):
-        raise ArchiveError("not a tar archive")
-    archive = MemoryArchive(label, limits)
-    said = _Said()
-    while any(block := stream.read(BLOCK_BYTES)):
-        if not _checksum_fits(block):
-            raise ArchiveError("damaged: a member's header has a wrong checksum")
-        kind, size = block[156], _number(block[124:136])
-        if kind in b"xgLK":
-            said.hear(kind, _padded(stream, size, _LARGEST_HEADER_BYTES))
-            continue
-        _member(archive, stream, said.header(block, kind, size), wanted)
-        said = _Said()
-    if not stream.is_padded_to_its_end():
-        raise ArchiveError("something follows the end of the archive: two joined into one?")
-    return archive
-
-
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(NamedTuple):
     path: str
     kind: int
     size: int
@@ -232,13 +230,13 @@ class _Header:
 
 
 @dataclass(slots=True)
-class _Said:
-    """What extension headers say of the member that follows them."""
+class _Extensions:
+    """The fields of a member that extension headers before it set."""
 
     values: dict[str, str] = field(default_factory=dict)
 
-    def hear(self, kind: int, content: bytes) -> None:
-        """Take in one extension header; raises ArchiveError."""
+    def add(self, kind: int, content: bytes) -> None:
+        """Add the fields of one extension header; raises ArchiveError."""
         if kind in b"LK":
             key = "path" if kind == ord("L") else "linkpath"
             self.values[key] = decode(content.partition(b"\0")[0])
@@ -263,7 +261,7 @@ class _Said:
 
 
 def _member(archive: MemoryArchive, stream: Stream, header: _Header, wanted: Wanted) -> None:
-    # POSIX: links, devices and directories have no content, whatever their size field says.
+    # POSIX: links, devices and directories have no content, whatever their size field is.
     size = header.size if header.kind not in b"123456" else 0
     if header.kind in _REGULAR and wanted(clean(header.path)):
         archive.add(header.path, File(_padded(stream, size, archive.largest_file_bytes)))
@@ -298,7 +296,7 @@ def _whole_blocks(size: int) -> int:
 
 
 def _path(block: bytes) -> str:
-    """Return the name; only POSIX has its first part in `prefix`, where GNU keeps times."""
+    """Return the name; only POSIX has its first part in `prefix`, where GNU has times."""
     name = _text(block[:100])
     prefix = _text(block[345:500]) if block[_MAGIC_AT:263] == b"ustar\0" else ""
     return f"{prefix}/{name}" if prefix else name

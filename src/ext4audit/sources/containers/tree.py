@@ -1,23 +1,26 @@
-"""What every container of evidence offers, and the nodes of those held in memory; pure."""
+"""The interface of archives, their limits, and archives that are held in memory; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 Wanted: TypeAlias = Callable[[str], bool]
+MOST_LINKS = 40
+"""As the kernel follows on one path (path_resolution(7)); more is a loop."""
+LONGEST_PATH = 4096
+"""PATH_MAX of Linux; each part of a path may become a directory of its own."""
 
 
 class ArchiveError(ValueError):
-    """An archive that is damaged, not what it seems, or beyond the limits; says which and where."""
+    """An archive that is damaged, not what it seems, or beyond the limits; named in the message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one archive may cost: an archive comes from anybody, and is read in memory.
+class Limits(NamedTuple):
+    """What one archive may cost: an archive is untrusted, and is read in memory.
 
-    `largest_stream_bytes` bounds what is decompressed, the members that nobody wants included.
+    `largest_stream_bytes` bounds what is decompressed, unwanted members included.
     `largest_ratio` is how many bytes one compressed byte may become, beyond the first 8 MiB:
     42 KB of zip once became 4 PB.
     """
@@ -43,7 +46,7 @@ class Archive(Protocol):
 
     @property
     def label(self) -> str:
-        """Name the archive for people: the path that it was opened by."""
+        """Return the readable name of the archive: the path that it was opened by."""
         ...
 
     def names(self) -> Collection[str]:
@@ -68,12 +71,6 @@ def everything(_name: str) -> bool:
     return True
 
 
-MOST_LINKS = 40
-"""As the kernel follows on one path (path_resolution(7)); more is a loop."""
-LONGEST_PATH = 4096
-"""PATH_MAX of Linux; each part of a path may become a directory of its own."""
-
-
 @dataclass(frozen=True, slots=True)
 class Directory:
     """A directory."""
@@ -96,62 +93,13 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """What is never read: "a character device", "a FIFO"."""
+    """A file that is never read: "a character device", "a FIFO"."""
 
     kind: str
 
 
 Node: TypeAlias = Directory | File | Link | Special
 Look: TypeAlias = Callable[[str], Node | None]
-
-
-def clean(path: str) -> str:
-    """Return a member's path without "." and doubled "/"; raises ArchiveError for a way out."""
-    if len(path) > LONGEST_PATH:
-        raise ArchiveError(f"a path of {len(path)} characters")
-    if path.startswith("/"):
-        raise ArchiveError(f"an absolute path: {path!r:.200}")
-    parts = [part for part in path.split("/") if part not in {"", "."}]
-    if ".." in parts or "\0" in path:
-        raise ArchiveError(f"a path that could lead out: {path!r:.200}")
-    return "/".join(parts)
-
-
-def follow(name: str, look: Look) -> tuple[str, Node | None]:
-    """Return the path without links that `name` leads to, and what is there.
-
-    Raises ArchiveError for a loop, and for a link that leads out of the archive.
-    """
-    ahead, behind, links = _parts(name), list[str](), 0
-    node: Node | None = Directory()
-    while ahead:
-        part = ahead.pop(0)
-        if part == "..":
-            if not behind:
-                raise ArchiveError(f"{name!r:.200}: a link leads out of the archive")
-            behind.pop()
-            node = Directory()
-            continue
-        node = look("/".join((*behind, part)))
-        if isinstance(node, Link):
-            links += 1
-            if links > MOST_LINKS:
-                raise ArchiveError(f"{name!r:.200}: more than {MOST_LINKS} links, one to another")
-            if node.target.startswith("/"):
-                raise ArchiveError(f"{name!r:.200}: a link leads out of the archive")
-            if node.from_top:
-                behind.clear()
-            ahead[:0] = _parts(node.target)
-            node = Directory()
-            continue
-        behind.append(part)
-        if ahead and not isinstance(node, Directory):
-            return "/".join((*behind, *ahead)), None
-    return "/".join(behind), node
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in {"", "."}]
 
 
 class MemoryArchive:
@@ -228,7 +176,7 @@ class MemoryArchive:
         _, node = self._follow(name)
         if isinstance(node, File) and node.content is not None:
             return node.content
-        raise ArchiveError(f"{self.label}: {name!r:.200}: {what(node)}")
+        raise ArchiveError(f"{self.label}: {name!r:.200}: {describe_node(node)}")
 
     def _follow(self, name: str) -> tuple[str, Node | None]:
         try:
@@ -237,8 +185,53 @@ class MemoryArchive:
             raise ArchiveError(f"{self.label}: {error}") from None
 
 
-def what(node: Node | None) -> str:
-    """Say why a node cannot be read."""
+def clean(path: str) -> str:
+    """Return a member's path without "." and doubled "/"; ArchiveError if it leads out."""
+    if len(path) > LONGEST_PATH:
+        raise ArchiveError(f"a path of {len(path)} characters")
+    if path.startswith("/"):
+        raise ArchiveError(f"an absolute path: {path!r:.200}")
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if ".." in parts or "\0" in path:
+        raise ArchiveError(f"a path that could lead out: {path!r:.200}")
+    return "/".join(parts)
+
+
+def follow(name: str, look: Look) -> tuple[str, Node | None]:
+    """Return the path without links that `name` leads to, and what is there.
+
+    Raises ArchiveError for a loop, and for a link that leads out of the archive.
+    """
+    ahead, behind, links = _parts(name), list[str](), 0
+    node: Node | None = Directory()
+    while ahead:
+        part = ahead.pop(0)
+        if part == "..":
+            if not behind:
+                raise ArchiveError(f"{name!r:.200}: a link leads out of the archive")
+            behind.pop()
+            node = Directory()
+            continue
+        node = look("/".join((*behind, part)))
+        if isinstance(node, Link):
+            links += 1
+            if links > MOST_LINKS:
+                raise ArchiveError(f"{name!r:.200}: more than {MOST_LINKS} links, one to another")
+            if node.target.startswith("/"):
+                raise ArchiveError(f"{name!r:.200}: a link leads out of the archive")
+            if node.from_top:
+                behind.clear()
+            ahead[:0] = _parts(node.target)
+            node = Directory()
+            continue
+        behind.append(part)
+        if ahead and not isinstance(node, Directory):
+            return "/".join((*behind, *ahead)), None
+    return "/".join(behind), node
+
+
+def describe_node(node: Node | None) -> str:
+    """Return why a node cannot be read."""
     match node:
         case None:
             return "not in the archive"
@@ -248,3 +241,7 @@ def what(node: Node | None) -> str:
             return "was not kept in memory"
         case _:
             return "not a regular file"
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in {"", "."}]

@@ -1,4 +1,4 @@
-"""The live source: this host, read-only."""
+"""The live source: answers asks from this host, read-only. It reads files, uname and memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import stat
 from collections.abc import Sequence
 from typing import overload
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import live as files
-from ext4audit.sources import live as system
+from ext4audit.evidence import Evidence, Known, Why
 from ext4audit.sources.ask import (
     Answer,
     Ask,
@@ -33,13 +31,102 @@ from ext4audit.sources.ask import (
     describe,
 )
 from ext4audit.sources.live import commands, ioctls, paths
-from ext4audit.sources.live import paths as raw_reads
 from ext4audit.sources.live.paths import bounded, opened
 from ext4audit.sources.live.udev import UdevReader
 from ext4audit.sources.text import Unanswered, decode, encode, from_os_error
 
-# The largest text that is asked for is a mount table; 30,000 container mounts make 8 MiB.
+# The largest text of any ask is a mount table; 30,000 container mounts are 8 MiB.
 LARGEST_FILE_BYTES = 8 << 20
+# Superblocks and single descriptor blocks are kept; all descriptors of 64 TiB are 32 MiB.
+_LONGEST_KEPT_BYTES = 64 << 10
+MEMINFO = "/proc/meminfo"
+BYTES_PER_KIB = 1024
+
+
+class LiveSource:
+    """Answers asks from the host that this process runs on.
+
+    Each ask is answered once: what one scan reads, it reads at one moment. Bytes by the megabyte
+    are the exception: they are read again rather than kept. Nothing is opened for writing. A block
+    device is opened for `ReadBytes` only, and read through the page cache. `timeout_seconds`
+    bounds each program, and each access to a path that may lie on a dead server. `search_path` is
+    where programs are looked up; tests put directories of their own there.
+    """
+
+    def __init__(
+        self,
+        timeout_seconds: float = 20.0,
+        *,
+        search_path: Sequence[str] = commands.SYSTEM_PATH,
+    ) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._search_path = tuple(search_path)
+        self._udev = UdevReader()
+        self._answers: dict[Ask, Answer] = {}
+
+    @overload
+    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
+    @overload
+    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+    def fetch(self, ask: Ask) -> Answer:
+        """Answer an ask; never raises for anything that the host lacks.
+
+        Raises ValueError for a program that is not of the allow-list.
+        """
+        if isinstance(ask, ReadBytes) and ask.length_bytes > _LONGEST_KEPT_BYTES:
+            return self._answer(ask)
+        if ask not in self._answers:
+            self._answers[ask] = self._answer(ask)
+        return self._answers[ask]
+
+    def _answer(self, ask: Ask) -> Answer:
+        """Answer an ask from the host; anything that the host lacks is an Unknown."""
+        what = describe(ask)
+        try:
+            if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
+                return Known(self._bytes(ask), what)
+            return Known(self._text(ask), what)
+        except Unanswered as unanswered:
+            return unanswered.unknown(what)
+        except OSError as error:
+            return from_os_error(error).unknown(what)
+
+    def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
+        match ask:
+            case ReadFile(path):
+                return read_file(path)
+            case ListDir(path):
+                return list_directory(path)
+            case RunCommand(argv):
+                return commands.run_command(argv, self._timeout_seconds, self._search_path)
+            case Uname():
+                return uname()
+            case VirtualMemory():
+                return virtual_memory()
+            case EffectiveUser():
+                return effective_user()
+            case UdevDatabase(device_number):
+                return self._udev.properties(device_number)
+            case ResolvePath(path):
+                return bounded(lambda: paths.resolve_path(path), self._timeout_seconds)
+            case RealPath(path):
+                return bounded(lambda: paths.real_path(path), self._timeout_seconds)
+            case StatFilesystem(path):
+                return bounded(lambda: paths.stat_filesystem(path), self._timeout_seconds)
+            case CapturedDumpe2fs():
+                raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
+
+    def _bytes(self, ask: BytesAsk) -> bytes:
+        match ask:
+            case TuneSuperblock(path):
+                return bounded(lambda: ioctls.tune_superblock(path), self._timeout_seconds)
+            case FilesystemUuid(path):
+                return bounded(lambda: ioctls.filesystem_uuid(path), self._timeout_seconds)
+            case ReadBytes(path, offset_bytes, length_bytes):
+                return bounded(
+                    lambda: paths.read_bytes(path, offset_bytes, length_bytes),
+                    self._timeout_seconds,
+                )
 
 
 def read_file(path: str) -> str:
@@ -62,14 +149,10 @@ def list_directory(path: str) -> str:
     return "\0".join(decode(name) for name in sorted(names))
 
 
-MEMINFO = "/proc/meminfo"
-BYTES_PER_KIB = 1024
-
-
 def uname() -> str:
     """Return release, version, machine and node name, one a line.
 
-    The node name stands last: it is the only one that an administrator can put a newline in.
+    The node name is last: it is the only one that can hold a newline.
     """
     name = os.uname()
     return f"{name.release}\n{name.version}\n{name.machine}\n{name.nodename}"
@@ -89,19 +172,19 @@ def virtual_memory() -> str:
 def _stated_memory() -> tuple[int, int] | None:
     """Return MemTotal and MemAvailable of proc_meminfo(5), where they are plausible.
 
-    MemAvailable came with Linux 3.14, can read 0, and is the host's in some containers, beyond
-    their total: psutil knows what to say then, and importing it costs 9 ms.
+    MemAvailable exists since Linux 3.14, can be 0, and is the host's in some containers, beyond
+    their total: psutil estimates it then, and importing it costs 9 ms.
     """
     with open(MEMINFO, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
         lines = (line.split() for line in file)
-        kib = {words[0]: words[1] for words in lines if len(words) > 1 and words[1].isdigit()}
+        kib = {line[0]: line[1] for line in lines if len(line) > 1 and line[1].isdigit()}
     total = int(kib.get(b"MemTotal:", b"0")) * BYTES_PER_KIB
     available = int(kib.get(b"MemAvailable:", b"0")) * BYTES_PER_KIB
     return (total, available) if 0 < available <= total else None
 
 
 def _estimated_memory() -> tuple[int, int]:
-    """Return what psutil makes of an incomplete /proc/meminfo; raises Unanswered, OSError."""
+    """Return psutil's estimate from an incomplete /proc/meminfo; raises Unanswered, OSError."""
     try:
         import psutil  # noqa: PLC0415 - 9 ms, paid by hosts with an odd /proc/meminfo only
 
@@ -110,97 +193,3 @@ def _estimated_memory() -> tuple[int, int]:
         detail = f"psutil: {type(error).__name__}: {error}"
         raise Unanswered(Why.FAILED, detail, "mount /proc") from error
     return memory.total, memory.available
-
-
-# Superblocks and single descriptor blocks are kept; all descriptors of 64 TiB are 32 MiB.
-_LONGEST_KEPT_BYTES = 64 << 10
-
-
-class LiveSource:
-    """Answers asks from the host that this process runs on.
-
-    Each ask is answered once: what one scan reads, it reads at one moment. Bytes by the megabyte
-    are the exception: they are read again rather than kept. Nothing is opened for writing. A block
-    device is opened for `ReadBytes` only, and read through the page cache. `timeout_seconds`
-    bounds each program, and each look at a path that may lie on a dead server. `search_path` is
-    where programs are looked up; tests put directories of their own there.
-    """
-
-    def __init__(
-        self,
-        timeout_seconds: float = 20.0,
-        *,
-        search_path: Sequence[str] = commands.SYSTEM_PATH,
-    ) -> None:
-        self._timeout_seconds = timeout_seconds
-        self._search_path = tuple(search_path)
-        self._udev = UdevReader()
-        self._answers: dict[Ask, Answer] = {}
-
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
-        """Answer an ask; never raises for what the host lacks.
-
-        Raises ValueError for a program that is not of the allow-list.
-        """
-        if isinstance(ask, ReadBytes) and ask.length_bytes > _LONGEST_KEPT_BYTES:
-            return self._answer(ask)
-        if ask not in self._answers:
-            self._answers[ask] = self._answer(ask)
-        return self._answers[ask]
-
-    def _answer(self, ask: Ask) -> Answer:
-        """Turn what the host lacks into an Unknown."""
-        what = describe(ask)
-        try:
-            if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
-                return Known(self._bytes(ask), what)
-            return Known(self._text(ask), what)
-        except Unanswered as lack:
-            return _hole(what, lack)
-        except OSError as error:
-            return _hole(what, from_os_error(error))
-
-    def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
-        match ask:
-            case ReadFile(path):
-                return files.read_file(path)
-            case ListDir(path):
-                return files.list_directory(path)
-            case RunCommand(argv):
-                return commands.run_command(argv, self._timeout_seconds, self._search_path)
-            case Uname():
-                return system.uname()
-            case VirtualMemory():
-                return system.virtual_memory()
-            case EffectiveUser():
-                return system.effective_user()
-            case UdevDatabase(device_number):
-                return self._udev.properties(device_number)
-            case ResolvePath(path):
-                return bounded(lambda: paths.resolve_path(path), self._timeout_seconds)
-            case RealPath(path):
-                return bounded(lambda: paths.real_path(path), self._timeout_seconds)
-            case StatFilesystem(path):
-                return bounded(lambda: paths.stat_filesystem(path), self._timeout_seconds)
-            case CapturedDumpe2fs():
-                raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
-
-    def _bytes(self, ask: BytesAsk) -> bytes:
-        match ask:
-            case TuneSuperblock(path):
-                return bounded(lambda: ioctls.tune_superblock(path), self._timeout_seconds)
-            case FilesystemUuid(path):
-                return bounded(lambda: ioctls.filesystem_uuid(path), self._timeout_seconds)
-            case ReadBytes(path, offset_bytes, length_bytes):
-                return bounded(
-                    lambda: raw_reads.read_bytes(path, offset_bytes, length_bytes),
-                    self._timeout_seconds,
-                )
-
-
-def _hole(what: str, lack: Unanswered) -> Unknown:
-    return Unknown(what, lack.why, lack.detail, lack.hint)

@@ -11,22 +11,92 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 from ext4audit.evidence import Why
-from ext4audit.sources.text import Unanswered, decode, denied_hint, encode
+from ext4audit.sources.text import VERSION_BANNER, Unanswered, decode, denied_hint, encode
 
+# Fixed: the user's PATH, and the working directory in it, can hold another program's dumpe2fs.
+SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+PACKAGES = {
+    "lsblk": "util-linux",
+    "findmnt": "util-linux",
+    "dumpe2fs": "e2fsprogs",
+    "dmsetup": "dmsetup (Debian) or device-mapper (RHEL)",
+    "systemd-detect-virt": "systemd",
+    "grub-install": "grub2-common",
+    "grub2-install": "grub2-tools",
+}
+# The longest output is dumpe2fs's group table: 29 MiB for 64 TiB. Twice that is room enough,
+# and an endless output must not take the memory of a small host.
+LARGEST_OUTPUT_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 1 << 16
 _GRACE_SECONDS = 1.0
+# `remove` and `suspend` are other verbs of the same program, and even `status` commits the
+# metadata of a thin pool (dmsetup(8), --noflush).
+_DMSETUP_VERBS = frozenset({"table", "info", "ls", "deps"})
+# Plain dumpe2fs reads every bitmap: 64 MiB a TiB, in random order, from disks that are at work.
+_DUMPE2FS_OPTIONS = frozenset({"-h", "-g", "-V"})
+_GRUB_INSTALLERS = frozenset({"grub-install", "grub2-install"})
+_DMSETUP_NODE = "/dev/mapper/control"
+_DENIED = re.compile(
+    r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
+    r"|only root",
+    re.IGNORECASE,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+def run_command(
+    argv: tuple[str, ...], timeout_seconds: float, search_path: Sequence[str] = SYSTEM_PATH
+) -> str:
+    """Return the standard output of a program of the allow-list; `argv[0]` is its bare name.
+
+    Raises Unanswered and OSError (TimeoutError included); ValueError when the program is not
+    of the list, which is a mistake of the caller and not of the host.
+    """
+    _check_allowed(argv)
+    program = _locate(argv[0], search_path)
+    if argv[0] == "dmsetup" and not os.path.lexists(_DMSETUP_NODE):
+        # libdevmapper 1.02.185 as root makes the directory and the node when they are missing.
+        raise Unanswered(Why.ABSENT, f"no {_DMSETUP_NODE}, and dmsetup would make it")
+    finished = run(
+        [encode(program), *map(encode, argv[1:])],
+        # TZ: dumpe2fs prints local times without their zone.
+        {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C", "TZ": "UTC0"},
+        timeout_seconds=timeout_seconds,
+        output_limit_bytes=LARGEST_OUTPUT_BYTES,
+    )
+    stdout, stderr = decode(finished.stdout), decode(finished.stderr)
+    return judge(argv[0], finished.status, stdout, stderr, denied_hint())
+
+
+def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH) -> Unanswered:
+    """Return the answer for a program that is not installed: ABSENT, and its package."""
+    package = PACKAGES.get(name)
+    hint = f"install {package}" if package else ""
+    return Unanswered(Why.ABSENT, f"no {name} in {':'.join(search_path)}", hint)
+
+
+def judge(name: str, status: int, stdout: str, stderr: str, hint_when_denied: str) -> str:
+    """Return the output of a program that succeeded; raises Unanswered for one that failed.
+
+    `status` is negative for the signal that ended it. Recorded runs use this too.
+    """
+    if status == 0 or _is_bare_metal(name, stdout):
+        return stdout
+    cause = _cause(stderr, stdout)
+    ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+    detail = f"{cause} ({ending})" if cause else ending
+    if _DENIED.search(cause):
+        raise Unanswered(Why.DENIED, detail, hint_when_denied)
+    raise Unanswered(Why.FAILED, detail)
+
+
+class Finished(NamedTuple):
     """How a program ended: its status (negative: the signal that ended it) and its output.
 
-    Of stderr the first 64 KiB are kept: the cause is said first, what follows is aftermath.
+    Of stderr the first 64 KiB are kept: the cause is printed first.
     """
 
     status: int
@@ -66,27 +136,8 @@ def run(
     return Finished(status, stdout, stderr)
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float) -> int:
-    """Return the exit status; raises TimeoutExpired, and TimeoutError on the way.
-
-    Popen.wait with a timeout sleeps between looks: a scan spent 7 ms there after its tools had
-    ended. A descriptor of the process is ready the moment it ends (pidfd_open(2), Linux 5.3).
-    """
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except OSError:
-        return process.wait(max(0.0, deadline - time.monotonic()))
-    try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, selectors.EVENT_READ)
-            _ready(selector, deadline)
-    finally:
-        os.close(descriptor)
-    return process.wait(0.0)
-
-
 def reap(process: subprocess.Popen[bytes], grace_seconds: float) -> bool:
-    """Wait for a killed process, but not for ever; return whether it is gone.
+    """Wait for a killed process for a limited time; return whether it is gone.
 
     A process in uninterruptible sleep (a device that does not answer) dies when the device
     does. The audit goes on without it.
@@ -96,17 +147,43 @@ def reap(process: subprocess.Popen[bytes], grace_seconds: float) -> bool:
     return process.returncode is not None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing behind, after Ctrl-C either: a session of its own does not get that signal.
+def _check_allowed(argv: tuple[str, ...]) -> None:
+    """Refuse a program or arguments that are not allowed."""
+    if not argv or argv[0] not in PACKAGES:
+        raise ValueError(f"not a program of the allow-list: {argv[:1]}")
+    if argv[0] == "dmsetup" and (len(argv) == 1 or argv[1] not in _DMSETUP_VERBS):
+        raise ValueError(f"not a read-only verb of dmsetup: {argv[1:2]}")
+    if argv[0] == "dumpe2fs" and _DUMPE2FS_OPTIONS.isdisjoint(argv[1:2]):
+        raise ValueError(f"not a dumpe2fs of -h or -g: {argv[1:]}")
+    if argv[0] in _GRUB_INSTALLERS and argv[1:] != ("--version",):
+        raise ValueError(f"not a question for the version: {argv}")
 
-    The group is killed before any wait: until its leader is reaped, its number is not reused.
+
+def _locate(name: str, search_path: Sequence[str]) -> str:
+    """Return the program's absolute path; raises Unanswered(ABSENT)."""
+    for directory in search_path:
+        path = os.path.join(directory, name)  # noqa: PTH118 - pathlib costs a scan its start
+        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - the same
+            return path
+    raise absent(name, search_path)
+
+
+def _is_bare_metal(name: str, stdout: str) -> bool:
+    """Whether systemd-detect-virt printed "none", which it does with exit status 1."""
+    return name == "systemd-detect-virt" and stdout.strip() == "none"
+
+
+def _cause(stderr: str, stdout: str) -> str:
+    """Return the line with the cause: the first of stderr that is no version banner.
+
+    Not the last: dmsetup ends with "Command failed.", and dumpe2fs puts its cause on stderr
+    below its banner, with "Couldn't find valid filesystem superblock." on stdout.
     """
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        reap(process, _GRACE_SECONDS)
-    for pipe in _pipes(process):
-        pipe.close()
+    for text in (stderr, stdout):
+        for line in text.split("\n"):
+            if line.strip() and not VERSION_BANNER.fullmatch(line.strip()):
+                return line.strip()
+    return ""
 
 
 def _drain(
@@ -133,7 +210,7 @@ def _drain(
 def _ready(selector: selectors.BaseSelector, deadline: float) -> list[selectors.SelectorKey]:
     """Wait for output until the deadline.
 
-    The clock is asked each time: a program that prints endlessly is always ready.
+    The clock is read each time: a program that prints endlessly is always ready.
     """
     remaining = deadline - time.monotonic()
     if remaining <= 0:
@@ -141,123 +218,37 @@ def _ready(selector: selectors.BaseSelector, deadline: float) -> list[selectors.
     return [key for key, _ in selector.select(remaining)]
 
 
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> int:
+    """Return the exit status; raises TimeoutExpired, and TimeoutError on the way.
+
+    Popen.wait with a timeout polls and sleeps: a scan spent 7 ms there after its tools had ended.
+    A descriptor of the process is ready the moment it ends (pidfd_open(2), Linux 5.3).
+    """
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return process.wait(max(0.0, deadline - time.monotonic()))
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            _ready(selector, deadline)
+    finally:
+        os.close(descriptor)
+    return process.wait(0.0)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing behind, after Ctrl-C either: a session of its own does not get that signal.
+
+    The group is killed before any wait: until its leader is reaped, its number is not reused.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        reap(process, _GRACE_SECONDS)
+    for pipe in _pipes(process):
+        pipe.close()
+
+
 def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     return cast("IO[bytes]", process.stdout), cast("IO[bytes]", process.stderr)
-
-
-# Fixed: the user's PATH, and the working directory in it, can hold a dumpe2fs of anybody's.
-SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
-
-PACKAGES = {
-    "lsblk": "util-linux",
-    "findmnt": "util-linux",
-    "dumpe2fs": "e2fsprogs",
-    "dmsetup": "dmsetup (Debian) or device-mapper (RHEL)",
-    "systemd-detect-virt": "systemd",
-    "grub-install": "grub2-common",
-    "grub2-install": "grub2-tools",
-}
-
-# The longest output is dumpe2fs's group table: 29 MiB for 64 TiB. Twice that is room enough,
-# and an endless output must not take the memory of a small host.
-LARGEST_OUTPUT_BYTES = 64 << 20
-
-# `remove` and `suspend` are other verbs of the same program, and even `status` commits the
-# metadata of a thin pool (dmsetup(8), --noflush).
-_DMSETUP_VERBS = frozenset({"table", "info", "ls", "deps"})
-# Plain dumpe2fs reads every bitmap: 64 MiB a TiB, in random order, from disks that are at work.
-_DUMPE2FS_OPTIONS = frozenset({"-h", "-g", "-V"})
-_GRUB_INSTALLERS = frozenset({"grub-install", "grub2-install"})
-_DMSETUP_NODE = "/dev/mapper/control"
-
-_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3}-[0-9]{4}\)")
-_DENIED = re.compile(
-    r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
-    r"|only root",
-    re.IGNORECASE,
-)
-
-
-def run_command(
-    argv: tuple[str, ...], timeout_seconds: float, search_path: Sequence[str] = SYSTEM_PATH
-) -> str:
-    """Return the standard output of a program of the allow-list; `argv[0]` is its bare name.
-
-    Raises Unanswered and OSError (TimeoutError included); ValueError when the program is not
-    of the list, which is a mistake of the caller and not of the host.
-    """
-    _check_allowed(argv)
-    program = _locate(argv[0], search_path)
-    if argv[0] == "dmsetup" and not os.path.lexists(_DMSETUP_NODE):
-        # libdevmapper 1.02.185 as root makes the directory and the node when they are missing.
-        raise Unanswered(Why.ABSENT, f"no {_DMSETUP_NODE}, and dmsetup would make it")
-    finished = run(
-        [encode(program), *map(encode, argv[1:])],
-        # TZ: dumpe2fs prints local times without their zone.
-        {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C", "TZ": "UTC0"},
-        timeout_seconds=timeout_seconds,
-        output_limit_bytes=LARGEST_OUTPUT_BYTES,
-    )
-    stdout, stderr = decode(finished.stdout), decode(finished.stderr)
-    return judge(argv[0], finished.status, stdout, stderr, denied_hint())
-
-
-def _check_allowed(argv: tuple[str, ...]) -> None:
-    """Refuse what no ask of ours may run."""
-    if not argv or argv[0] not in PACKAGES:
-        raise ValueError(f"not a program of the allow-list: {argv[:1]}")
-    if argv[0] == "dmsetup" and (len(argv) == 1 or argv[1] not in _DMSETUP_VERBS):
-        raise ValueError(f"not a read-only verb of dmsetup: {argv[1:2]}")
-    if argv[0] == "dumpe2fs" and _DUMPE2FS_OPTIONS.isdisjoint(argv[1:2]):
-        raise ValueError(f"not a dumpe2fs of -h or -g: {argv[1:]}")
-    if argv[0] in _GRUB_INSTALLERS and argv[1:] != ("--version",):
-        raise ValueError(f"not a question for the version: {argv}")
-
-
-def _locate(name: str, search_path: Sequence[str]) -> str:
-    """Return the program's absolute path; raises Unanswered(ABSENT)."""
-    for directory in search_path:
-        path = os.path.join(directory, name)  # noqa: PTH118 - pathlib costs a scan its start
-        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - the same
-            return path
-    raise absent(name, search_path)
-
-
-def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH) -> Unanswered:
-    """Return the answer for a program that is not installed: ABSENT, and its package."""
-    package = PACKAGES.get(name)
-    hint = f"install {package}" if package else ""
-    return Unanswered(Why.ABSENT, f"no {name} in {':'.join(search_path)}", hint)
-
-
-def judge(name: str, status: int, stdout: str, stderr: str, hint_when_denied: str) -> str:
-    """Return the output of a program that did its work; raises Unanswered for another.
-
-    `status` is negative for the signal that ended it. Recorded runs are judged by this too.
-    """
-    if status == 0 or _is_bare_metal(name, stdout):
-        return stdout
-    cause = _cause(stderr, stdout)
-    ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-    detail = f"{cause} ({ending})" if cause else ending
-    if _DENIED.search(cause):
-        raise Unanswered(Why.DENIED, detail, hint_when_denied)
-    raise Unanswered(Why.FAILED, detail)
-
-
-def _is_bare_metal(name: str, stdout: str) -> bool:
-    """Whether systemd-detect-virt says "none", which it says with exit status 1."""
-    return name == "systemd-detect-virt" and stdout.strip() == "none"
-
-
-def _cause(stderr: str, stdout: str) -> str:
-    """Return the line that tells the cause: the first of stderr that is no version banner.
-
-    Not the last: dmsetup ends with "Command failed.", and dumpe2fs puts its cause on stderr
-    below its banner, with "Couldn't find valid filesystem superblock." on stdout.
-    """
-    for text in (stderr, stdout):
-        for line in text.split("\n"):
-            if line.strip() and not _BANNER.fullmatch(line.strip()):
-                return line.strip()
-    return ""

@@ -1,4 +1,4 @@
-"""Paths and raw bytes: resolved, opened and read without ever blocking for long."""
+"""Paths and raw bytes: resolved, opened and read with a bounded wait."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from ext4audit.evidence import Known, Why
 from ext4audit.sources.text import Unanswered, decode, encode
 
 R = TypeVar("R")
+# The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
+LARGEST_READ_BYTES = 64 << 20
+_LARGEST_OFFSET = (1 << 63) - 1
 
 
 def bounded(call: Callable[[], R], timeout_seconds: float) -> R:
@@ -43,7 +46,7 @@ def bounded(call: Callable[[], R], timeout_seconds: float) -> R:
 
 @contextmanager
 def located(path: str) -> Iterator[int]:
-    """Give an O_PATH descriptor of what `path` leads to: it is found, and not opened."""
+    """Yield an O_PATH descriptor of the file at `path`, which is not opened."""
     descriptor = os.open(encode(path), os.O_PATH | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -53,11 +56,10 @@ def located(path: str) -> Iterator[int]:
 
 @contextmanager
 def opened(path: str, is_wanted: Callable[[int], bool], wanted: str) -> Iterator[int]:
-    """Give a descriptor for reading, if `is_wanted` holds for the file's mode.
+    """Yield a descriptor for reading, if `is_wanted` holds for the file's mode.
 
-    Looking before opening matters: opening a tape rewinds it, and opening a watchdog arms it. The
-    check and the open are about the same inode, because the second goes through the first one's
-    descriptor.
+    The mode is checked first: opening a tape rewinds it, and opening a watchdog arms it. The check
+    and the open concern the same inode, because the second uses the descriptor of the first.
     """
     with located(path) as found:
         mode = os.fstat(found).st_mode
@@ -69,19 +71,6 @@ def opened(path: str, is_wanted: Callable[[int], bool], wanted: str) -> Iterator
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _kind(mode: int) -> str:
-    """Name a file type for people."""
-    names = {
-        stat.S_IFREG: "a regular file",
-        stat.S_IFDIR: "a directory",
-        stat.S_IFBLK: "a block device",
-        stat.S_IFCHR: "a character device",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-    }
-    return names.get(stat.S_IFMT(mode), "a file of unknown type")
 
 
 def resolve_path(path: str) -> str:
@@ -105,7 +94,7 @@ def resolve_path(path: str) -> str:
 def real_path(path: str) -> str:
     """Return the canonical absolute path, as realpath(3); raises OSError, ENOENT included.
 
-    The kernel looks first: it gives up at 40 symbolic links (ELOOP), where Python recurses once
+    The kernel resolves it first: it fails at 40 symbolic links (ELOOP), where Python recurses once
     a link until its stack ends.
     """
     with located(path):
@@ -121,31 +110,6 @@ def stat_filesystem(path: str) -> str:
         status, space = os.fstat(descriptor), os.fstatvfs(descriptor)
     counts = (space.f_blocks, space.f_bfree, space.f_bavail, space.f_files, space.f_ffree)
     return " ".join((_device_number(status.st_dev), *map(str, (space.f_frsize, *counts))))
-
-
-def _mount_id(descriptor: int) -> str:
-    """Return `mnt_id` of proc_pid_fdinfo(5), there since Linux 3.15."""
-    with open(f"/proc/self/fdinfo/{descriptor}", "rb") as info:  # noqa: PTH123 - no path of a host
-        for line in info:
-            key, _, value = line.partition(b":")
-            if key == b"mnt_id":
-                return str(int(value))
-    raise OSError("no mnt_id in /proc/self/fdinfo: older than Linux 3.15")
-
-
-def _device_number(number: int) -> str:
-    return f"{os.major(number)}:{os.minor(number)}"
-
-
-def _type(mode: int) -> str:
-    """Name the types that a target can have; everything else is of no interest."""
-    names = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFBLK: "block"}
-    return names.get(stat.S_IFMT(mode), "other")
-
-
-# The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
-LARGEST_READ_BYTES = 64 << 20
-_LARGEST_OFFSET = (1 << 63) - 1
 
 
 def read_bytes(path: str, offset_bytes: int, length_bytes: int) -> bytes:
@@ -164,6 +128,39 @@ def read_bytes(path: str, offset_bytes: int, length_bytes: int) -> bytes:
         detail = f"{len(found)} of {length_bytes} bytes are there"
         raise Unanswered(Why.FAILED, detail)
     return found
+
+
+def _kind(mode: int) -> str:
+    """Return the readable name of a file type."""
+    names = {
+        stat.S_IFREG: "a regular file",
+        stat.S_IFDIR: "a directory",
+        stat.S_IFBLK: "a block device",
+        stat.S_IFCHR: "a character device",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+    }
+    return names.get(stat.S_IFMT(mode), "a file of unknown type")
+
+
+def _mount_id(descriptor: int) -> str:
+    """Return `mnt_id` of proc_pid_fdinfo(5), there since Linux 3.15."""
+    with open(f"/proc/self/fdinfo/{descriptor}", "rb") as info:  # noqa: PTH123 - no path of a host
+        for line in info:
+            key, _, value = line.partition(b":")
+            if key == b"mnt_id":
+                return str(int(value))
+    raise OSError("no mnt_id in /proc/self/fdinfo: older than Linux 3.15")
+
+
+def _device_number(number: int) -> str:
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _type(mode: int) -> str:
+    """Return the type of a file: those that a target can have, or "other"."""
+    names = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFBLK: "block"}
+    return names.get(stat.S_IFMT(mode), "other")
 
 
 def _is_wanted(mode: int) -> bool:

@@ -17,10 +17,10 @@ _HINT = "install libudev (Debian: libudev1, RHEL: systemd-libs)"
 class UdevReader:
     """Reads properties through one libudev context, made when it is first needed.
 
-    All that udev can say is an enrichment, and sysfs is the truth. Where no udevd has stored
-    anything there are the kernel's own properties only (DEVNAME, MAJOR, …), which sysfs has
-    too: libudev and pyudev are then not loaded (5 MiB and 17 ms of every scan in a container).
-    `database` is where udevd stores; tests name a directory that is there.
+    udev's properties are optional; sysfs is authoritative. Where no udevd has stored anything there
+    are only the kernel's own properties (DEVNAME, MAJOR, …), which sysfs has too: libudev and
+    pyudev are then not loaded (5 MiB and 17 ms of every scan in a container).
+    `database` is where udevd stores them; tests name an existing directory.
     """
 
     def __init__(self, database: str | os.PathLike[str] = DATABASE) -> None:
@@ -40,7 +40,7 @@ class UdevReader:
     def _device(self, major: int, minor: int) -> Any:  # noqa: ANN401 - pyudev has no types
         if self._context is None:
             self._context = _new_context()
-        from pyudev import DeviceNotFoundError, Devices  # noqa: PLC0415 - see _new_context
+        from pyudev import DeviceNotFoundError, Devices  # noqa: PLC0415 - 17 ms, see _new_context
 
         try:
             number = os.makedev(major, minor)

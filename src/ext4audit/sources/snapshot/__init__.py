@@ -1,4 +1,4 @@
-"""Snapshots: what a host answered, written down to be read again anywhere."""
+"""Snapshots: a host's answers, recorded, written and replayed; as directory, tar or text."""
 
 from __future__ import annotations
 
@@ -27,9 +27,16 @@ from ext4audit.sources.snapshot.format import (
 )
 from ext4audit.sources.text import utc_now
 
+TOP = "ext4audit-snapshot"
+BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"
+END = "-----END EXT4AUDIT SNAPSHOT-----"
+_COLUMNS_BYTES = 57
+"""Bytes a line: 76 columns (RFC 2045)."""
+_BETWEEN = re.compile(re.escape(BEGIN.encode()) + rb"([A-Za-z0-9+/=\s]*)" + re.escape(END.encode()))
+
 
 class RecordingSource:
-    """Passes asks through and keeps every answer, the holes included: a snapshot in the making."""
+    """Passes asks through and records every answer, unknowns included."""
 
     def __init__(self, inner: Source, clock: Callable[[], str] = utc_now) -> None:
         self._inner = inner
@@ -39,7 +46,7 @@ class RecordingSource:
 
     @property
     def answers(self) -> Mapping[Ask, Answer]:
-        """What was asked so far, and what was answered."""
+        """The asks so far, with their answers."""
         return MappingProxyType(self._answers)
 
     @property
@@ -60,14 +67,11 @@ class RecordingSource:
         return answer
 
 
-__all__ = ["MapSource", "SnapshotError", "read_snapshot", "write_snapshot"]
-
-
 class MapSource:
-    """Replays answers; what was recorded as unknown is unknown again, in the same words.
+    """Replays answers; one that was recorded as unknown is the same unknown.
 
     Bytes that lie within others that were recorded are answered from those: the shell collector
-    takes all group descriptors at once where a live source looks at some.
+    takes all group descriptors at once where a live source reads some.
     """
 
     def __init__(self, answers: Mapping[Ask, Answer]) -> None:
@@ -79,7 +83,7 @@ class MapSource:
     @overload
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
-        """Return the recorded answer, or a hole that says it was not captured."""
+        """Return the recorded answer, or NOT_CAPTURED."""
         hint = "capture again with this version: ext4audit collect"
         answer = self._answers.get(ask) or (self._part(ask) if isinstance(ask, ReadBytes) else None)
         return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
@@ -127,8 +131,8 @@ def write_snapshot(
 def read_snapshot(directory: Path) -> tuple[MapSource, str]:
     """Return the source that replays a snapshot, and the time it was taken.
 
-    Raises SnapshotError for anything that is not a snapshot of this version. The directory may
-    come from anybody: no symbolic link in it is followed, and nothing but files is opened.
+    Raises SnapshotError for anything that is not a snapshot of this version. The directory is
+    untrusted: no symbolic link in it is followed, and nothing but files is opened.
     """
     try:
         manifest = _content(directory / MANIFEST, LARGEST_MANIFEST_BYTES)
@@ -139,7 +143,7 @@ def read_snapshot(directory: Path) -> tuple[MapSource, str]:
 
 
 def _answer(directory: Path, name: str) -> bytes:
-    """Read an answer file, where `answers` is a directory and not a way out."""
+    """Read an answer file, where `answers` is a directory and no link."""
     if not stat.S_ISDIR(_status(directory / ANSWERS).st_mode):
         raise SnapshotError(f"{ANSWERS}: not a directory")
     return _content(directory / name, LARGEST_ANSWER_BYTES)
@@ -167,9 +171,6 @@ def _status(path: Path) -> os.stat_result:
         raise SnapshotError(f"{path.name}: {error.strerror}") from None
 
 
-TOP = "ext4audit-snapshot"
-
-
 def write_snapshot_tar(
     file: IO[bytes],
     answers: Mapping[Ask, Answer],
@@ -180,11 +181,11 @@ def write_snapshot_tar(
 ) -> None:
     """Write a snapshot as tar.gz; the same answers make the same bytes.
 
-    `times` and `about` are as `encode` takes them. All is below one directory, so that
-    unpacking litters nobody's. Raises SnapshotError for more than can be read back, and OSError.
+    `times` and `about` are as `encode` takes them. All is below one directory. Raises
+    SnapshotError for more than can be read back, and OSError.
     """
-    import gzip  # noqa: PLC0415 - only a capture pays for these
-    import tarfile  # noqa: PLC0415
+    import gzip  # noqa: PLC0415 - with tarfile 8 ms, for writing only
+    import tarfile  # noqa: PLC0415 - the same
 
     files = encode(answers, taken_at, times=times, about=about)
     if len(files) > SNAPSHOT_LIMITS.most_entries - 2:
@@ -214,7 +215,7 @@ def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
     """Return the answers of a snapshot in a tar, and the time they were taken.
 
     Raises SnapshotError, also for two snapshots in one tar and for anything that is no part of
-    the snapshot: whose answers would it be? Raises ArchiveError for a link that leads nowhere.
+    the snapshot. Raises ArchiveError for a dangling link.
     """
     names = archive.names()
     if len(names) > SNAPSHOT_LIMITS.most_entries:
@@ -223,9 +224,9 @@ def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
     if len(manifests) != 1:
         raise SnapshotError(f"holds {len(manifests)} snapshots: {', '.join(manifests[:3])!r:.200}")
     top = manifests[0].removesuffix(MANIFEST)
-    foreign = [name for name in names if not _belongs(name, top)] + list(archive.specials())
-    if foreign:
-        raise SnapshotError(f"also holds what is no part of the snapshot: {foreign[0]!r:.200}")
+    others = [name for name in names if not _belongs(name, top)] + list(archive.specials())
+    if others:
+        raise SnapshotError(f"also holds what is no part of the snapshot: {others[0]!r:.200}")
     manifest = archive.read(manifests[0])
     if len(manifest) > LARGEST_MANIFEST_BYTES:
         raise SnapshotError(f"{MANIFEST}: larger than {LARGEST_MANIFEST_BYTES} bytes")
@@ -246,14 +247,6 @@ def _manifests(archive: Archive) -> list[str]:
     ]
 
 
-BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"
-END = "-----END EXT4AUDIT SNAPSHOT-----"
-
-_COLUMNS_BYTES = 57
-"""Bytes a line: 76 columns (RFC 2045)."""
-_BETWEEN = re.compile(re.escape(BEGIN.encode()) + rb"([A-Za-z0-9+/=\s]*)" + re.escape(END.encode()))
-
-
 def wrap(content: bytes) -> str:
     """Return the snapshot as lines of ASCII."""
     starts = range(0, len(content), _COLUMNS_BYTES)
@@ -269,8 +262,8 @@ def is_wrapped(text: bytes) -> bool:
 def unwrap(text: bytes) -> bytes:
     """Return what stands between the markers; raises SnapshotError.
 
-    A pty writes CR LF and may fold lines, a login shell talks before and after: white space
-    inside and all that is outside is passed over.
+    A pty writes CR LF and may fold lines, a login shell prints before and after: white space inside
+    the markers and everything outside them is ignored.
     """
     if text.count(BEGIN.encode()) != 1:
         raise SnapshotError(f"{text.count(BEGIN.encode())} snapshots in one text")

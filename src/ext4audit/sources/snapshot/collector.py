@@ -11,7 +11,7 @@ _LATE_COMMENT = " # "
 _AWK = re.compile(r"(awk (?:-v \S+ )?')([^']*)")
 # No string of the script holds one of these.
 _SHELL_BLANKS = re.compile(r" (&&|\|\||;;) ")
-# Not before "(", where a call would become of a concatenation.
+# Not before "(", where a concatenation would become a call.
 _OPERATORS = "-+*=<>!?:,;{}&|~"
 _STRING_OR_BLANK = re.compile(
     rf'("(?:[^"\\\n]|\\.)*")|(?<=[)({_OPERATORS}]) | (?=[){_OPERATORS}])|(?<={{)\n|\n(?=}})'
@@ -19,10 +19,10 @@ _STRING_OR_BLANK = re.compile(
 
 
 def collect_script(version: str) -> str:
-    """Return the script as it is sent: its first comment tells what it does and how to call it.
+    """Return the script as it is sent: its first comment describes it and its usage.
 
-    Indentation, the other comments, and most blanks that the shell and awk do not need stay
-    behind: some run-command services of clouds take 16 KiB of base64 and no more, which is 12 KB
+    Indentation, the other comments, and most blanks that the shell and awk do not need are
+    removed: some run-command services of clouds take 16 KiB of base64 and no more, which is 12 KB
     of script.
     """
     text = resources.files(__package__).joinpath("collect.sh").read_text(encoding="utf-8")

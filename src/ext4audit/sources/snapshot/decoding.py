@@ -1,4 +1,4 @@
-"""From the files of a snapshot to its answers; pure, strict, and safe with hostile input."""
+"""Decoding of a snapshot's files to answers; pure, strict, and safe with hostile input."""
 
 from __future__ import annotations
 
@@ -39,60 +39,18 @@ from ext4audit.sources.text import decode as decode_text
 
 RAW_RUN = {"status", "timed_out", "stdout", "stderr"}
 """The keys of a raw run; `status` is null where the program was not waited for."""
-
 _NOT_FOUND = 127
-"""What a shell, env(1) and timeout(1) exit with for a program that is not there."""
-
-
-def judged_run(ask: RunCommand, run: Object, *, is_root: bool) -> Evidence[str]:
-    """Return the answer that a raw run gives; raises SnapshotError for a malformed one."""
-    what, said = describe(ask), _said(run)
-    try:
-        return Known(_output(ask.argv[0], said, denied_hint(is_root=is_root)), what)
-    except Unanswered as lack:
-        return Unknown(what, lack.why, lack.detail, lack.hint)
-
-
-class _Run(NamedTuple):
-    status: int | None
-    timed_out: bool
-    stdout: str
-    stderr: str
-
-
-def _output(name: str, run: _Run, hint_when_denied: str) -> str:
-    """Return the output of a program that did its work; raises Unanswered for another."""
-    if run.timed_out:
-        again = "capture again when the device or the tool answers"
-        raise Unanswered(Why.TIMED_OUT, "no answer in time", again)
-    if run.status is None:
-        raise Unanswered(Why.FAILED, "its exit status was not recorded")
-    if run.status == _NOT_FOUND:
-        raise commands.absent(name)
-    return commands.judge(name, run.status, run.stdout, run.stderr, hint_when_denied)
-
-
-def _said(run: Object) -> _Run:
-    """Check the types of a raw run."""
-    status = run["status"]
-    if status is not None and type(status) is not int:
-        raise SnapshotError("status: neither a number nor null")
-    if type(run["timed_out"]) is not bool:
-        raise SnapshotError("timed_out: neither true nor false")
-    return _Run(status, run["timed_out"], string(run, "stdout"), string(run, "stderr"))
-
-
-ReadAnswer: TypeAlias = Callable[[str], bytes]
-
+"""The exit status of a shell, env(1) and timeout(1) for a missing program."""
 _TOP = {"format", "version", "taken_at", "answers"}
 _TIMED = frozenset({"taken_at"})
+ReadAnswer: TypeAlias = Callable[[str], bytes]
 
 
 def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
     """Return the answers and the time they were taken.
 
-    `read` gives the content of an answer file; it is called with names that match
-    `snapshot_format.ANSWER_FILE` only, each of them once. Raises SnapshotError.
+    `read` returns the content of an answer file; it is called with names that match
+    `ANSWER_FILE` only, each of them once. Raises SnapshotError.
     """
     top = checked(parse_manifest(manifest), _TOP, "manifest", frozenset({"host", "tool"}))
     taken_at, entries = time(top, "taken_at"), top["answers"]
@@ -104,7 +62,7 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
     answers: dict[Ask, Answer] = {}
     for number, entry in enumerate(entries):
         try:
-            ask, rest = _asked(entry)
+            ask, rest = _ask_of(entry)
             answer = _answer(ask, rest, files, is_root=is_root)
         except SnapshotError as error:
             raise SnapshotError(f"answers[{number}]: {error}") from None
@@ -114,8 +72,46 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
     return answers, taken_at
 
 
+def judged_run(ask: RunCommand, run: Object, *, is_root: bool) -> Evidence[str]:
+    """Return the answer that a raw run gives; raises SnapshotError for a malformed one."""
+    what, checked_run = describe(ask), _checked_run(run)
+    try:
+        return Known(_output(ask.argv[0], checked_run, denied_hint(is_root=is_root)), what)
+    except Unanswered as unanswered:
+        return unanswered.unknown(what)
+
+
+class _Run(NamedTuple):
+    status: int | None
+    timed_out: bool
+    stdout: str
+    stderr: str
+
+
+def _output(name: str, run: _Run, hint_when_denied: str) -> str:
+    """Return the output of a program that succeeded; raises Unanswered for one that failed."""
+    if run.timed_out:
+        again = "capture again when the device or the tool answers"
+        raise Unanswered(Why.TIMED_OUT, "no answer in time", again)
+    if run.status is None:
+        raise Unanswered(Why.FAILED, "its exit status was not recorded")
+    if run.status == _NOT_FOUND:
+        raise commands.absent(name)
+    return commands.judge(name, run.status, run.stdout, run.stderr, hint_when_denied)
+
+
+def _checked_run(run: Object) -> _Run:
+    """Check the types of a raw run."""
+    status = run["status"]
+    if status is not None and type(status) is not int:
+        raise SnapshotError("status: neither a number nor null")
+    if type(run["timed_out"]) is not bool:
+        raise SnapshotError("timed_out: neither true nor false")
+    return _Run(status, run["timed_out"], string(run, "stdout"), string(run, "stderr"))
+
+
 def _is_root(entry: object) -> bool:
-    """Whether this is the entry which says that root took the snapshot."""
+    """Whether this entry records that root took the snapshot."""
     if not isinstance(entry, dict):
         return False
     return entry.get("ask") == "effective_user" and entry.get("text") == "0"
@@ -144,8 +140,8 @@ class _Files:
         return raw
 
 
-def _asked(value: object) -> tuple[Ask, Object]:
-    """Return what an entry asked, and the keys that hold the answer."""
+def _ask_of(value: object) -> tuple[Ask, Object]:
+    """Return the ask of an entry, and the keys that hold the answer."""
     if not isinstance(value, dict):
         raise SnapshotError("not an object")
     kind = string(value, "ask")
@@ -158,15 +154,15 @@ def _asked(value: object) -> tuple[Ask, Object]:
     return ask, {key: value[key] for key in value if key not in {"ask", *arguments}}
 
 
-def _argument(entry: Object, key: str) -> Any:  # noqa: ANN401 - str, number or a command's words
+def _argument(entry: Object, key: str) -> Any:  # noqa: ANN401 - str, number or argv
     if key in {"offset_bytes", "length_bytes", "reading"}:
         return count(entry, key)
     if key != "argv":
         return string(entry, key)
-    words = strings(entry, key)
-    if not words:
+    argv = strings(entry, key)
+    if not argv:
         raise SnapshotError("argv: empty")
-    return words
+    return argv
 
 
 def _answer(ask: Ask, rest: Object, files: _Files, *, is_root: bool) -> Answer:
@@ -192,12 +188,12 @@ def _forms(ask: Ask) -> tuple[str, ...]:
 
 
 def _unknown(value: object) -> Unknown:
-    hole = checked(value, {"what", "why", "detail", "hint"}, "unknown")
+    fields = checked(value, {"what", "why", "detail", "hint"}, "unknown")
     try:
-        why = Why(string(hole, "why"))
+        why = Why(string(fields, "why"))
     except ValueError as error:
         raise SnapshotError(f"why: {error}") from None
-    return Unknown(string(hole, "what"), why, string(hole, "detail"), string(hole, "hint"))
+    return Unknown(string(fields, "what"), why, string(fields, "detail"), string(fields, "hint"))
 
 
 def _text(entry: Object, form: str, files: _Files) -> str:

@@ -1,4 +1,4 @@
-"""From answers to the files of a snapshot; pure."""
+"""Encoding of answers to a snapshot's files; pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def encode(
 ) -> dict[str, bytes]:
     """Return the content of each file by its name, the manifest last.
 
-    `times` says when an answer was given; `about` is the `host` and the `tool`, if wanted.
+    `times` are the times of the answers; `about` is the `host` and the `tool`, if wanted.
 
     Texts are as `decode` makes them: lone surrogates stand for bytes and come back exactly.
     Raises SnapshotError for more than can be read back.
@@ -64,12 +64,12 @@ def _order(ask: Ask) -> tuple[str, list[Any]]:
 
 
 def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, object]:
-    """Return the entry of one answer, and put what does not fit into `files`."""
+    """Return the entry of one answer; a longer value goes into `files`."""
     kind, arguments = _KIND_OF[type(ask)]
     entry: dict[str, object] = {"ask": kind}
     entry |= {argument: getattr(ask, argument) for argument in arguments}
     if isinstance(answer, Unknown):
-        entry["unknown"] = _hole(answer)
+        entry["unknown"] = _unknown(answer)
         return entry
     entry["origin"] = answer.origin
     if isinstance(answer.value, bytes):
@@ -81,7 +81,7 @@ def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, objec
     return entry
 
 
-def _hole(unknown: Unknown) -> dict[str, str]:
+def _unknown(unknown: Unknown) -> dict[str, str]:
     return {
         "what": unknown.what,
         "why": unknown.why.value,
@@ -126,10 +126,10 @@ def _raw(text: str) -> bytes | None:
 
 
 def _file_stem(ask: Ask) -> str:
-    """Make a safe file name that people recognise: `run_command.dumpe2fs_-h_dev_md127`."""
+    """Return a safe and readable file name: `run_command.dumpe2fs_-h_dev_md127`."""
     kind, values = _order(ask)
-    words = " ".join(" ".join(v) if isinstance(v, tuple) else str(v) for v in values)
-    safe = re.sub(r"[^A-Za-z0-9=+:,@.-]+", "_", words).strip("_")
+    arguments_text = " ".join(" ".join(v) if isinstance(v, tuple) else str(v) for v in values)
+    safe = re.sub(r"[^A-Za-z0-9=+:,@.-]+", "_", arguments_text).strip("_")
     return f"{ANSWERS}/{kind}.{safe}"[:_NAME_CHARACTERS]
 
 

@@ -1,8 +1,8 @@
 """The snapshot format, version 1: its vocabulary, its limits, its error, and strict JSON access.
 
 A snapshot is a directory, or its files in a tar, that people can read and compare; or its
-manifest alone, with every answer inline. `manifest.json` says when it was taken (`taken_at`),
-perhaps of which `host` and by which `tool`, and holds one entry an answer. An entry names the ask
+manifest alone, with every answer inline. `manifest.json` holds when it was taken (`taken_at`),
+perhaps of which `host` and by which `tool`, and one entry an answer. An entry names the ask
 and its argument, perhaps the time of this answer (`taken_at`), then holds the `unknown` that was
 the answer, or `origin` and one of
 
@@ -11,8 +11,8 @@ the answer, or `origin` and one of
 - `names`: the names in a directory;
 - `hex`: bytes, in lines of pairs of digits; or `base64`; or `bytes_file`, a file of the bytes.
 
-A `run_command` may instead hold how the program ended: `status` (null where nobody waited),
-`timed_out`, `stdout` and `stderr`. The reader judges it as the live source judges its own runs.
+A `run_command` may instead hold how the program ended: `status` (null where it was not waited for),
+`timed_out`, `stdout` and `stderr`. The reader interprets it as the live source does its own runs.
 
 Programs write ASCII JSON. The shell collector writes what it read: bytes in a string that are
 not UTF-8 come back as themselves (surrogateescape).
@@ -45,7 +45,7 @@ LARGEST_TOTAL_BYTES = 256 << 20
 # No folder below `answers`, no leading dot: such a name cannot leave the directory.
 ANSWER_FILE = re.compile(ANSWERS + r"/[A-Za-z0-9_=+:,@-][A-Za-z0-9_=+:,@.~-]{0,199}")
 
-# The words of the format, apart from the names of the classes: kind -> class and arguments.
+# The names in the format, independent of the names of the classes: kind -> class and arguments.
 KINDS: dict[str, tuple[Callable[..., Ask], tuple[str, ...]]] = {
     "read_file": (asks.ReadFile, ("path",)),
     "list_dir": (asks.ListDir, ("path",)),
@@ -65,7 +65,7 @@ KINDS: dict[str, tuple[Callable[..., Ask], tuple[str, ...]]] = {
 
 
 class SnapshotError(ValueError):
-    """A snapshot that is malformed, of another version, or beyond the limits; says where."""
+    """A snapshot that is malformed, of another version, or beyond the limits."""
 
 
 Object: TypeAlias = Mapping[str, Any]
@@ -93,7 +93,7 @@ def parse_manifest(manifest: bytes) -> object:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that stands twice: one of the two would be lost in silence."""
+    """Refuse a duplicate key: one of the two would be lost silently."""
     made = dict(pairs)
     if len(made) != len(pairs):
         raise SnapshotError("a key stands twice in one object")
