@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.mounts import detach_foreign_mounts, enter_private_namespace
+from support.mounts import detach_unneeded_mounts, enter_private_namespace
 
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
 # calls data slow to draw when a core is shared.
@@ -101,7 +101,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     with suppress(OSError):
         enter_private_namespace()
-        detach_foreign_mounts()
+        detach_unneeded_mounts(Path(session.config.option.basetemp or "/").absolute())
         session.config.stash[HAS_PRIVATE_MOUNTS] = True
 
 

@@ -22,8 +22,8 @@ KEPT_BELOW = tuple(map(Path, "/proc /sys /dev /run".split()))
 KEPT_ABOVE = tuple(
     map(
         Path,
-        "/bin /boot /etc /home /lib /lib/modules /opt /root /sbin /tmp /usr /usr/lib/modules "
-        "/usr/local /var/lib /var/tmp".split(),
+        "/bin /boot /etc /home /lib /lib/modules /lib64 /opt /root /sbin /tmp /usr "
+        "/usr/lib/modules /usr/local /var/cache /var/lib /var/tmp".split(),
     )
 )
 
@@ -53,24 +53,25 @@ def enter_private_namespace() -> None:
     _check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
 
 
-def detach_foreign_mounts() -> None:
-    """Detach, in this namespace, what neither the system nor the tests need.
+def detach_unneeded_mounts(*kept: Path) -> None:
+    """Detach, in this namespace, what neither the system nor the tests need; `kept` is needed.
 
     A copy of somebody's mount would keep a filesystem alive that its owner has unmounted.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for line in reversed(mount_table()):
-        if not _is_needed(Path(line.mount_point)):
+        if not _is_needed(Path(line.mount_point), kept):
             # A mount that a container's owner has locked stays.
             libc.umount2(os.fsencode(line.mount_point), MNT_DETACH | UMOUNT_NOFOLLOW)
 
 
-def _is_needed(mount_point: Path) -> bool:
+def _is_needed(mount_point: Path, kept: tuple[Path, ...]) -> bool:
     if any(mount_point.is_relative_to(folder) for folder in KEPT_BELOW):
         return True
     own = (Path.cwd(), Path(__file__), Path(sys.prefix), Path(sys.base_prefix))
-    searched = map(Path, os.environ.get("PATH", "").split(":"))
-    needed = (*KEPT_ABOVE, *own, Path(tempfile.gettempdir()), Path.home(), *searched)
+    named = [*os.environ.get("PATH", "").split(":"), os.environ.get("XDG_CACHE_HOME", "/")]
+    homes = (Path.home(), Path(tempfile.gettempdir()))
+    needed = (*KEPT_ABOVE, *kept, *own, *homes, *map(Path, named))
     return any(path.is_relative_to(mount_point) for path in needed)
 
 

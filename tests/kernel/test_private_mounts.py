@@ -1,0 +1,32 @@
+"""The mounts that tests see: names are read whole, and mounts of others are detached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.mounts import detach_unneeded_mounts, mount_table
+from support.scratch import run
+
+ODD_NAMES = ["NEL \x85", "separator \u2028", "override \u202e", "return \r", "newline \n", "\\040"]
+
+
+def mount_points() -> set[str]:
+    """Return where this process has mounts."""
+    return {line.mount_point for line in mount_table()}
+
+
+@pytest.mark.kernel
+@pytest.mark.usefixtures("private_mounts")
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_mount_of_any_name_is_seen_and_detached(name: str, tmp_path: Path) -> None:
+    """What the system and the tests need stays."""
+    place = tmp_path / name
+    place.mkdir()
+    run("mount", "-t", "tmpfs", "odd", place)
+    before = mount_points()
+    assert str(place) in before
+    detach_unneeded_mounts()
+    assert str(place) not in mount_points()
+    assert {"/", "/proc", "/sys", "/dev"} & before <= mount_points()
