@@ -17,8 +17,8 @@ from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, exit_code
 from ext4audit.renderers import ndjson
 from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.fleet import FoundRule, HostLine
 from ext4audit.renderers.shared.page import Audited, Page
-from ext4audit.renderers.shared.rows import FoundRule, HostLine
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules

@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ext4audit.finding import Severity
+from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.renderers.shared.rows import (
-    FleetSums,
-    FoundRule,
-    HostLine,
     blind_spots,
     host_names,
     rows,

@@ -1,0 +1,111 @@
+"""The summary of a fleet: one line for each rule with findings, and the totals over all hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ext4audit.finding import Severity
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared.words import counted
+
+SHOWN = 5
+"""Hosts that are named for each rule; the others are counted."""
+
+
+class FoundRule(NamedTuple):
+    """A rule that found something on one host, and its worst finding there."""
+
+    code: str
+    name: str
+    worst: Severity
+
+
+class HostLine(NamedTuple):
+    """What is left of one host's audit: the text that is printed for it, and what is summed.
+
+    `name` is the source's, without its directory; `rendered` has a text for each format that is
+    written host by host. `error` says why there is no report; `matched`, whether an ext4
+    filesystem was judged. `host` is the whole report where a format shows all hosts together,
+    `used` the suppressions that matched, `blind` the codes of rules that could not see all of it.
+    """
+
+    name: str
+    rendered: tuple[str, ...]
+    code: int
+    complete: bool = True
+    matched: bool = True
+    found: tuple[FoundRule, ...] = ()
+    error: str | None = None
+    host: Audited | None = None
+    used: frozenset[object] = frozenset()
+    blind: frozenset[str] = frozenset()
+
+
+class FleetSums:
+    """Sums over hosts, in memory that does not grow with their number."""
+
+    def __init__(self) -> None:
+        self.hosts = self.matched = 0
+        self._findings = self._incomplete = 0
+        self._unread = _Named()
+        self._rules: dict[tuple[str, str], _Named] = {}
+
+    @property
+    def read(self) -> int:
+        """How many hosts gave a report."""
+        return self.hosts - self._unread.count
+
+    def add(self, line: HostLine) -> None:
+        """Take in one host."""
+        self.hosts += 1
+        if line.error is not None:
+            self._unread.add(line.name)
+            return
+        self.matched += line.matched
+        self._findings += bool(line.found)
+        self._incomplete += not line.complete
+        for rule in line.found:
+            self._rules.setdefault((rule.code, rule.name), _Named()).add(line.name, rule.worst)
+
+    def text(self, *, ascii_only: bool) -> str:
+        """Return one line a rule that found something, and the sum last."""
+        lines = [*self._rule_lines(), *self._unread_lines(), self._sum()]
+        return "".join(f"{visible(line, ascii_only=ascii_only)}\n" for line in lines)
+
+    def _rule_lines(self) -> Iterator[str]:
+        width = max((len(name) for _, name in self._rules), default=0)
+        for (code, name), on in sorted(self._rules.items()):
+            yield f"{code} {name:<{width}}  {on.worst.value:<8}  {on.words(self.hosts)}"
+
+    def _unread_lines(self) -> Iterator[str]:
+        if self._unread.count:
+            yield f"could not be read: {self._unread.words(self.hosts)}"
+
+    def _sum(self) -> str:
+        return (
+            f"{counted(self.hosts, 'host')}: {self._findings} with findings, "
+            f"{self._incomplete} incomplete, {self._unread.count} could not be read"
+        )
+
+
+class _Named:
+    """A number of hosts, the first few by name."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.worst = Severity.INFO
+        self._names: list[str] = []
+
+    def add(self, name: str, severity: Severity = Severity.INFO) -> None:
+        self.count += 1
+        if severity.at_least(self.worst):
+            self.worst = severity
+        if len(self._names) < SHOWN:
+            self._names.append(name)
+
+    def words(self, hosts: int) -> str:
+        more = self.count - len(self._names)
+        rest = f" and {more} more" if more else ""
+        return f"{self.count} of {counted(hosts, 'host')}: {', '.join(self._names)}{rest}"
