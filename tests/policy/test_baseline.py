@@ -16,7 +16,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
 from ext4audit.policy.baseline import (
-    against,
+    apply_baseline,
     difference,
     known_findings,
     known_host,
@@ -74,7 +74,7 @@ def document(made: Report) -> dict[str, Any]:
 
 def compared(new: Report, old: Report) -> tuple[list[str], list[str]]:
     """Return what counts in a report against an older one, and what is fixed."""
-    marked = against(new, known_findings(document(old)))
+    marked = apply_baseline(new, known_findings(document(old)))
     return [f.fact for f in marked.counted], [gone.fact for gone in marked.fixed or ()]
 
 
@@ -151,7 +151,7 @@ def test_a_report_without_facts_knows_the_rule_and_the_superblock(
     new: str, fresh: list[str], fixed: list[str]
 ) -> None:
     """Reports of JSON 1.0 tell no facts: any of the rule there is known."""
-    marked = against(report(new), known_findings(without_facts(report("high a"))))
+    marked = apply_baseline(report(new), known_findings(without_facts(report("high a"))))
     assert [f.fact for f in marked.counted] == fresh
     assert [gone.fact for gone in marked.fixed or ()] == fixed
 
@@ -165,7 +165,7 @@ def test_names_that_are_not_utf8_are_told_apart() -> None:
 
 def test_a_gone_finding_is_told_by_what_its_subject_was_called() -> None:
     """The device and its mount point, as the baseline has them."""
-    marked = against(report(""), known_findings(document(report("high a"))))
+    marked = apply_baseline(report(""), known_findings(document(report("high a"))))
     assert [(g.rule, g.subject, g.message) for g in marked.fixed or ()] == [
         ("DUR901", "/dev/sda on /data", "a is bad.")
     ]
@@ -176,7 +176,7 @@ def test_a_gone_finding_is_told_by_what_its_subject_was_called() -> None:
 def test_a_baseline_of_the_same_report_leaves_nothing(judged: Host) -> None:
     """Whatever was found on any host, none of it is new to itself, and none is fixed."""
     made = audit(LIVE, judged, RULES)
-    marked = against(made, known_host(document(made)).findings)
+    marked = apply_baseline(made, known_host(document(made)).findings)
     assert (marked.counted, marked.fixed) == ((), ())
     found = difference(document(made), document(made))
     assert (found.new, found.fixed, found.unchecked) == ((), (), ())

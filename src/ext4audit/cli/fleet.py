@@ -92,7 +92,7 @@ class _Lines:
     def add(self, line: HostLine) -> None:
         self.codes.add(line.code)
         self.used |= line.used
-        self.blind |= line.blind
+        self.blind |= line.undetermined
         if line.host is not None:
             self.hosts.append(line.host)
 

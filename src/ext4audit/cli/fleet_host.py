@@ -95,7 +95,7 @@ def audit_host(place: Place, job: Job) -> HostLine:
         found=_found(report),
         host=Audited(place.path, report) if job.keep else None,
         used=used,
-        blind=blind,
+        undetermined=blind,
     )
 
 

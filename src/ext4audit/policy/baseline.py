@@ -79,25 +79,25 @@ def superblock_key(filesystem_id: str | None) -> str:
     A snapshot that is attached for an hour would otherwise make every finding of its origin new.
     Without a UUID nothing but the device number is left.
     """
-    return "" if filesystem_id is None else word_of(filesystem_id).partition("@")[0]
+    return "" if filesystem_id is None else text_of(filesystem_id).partition("@")[0]
 
 
-def word_of(value: object) -> str:
+def text_of(value: object) -> str:
     """Return a text of a report; raises TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is no text")
     return value
 
 
-def name_of(members: Mapping[str, Any], key: str) -> str:
+def original_text(members: Mapping[str, Any], key: str) -> str:
     """Return a text of an object, of its original bytes where they are not UTF-8.
 
     Raises KeyError, TypeError or ValueError.
     """
     original = members.get(f"{key}_b64")
     if original is None:
-        return word_of(members[key])
-    return a2b_base64(word_of(original)).decode("utf-8", "surrogateescape")
+        return text_of(members[key])
+    return a2b_base64(text_of(original)).decode("utf-8", "surrogateescape")
 
 
 Pair: TypeAlias = tuple[str, str]
@@ -120,21 +120,23 @@ def known_host(document: Mapping[str, Any]) -> KnownHost:
 
     Raises KeyError, TypeError, ValueError or AttributeError for a document that is none.
     """
-    superblocks = frozenset(superblock_key(name_of(fs, "id")) for fs in document["filesystems"])
-    return KnownHost(name_of(document["host"], "name"), superblocks, known_findings(document))
+    superblocks = frozenset(
+        superblock_key(original_text(fs, "id")) for fs in document["filesystems"]
+    )
+    return KnownHost(original_text(document["host"], "name"), superblocks, known_findings(document))
 
 
 def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
     """Return the findings of one report in JSON, version 1; raises as `known_host`."""
-    subjects = {name_of(fs, "id"): _subject(fs) for fs in document["filesystems"]}
+    subjects = {original_text(fs, "id"): _subject(fs) for fs in document["filesystems"]}
     return tuple(
         KnownFinding(
-            rule=word_of(verdict["rule"]),
+            rule=text_of(verdict["rule"]),
             superblock=superblock_key(subject_of(verdict)),
-            fact=name_of(finding, "fact") if "fact" in finding else None,
+            fact=original_text(finding, "fact") if "fact" in finding else None,
             severity=Severity(finding["severity"]),
             subject=subjects.get(subject_of(verdict) or "", "the host"),
-            message=name_of(finding, "message"),
+            message=original_text(finding, "message"),
             suppressed=finding.get("suppression") is not None,
         )
         for verdict in document["verdicts"]
@@ -144,10 +146,10 @@ def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
 
 def subject_of(verdict: Mapping[str, Any]) -> str | None:
     """Return the id of a verdict's filesystem, None where it is about the host."""
-    return None if verdict["filesystem"] is None else name_of(verdict, "filesystem")
+    return None if verdict["filesystem"] is None else original_text(verdict, "filesystem")
 
 
-def against(report: Report, baseline: Sequence[KnownFinding]) -> Report:
+def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
     """Return the report with the findings of the baseline marked, and those that are fixed.
 
     What has become worse is new, and so is what only a suppression accepted that holds no more.
@@ -197,8 +199,8 @@ def _gone(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[G
 
 def _subject(filesystem: Mapping[str, Any]) -> str:
     points: Sequence[object] = filesystem["mount_points"]
-    device = name_of(filesystem, "device")
-    return f"{device} on {word_of(points[0])}" if points else device
+    device = original_text(filesystem, "device")
+    return f"{device} on {text_of(points[0])}" if points else device
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,7 @@ def _judged_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
     """Return the rules and superblocks that a report has judged with all that they needed."""
     return checked(
         (
-            (word_of(verdict["rule"]), superblock_key(subject_of(verdict))),
+            (text_of(verdict["rule"]), superblock_key(subject_of(verdict))),
             Outcome(verdict["outcome"]),
             bool(verdict["unknowns"]),
         )

@@ -28,7 +28,7 @@ class HostLine(NamedTuple):
     `name` is the source's, without its directory; `rendered` has a text for each format that is
     written host by host. `error` says why there is no report; `matched`, whether an ext4
     filesystem was judged. `host` is the whole report where a format shows all hosts together,
-    `used` the suppressions that matched, `blind` the codes of rules that could not see all of it.
+    `used` the suppressions that matched, `undetermined` the codes of rules that were not determined.
     """
 
     name: str
@@ -40,7 +40,7 @@ class HostLine(NamedTuple):
     error: str | None = None
     host: Audited | None = None
     used: frozenset[object] = frozenset()
-    blind: frozenset[str] = frozenset()
+    undetermined: frozenset[str] = frozenset()
 
 
 class FleetSums:
