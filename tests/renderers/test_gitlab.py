@@ -50,7 +50,7 @@ def issues(*hosts: Audited) -> Any:
 
 
 def assert_issue(issue: Any) -> None:
-    """Assert the keys, a known severity, a printable text and a relative place."""
+    """Assert the keys, a known severity, a printable text and a relative path."""
     assert set(issue) == KEYS
     assert issue["severity"] in SEVERITIES.values()
     assert issue["description"].isprintable()
@@ -60,7 +60,7 @@ def assert_issue(issue: Any) -> None:
 
 
 def test_a_finding_is_an_issue() -> None:
-    """Its text says rule, host, subject and consequence."""
+    """Its text has the rule, the host, the subject and the consequence."""
     assert issues(NIGHT)[1] == {
         "description": "LAY001 striped-metadata-hotspot, db1, /dev/md127 on /mnt/a\\x1b[b: "
         "All bitmaps lie on 1 of 2 disks.",
@@ -82,8 +82,8 @@ def test_an_accepted_finding_is_information() -> None:
     """It stays, with the reason; only the severity and the text differ."""
     accepted = next(each for each in issues(TREATED) if each["check_name"] == "DUR001")
     assert accepted["severity"] == "info"
-    said = "[suppressed: replaced in May, says storage team, until 2026-05-31] DUR001 "
-    assert accepted["description"].startswith(said)
+    reason = "[suppressed: replaced in May, says storage team, until 2026-05-31] DUR001 "
+    assert accepted["description"].startswith(reason)
 
 
 def test_what_the_baseline_knows_stays_as_it_is() -> None:
@@ -92,8 +92,8 @@ def test_what_the_baseline_knows_stays_as_it_is() -> None:
     assert known["severity"] == "major"
 
 
-def test_blind_spots_are_information() -> None:
-    """A gap, a hole and a broken rule are each told; an empty list would look clean."""
+def test_gaps_are_information() -> None:
+    """Each gap and each broken rule is an issue; an empty list would look clean."""
     found = issues(MURKY)
     assert [(each["check_name"], each["severity"]) for each in found] == [
         ("not-determined", "info")
@@ -131,6 +131,6 @@ def test_hostile_names_are_only_text(name: str) -> None:
 def test_any_host_is_a_list_of_issues(any_host: Host) -> None:
     """Every finding is an issue, and an incomplete audit has one more."""
     of = audit(LIVE, any_host, all_rules())
-    blind = [each for each in issues(Audited("x", of)) if each["check_name"] == "not-determined"]
-    assert bool(blind) != of.complete
-    assert len(issues(Audited("x", of))) == len(blind) + len(of.findings)
+    gaps = [each for each in issues(Audited("x", of)) if each["check_name"] == "not-determined"]
+    assert bool(gaps) != of.complete
+    assert len(issues(Audited("x", of))) == len(gaps) + len(of.findings)

@@ -27,7 +27,7 @@ def test_a_line_is_the_json_report(of: Report) -> None:
 
 
 def test_the_line_of_a_source_without_a_report() -> None:
-    """It says which and why, and its schema allows it."""
+    """It has the source and the reason, and its schema allows it."""
     line = json.loads(render_unread("a\n\udcff", "damaged", kind="unreadable", tool_version="1"))
     assert line == {
         "schema_version": "1.1",
