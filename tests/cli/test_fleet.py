@@ -18,8 +18,8 @@ from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.policy.baseline import KnownFinding, KnownHost
+from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.renderers.shared.page import Page
-from ext4audit.renderers.shared.rows import HostLine
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
 from support.hosts.any_host import HOSTS

@@ -27,7 +27,7 @@ RULES = [each for each in all_rules() if each.code in {"CMP007", "PRF001", "DUR0
 
 
 def demands_judge_by(*names: str) -> Judge:
-    """Return what judges a plan below these products."""
+    """Return the judge of a plan for these products."""
     profiles = [ActiveProfile(all_profiles()[name]) for name in names]
 
     def judge(plan: Plan) -> Report:
@@ -60,14 +60,14 @@ def demands_judge_by(*names: str) -> Judge:
 def test_the_mount_options_that_are_demanded_are_added(
     plan: Plan, names: tuple[str, ...], options: tuple[str, ...]
 ) -> None:
-    """What says the opposite goes, what is in force anyway is not said, PRF001 is minded."""
+    """Opposite options are removed, effective ones are not added, and PRF001 passes."""
     corrected = correct(plan, demands_judge_by(*names))
     assert corrected.plan.mount_options == options
     assert corrected.clean
 
 
 @pytest.mark.parametrize(
-    ("plan", "names", "words"),
+    ("plan", "names", "arguments"),
     [
         (disk_plan(), ("mysql-aws-twp",), ("-C", "16384", "-O", "bigalloc")),
         (disk_plan("-O ^bigalloc"), ("mysql-aws-twp",), ("-C", "16384", "-O", "bigalloc")),
@@ -76,23 +76,23 @@ def test_the_mount_options_that_are_demanded_are_added(
         (disk_plan("-m 1"), ("k8s-csi",), ("-m", "1")),
     ],
 )
-def test_the_words_of_mke2fs_that_are_demanded_are_said(
-    plan: Plan, names: tuple[str, ...], words: tuple[str, ...]
+def test_the_mke2fs_arguments_that_are_demanded_are_added(
+    plan: Plan, names: tuple[str, ...], arguments: tuple[str, ...]
 ) -> None:
-    """Features, clusters and reserve are decided when it is made."""
+    """Features, cluster size and reserve are set by mke2fs."""
     corrected = correct(plan, demands_judge_by(*names))
-    assert corrected.plan.mkfs.arguments() == words
+    assert corrected.plan.mkfs.arguments() == arguments
     assert corrected.clean
 
 
-def test_a_change_says_whose_demand_it_is() -> None:
-    """The plan shows why a line is as it is."""
+def test_a_change_names_the_product_that_demands_it() -> None:
+    """The plan shows the reason of each line."""
     (change,) = correct(disk_plan(), demands_judge_by("daos")).changes
     assert change.summary == "Add nodelalloc to the mount options, by demand of DAOS"
 
 
 def test_what_no_plan_can_give_is_left() -> None:
-    """Another filesystem than ext4 is no change of it; a note is no reason for one."""
+    """A filesystem other than ext4 is no change of the plan; a note causes no change."""
     corrected = correct(disk_plan(), demands_judge_by("mongodb"))
     assert not corrected.changes
 
@@ -125,8 +125,8 @@ def test_groups_that_fit_the_stripe(of: Plan, expected: list[str]) -> None:
     assert summaries(of, "LAY001") == expected
 
 
-def test_a_stride_is_taken_back_where_it_would_move_the_bitmaps() -> None:
-    """With flex groups of one, a stride counts: it must be 0."""
+def test_a_stride_is_reset_where_it_would_move_the_bitmaps() -> None:
+    """With flex groups of one a stride has an effect: it must be 0."""
     of = plan("-O bigalloc -C 65536", size_bytes=16 << 40)
     judge = judge_by("LAY001")
     ((change, _),) = improvements(of, judge(of), judge, Severity.LOW)
@@ -135,20 +135,20 @@ def test_a_stride_is_taken_back_where_it_would_move_the_bitmaps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("options", "expected"),
     [
         (("noatime", "nobarrier"), ["Leave nobarrier out of the mount options"]),
         (("barrier=0",), ["Leave barrier=0 out of the mount options"]),
         (("noatime",), []),
     ],
 )
-def test_words_of_the_mount_that_do_harm(words: tuple[str, ...], expected: list[str]) -> None:
+def test_mount_options_that_do_harm(options: tuple[str, ...], expected: list[str]) -> None:
     """Those that change no finding stay."""
-    assert summaries(disk_plan("", *words), "DUR001") == expected
+    assert summaries(disk_plan("", *options), "DUR001") == expected
 
 
-def test_either_of_two_words_that_do_harm_together() -> None:
-    """PRF001 goes with one of them."""
+def test_either_of_two_options_that_do_harm_together() -> None:
+    """Removing one of them resolves PRF001."""
     of = disk_plan("", "nodelalloc", "dioread_nolock", release=AL2)
     assert summaries(of, "PRF001") == [
         "Leave nodelalloc out of the mount options",
@@ -157,7 +157,7 @@ def test_either_of_two_words_that_do_harm_together() -> None:
 
 
 def test_defaults_in_the_superblock_are_cleared(tmp_path: Path) -> None:
-    """mke2fs.conf can set what no mount table shows."""
+    """mke2fs.conf can set options that no mount table shows."""
     file = tmp_path / "mke2fs.conf"
     file.write_text("[defaults]\n\tdefault_mntopts = acl,nobarrier\n\tblocksize = 4096\n")
     of = disk_plan(configuration=str(file))
@@ -167,14 +167,14 @@ def test_defaults_in_the_superblock_are_cleared(tmp_path: Path) -> None:
 
 @rule("TST001", "no-journal", severity=Severity.HIGH, since="0.1")
 def no_journal(fs: Filesystem, _host: Host) -> RuleOutput:
-    """## What it checks: a rule that words of mke2fs can break."""
+    """## What it checks: a rule that arguments of mke2fs can break."""
     superblock = need(fs.superblock)
     if not superblock.has_journal:
         citation = Citation("features", "no has_journal", "test")
         yield Finding("There is no journal.", Severity.HIGH, Confidence.CONFIRMED, (citation,))
 
 
-def test_words_of_mke2fs_are_tried_where_nothing_else_helps() -> None:
+def test_mke2fs_arguments_are_tried_where_nothing_else_helps() -> None:
     """Each of them alone, by a simulation; those that change nothing stay."""
     of = disk_plan("-m 0 -O ^has_journal,^64bit", "noatime")
 
@@ -188,8 +188,8 @@ def test_words_of_mke2fs_are_tried_where_nothing_else_helps() -> None:
     assert found[0].plan.mkfs.arguments() == ("-m", "0", "-O", "^64bit")
 
 
-def test_a_change_that_brings_a_finding_is_no_improvement() -> None:
-    """Without nodelalloc a rename waits for seconds here: dioread_nolock goes instead."""
+def test_a_change_that_causes_a_finding_is_no_improvement() -> None:
+    """Without nodelalloc a rename waits for seconds here: dioread_nolock is removed instead."""
     of = disk_plan("", "nodelalloc", "dioread_nolock", release=AL2, size_bytes=400 << 30)
     of = replace(of, queue=queue(wbt_latency_usec=75000))
     assert summaries(of, "PRF001", "PRF002") == ["Leave dioread_nolock out of the mount options"]

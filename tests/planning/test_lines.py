@@ -21,7 +21,7 @@ def lines(of: Plan, **fields: object) -> dict[str, str]:
 
 
 def test_the_lines_of_an_array() -> None:
-    """The user's words first, then the stripe's numbers."""
+    """The user's arguments are first, then the numbers of the stripe."""
     found = lines(plan("-g 32744 -G 16 -m 0", "noatime"), blocks_per_group=32744)
     assert found == {
         "mkfs": "mkfs.ext4 -g 32744 -G 16 -m 0 -E stride=128,stripe_width=1536 /dev/md0",
@@ -44,12 +44,12 @@ def test_the_lines_of_an_array() -> None:
     ],
 )
 def test_the_line_of_mkfs(of: Plan, line: str) -> None:
-    """No shell sees a word of it as more than a word; what the user said of the stripe stays."""
+    """Every argument is quoted for the shell; the user's numbers of the stripe stay."""
     assert lines(of)["mkfs"] == line
 
 
 def test_cleared_defaults_have_a_line() -> None:
-    """tune2fs takes them out after mke2fs has set them."""
+    """tune2fs clears them after mke2fs has set them."""
     assert lines(disk_plan(cleared=("nobarrier", "discard")))["tune2fs"] == (
         "tune2fs -o '^nobarrier,^discard' /dev/sdX"
     )
@@ -68,7 +68,7 @@ def test_the_root_is_checked_first() -> None:
 
 
 def test_without_a_superblock_there_is_nothing_to_check() -> None:
-    """Nor the numbers of the stripe, which count blocks."""
+    """The stripe numbers are missing too, because they count blocks."""
     keys = [line.key for line in plan_lines(plan(), None)]
     assert keys == ["mkfs", "mount", "fstab"]
 
@@ -85,7 +85,7 @@ def finding(of: Plan, *codes: str) -> Finding:
 
 
 def test_no_remedy_has_a_command() -> None:
-    """There is no mount to remount and no device to tune: the lines say what to do."""
+    """There is no mount to remount and no device to tune: the lines have the commands."""
     of = plan("", "nobarrier", "nodelalloc", "dioread_nolock", release=AL2)
     judge = judge_by()
     report = with_plan_remedies(of, judge(of), judge)
@@ -96,16 +96,16 @@ def test_no_remedy_has_a_command() -> None:
     assert not any(remedy.destructive for remedy in remedies)
 
 
-def test_a_word_that_does_harm_is_to_be_left_out() -> None:
-    """What else the rule advises stays where it is no command."""
+def test_the_remedy_leaves_out_a_harmful_option() -> None:
+    """Other advice of the rule stays where it has no command."""
     remedies = finding(disk_plan("", "nobarrier"), "DUR001").remedies
     assert remedies[0].summary == "Leave nobarrier out of the mount options."
     assert remedies[1].summary.startswith("If it was set for speed")
     assert len(remedies) == 2
 
 
-def test_each_single_cure_is_named() -> None:
-    """A cure may bring a note: without nodelalloc a rename may wait."""
+def test_each_single_change_is_a_remedy() -> None:
+    """A change may cause a note: without nodelalloc a rename may wait."""
     words = ("nodelalloc", "dioread_nolock")
     of = disk_plan("", *words, release=AL2, size_bytes=256 << 20)
     assert [each.summary for each in finding(of, "PRF001", "PRF002").remedies] == [
@@ -121,8 +121,8 @@ def test_a_hotspot_has_the_groups_that_fit() -> None:
     assert [each.summary for each in remedies] == ["Make it with -g 32744 -G 16."]
 
 
-def test_no_evidence_claims_to_be_read_from_a_file() -> None:
-    """Nobody has read /proc or fstab for a plan."""
+def test_no_evidence_has_a_file_as_its_origin() -> None:
+    """A plan reads neither /proc nor fstab."""
     of = plan("", "nobarrier")
     judge = judge_by()
     report = with_plan_remedies(of, judge(of), judge)
@@ -147,14 +147,14 @@ def test_twelve_disks_are_corrected_and_then_clean() -> None:
 
 
 def test_a_plan_without_findings_stays_as_it_is() -> None:
-    """Odd numbers of disks need nothing."""
+    """An odd number of disks needs no change."""
     of = plan("", "noatime", members=11)
     found = correct(of, judge_by("LAY001", "DUR001"))
     assert (found.plan, found.changes, found.clean) == (of, (), True)
 
 
-def test_notes_are_left_alone() -> None:
-    """A finding that only informs is no reason to change anything."""
+def test_notes_cause_no_change() -> None:
+    """A finding of severity info is no reason for a change."""
     of = disk_plan(size_bytes=256 << 20)
     judge = judge_by("PRF002")
     assert [each.severity for each in judge(of).findings] == [Severity.INFO]
@@ -164,7 +164,7 @@ def test_notes_are_left_alone() -> None:
 
 
 def test_what_is_left_is_named() -> None:
-    """What no change of the plan cures, and what is not known."""
+    """Findings that no change resolves, and gaps, are left."""
     of = disk_plan(size_bytes=400 << 30)
     assert correct(of, judge_by("PRF002")).left == ("PRF002",)
     of = replace(of, host=replace(of.host, kernel=unknown("kernel of the plan")))
@@ -173,7 +173,7 @@ def test_what_is_left_is_named() -> None:
 
 
 @pytest.mark.parametrize("word", ["bogus_opt=1", "noacl", "commit=x", "journal_async_commit"])
-def test_a_word_that_the_kernel_refuses_is_left_out(word: str) -> None:
+def test_an_option_that_the_kernel_refuses_is_left_out(word: str) -> None:
     """The lines of the corrected plan mount."""
     judge = judge_by("DRF002")
     found = correct(disk_plan("", "noatime", word), judge)

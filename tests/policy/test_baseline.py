@@ -16,7 +16,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
 from ext4audit.policy.baseline import (
-    against,
+    apply_baseline,
     difference,
     known_findings,
     known_host,
@@ -35,10 +35,10 @@ RULES = all_rules()
 
 @rule("DUR901", "labelled", severity=Severity.CRITICAL, since="0.1")
 def labelled(fs: Filesystem, _host: Host) -> RuleOutput:
-    """Find each "severity fact" of the label; "hole" is none, and is not seen."""
-    for said in (fs.label or "").split(","):
-        severity, _, fact = said.partition(" ")
-        if severity == "hole":
+    """Find each "severity fact" of the label; "gap" is an unknown instead."""
+    for entry in (fs.label or "").split(","):
+        severity, _, fact = entry.partition(" ")
+        if severity == "gap":
             need(fs.superblock)
         elif severity:
             yield Finding(
@@ -58,9 +58,9 @@ def report(*labels: str, suppressed: bool = False, **changes: Any) -> Report:
 
 def accepted(made: Report) -> Report:
     """Return the report with every finding suppressed."""
-    said = Suppression("it is so")
+    suppression = Suppression("it is so")
     verdicts = [
-        replace(v, findings=tuple(replace(f, suppression=said) for f in v.findings))
+        replace(v, findings=tuple(replace(f, suppression=suppression) for f in v.findings))
         for v in made.verdicts
     ]
     return replace(made, verdicts=tuple(verdicts))
@@ -73,8 +73,8 @@ def document(made: Report) -> dict[str, Any]:
 
 
 def compared(new: Report, old: Report) -> tuple[list[str], list[str]]:
-    """Return what counts in a report against an older one, and what is fixed."""
-    marked = against(new, known_findings(document(old)))
+    """Return the active findings of a report with an older one as baseline, and what is fixed."""
+    marked = apply_baseline(new, known_findings(document(old)))
     return [f.fact for f in marked.counted], [gone.fact for gone in marked.fixed or ()]
 
 
@@ -88,8 +88,8 @@ def compared(new: Report, old: Report) -> tuple[list[str], list[str]]:
         pytest.param(["low a"], ["high a"], ["a"], [], id="worse"),
         pytest.param(["high a"], ["low a"], [], [], id="milder"),
         pytest.param(["high a", ""], ["", "high a"], ["a"], ["a"], id="another superblock"),
-        pytest.param(["high a"], ["hole"], [], [], id="not seen again"),
-        pytest.param(["high a,high b"], ["high a,hole"], [], [], id="not wholly seen again"),
+        pytest.param(["high a"], ["gap"], [], [], id="not seen again"),
+        pytest.param(["high a,high b"], ["high a,gap"], [], [], id="not wholly seen again"),
     ],
 )
 def test_what_is_new_and_what_is_fixed(
@@ -114,9 +114,9 @@ def test_a_copy_beside_it_changes_nothing() -> None:
 
 
 def test_one_copy_that_was_not_seen_leaves_nothing_fixed() -> None:
-    """Copies share their key: all of them must have been looked at."""
+    """Copies share their key: all of them must have been judged."""
     seen = filesystem(uuid="u", shares_uuid=True)
-    unseen = replace(seen, label="hole", superblock=unknown("it"), device_number=DeviceNumber(8, 1))
+    unseen = replace(seen, label="gap", superblock=unknown("it"), device_number=DeviceNumber(8, 1))
     new = audit(LIVE, host(seen, unseen), (labelled,))
     old = audit(LIVE, host(replace(seen, label="high a")), (labelled,))
     assert compared(new, old) == ([], [])
@@ -129,7 +129,7 @@ def test_one_copy_that_was_not_seen_leaves_nothing_fixed() -> None:
 def test_a_suppression_that_ended_is_no_part_of_the_baseline(
     before: bool, now: bool, fresh: list[str]
 ) -> None:
-    """What only a suppression accepted counts again on the day after its last."""
+    """A finding counts again on the day after its suppression ends."""
     old, new = report("high a", suppressed=before), report("high a", suppressed=now)
     assert compared(new, old)[0] == fresh
 
@@ -150,22 +150,22 @@ def without_facts(made: Report) -> dict[str, Any]:
 def test_a_report_without_facts_knows_the_rule_and_the_superblock(
     new: str, fresh: list[str], fixed: list[str]
 ) -> None:
-    """Reports of JSON 1.0 tell no facts: any of the rule there is known."""
-    marked = against(report(new), known_findings(without_facts(report("high a"))))
+    """Reports of JSON 1.0 have no facts: any fact of the rule there is known."""
+    marked = apply_baseline(report(new), known_findings(without_facts(report("high a"))))
     assert [f.fact for f in marked.counted] == fresh
     assert [gone.fact for gone in marked.fixed or ()] == fixed
 
 
-def test_names_that_are_not_utf8_are_told_apart() -> None:
+def test_names_that_are_not_utf8_differ() -> None:
     """The key is made of the original bytes, not of what replaced them."""
     old, new = report("high \udcff"), report("high \udcfe")
     assert compared(old, old) == ([], [])
     assert compared(new, old) == (["\udcfe"], ["\udcff"])
 
 
-def test_a_gone_finding_is_told_by_what_its_subject_was_called() -> None:
+def test_a_fixed_finding_has_the_former_name_of_its_subject() -> None:
     """The device and its mount point, as the baseline has them."""
-    marked = against(report(""), known_findings(document(report("high a"))))
+    marked = apply_baseline(report(""), known_findings(document(report("high a"))))
     assert [(g.rule, g.subject, g.message) for g in marked.fixed or ()] == [
         ("DUR901", "/dev/sda on /data", "a is bad.")
     ]
@@ -176,7 +176,7 @@ def test_a_gone_finding_is_told_by_what_its_subject_was_called() -> None:
 def test_a_baseline_of_the_same_report_leaves_nothing(judged: Host) -> None:
     """Whatever was found on any host, none of it is new to itself, and none is fixed."""
     made = audit(LIVE, judged, RULES)
-    marked = against(made, known_host(document(made)).findings)
+    marked = apply_baseline(made, known_host(document(made)).findings)
     assert (marked.counted, marked.fixed) == ((), ())
     found = difference(document(made), document(made))
     assert (found.new, found.fixed, found.unchecked) == ((), (), ())
@@ -186,7 +186,7 @@ def test_a_baseline_of_the_same_report_leaves_nothing(judged: Host) -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(old=HOSTS, new=HOSTS)
 def test_every_finding_is_in_one_list(old: Host, new: Host) -> None:
-    """New and unchanged are the newer report's, and nothing of the older one is lost."""
+    """New and unchanged are the newer report's; every other old finding is in a list."""
     older, newer = audit(LIVE, old, RULES), audit(LIVE, new, RULES)
     found = difference(document(older), document(newer))
     assert len(found.new) + len(found.unchanged) == len(newer.findings)
@@ -199,7 +199,7 @@ def test_every_finding_is_in_one_list(old: Host, new: Host) -> None:
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(judged=HOSTS)
 def test_no_verdict_has_two_findings_of_one_fact(judged: Host) -> None:
-    """A fact names one thing of one rule on one subject, or a baseline could not."""
+    """The key of a baseline needs facts that are unique for a rule and a subject."""
     for verdict in audit(LIVE, judged, RULES).verdicts:
         facts = [finding.fact for finding in verdict.findings]
         assert len(set(facts)) == len(facts), verdict.rule.code
@@ -216,7 +216,7 @@ def test_no_fact_names_a_device(judged: Host) -> None:
 
 
 def _device_names(fs: Filesystem) -> Iterable[str]:
-    """Return what the kernel calls a filesystem's device."""
+    """Return the kernel's names of a filesystem's device."""
     return fs.device, fs.name, str(fs.device_number)
 
 
@@ -243,8 +243,8 @@ def _device_names(fs: Filesystem) -> Iterable[str]:
         },
     ],
 )
-def test_what_is_no_report_is_refused(broken: dict[str, Any]) -> None:
-    """The reader of the file turns these into one sentence; nothing else escapes."""
+def test_other_documents_are_refused(broken: dict[str, Any]) -> None:
+    """The reader of the file handles these exceptions, and no others are raised."""
     with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
         known_findings(broken)
 
@@ -253,5 +253,5 @@ def test_what_is_no_report_is_refused(broken: dict[str, Any]) -> None:
     ("filesystem_id", "key"), [(None, ""), ("u", "u"), ("u@8:0", "u"), ("8:0", "8:0")]
 )
 def test_a_superblock_is_known_by_its_uuid(filesystem_id: str | None, key: str) -> None:
-    """The host has an empty one; without a UUID the number is all there is."""
+    """The host has an empty one; without a UUID it is the device number."""
     assert superblock_key(filesystem_id) == key

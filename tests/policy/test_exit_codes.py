@@ -20,16 +20,16 @@ HOLE: Unknown = unknown("the superblock")
 
 @rule("DUR901", "made-up", severity=Severity.CRITICAL, since="0.1")
 def as_labelled(fs: Filesystem, _host: Host) -> RuleOutput:
-    """Find what the label says, then ask for the superblock."""
+    """Find what the label names, then need the superblock."""
     if fs.label:
         yield Finding("Bad.", Severity(fs.label), Confidence.CONFIRMED, ())
     need(fs.superblock)
 
 
-def report(*severities: str, hole: bool = False, gap: bool = False) -> Report:
+def report(*severities: str, unknown_superblock: bool = False, gap: bool = False) -> Report:
     """Audit a filesystem for each severity, and one that cannot be judged."""
     subjects = [filesystem(label=severity) for severity in severities]
-    if hole:
+    if unknown_superblock:
         subjects.append(filesystem(superblock=HOLE))
     return audit(
         Source("live", "db1"), host(*subjects, gaps=(HOLE,) if gap else ()), (as_labelled,)
@@ -38,9 +38,9 @@ def report(*severities: str, hole: bool = False, gap: bool = False) -> Report:
 
 def set_aside(made: Report, *, known: bool) -> Report:
     """Return the report with all findings known, or suppressed."""
-    said = {"known": True} if known else {"suppression": Suppression("so")}
+    changes = {"known": True} if known else {"suppression": Suppression("so")}
     verdicts = [
-        replace(v, findings=tuple(replace(f, **said) for f in v.findings)) for v in made.verdicts
+        replace(v, findings=tuple(replace(f, **changes) for f in v.findings)) for v in made.verdicts
     ]
     return replace(made, verdicts=tuple(verdicts))
 
@@ -58,25 +58,25 @@ def set_aside(made: Report, *, known: bool) -> Report:
         (report("high"), "critical", False, 0),
         (report("low", "critical"), "high", False, 1),
         (report("critical"), None, False, 0),
-        (report(hole=True), "medium", False, 3),
-        (report(hole=True), "medium", True, 0),
+        (report(unknown_superblock=True), "medium", False, 3),
+        (report(unknown_superblock=True), "medium", True, 0),
         (report(gap=True), "medium", False, 3),
         (report(gap=True), "medium", True, 0),
-        (report("low", hole=True), "medium", False, 3),
-        (report("high", hole=True), "medium", False, 1),
-        (report("high", hole=True), "medium", True, 1),
+        (report("low", unknown_superblock=True), "medium", False, 3),
+        (report("high", unknown_superblock=True), "medium", False, 1),
+        (report("high", unknown_superblock=True), "medium", True, 1),
         (report("high", gap=True), "critical", False, 3),
-        (report("critical", hole=True), None, False, 3),
-        (report("critical", hole=True), None, True, 0),
+        (report("critical", unknown_superblock=True), None, False, 3),
+        (report("critical", unknown_superblock=True), None, True, 0),
         (set_aside(report("critical"), known=True), "info", False, 0),
         (set_aside(report("critical"), known=False), "info", False, 0),
-        (set_aside(report("critical", hole=True), known=False), "info", False, 3),
+        (set_aside(report("critical", unknown_superblock=True), known=False), "info", False, 3),
     ],
 )
-def test_one_beats_three_beats_zero(
+def test_one_precedes_three_and_three_precedes_zero(
     judged: Report, fail_on: str | None, allow_incomplete: bool, expected: int
 ) -> None:
-    """Findings at the threshold, then blind spots, then clean; the contract's table."""
+    """Findings at the threshold, then gaps, then clean; the contract's table."""
     threshold = None if fail_on is None else Severity(fail_on)
     assert exit_code(judged, threshold, allow_incomplete=allow_incomplete) == expected
 
@@ -91,9 +91,9 @@ def test_one_beats_three_beats_zero(
         ([report("high")], "medium", False, 2),
         ([report("high")], "critical", False, 0),
         ([report("critical")], None, False, 0),
-        ([report(hole=True)], "medium", False, 3),
-        ([report(hole=True)], "medium", True, 0),
-        ([report("medium", hole=True)], "medium", False, 1),
+        ([report(unknown_superblock=True)], "medium", False, 3),
+        ([report(unknown_superblock=True)], "medium", True, 0),
+        ([report("medium", unknown_superblock=True)], "medium", False, 1),
         ([report("high", gap=True)], "medium", False, 2),
         ([report("medium"), report("critical"), None], "medium", False, 2),
         ([report("medium"), None], "medium", False, 1),
@@ -107,6 +107,6 @@ def test_one_beats_three_beats_zero(
 def test_nagios_has_codes_of_its_own(
     reports: list[Report | None], fail_on: str | None, allow_incomplete: bool, expected: int
 ) -> None:
-    """OK, WARNING, CRITICAL from high on; UNKNOWN hides no finding, and no host is forgotten."""
+    """OK, WARNING, CRITICAL from high on; UNKNOWN hides no finding, and every host counts."""
     threshold = None if fail_on is None else Severity(fail_on)
     assert nagios_code(reports, threshold, allow_incomplete=allow_incomplete) == expected

@@ -1,4 +1,4 @@
-"""The policy file: what it may say, and how what it may not say is refused."""
+"""The policy file: its valid keys and values, and the errors for others."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ SAID = 'rule = "DUR001"\nsubject = "*"\nreason = "so"\n'
 
 def parsed(text: str) -> Policy:
     """Parse a policy file."""
-    said: dict[str, Any] = toml_reader().loads(text)
-    return parse_policy(said, all_rules(), did_you_mean)
+    document: dict[str, Any] = toml_reader().loads(text)
+    return parse_policy(document, all_rules(), did_you_mean)
 
 
 def test_every_key_is_read() -> None:
-    """Words may stand alone or in a list; a day may be a date or a text."""
+    """A text may stand alone or in a list; a day may be a date or a text."""
     assert parsed(FULL) == Policy(
         select=("DUR", "prf001,LAY001"),
         ignore=("errors-continue",),
@@ -62,7 +62,7 @@ def test_every_key_is_read() -> None:
 
 
 def test_the_table_may_be_named_after_the_tool() -> None:
-    """As in a pyproject.toml, where tables of others stand beside it."""
+    """As in a pyproject.toml, next to the tables of other tools."""
     text = '[project]\nname = "x"\n[tool.ext4audit]\nfail_on = "low"\n[tool.other]\nx = 1\n'
     assert parsed(text) == Policy(fail_on="low")
 
@@ -122,8 +122,8 @@ def test_an_empty_file_is_an_empty_policy(text: str) -> None:
         (f"[[suppress]]\n{SAID}expires = 20270131", "expires is no date"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_nearest_name(text: str, message: str) -> None:
-    """A typing error must not silently accept more, or audit less."""
+def test_an_invalid_file_is_refused_with_the_nearest_name(text: str, message: str) -> None:
+    """A typing error must not silently accept more findings or reduce the audit."""
     with pytest.raises(PolicyError) as raised:
         parsed(text)
     assert message in str(raised.value)

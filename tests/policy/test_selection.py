@@ -1,4 +1,4 @@
-"""Selection: which rules words name."""
+"""The selection of rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ext4audit.rule import Rule, Scope
 
 
 def made_up(code: str, name: str) -> Rule:
-    """Build a rule that says nothing."""
+    """Build a rule that finds nothing."""
     return Rule(
         code, name, Severity.HIGH, "0.1", (), Scope.HOST, "", "", lambda _fs, _host: iter(())
     )
@@ -45,24 +45,24 @@ ALL = ["DUR001", "DUR002", "DUR012", "LAY001", "PRF001"]
         (["LAY"], ["DUR"], ["LAY001"]),
     ],
 )
-def test_words_select_rules(wanted: list[str], ignored: list[str], expected: list[str]) -> None:
-    """A code, a prefix, a family or a name, in any case; ignoring wins over selecting."""
+def test_selectors_match_rules(wanted: list[str], ignored: list[str], expected: list[str]) -> None:
+    """A code, a prefix, a family or a name, in any case; ignored rules precede selected ones."""
     assert [each.code for each in select(RULES, wanted, ignored)] == expected
 
 
 @pytest.mark.parametrize(
     "word", ["DUR999", "XYZ", "barrier", "barrier_disabled", "", " ", "DUR001x"]
 )
-@pytest.mark.parametrize("place", ["wanted", "ignored"])
-def test_a_word_that_names_no_rule_is_refused(word: str, place: str) -> None:
-    """A typing error must not silently audit less; the word is given back as it was typed."""
+@pytest.mark.parametrize("parameter", ["wanted", "ignored"])
+def test_a_selector_that_matches_no_rule_is_refused(word: str, parameter: str) -> None:
+    """A typing error must not silently reduce the audit; the error has the selector as typed."""
     with pytest.raises(UnknownRule) as raised:
-        select(RULES, *([["DUR", word], []] if place == "wanted" else [[], ["DUR", word]]))
+        select(RULES, *([["DUR", word], []] if parameter == "wanted" else [[], ["DUR", word]]))
     assert raised.value.word == word
 
 
-def test_a_word_is_refused_beside_words_that_are_right() -> None:
-    """One right word does not excuse another."""
+def test_a_wrong_selector_is_refused_beside_right_ones() -> None:
+    """Every selector is checked."""
     with pytest.raises(UnknownRule):
         select(RULES, ["DUR001", "DUR00l"])
 

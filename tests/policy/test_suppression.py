@@ -73,10 +73,10 @@ def report() -> Report:
     ],
 )
 def test_what_names_a_filesystem(subject: str, matches: bool) -> None:
-    """UUID, mount points, device and label do, as globs; case matters but in a UUID."""
-    said, used = suppress(report(), [accepting(subject)], TODAY)
+    """UUID, mount points, device and label do, as globs; only a UUID is case-insensitive."""
+    marked, used = suppress(report(), [accepting(subject)], TODAY)
     assert bool(used) is matches
-    assert said.suppressed == int(matches)
+    assert marked.suppressed == int(matches)
 
 
 def test_one_finding_of_several_is_named_by_its_fact() -> None:
@@ -89,15 +89,15 @@ def test_one_finding_of_several_is_named_by_its_fact() -> None:
             yield Finding(word, Severity.HIGH, Confidence.CONFIRMED, (), fact=word)
 
     made = audit(LIVE, host(SUBJECT), (twice,))
-    said, _ = suppress(made, [accepting("discard", "DUR902")], TODAY)
-    assert [finding.fact for finding in said.counted] == ["nobarrier"]
+    marked, _ = suppress(made, [accepting("discard", "DUR902")], TODAY)
+    assert [finding.fact for finding in marked.counted] == ["nobarrier"]
 
 
 def test_a_mount_point_with_brackets_names_itself() -> None:
-    """What a glob would read as a choice is the name where it is written out."""
+    """A name with glob characters matches itself."""
     odd = filesystem(mounts=(mount("/mnt/[a]"),))
-    said, _ = suppress(audit(LIVE, host(odd), (always,)), [accepting("/mnt/[a]")], TODAY)
-    assert said.suppressed == 1
+    marked, _ = suppress(audit(LIVE, host(odd), (always,)), [accepting("/mnt/[a]")], TODAY)
+    assert marked.suppressed == 1
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_a_mount_point_with_brackets_names_itself() -> None:
 )
 def test_what_names_a_finding_about_the_host(subject: str, facts: list[str]) -> None:
     """Its fact, such as an entry's mount point, or the host's name for all of them."""
-    said, _ = suppress(report(), [accepting(subject, "DRF901")], TODAY)
-    assert [f.fact for f in said.findings if f.suppression] == facts
+    marked, _ = suppress(report(), [accepting(subject, "DRF901")], TODAY)
+    assert [f.fact for f in marked.findings if f.suppression] == facts
 
 
 def test_a_suppression_is_for_one_rule() -> None:
     """The other findings of the subject still count."""
-    said, _ = suppress(report(), [accepting("*", "DRF901")], TODAY)
-    assert [finding.message for finding in said.counted] == ["Bad."]
+    marked, _ = suppress(report(), [accepting("*", "DRF901")], TODAY)
+    assert [finding.message for finding in marked.counted] == ["Bad."]
 
 
 @pytest.mark.parametrize(
@@ -128,16 +128,16 @@ def test_a_suppression_is_for_one_rule() -> None:
 )
 def test_it_holds_until_the_end_of_its_last_day(expires: str | None, holds: bool) -> None:
     """The day after, the finding counts again."""
-    said, used = suppress(report(), [accepting("*", expires=expires)], TODAY)
-    assert bool(said.suppressed) is holds
+    marked, used = suppress(report(), [accepting("*", expires=expires)], TODAY)
+    assert bool(marked.suppressed) is holds
     assert bool(used) is holds
 
 
 def test_the_reason_stays_with_the_finding() -> None:
-    """Every format can show it, with its owner and last day; the first that matches is taken."""
+    """Every format can show it, with its owner and last day; the first match is used."""
     first = accepting("*", expires="2027-01-01", reason="first")
-    said, used = suppress(report(), [first, accepting("/dev/sda")], TODAY)
-    (finding,) = (finding for finding in said.findings if finding.suppression)
+    marked, used = suppress(report(), [first, accepting("/dev/sda")], TODAY)
+    (finding,) = (finding for finding in marked.findings if finding.suppression)
     assert finding.suppression == Suppression("first", "ops", "2027-01-01")
     assert used == {first}
 
@@ -153,21 +153,21 @@ def test_the_reason_stays_with_the_finding() -> None:
         ([accepting("*")], {"DUR901"}, []),
     ],
 )
-def test_what_is_stale_is_told(
+def test_stale_suppressions_are_reported(
     rules: list[SuppressionRule], judged: set[str], sentences: list[str]
 ) -> None:
-    """Expired ones always; one without a match only if its rule saw everything."""
+    """Expired ones always; one without a match only if its rule had all evidence."""
     _, used = suppress(report(), rules, TODAY)
-    said = list(stale(rules, frozenset(used), TODAY, judged=frozenset(judged)))
-    assert len(said) == len(sentences)
-    assert all(part in each for part, each in zip(sentences, said, strict=True))
+    stale_ones = list(stale(rules, frozenset(used), TODAY, judged=frozenset(judged)))
+    assert len(stale_ones) == len(sentences)
+    assert all(part in each for part, each in zip(sentences, stale_ones, strict=True))
 
 
-def test_a_rule_that_met_a_hole_has_not_seen_everything() -> None:
-    """What it would have found may be what a suppression is for; so for all rules with a gap."""
-    blind = audit(LIVE, host(filesystem(options=unknown("options"))), RULES)
-    assert "DUR001" in not_judged(blind)
-    assert "DRF006" not in not_judged(blind)
+def test_a_rule_with_an_unknown_has_not_judged_everything() -> None:
+    """A suppression may be for what it would have found; a gap of the host affects all rules."""
+    incomplete = audit(LIVE, host(filesystem(options=unknown("options"))), RULES)
+    assert "DUR001" in not_judged(incomplete)
+    assert "DRF006" not in not_judged(incomplete)
     gap = audit(LIVE, host(filesystem(), gaps=(unknown("mounts"),)), RULES)
     assert not_judged(gap) == {each.code for each in RULES}
 
@@ -175,10 +175,10 @@ def test_a_rule_that_met_a_hole_has_not_seen_everything() -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(judged=HOSTS)
 def test_what_is_suppressed_never_counts(judged: Host) -> None:
-    """With everything accepted no audit has findings, and none is lost."""
+    """With everything accepted no finding counts, and all are in the report."""
     made = audit(LIVE, judged, RULES)
-    said, _ = suppress(made, [accepting("*", each.code) for each in RULES], TODAY)
-    assert said.counted == ()
-    assert said.suppressed == len(said.findings) == len(made.findings)
-    assert exit_code(said, Severity.INFO, allow_incomplete=False) != EXIT_FINDINGS
-    assert said.complete == made.complete
+    marked, _ = suppress(made, [accepting("*", each.code) for each in RULES], TODAY)
+    assert marked.counted == ()
+    assert marked.suppressed == len(marked.findings) == len(made.findings)
+    assert exit_code(marked, Severity.INFO, allow_incomplete=False) != EXIT_FINDINGS
+    assert marked.complete == made.complete

@@ -109,7 +109,7 @@ def test_a_finding_is_a_failure() -> None:
 
 
 def test_what_does_not_apply_is_no_case() -> None:
-    """A rule that judged nothing has nothing to say."""
+    """A rule that judged nothing has no case."""
     names = [case.name for case in every(suites(NIGHT)) if case.name.startswith("LAY001")]
     assert len(names) == 1
 
@@ -148,7 +148,7 @@ def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
 
 
 def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
-    """A hole is no pass, a broken rule an error, and a gap is told of the host."""
+    """A gap is no pass, a broken rule is an error, and the host has a case for its gaps."""
     read = suites(MURKY)
     assert set(kinds(read).items()) == {
         (EVIDENCE, "Skipped"),
@@ -166,7 +166,7 @@ def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
 
 
 def test_a_host_without_a_report_is_an_error() -> None:
-    """The suite is there, and its one case tells why."""
+    """The suite is there, and its one case has the reason."""
     (suite,) = suites(UNREADABLE)
     (case,) = suite
     assert (case.classname, case.name) == ("ext4audit.bad.tar.gz.host", EVIDENCE)
@@ -175,7 +175,7 @@ def test_a_host_without_a_report_is_an_error() -> None:
 
 @rule("DUR005", "two-findings", severity=Severity.HIGH, since="0.1")
 def two(fs: Filesystem, _host: Host) -> RuleOutput:
-    """Find two things, then meet a hole."""
+    """Find two things, then need unknown evidence."""
     yield Finding("The milder one.", Severity.MEDIUM, Confidence.LIKELY, ())
     yield Finding("The worse one.", Severity.HIGH, Confidence.LIKELY, (), fact=fs.name)
     raise Undetermined(())
@@ -239,7 +239,7 @@ def test_many_hosts_are_suites() -> None:
 
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), "]]><x>&amp;\ufffe\x00"])
 def test_hostile_names_are_well_formed(name: str) -> None:
-    """XML 1.0 has no place for most controls, even as a reference: they are spelled out."""
+    """XML 1.0 allows most controls not even as a reference: they are escaped."""
     read = suites(Audited(name, hostile_report(name)), Audited(name, None, name))
     text = render([Audited(name, hostile_report(name))], PAGE)
     assert not any(control in text for control in map(chr, (*range(9), *range(11, 32))))

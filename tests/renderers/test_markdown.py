@@ -109,7 +109,7 @@ def test_a_block_holds_commands_byte_for_byte(name: str) -> None:
 
 
 def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
-    """The table comes first, then a section for each; commands that undo are apart."""
+    """The table comes first, then a section for each; rollback commands are separate."""
     shown = Shown(one(NIGHT))
     assert shown.headings[0] == "Host db1"
     assert [heading.partition(" ")[0] for heading in shown.headings[1:]] == ["CRITICAL", "MEDIUM"]
@@ -124,12 +124,12 @@ def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
 
 
 def test_a_clean_host_has_no_table() -> None:
-    """One line says that nothing was found, and that all was seen."""
+    """One line states that nothing was found, and that the audit is complete."""
     assert one(CLEAN) == "## Host web1\n\nAudit complete; 1 filesystem; no findings.\n"
 
 
 def test_what_nobody_could_judge_is_no_pass() -> None:
-    """The first line says INCOMPLETE, and a table what is missing and how to know it."""
+    """The first line has INCOMPLETE, and a table has what is missing and how to determine it."""
     shown = Shown(one(MURKY))
     assert "Audit INCOMPLETE" in shown.everything
     assert [
@@ -143,7 +143,7 @@ def test_what_nobody_could_judge_is_no_pass() -> None:
 
 
 def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
-    """So do those that are fixed, and what the policy file has to be told of."""
+    """So do those that are fixed, and the notices on the policy file."""
     shown = Shown(one(TREATED))
     assert [row[1][:6] for row in shown.rows[1:3]] == ["KRN003", "PRF002"]
     because = {row[1][:6]: row[4] for row in shown.rows if len(row) == 5}
@@ -169,18 +169,18 @@ def test_many_hosts_begin_with_hosts_by_rules() -> None:
 
 
 def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
-    """An empty cell says that nothing was found; this one does not."""
+    """An empty cell means that nothing was found; this cell is not empty."""
     assert MURKY.report is not None
     found = hostile_report("/x")
     shown = Shown(render((Audited("a", found), Audited("b", hostile_report("/y"))), PAGE))
     assert shown.rows[1][:4] == ["/x", "INCOMPLETE", "high", "low"]
-    blind = replace(found, verdicts=tuple(replace(v, findings=()) for v in found.verdicts))
-    shown = Shown(render((Audited("a", blind), Audited("b", hostile_report("/y"))), PAGE))
+    incomplete = replace(found, verdicts=tuple(replace(v, findings=()) for v in found.verdicts))
+    shown = Shown(render((Audited("a", incomplete), Audited("b", hostile_report("/y"))), PAGE))
     assert shown.rows[1][:3] == ["/x", "INCOMPLETE", "?"]
 
 
 def test_quiet_leaves_the_sections_out() -> None:
-    """The tables of findings and of blind spots stay."""
+    """The tables of findings and of gaps stay."""
     quiet = Shown(render((NIGHT,), replace(PAGE, verbosity=-1)))
     assert quiet.headings == ["Host db1"]
     assert not quiet.blocks

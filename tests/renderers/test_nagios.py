@@ -50,7 +50,7 @@ class Output(NamedTuple):
 
 
 def read(*hosts: Audited, page: Page = PAGE) -> Output:
-    """Render and take apart: the first line at its bar, the others as they are."""
+    """Render and split the first line at its bar; the others stay as they are."""
     text = render(hosts, page)
     assert text.endswith("\n")
     first, *lines = text.removesuffix("\n").split("\n")
@@ -119,7 +119,7 @@ def test_a_clean_host_is_one_line() -> None:
 
 
 def test_what_nobody_could_judge_is_unknown() -> None:
-    """Unless it is allowed; the lines still say what is missing."""
+    """Unless it is allowed; the lines still show what is missing."""
     found = read(MURKY)
     assert (found.status, found.numbers["undetermined"]) == ("UNKNOWN", 5)
     assert found.text == "no findings that fail on m; 5 not determined"
@@ -152,13 +152,13 @@ def test_findings_that_do_not_count_are_numbers_only() -> None:
 
 
 def test_what_is_fixed_is_counted_where_there_is_a_baseline() -> None:
-    """Without one nothing can be gone, and 0 would say that nothing is."""
+    """Without a baseline the number is unknown, and 0 would be wrong."""
     assert read(TREATED, CLEAN).numbers["fixed"] == 1
     assert "fixed" not in read(CLEAN).numbers
 
 
 def test_lines_end_at_fifty() -> None:
-    """Nagios keeps 8 KiB; the last line says how many there are more."""
+    """Nagios keeps 8 KiB; the last line has the number of the others."""
     many = [Audited(f"x/{number}", rated_report(Severity.HIGH)) for number in range(60)]
     found = read(*many)
     assert (len(found.lines), found.lines[-1]) == (51, "and 10 more")

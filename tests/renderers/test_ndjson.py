@@ -34,7 +34,7 @@ def test_the_line_of_every_fixture_host_is_its_json_report(story: str) -> None:
 
 
 def test_the_line_of_a_source_without_a_report() -> None:
-    """It says which and why, and its schema allows it."""
+    """It has the source and the reason, and its schema allows it."""
     line = json.loads(render_unread("a\n\udcff", "damaged", kind="unreadable", tool_version="1"))
     assert line == {
         "schema_version": "1.1",

@@ -63,7 +63,7 @@ def numbers(found: Samples, name: str, key: str = "host") -> dict[str, float]:
 
 
 def test_a_finding_is_a_series_of_value_one() -> None:
-    """Its labels say where, what, how bad and how sure."""
+    """Its labels are the location, the rule, the severity and the confidence."""
     assert samples(NIGHT)["ext4audit_finding"][1] == (
         {
             "host": "db1",
@@ -105,7 +105,7 @@ def test_findings_that_do_not_count_have_names_of_their_own() -> None:
 
 
 def test_what_nobody_could_judge_is_counted() -> None:
-    """A blind spot makes the scan incomplete: two rules on two filesystems, and a gap."""
+    """A gap makes the scan incomplete: two rules on two filesystems, and a gap."""
     found = samples(Audited("x", murky_report()))
     assert numbers(found, "ext4audit_undetermined") == {"db1": 5}
     assert numbers(found, "ext4audit_scan_complete") == {"db1": 0}

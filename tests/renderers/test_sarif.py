@@ -62,7 +62,7 @@ def run_of(*hosts: Audited) -> Any:
 
 
 def assert_github_takes(run: Any) -> None:
-    """Assert what GitHub asks for beyond the schema; it refuses a whole file for one mistake."""
+    """Assert what GitHub requires beyond the schema; it refuses a whole file for one mistake."""
     rules = run["tool"]["driver"]["rules"]
     assert run["tool"]["driver"]["name"]
     assert re.fullmatch(r"ext4audit/([^/]+/)?", run["automationDetails"]["id"])
@@ -72,8 +72,10 @@ def assert_github_takes(run: Any) -> None:
     for result in run["results"]:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"] if "ruleIndex" in result else 1
         assert_result(result)
-    known_by = [each["partialFingerprints"]["primaryLocationLineHash"] for each in run["results"]]
-    assert len(set(known_by)) == len(known_by)
+    fingerprints = [
+        each["partialFingerprints"]["primaryLocationLineHash"] for each in run["results"]
+    ]
+    assert len(set(fingerprints)) == len(fingerprints)
 
 
 def assert_descriptor(rule: Any) -> None:
@@ -90,11 +92,11 @@ def assert_descriptor(rule: Any) -> None:
 def assert_result(result: Any) -> None:
     """Assert that a result has a path that is relative, and a whole region."""
     assert result["message"]["text"]
-    place = result["locations"][0]["physicalLocation"]
-    uri = urlsplit(place["artifactLocation"]["uri"])
+    location = result["locations"][0]["physicalLocation"]
+    uri = urlsplit(location["artifactLocation"]["uri"])
     assert (uri.scheme, uri.netloc, uri.query, uri.fragment) == ("", "", "", "")
     assert re.fullmatch(r"hosts/([A-Za-z0-9._~-]|%[0-9A-F]{2})+/[a-z/]+", uri.path)
-    region = place["region"]
+    region = location["region"]
     assert set(region) == {"startLine", "startColumn", "endLine", "endColumn"}
     assert min(region.values()) >= 1
     assert re.fullmatch("[0-9a-f]{32}:1", result["partialFingerprints"]["primaryLocationLineHash"])
@@ -111,7 +113,7 @@ def test_the_strict_assertion_sees_what_the_schema_lets_pass() -> None:
 
 
 def test_a_finding_is_a_result() -> None:
-    """It says what, where, on what evidence, and how to cure it; commands are properties."""
+    """It has the consequence, subject, evidence and remedies; commands are properties."""
     (critical, _) = run_of(NIGHT)["results"]
     assert critical == {
         "ruleId": "DUR001",
@@ -164,9 +166,9 @@ def test_a_finding_that_cites_fstab_is_there() -> None:
     """Where an inventory keeps the file, the alert stands on the line."""
     cited = (Citation("fstab line 4", "defaults", "/etc/fstab"),)
     of = changed(report(host(md127()), old_kernel), lambda _, f: replace(f, citations=cited))
-    place = run_of(Audited("x", of))["results"][0]["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"] == "hosts/db1/etc/fstab"
-    assert place["region"] == {"startLine": 4, "startColumn": 1, "endLine": 4, "endColumn": 1}
+    location = run_of(Audited("x", of))["results"][0]["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "hosts/db1/etc/fstab"
+    assert location["region"] == {"startLine": 4, "startColumn": 1, "endLine": 4, "endColumn": 1}
 
 
 @pytest.mark.parametrize("severity", Severity)
@@ -205,7 +207,7 @@ def test_the_states_of_a_baseline() -> None:
 
 
 def test_a_fixed_finding_is_no_failure() -> None:
-    """SARIF 2.1.0, 3.27.9: what is no failure has a kind that says so, and level "none"."""
+    """SARIF 2.1.0, 3.27.9: a result that is no failure has another kind, and level "none"."""
     gone = run_of(TREATED)["results"][-1]
     assert (gone["kind"], gone["level"]) == ("pass", "none")
     assert gone["message"]["text"] == f"Fixed: {GONE.message}"
@@ -215,8 +217,8 @@ def test_a_fixed_finding_keeps_its_fingerprint() -> None:
     """Readers recognize it by that, where its filesystem is still called the same."""
     before = report(host(md127("/srv")), old_kernel)
     (old,) = run_of(Audited("x", before))["results"]
-    told = FixedFinding("KRN003", "the host", "", "x")
-    (gone,) = run_of(Audited("x", replace(before, verdicts=(), fixed=(told,))))["results"]
+    shown = FixedFinding("KRN003", "the host", "", "x")
+    (gone,) = run_of(Audited("x", replace(before, verdicts=(), fixed=(shown,))))["results"]
     assert gone["partialFingerprints"] == old["partialFingerprints"]
     on_disk = FixedFinding("DUR001", "/dev/md127 on /mnt/a\x1b[b", "", "x")
     assert NIGHT.report is not None
@@ -232,7 +234,7 @@ def test_what_counts_stands_first_the_worst_first() -> None:
 
 
 def test_what_a_file_cannot_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mildest are left out, and a notification says how many."""
+    """The mildest are left out, and a notification has their number."""
     monkeypatch.setattr(sarif, "MOST_RESULTS", 3)
     run = run_of(*FLEET)
     assert [each["ruleId"] for each in run["results"]] == ["DUR001", "LAY001", "KRN003"]
@@ -242,22 +244,22 @@ def test_what_a_file_cannot_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert run["invocations"][0]["executionSuccessful"] is False
 
 
-def test_blind_spots_are_notifications() -> None:
-    """A hole is told once with all the rules that it stops; a broken rule is an error."""
+def test_gaps_are_notifications() -> None:
+    """A gap is one notification with all rules that it affects; a broken rule is an error."""
     (invocation,) = run_of(MURKY)["invocations"]
     assert invocation["executionSuccessful"] is False
     assert invocation["endTimeUtc"] == PAGE.taken_at
-    told = [
+    shown = [
         (each["descriptor"]["id"], each["level"], each["message"]["text"])
         for each in invocation["toolExecutionNotifications"]
     ]
     gap = "m: not determined: the mount table of PID 1 (timed out: after 10 s)"
-    hole = (
+    unknown = (
         "m: not determined, for CAP001 on /dev/sda on /data, /dev/sdb on /data: "
         "something (permission denied) (run as root)"
     )
-    assert told[:2] == [("not-determined", "warning", gap), ("not-determined", "warning", hole)]
-    ((kind, level, text),) = told[2:]
+    assert shown[:2] == [("not-determined", "warning", gap), ("not-determined", "warning", unknown)]
+    ((kind, level, text),) = shown[2:]
     assert (kind, level) == ("failed", "error")
     assert "HLT009" in text
     assert "KeyError" in text
@@ -266,9 +268,9 @@ def test_blind_spots_are_notifications() -> None:
 def test_a_host_without_a_report_is_an_error() -> None:
     """It is no host on which nothing was found."""
     (invocation,) = run_of(UNREADABLE, CLEAN)["invocations"]
-    (told,) = invocation["toolExecutionNotifications"]
-    assert (told["level"], told["descriptor"]["id"]) == ("error", "failed")
-    assert told["message"]["text"].startswith("bad.tar.gz could not be read: ")
+    (shown,) = invocation["toolExecutionNotifications"]
+    assert (shown["level"], shown["descriptor"]["id"]) == ("error", "failed")
+    assert shown["message"]["text"].startswith("bad.tar.gz could not be read: ")
     assert invocation["executionSuccessful"] is False
 
 
@@ -281,8 +283,8 @@ def test_a_complete_audit_was_successful() -> None:
 
 def test_notices_are_about_the_configuration() -> None:
     """A suppression that expired has to be corrected in the policy file."""
-    (told,) = run_of(TREATED)["invocations"][0]["toolConfigurationNotifications"]
-    assert told["message"]["text"] == NOTICE
+    (shown,) = run_of(TREATED)["invocations"][0]["toolConfigurationNotifications"]
+    assert shown["message"]["text"] == NOTICE
 
 
 @pytest.mark.parametrize(
@@ -290,7 +292,7 @@ def test_notices_are_about_the_configuration() -> None:
     [((CLEAN,), "ext4audit/web1/"), ((CLEAN, NIGHT), "ext4audit/"), ((), "ext4audit/")],
 )
 def test_the_category_is_the_host_or_the_fleet(hosts: tuple[Audited, ...], expected: str) -> None:
-    """GitHub keeps the alerts of each category apart."""
+    """GitHub separates the alerts of each category."""
     assert run_of(*hosts)["automationDetails"]["id"] == expected
 
 
@@ -303,15 +305,15 @@ def test_the_rules_are_those_that_judged() -> None:
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_the_help_of_a_rule_is_its_page(rule: Any) -> None:
     """Nothing about a rule is written twice; all that GitHub shows of it is there."""
-    told = descriptor(rule)
-    assert_descriptor(told)
-    assert rule.page in told["help"]["markdown"]
-    assert all(reference in told["help"]["markdown"] for reference in rule.references)
-    assert told.get("helpUri", rule.references[0]) in rule.references
-    assert told["shortDescription"]["text"] == rule.summary
-    assert "##" not in told["fullDescription"]["text"]
-    assert ("security" in told["properties"]["tags"]) == (rule.family == "SEC")
-    assert ("security-severity" in told["properties"]) == (rule.family == "SEC")
+    shown = descriptor(rule)
+    assert_descriptor(shown)
+    assert rule.page in shown["help"]["markdown"]
+    assert all(reference in shown["help"]["markdown"] for reference in rule.references)
+    assert shown.get("helpUri", rule.references[0]) in rule.references
+    assert shown["shortDescription"]["text"] == rule.summary
+    assert "##" not in shown["fullDescription"]["text"]
+    assert ("security" in shown["properties"]["tags"]) == (rule.family == "SEC")
+    assert ("security-severity" in shown["properties"]) == (rule.family == "SEC")
 
 
 def test_a_long_description_is_cut_between_two_words() -> None:

@@ -114,16 +114,16 @@ def test_the_schema_refuses_what_the_contract_does_not_allow(
 ) -> None:
     """A wrong version, a wrong word, a null where none may be: each is an error."""
     document = json.loads(render_report(hostile_report("/data"), tool_version="0.1.0"))
-    place: Any = document
+    parent: Any = document
     for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
+        parent = parent[key]
+    parent[path[-1]] = value
     assert not Draft202012Validator(SCHEMA).is_valid(document)
 
 
 @pytest.mark.parametrize("described", objects(SCHEMA), ids=lambda each: each["description"][:40])
 def test_every_member_is_described_and_required(described: Any) -> None:
-    """Each member has words of its own or of its type, and none may be missing."""
+    """Each member has a description of its own or of its type, and none may be missing."""
     assert described["required"] == list(described["properties"])
     for member in described["properties"].values():
         target = SCHEMA["$defs"][member["$ref"].rpartition("/")[2]] if "$ref" in member else member
@@ -131,7 +131,7 @@ def test_every_member_is_described_and_required(described: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "member", "words"),
+    ("definition", "member", "values"),
     [
         ("verdict", "outcome", Outcome),
         ("finding", "severity", Severity),
@@ -142,8 +142,8 @@ def test_every_member_is_described_and_required(described: Any) -> None:
     ],
 )
 def test_the_closed_sets_of_schema_and_code_are_the_same(
-    definition: str, member: str, words: Any
+    definition: str, member: str, values: Any
 ) -> None:
-    """The words that the schema allows are those that the code can say."""
+    """The values that the schema allows are those that the code can write."""
     allowed = SCHEMA["$defs"][definition]["properties"][member]["enum"]
-    assert allowed == [word.value for word in words]
+    assert allowed == [word.value for word in values]

@@ -12,7 +12,7 @@ from ext4audit.cli.options import Choice
 from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, write
 from ext4audit.cli.policy import read_reports
 from ext4audit.finding import Severity
-from ext4audit.policy.baseline import Difference, difference, known_host, name_of
+from ext4audit.policy.baseline import Difference, difference, known_host, original_text
 from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS
 from ext4audit.policy.file import NEVER
 from ext4audit.renderers.difference import render_json, render_text
@@ -88,13 +88,13 @@ def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
     that has the most superblocks in common.
     """
     if len(old) == len(new) == 1:
-        yield name_of(new[0]["host"], "name"), old[0], new[0]
+        yield original_text(new[0]["host"], "name"), old[0], new[0]
         return
     left: dict[str, list[Document]] = {}
     for report in old:
-        left.setdefault(name_of(report["host"], "name"), []).append(report)
+        left.setdefault(original_text(report["host"], "name"), []).append(report)
     for report in new:
-        name = name_of(report["host"], "name")
+        name = original_text(report["host"], "name")
         yield name, _taken(left.get(name, []), report), report
     for name, reports in left.items():
         for report in reports:

@@ -22,8 +22,8 @@ from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Sink, writing
 from ext4audit.cli.reports import page_of, write_pages
 from ext4audit.cli.terminal import is_ascii_only
 from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
+from ext4audit.renderers.shared.fleet import FleetSums, HostLine
 from ext4audit.renderers.shared.page import Audited
-from ext4audit.renderers.shared.rows import FleetSums, HostLine
 from ext4audit.sources.captured import STANDARD_INPUT
 
 EXIT_INTERNAL = 70
@@ -92,7 +92,7 @@ class _Lines:
     def add(self, line: HostLine) -> None:
         self.codes.add(line.code)
         self.used |= line.used
-        self.blind |= line.blind
+        self.blind |= line.undetermined
         if line.host is not None:
             self.hosts.append(line.host)
 

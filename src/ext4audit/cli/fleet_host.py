@@ -16,8 +16,8 @@ from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, exit_code
 from ext4audit.renderers import ndjson
 from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.fleet import FoundRule, HostLine
 from ext4audit.renderers.shared.page import Audited, Page
-from ext4audit.renderers.shared.rows import FoundRule, HostLine
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
 from ext4audit.sources.containers.tree import ArchiveError
@@ -80,7 +80,7 @@ def audit_place(place: Place, job: Job) -> HostLine:
         found=_found(report),
         host=Audited(place.path, report) if job.keep else None,
         used=used,
-        blind=blind,
+        undetermined=blind,
     )
 
 

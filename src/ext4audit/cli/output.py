@@ -12,6 +12,8 @@ from typing import NamedTuple, TextIO
 
 import click
 
+from ext4audit.renderers import formats
+
 MOST_LINKS = 40
 """As many as the kernel follows in one path (path_resolution(7))."""
 
@@ -162,20 +164,7 @@ STANDARD_OUTPUT = "-"
 
 
 NAGIOS = "nagios"
-FORMATS = {
-    "text": "text",
-    "json": "json_v1",
-    "ndjson": "ndjson",
-    "sarif": "sarif",
-    "junit": "junit",
-    "gitlab": "gitlab",
-    "github": "github",
-    "prometheus": "prometheus",
-    NAGIOS: "nagios",
-    "csv": "csv",
-    "markdown": "markdown",
-    "html": "html",
-}
+FORMATS = formats()
 """The formats, and the module of `renderers` that has each."""
 ONE_BY_ONE = frozenset({"text", "ndjson"})
 """Formats that are written host by host, in memory that does not grow with the fleet."""

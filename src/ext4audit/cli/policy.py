@@ -15,7 +15,13 @@ import click
 from ext4audit.cli.app import did_you_mean, tell
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.facts.toml_table import toml_reader
-from ext4audit.policy.baseline import KnownFinding, KnownHost, against, known_host, superblock_key
+from ext4audit.policy.baseline import (
+    KnownFinding,
+    KnownHost,
+    apply_baseline,
+    known_host,
+    superblock_key,
+)
 from ext4audit.policy.file import Policy, parse_policy
 from ext4audit.policy.selection import NothingSelected, UnknownRule, select
 from ext4audit.policy.suppression import SuppressionRule, not_judged, stale, suppress
@@ -257,7 +263,7 @@ class Treatment(NamedTuple):
             report, used = suppress(report, self.suppressions, self.today)
             blind = not_judged(report)
         if self.baselines is not None:
-            report = against(report, _of_host(self.baselines, report, alone=alone))
+            report = apply_baseline(report, _of_host(self.baselines, report, alone=alone))
         return Treated(report, used, blind)
 
     def one(self, report: Report, rules: Sequence[Rule], *, whole: bool) -> Report:

@@ -1,1 +1,1 @@
-"""What to change in a plan, proved by judging it again, and the lines to use."""
+"""Improvements of a plan, verified by judging it again, and the commands for it."""

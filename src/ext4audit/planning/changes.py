@@ -1,7 +1,7 @@
-"""Changes that make a plan better, or that a profile requires; each is judged by the same rules.
+"""Candidate changes of a plan, and the ones that improve it when the rules judge it again.
 
-Nothing here knows what a rule looks for. A change is good when the plan that has it gets fewer or
-milder findings, and nothing that it did not have before: neither a finding nor a blind spot.
+The candidates do not depend on the rules. A change improves a plan when the changed plan has
+fewer or milder findings, and no new finding and no new gap.
 """
 
 from __future__ import annotations
@@ -23,40 +23,101 @@ from ext4audit.layout.advice import advise
 from ext4audit.layout.levels import map_of
 from ext4audit.report import Outcome, Report
 
+Judge: TypeAlias = Callable[[Plan], Report]
+Weights: TypeAlias = Mapping[str, int]
+
+GROUP_OPTIONS = ("-g ", "-G ")
+UNDETERMINED = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 LOCK = "dioread_lock"
-"""What goes with nodelalloc on kernels where dioread_nolock would make writes slow."""
+"""The companion of nodelalloc on kernels where dioread_nolock makes writes slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a plan: an instruction in the imperative, and the changed plan.
+
+    `remakes` is true for arguments of mke2fs, which decide the whole layout.
+    """
+
+    summary: str
+    plan: Plan
+    remakes: bool = False
+
+
+def improvements(
+    plan: Plan, report: Report, judge: Judge, least: Severity
+) -> Iterator[tuple[Change, Report]]:
+    """Yield the changes that improve a plan, with the report of the changed plan.
+
+    Each change of mke2fs arguments costs a simulation, so they are tried only where no other
+    change helps.
+    """
+    found = False
+    for candidates in (_preferred_changes(plan, report), _fewer_mkfs_arguments(plan)):
+        if found:
+            return
+        for change in candidates:
+            judged = judge(change.plan)
+            if _is_better(judged, report, least):
+                found = True
+                yield change, judged
+
+
+def _preferred_changes(plan: Plan, report: Report) -> Iterator[Change]:
+    yield from _group_size(plan, report)
+    yield from (Change(*demanded) for demanded in demanded_mounts(plan, report))
+    for demanded in demanded_layouts(plan, report):
+        yield Change(*demanded, remakes=True)
+    for index, option in enumerate(plan.mount_options):
+        rest = (*plan.mount_options[:index], *plan.mount_options[index + 1 :])
+        yield Change(f"Leave {option} out of the mount options", replace(plan, mount_options=rest))
+    superblock = _superblock(report)
+    for option in superblock.default_mount_options if superblock else ():
+        cleared = replace(plan, cleared=(*plan.cleared, option))
+        yield Change(f"Clear {option} from the default mount options that mke2fs sets", cleared)
+
+
+def _fewer_mkfs_arguments(plan: Plan) -> Iterator[Change]:
+    for removed, left in plan.mkfs.shorter():
+        if plan.geometry is not None and removed.startswith(GROUP_OPTIONS):
+            continue  # on a stripe the layout advice decides these
+        summary = f"Leave {removed} out of the options of mke2fs"
+        yield Change(summary, replace(plan, mkfs=left), remakes=True)
 
 
 def demanded_mounts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
-    """Yield plans with the mount options that are demanded, the second with the lock beside."""
+    """Yield plans with the mount options that profiles demand, the second one with the lock."""
     fs, profiles = _judged(report)
-    demanded = dict.fromkeys(word for profile in profiles for word in profile.options)
-    words = [word for word in demanded if not _is_there(plan, fs, word)]
-    if not words:
+    demanded = dict.fromkeys(option for profile in profiles for option in profile.options)
+    missing = [option for option in demanded if not _is_set(plan, fs, option)]
+    if not missing:
         return
-    for more in (words, [*words, LOCK]):
-        summary = f"Add {','.join(more)} to the mount options, {_whose(profiles)}"
+    for more in (missing, [*missing, LOCK]):
+        summary = f"Add {','.join(more)} to the mount options, {_demanded_by(profiles)}"
         yield summary, replace(plan, mount_options=(*_without(plan.mount_options, more), *more))
 
 
 def demanded_layouts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
-    """Yield plans with the features, clusters and reserve that are demanded."""
+    """Yield plans with the features, cluster size and reserve that profiles demand."""
     _, profiles = _judged(report)
     for profile in profiles:
-        mkfs, words = plan.mkfs, []
+        mkfs, arguments = plan.mkfs, []
         if profile.features:
-            words.append(f"-O {','.join(profile.features)}")
+            arguments.append(f"-O {','.join(profile.features)}")
             mkfs = _with_features(mkfs, profile.features)
         for flag, value in _values(profile):
-            words.append(f"{flag} {value}")
+            arguments.append(f"{flag} {value}")
             mkfs = mkfs.with_value(flag, value)
         if mkfs != plan.mkfs:
-            yield f"Make it with {' '.join(words)}, {_whose([profile])}", replace(plan, mkfs=mkfs)
+            yield (
+                f"Make it with {' '.join(arguments)}, {_demanded_by([profile])}",
+                replace(plan, mkfs=mkfs),
+            )
 
 
 def _with_features(mkfs: MkfsArguments, features: Sequence[str]) -> MkfsArguments:
-    """Return the words with features, said once, and not taken back any more."""
-    others = (word for word in mkfs.features if word.lstrip("^") not in features)
+    """Return the arguments with the features; other mentions of the features are dropped."""
+    others = (each for each in mkfs.features if each.lstrip("^") not in features)
     return replace(mkfs, features=(*others, *features))
 
 
@@ -72,87 +133,28 @@ def _judged(report: Report) -> tuple[Filesystem, tuple[Profile, ...]]:
     return fs, report.host.profiles_of(fs)
 
 
-def _is_there(plan: Plan, fs: Filesystem, word: str) -> bool:
-    """Whether a word is in force or asked for."""
-    known = recognize(word)
+def _is_set(plan: Plan, fs: Filesystem, token: str) -> bool:
+    """Whether an option is in effect or requested."""
+    known = recognize(token)
     if known is None or not isinstance(fs.options, Known):
-        return word in plan.mount_options
+        return token in plan.mount_options
     option = fs.options.value.find(known[0].name)
     return option is not None and option.token == known[1]
 
 
-def _without(options: Sequence[str], words: Sequence[str]) -> Iterator[str]:
-    """Yield the options that say nothing of what the words say."""
-    names = {_name(word) for word in words}
+def _without(options: Sequence[str], others: Sequence[str]) -> Iterator[str]:
+    """Yield the options that set none of the same names as the others."""
+    names = {_name(each) for each in others}
     return (option for option in options if _name(option) not in names)
 
 
-def _name(word: str) -> str:
-    known = recognize(word)
-    return "atime" if word in ATIME_OPTIONS else known[0].name if known else word
+def _name(token: str) -> str:
+    known = recognize(token)
+    return "atime" if token in ATIME_OPTIONS else known[0].name if known else token
 
 
-def _whose(profiles: Sequence[Profile]) -> str:
+def _demanded_by(profiles: Sequence[Profile]) -> str:
     return f"by demand of {', '.join(profile.product for profile in profiles)}"
-
-
-Judge: TypeAlias = Callable[[Plan], Report]
-Weights: TypeAlias = Mapping[str, int]
-
-GROUP_WORDS = ("-g ", "-G ")
-OPEN = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of a plan: what to do, in the imperative, and the plan that has it.
-
-    `remakes` says that it concerns mke2fs, and so where everything lies.
-    """
-
-    summary: str
-    plan: Plan
-    remakes: bool = False
-
-
-def improvements(
-    plan: Plan, report: Report, judge: Judge, least: Severity
-) -> Iterator[tuple[Change, Report]]:
-    """Yield the changes that make a plan better, with what is said of it then.
-
-    Those of mke2fs's words, each of which is a simulation, are tried only where no other helps.
-    """
-    found = False
-    for candidates in (_cheap(plan, report), _words_of_mkfs(plan)):
-        if found:
-            return
-        for change in candidates:
-            judged = judge(change.plan)
-            if _is_better(judged, report, least):
-                found = True
-                yield change, judged
-
-
-def _cheap(plan: Plan, report: Report) -> Iterator[Change]:
-    yield from _group_size(plan, report)
-    yield from (Change(*demanded) for demanded in demanded_mounts(plan, report))
-    for demanded in demanded_layouts(plan, report):
-        yield Change(*demanded, remakes=True)
-    for index, word in enumerate(plan.mount_options):
-        rest = (*plan.mount_options[:index], *plan.mount_options[index + 1 :])
-        yield Change(f"Leave {word} out of the mount options", replace(plan, mount_options=rest))
-    superblock = _superblock(report)
-    for word in superblock.default_mount_options if superblock else ():
-        cleared = replace(plan, cleared=(*plan.cleared, word))
-        yield Change(f"Clear {word} from the default mount options that mke2fs sets", cleared)
-
-
-def _words_of_mkfs(plan: Plan) -> Iterator[Change]:
-    for words, left in plan.mkfs.shorter():
-        if plan.geometry is not None and words.startswith(GROUP_WORDS):
-            continue  # on a stripe the advice has said what is to be said of these
-        summary = f"Leave {words} out of the options of mke2fs"
-        yield Change(summary, replace(plan, mkfs=left), remakes=True)
 
 
 def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
@@ -185,14 +187,14 @@ def _superblock(report: Report) -> Superblock | None:
 
 
 def _is_better(new: Report, old: Report, least: Severity) -> bool:
-    """Whether findings went or became milder, and nothing came: no finding and no blind spot."""
+    """Whether findings are fewer or milder, and no finding and no gap is new."""
     before, after = weights_of(old, least), weights_of(new, least)
-    grown = any(weight > before.get(code, 0) for code, weight in after.items())
-    return after != before and not grown and open_count(new) <= open_count(old)
+    worse = any(weight > before.get(code, 0) for code, weight in after.items())
+    return after != before and not worse and gap_count(new) <= gap_count(old)
 
 
 def weights_of(report: Report, least: Severity) -> Weights:
-    """Return what the findings of each rule weigh, those milder than `least` left out."""
+    """Return the sum of severities of each rule, without findings milder than `least`."""
     weights: Counter[str] = Counter()
     for verdict in report.verdicts:
         for finding in verdict.findings:
@@ -201,7 +203,7 @@ def weights_of(report: Report, least: Severity) -> Weights:
     return weights
 
 
-def open_count(report: Report) -> int:
-    """Count what is not determined."""
-    holes = sum(1 for each in report.verdicts if each.outcome in OPEN or each.unknowns)
-    return holes + len(report.host.gaps)
+def gap_count(report: Report) -> int:
+    """Return how many verdicts were not determined, and how many gaps the host has."""
+    verdicts = sum(1 for v in report.verdicts if v.outcome in UNDETERMINED or v.unknowns)
+    return verdicts + len(report.host.gaps)

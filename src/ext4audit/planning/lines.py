@@ -1,4 +1,7 @@
-"""The commands that make and mount a planned filesystem, its remedies, and its correction."""
+"""The commands that make and mount a planned filesystem, its remedies, and its correction.
+
+`plan_lines` has the commands, `with_plan_remedies` the remedies, `correct` the improved plan.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,19 @@ from dataclasses import dataclass, replace
 from ext4audit.facts.plan import Plan, PlanLine
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.planning.changes import Change, Judge, improvements, open_count, weights_of
+from ext4audit.planning.changes import Change, Judge, gap_count, improvements, weights_of
 from ext4audit.report import Report, Verdict
 
 FSTAB_ESCAPED = " \t\n\\#"
-"""What fstab(5) spells in octal inside a field; a "#" at its start would be a comment."""
+"""Characters that fstab(5) has in octal inside a field; "#" at its start begins a comment."""
+ORIGIN = "the plan"
+MOST_CHANGES = 8
 
 
 def plan_lines(plan: Plan, superblock: Superblock | None) -> tuple[PlanLine, ...]:
-    """Return the lines for a plan, in the order in which to run them.
+    """Return the commands for a plan, in the order in which to run them.
 
-    `superblock` is the one that was predicted; without it there is no check of the group size.
+    `superblock` is the predicted one; without it there is no check of the group size.
     """
     return tuple(_lines(plan, superblock))
 
@@ -28,9 +33,9 @@ def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
     device, where = shlex.quote(plan.device), shlex.quote(plan.mount_point)
     yield PlanLine("mkfs", "make it (DESTROYS what is on the device)", _mkfs(plan, superblock))
     if plan.cleared:
-        words = ",".join(f"^{word}" for word in plan.cleared)
+        cleared = ",".join(f"^{option}" for option in plan.cleared)
         purpose = "take defaults out that hide in the superblock"
-        yield PlanLine("tune2fs", purpose, f"tune2fs -o {shlex.quote(words)} {device}")
+        yield PlanLine("tune2fs", purpose, f"tune2fs -o {shlex.quote(cleared)} {device}")
     if superblock is not None and superblock.blocks_per_group is not None:
         purpose = "check: mke2fs lowers -g without a word where inodes are dense"
         yield PlanLine("verify", purpose, _verify(superblock, device))
@@ -43,7 +48,7 @@ def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
 
 
 def _mkfs(plan: Plan, superblock: Superblock | None) -> str:
-    """Return the user's words, and the numbers of the stripe that mke2fs may not see itself."""
+    """Return the user's arguments, and the stripe numbers that mke2fs may not detect itself."""
     block_bytes = superblock.block_bytes if superblock else None
     mkfs = plan.mkfs.with_extended(*plan.stripe_options(block_bytes)) if block_bytes else plan.mkfs
     words = [
@@ -61,7 +66,7 @@ def _verify(superblock: Superblock, device: str) -> str:
 
 
 def _fstab(plan: Plan, device: str) -> str:
-    """Return the command that prints the line, by UUID: device names change between boots."""
+    """Return the command that prints the line with the UUID: device names change between boots."""
     where = shlex.quote(_escaped(plan.mount_point))
     options = shlex.quote(_escaped(",".join(plan.mount_options) or "defaults"))
     fsck_pass = 1 if plan.mount_point == "/" else 2
@@ -82,13 +87,10 @@ def _tune_stripe(plan: Plan, block_bytes: int, device: str) -> Iterator[PlanLine
         yield PlanLine("tune2fs_stripe", purpose, command)
 
 
-ORIGIN = "the plan"
-
-
 def with_plan_remedies(plan: Plan, report: Report, judge: Judge) -> Report:
-    """Return the report with remedies that speak of the plan: nothing exists to be remounted.
+    """Return the report with remedies for the plan, where nothing can be remounted yet.
 
-    Each finding gets the single changes that were tried and cure it or make it milder.
+    The remedies of a finding are the single changes that resolve it or make it milder.
     """
     cures = _cures(plan, report, judge, Severity.LOW)
     notes = _cures(plan, report, judge, Severity.INFO)
@@ -106,9 +108,9 @@ def with_plan_remedies(plan: Plan, report: Report, judge: Judge) -> Report:
 def _cures(
     plan: Plan, report: Report, judge: Judge, least: Severity
 ) -> dict[str, tuple[Change, ...]]:
-    """Return the changes by the rules whose findings they take away or make milder.
+    """Return the changes by the rules whose findings they resolve or make milder.
 
-    A cure of a finding may bring a note: without nodelalloc, a rename may wait again.
+    A change may resolve a finding and cause a note: without nodelalloc, a rename may wait again.
     """
     before = weights_of(report, least)
     found: dict[str, tuple[Change, ...]] = {}
@@ -121,36 +123,33 @@ def _cures(
 
 
 def _planned(finding: Finding, changes: Sequence[Change]) -> Finding:
-    """Return a finding with the changes as its remedies, and what else is true of a plan.
+    """Return a finding with the changes and the applicable remedies of the rule.
 
-    Steps are left out: they act on a device, a mount or a queue that is not there. A way that
-    needs a remount or a new mkfs is what the changes say.
+    Steps are left out: they act on a device, a mount or a queue that does not exist. The changes
+    replace remedies that need a remount or a new mkfs.
     """
     remedies = [Remedy(f"{each.summary}.", Disruption.ONLINE) for each in changes]
     if not any(each.remakes for each in changes):
-        others = (each for each in finding.remedies if _holds(each, is_cured=bool(changes)))
+        others = (each for each in finding.remedies if _applies(each, has_change=bool(changes)))
         remedies += [replace(each, steps=()) for each in others]
     citations = tuple(_cited(each) for each in finding.citations)
     return replace(finding, remedies=tuple(remedies), citations=citations)
 
 
-def _holds(remedy: Remedy, *, is_cured: bool) -> bool:
-    """Whether a remedy for a running filesystem is one for a plan as well."""
+def _applies(remedy: Remedy, *, has_change: bool) -> bool:
+    """Whether a remedy for a running filesystem applies to a plan as well."""
     fits = remedy.disruption in {Disruption.ONLINE, Disruption.REBOOT}
-    return fits and not (is_cured and remedy.steps)
+    return fits and not (has_change and remedy.steps)
 
 
 def _cited(citation: Citation) -> Citation:
-    """Return a citation whose origin is no file: nobody has read /proc or fstab for a plan."""
+    """Return a citation without a file as its origin: a plan reads neither /proc nor fstab."""
     return citation._replace(origin=ORIGIN) if citation.origin.startswith("/") else citation
-
-
-MOST_CHANGES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A plan after the changes that make it better, and what the rules say of it then."""
+    """A plan after the changes that improve it, and its report."""
 
     plan: Plan
     report: Report
@@ -158,19 +157,19 @@ class Correction:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is left of low severity or worse, and nothing is undetermined."""
+        """Whether no finding of low severity or worse is left, and nothing is undetermined."""
         return not self.left
 
     @property
     def left(self) -> tuple[str, ...]:
         """The rules with a finding of low severity or worse, and how many are undetermined."""
-        holes = open_count(self.report)
+        gaps = gap_count(self.report)
         found = tuple(sorted(weights_of(self.report, Severity.LOW)))
-        return (*found, f"{holes} not determined") if holes else found
+        return (*found, f"{gaps} not determined") if gaps else found
 
 
 def correct(plan: Plan, judge: Judge) -> Correction:
-    """Change a plan as little as makes it better, one change at a time; notes are left alone."""
+    """Return a plan improved by the fewest changes, one at a time; notes need no change."""
     report = judge(plan)
     changes: list[Change] = []
     while weights_of(report, Severity.LOW) and len(changes) < MOST_CHANGES:

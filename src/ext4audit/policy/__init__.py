@@ -1,1 +1,1 @@
-"""What a user accepts and wants: rules, exit codes, suppressions, baselines."""
+"""The policy of a user: the selection of rules, suppressions, baselines, and exit codes."""

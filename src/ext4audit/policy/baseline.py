@@ -1,4 +1,7 @@
-"""Baselines: what an earlier report has, what is new since, what is fixed."""
+"""Baselines and differences: the findings of an earlier report, and which are new or fixed.
+
+`apply_baseline` compares a report with a baseline, `difference` two reports in JSON.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,17 @@ from ext4audit.report import FixedFinding, Outcome, Report, Verdict
 Key: TypeAlias = tuple[str, str, str | None]
 """Rule, superblock (UUID where it has one; "" for the host), and the fact that failed.
 
-Reports of JSON 1.0 tell no facts: None there is any fact of the rule on the superblock.
+Reports of JSON 1.0 have no facts: None stands for any fact of the rule on the superblock.
 """
+Pair: TypeAlias = tuple[str, str]
+"""A rule and a superblock."""
+CHECKED = frozenset({Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE})
+"""Outcomes of a rule that had its evidence: a finding that it no longer has is fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFinding:
-    """A finding of an earlier report; `subject` is what its filesystem was called there."""
+    """A finding of an earlier report; `subject` is the name of its filesystem there."""
 
     rule: str
     superblock: str
@@ -31,17 +38,17 @@ class KnownFinding:
 
     @property
     def key(self) -> Key:
-        """What stays the same when devices are renamed and numbers change."""
+        """The identity of the finding, independent of device names and numbers."""
         return self.rule, self.superblock, self.fact
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The rule and the superblock: of what verdict it is."""
+        """The rule and the superblock: the verdict that the finding belongs to."""
         return self.rule, self.superblock
 
 
 class Earlier:
-    """The findings of an earlier report, ready to be looked up."""
+    """The findings of an earlier report, indexed by key."""
 
     def __init__(self, findings: Sequence[KnownFinding]) -> None:
         self._findings = findings
@@ -49,17 +56,17 @@ class Earlier:
         self._open = _worst([each for each in findings if not each.suppressed])
 
     def has(self, key: Key, severity: Severity, *, accepted: bool) -> bool:
-        """Whether it has a finding, and not a milder one.
+        """Whether it has the finding with at least this severity.
 
-        What a suppression accepted is known only while one accepts it (`accepted`): a baseline
-        must not outlive the day on which a suppression ends.
+        A finding that a suppression accepted is known only while a suppression accepts it
+        (`accepted`). Otherwise a baseline would extend a suppression beyond its last day.
         """
         known = self._all if accepted else self._open
         found = known.get(key) or known.get((*key[:2], None))
         return found is not None and found.at_least(severity)
 
     def without(self, still: Iterable[Key]) -> Iterator[KnownFinding]:
-        """Yield the findings that a later report, which has `still`, does not have."""
+        """Yield the findings that are not in a later report with the keys `still`."""
         keys = frozenset(still)
         pairs = frozenset(key[:2] for key in keys)
         for each in self._findings:
@@ -68,47 +75,41 @@ class Earlier:
 
 
 def _worst(findings: Sequence[KnownFinding]) -> dict[Key, Severity]:
-    """Return the worst severity of each key: copies of one filesystem share theirs."""
+    """Return the worst severity of each key; copies of one filesystem share a key."""
     mildest_first = sorted(findings, key=lambda each: -each.severity.rank)
     return {each.key: each.severity for each in mildest_first}
 
 
 def superblock_key(filesystem_id: str | None) -> str:
-    """Return what a superblock is known by: its UUID, without the device that tells clones apart.
+    """Return the UUID of a superblock, without the device number that disambiguates copies.
 
-    A snapshot that is attached for an hour would otherwise make every finding of its origin new.
-    Without a UUID nothing but the device number is left.
+    With the device number, a snapshot that is attached for an hour would make every finding of
+    its origin new. Without a UUID the key is the device number.
     """
-    return "" if filesystem_id is None else word_of(filesystem_id).partition("@")[0]
+    return "" if filesystem_id is None else text_of(filesystem_id).partition("@")[0]
 
 
-def word_of(value: object) -> str:
-    """Return a text of a report; raises TypeError for anything else."""
+def text_of(value: object) -> str:
+    """Return a text of a report; raises TypeError for another type."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is no text")
     return value
 
 
-def name_of(members: Mapping[str, Any], key: str) -> str:
-    """Return a text of an object, of its original bytes where they are not UTF-8.
+def original_text(members: Mapping[str, Any], key: str) -> str:
+    """Return a text of an object, from its original bytes where they are not UTF-8.
 
     Raises KeyError, TypeError or ValueError.
     """
     original = members.get(f"{key}_b64")
     if original is None:
-        return word_of(members[key])
-    return a2b_base64(word_of(original)).decode("utf-8", "surrogateescape")
-
-
-Pair: TypeAlias = tuple[str, str]
-"""A rule and a superblock."""
-CHECKED = frozenset({Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE})
-"""Outcomes of a rule that could look: a finding that it no longer makes is fixed."""
+        return text_of(members[key])
+    return a2b_base64(text_of(original)).decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownHost:
-    """One report of a baseline: the host's name, its superblocks, and what was found there."""
+    """One report of a baseline: the host's name, its superblocks and its findings."""
 
     name: str
     superblocks: frozenset[str]
@@ -116,25 +117,27 @@ class KnownHost:
 
 
 def known_host(document: Mapping[str, Any]) -> KnownHost:
-    """Return what one report in JSON, version 1, knows.
+    """Return the contents of one report in JSON, version 1.
 
-    Raises KeyError, TypeError, ValueError or AttributeError for a document that is none.
+    Raises KeyError, TypeError, ValueError or AttributeError for another document.
     """
-    superblocks = frozenset(superblock_key(name_of(fs, "id")) for fs in document["filesystems"])
-    return KnownHost(name_of(document["host"], "name"), superblocks, known_findings(document))
+    superblocks = frozenset(
+        superblock_key(original_text(fs, "id")) for fs in document["filesystems"]
+    )
+    return KnownHost(original_text(document["host"], "name"), superblocks, known_findings(document))
 
 
 def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
     """Return the findings of one report in JSON, version 1; raises as `known_host`."""
-    subjects = {name_of(fs, "id"): _subject(fs) for fs in document["filesystems"]}
+    subjects = {original_text(fs, "id"): _subject(fs) for fs in document["filesystems"]}
     return tuple(
         KnownFinding(
-            rule=word_of(verdict["rule"]),
+            rule=text_of(verdict["rule"]),
             superblock=superblock_key(subject_of(verdict)),
-            fact=name_of(finding, "fact") if "fact" in finding else None,
+            fact=original_text(finding, "fact") if "fact" in finding else None,
             severity=Severity(finding["severity"]),
             subject=subjects.get(subject_of(verdict) or "", "the host"),
-            message=name_of(finding, "message"),
+            message=original_text(finding, "message"),
             suppressed=finding.get("suppression") is not None,
         )
         for verdict in document["verdicts"]
@@ -144,14 +147,14 @@ def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
 
 def subject_of(verdict: Mapping[str, Any]) -> str | None:
     """Return the id of a verdict's filesystem, None where it is about the host."""
-    return None if verdict["filesystem"] is None else name_of(verdict, "filesystem")
+    return None if verdict["filesystem"] is None else original_text(verdict, "filesystem")
 
 
-def against(report: Report, baseline: Sequence[KnownFinding]) -> Report:
-    """Return the report with the findings of the baseline marked, and those that are fixed.
+def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
+    """Return the report with its known findings marked, and with the fixed findings.
 
-    What has become worse is new, and so is what only a suppression accepted that holds no more.
-    What could not be checked again is not fixed.
+    A finding that has become worse is new, and so is one whose suppression has ended. A finding
+    that could not be checked again is not fixed.
     """
     earlier = Earlier(baseline)
 
@@ -163,23 +166,23 @@ def against(report: Report, baseline: Sequence[KnownFinding]) -> Report:
 
     verdicts = [replace(v, findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
     still = (key_of(v, f) for v in report.verdicts for f in v.findings)
-    gone = tuple(_gone(earlier.without(still), _judged_in_report(report)))
+    gone = tuple(_fixed(earlier.without(still), _judged_in_report(report)))
     return replace(report, verdicts=tuple(verdicts), fixed=gone)
 
 
 def key_of(verdict: Verdict, finding: Finding) -> Key:
-    """Return what a finding is known by."""
+    """Return the key of a finding."""
     return verdict.rule.code, superblock_key(verdict.filesystem_id), finding.fact
 
 
-def checked(said: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
-    """Return what was judged with all that it needed, from outcomes and whether holes were met.
+def checked(verdicts: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
+    """Return the pairs that were judged with all evidence, from outcomes and "has unknowns".
 
-    Copies of one filesystem count as one superblock: all of them must have been seen.
+    Copies of one filesystem count as one superblock: all of them must have been judged.
     """
-    every = list(said)
-    open_ = {pair for pair, outcome, holes in every if holes or outcome not in CHECKED}
-    return frozenset(pair for pair, _, _ in every) - open_
+    every = list(verdicts)
+    unchecked = {pair for pair, outcome, unknown in every if unknown or outcome not in CHECKED}
+    return frozenset(pair for pair, _, _ in every) - unchecked
 
 
 def _judged_in_report(report: Report) -> frozenset[Pair]:
@@ -189,7 +192,7 @@ def _judged_in_report(report: Report) -> frozenset[Pair]:
     )
 
 
-def _gone(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[FixedFinding]:
+def _fixed(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[FixedFinding]:
     for each in findings:
         if each.pair in seen:
             yield FixedFinding(each.rule, each.subject, each.fact or "", each.message)
@@ -197,16 +200,16 @@ def _gone(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[F
 
 def _subject(filesystem: Mapping[str, Any]) -> str:
     points: Sequence[object] = filesystem["mount_points"]
-    device = name_of(filesystem, "device")
-    return f"{device} on {word_of(points[0])}" if points else device
+    device = original_text(filesystem, "device")
+    return f"{device} on {text_of(points[0])}" if points else device
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The findings of two reports; what has become worse is new.
+    """The findings of two reports; one that has become worse is new.
 
-    `unchecked` are findings of the older one that the newer one could not look for again: the
-    rule was not selected, or its evidence is missing.
+    `unchecked` are findings of the older report that the newer one did not check: the rule was
+    not selected, or its evidence is missing.
     """
 
     new: tuple[KnownFinding, ...]
@@ -218,7 +221,7 @@ class Difference:
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
     """Compare two reports in JSON, version 1.
 
-    Raises KeyError, TypeError, ValueError or AttributeError for a document that is none.
+    Raises KeyError, TypeError, ValueError or AttributeError for another document.
     """
     before, after = known_findings(old), known_findings(new)
     earlier = Earlier(before)
@@ -238,10 +241,10 @@ def _is_known(finding: KnownFinding, earlier: Earlier) -> bool:
 
 
 def _judged_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
-    """Return the rules and superblocks that a report has judged with all that they needed."""
+    """Return the rules and superblocks that a report has judged with all evidence."""
     return checked(
         (
-            (word_of(verdict["rule"]), superblock_key(subject_of(verdict))),
+            (text_of(verdict["rule"]), superblock_key(subject_of(verdict))),
             Outcome(verdict["outcome"]),
             bool(verdict["unknowns"]),
         )

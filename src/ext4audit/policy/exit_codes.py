@@ -1,4 +1,4 @@
-"""The exit code that a report deserves: one function decides, for every format."""
+"""The exit codes: of a report in any format, and of a Nagios plugin."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from ext4audit.report import Report
 EXIT_CLEAN = 0
 EXIT_FINDINGS = 1
 EXIT_INCOMPLETE = 3
+NAGIOS_OK, NAGIOS_WARNING, NAGIOS_CRITICAL, NAGIOS_UNKNOWN = range(4)
 
 
 def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: bool) -> int:
-    """Decide the exit code for every format: 1 beats 3 beats 0 (contract: exit codes).
+    """Return the exit code for every format: 1 precedes 3, and 3 precedes 0.
 
     `fail_on` None means "never".
     """
@@ -24,16 +25,13 @@ def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: boo
     return EXIT_CLEAN
 
 
-NAGIOS_OK, NAGIOS_WARNING, NAGIOS_CRITICAL, NAGIOS_UNKNOWN = range(4)
-
-
 def nagios_code(
     reports: Sequence[Report | None], fail_on: Severity | None, *, allow_incomplete: bool
 ) -> int:
-    """Decide the exit code of `-f nagios`: a finding that fails is 1, from high on 2.
+    """Return the exit code of `-f nagios`: 1 for a finding that fails, 2 from severity high on.
 
-    What could not be seen is 3 (UNKNOWN), but never hides a finding (Monitoring Plugins
-    Development Guidelines, "Plugin Return Codes"). None stands for a host without a report.
+    A gap is 3 (UNKNOWN), which never hides a finding (Monitoring Plugins Development
+    Guidelines, "Plugin Return Codes"). None stands for a host without a report.
     """
     failing = [
         finding.severity
@@ -45,5 +43,5 @@ def nagios_code(
         return NAGIOS_CRITICAL
     if failing:
         return NAGIOS_WARNING
-    blind = not all(report is not None and report.complete for report in reports)
-    return NAGIOS_UNKNOWN if blind and not allow_incomplete else NAGIOS_OK
+    complete = all(report is not None and report.complete for report in reports)
+    return NAGIOS_OK if complete or allow_incomplete else NAGIOS_UNKNOWN

@@ -1,4 +1,4 @@
-"""The policy file's words: keys, rules and dates are checked before anything is audited."""
+"""The policy file: its keys, and the checks of rules, severities and dates before an audit."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ TABLE = "ext4audit"
 DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 MONTHS = 12
 Near = Callable[[str, Sequence[str]], str]
-"""Returns " (did you mean …?)", or nothing."""
+"""Returns " (did you mean …?)" for a similar name, else an empty text."""
 
 
 class PolicyError(ValueError):
-    """The policy file says something that cannot be; the message says what, and what is near."""
+    """The policy file is invalid; the message has the error and a similar valid name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a policy file says; None where it leaves the choice to the command line."""
+    """The contents of a policy file; `fail_on` is None where the command line decides."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -40,12 +40,12 @@ class Policy:
     suppressions: tuple[SuppressionRule, ...] = ()
 
 
-def parse_policy(said: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> Policy:
+def parse_policy(document: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> Policy:
     """Return the policy of a parsed TOML file; raises PolicyError.
 
-    The keys stand at the top of the file, or in its table [tool.ext4audit].
+    The keys stand at the top level of the file, or in its table [tool.ext4audit].
     """
-    table = _table(said, near)
+    table = _table(document, near)
     _check_keys(table, KEYS, "", near)
     suppress = table.get("suppress", [])
     if not isinstance(suppress, list) or not all(isinstance(each, dict) for each in suppress):
@@ -55,20 +55,20 @@ def parse_policy(said: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> 
         ignore=_rules(table, "ignore", rules, near),
         pedantic=_boolean(table, "pedantic"),
         fail_on=_fail_on(table, near),
-        profile=_words(table, "profile"),
+        profile=_texts(table, "profile"),
         suppressions=tuple(_suppression(each, rules, near) for each in suppress),
     )
 
 
-def _table(said: Mapping[str, Any], near: Near) -> Mapping[str, Any]:
-    """Return the table that holds the policy; beside [tool.ext4audit] only tables may stand."""
-    tools = said.get("tool")
+def _table(document: Mapping[str, Any], near: Near) -> Mapping[str, Any]:
+    """Return the table of the policy; with [tool.ext4audit] the top level may have only tables."""
+    tools = document.get("tool")
     if not isinstance(tools, dict):
-        return said
+        return document
     if TABLE not in tools:
         meant = next(filter(None, (near(name, [TABLE]) for name in tools)), "")
         raise PolicyError(f"there is no [tool.{TABLE}] in [tool]{meant}")
-    for key, value in said.items():
+    for key, value in document.items():
         if key in KEYS:
             raise PolicyError(f"{key!r} stands outside of [tool.{TABLE}]")
         if not isinstance(value, dict):
@@ -85,19 +85,19 @@ def _check_keys(table: Mapping[str, Any], keys: Sequence[str], where: str, near:
             raise PolicyError(f"{where}no key is called {key!r}{near(key, keys)}")
 
 
-def _words(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = table.get(key, [])
-    words = [value] if isinstance(value, str) else value
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise PolicyError(f"{key} is no list of texts")
-    return tuple(words)
+    return tuple(texts)
 
 
 def _rules(
     table: Mapping[str, Any], key: str, rules: Sequence[Rule], near: Near
 ) -> tuple[str, ...]:
-    """Return words that select rules, each checked: the command line may not come to use them."""
-    values = _words(table, key)
+    """Return selectors of rules, all checked, because the command line may override them."""
+    values = _texts(table, key)
     for word in (part.strip() for value in values for part in value.split(",")):
         if not word or not any(matches(rule, word) for rule in rules):
             names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
@@ -133,12 +133,12 @@ def _suppression(table: Mapping[str, Any], rules: Sequence[Rule], near: Near) ->
     owner = table.get("owner")
     if owner is not None and not isinstance(owner, str):
         raise PolicyError("suppress: owner is no text")
-    said = Suppression(table["reason"], owner, _day(table.get("expires")))
-    return SuppressionRule(_code(table["rule"], rules, near), table["subject"], said)
+    suppression = Suppression(table["reason"], owner, _day(table.get("expires")))
+    return SuppressionRule(_code(table["rule"], rules, near), table["subject"], suppression)
 
 
 def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
-    """Return the code of the one rule that a word names: a prefix would accept too much."""
+    """Return the code of the rule with this code or name: a prefix would accept too much."""
     for rule in rules:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule.code
@@ -147,10 +147,10 @@ def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
 
 
 def _day(value: object) -> str | None:
-    """Return a date of TOML, or one that is written as a text, as ISO 8601 writes it."""
+    """Return a TOML date, or a date in a text, in ISO 8601."""
     if value is None:
         return None
-    text = str(value)  # of a date, what ISO 8601 writes; of a time, more
+    text = str(value)  # a date is in ISO 8601; a time has more and does not match
     found = DAY.fullmatch(text)
     if found is None or not _exists(*(int(part) for part in found.groups())):
         raise PolicyError(f"suppress: expires is no date such as 2027-01-31: {text}")

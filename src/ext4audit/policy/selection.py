@@ -1,4 +1,4 @@
-"""Which rules judge: those that words select, or those that are on when nobody chooses."""
+"""The selection of rules by code, prefix, family or name, and the default selection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ext4audit.rule import Rule
 
 
 class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
-    """A selection names no rule; carries the word as typed."""
+    """A selector matches no rule; `word` is the selector as typed."""
 
     def __init__(self, word: str) -> None:
         super().__init__(word)
@@ -16,11 +16,11 @@ class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
 
 
 class NothingSelected(ValueError):  # noqa: N818 - what the user asked for
-    """A selection leaves no rule: an audit by no rules would call anything clean."""
+    """A selection leaves no rule: an audit without rules would report any host as clean."""
 
 
 def matches(rule: Rule, word: str) -> bool:
-    """Whether a word selects a rule: its code, a prefix of its code, its family, or its name."""
+    """Whether a selector matches a rule: its code, a prefix of its code, its family or its name."""
     upper = word.upper()
     return rule.code.startswith(upper) or rule.name == word.lower()
 
@@ -32,23 +32,23 @@ def select(
     *,
     usual: Callable[[Rule], bool] = lambda rule: rule.default,
 ) -> tuple[Rule, ...]:
-    """Return the rules that `wanted` names without the `ignored`.
+    """Return the rules that `wanted` selects without the `ignored` ones.
 
-    Where it names none they are the `usual` ones: those that are on by default.
+    Without `wanted` these are the `usual` rules: those that are on by default.
 
-    Raises UnknownRule for a word that names no rule at all: a typing error must not silently
-    audit less. Raises NothingSelected when no rule is left.
+    Raises UnknownRule for a selector that matches no rule: a typing error must not silently
+    reduce the audit. Raises NothingSelected when no rule is left.
     """
     wanted, ignored = tuple(wanted), tuple(ignored)
     for word in (*wanted, *ignored):
         if not word or not any(matches(rule, word) for rule in rules):
             raise UnknownRule(word)
-    chosen = [r for r in rules if _names(wanted, r) or (not wanted and usual(r))]
-    left = tuple(r for r in chosen if not _names(ignored, r))
+    chosen = [r for r in rules if _matches_any(wanted, r) or (not wanted and usual(r))]
+    left = tuple(r for r in chosen if not _matches_any(ignored, r))
     if not left:
         raise NothingSelected
     return left
 
 
-def _names(words: Iterable[str], rule: Rule) -> bool:
-    return any(matches(rule, word) for word in words)
+def _matches_any(selectors: Iterable[str], rule: Rule) -> bool:
+    return any(matches(rule, selector) for selector in selectors)

@@ -1,4 +1,4 @@
-"""Suppressions: which findings a policy file accepts, until when, and which of them are stale."""
+"""Suppressions of a policy file: their application to a report, and the stale ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class SuppressionRule:
     """One [[suppress]] of a policy file: a rule's code, a glob of subjects, and the reason.
 
-    A subject is what names a filesystem (UUID, mount point, device path, label) or the host, or
-    the fact of one finding (the mount point of an fstab entry). Case matters but in a UUID.
+    A subject is a name of a filesystem (UUID, mount point, device path, label), a name of the
+    host, or the fact of one finding (the mount point of an fstab entry). Names other than UUIDs
+    are case-sensitive.
     """
 
     code: str
@@ -27,22 +28,22 @@ class SuppressionRule:
     suppression: Suppression
 
     def is_expired(self, today: str) -> bool:
-        """Whether its last day is over; both are dates as ISO 8601 writes them."""
+        """Whether its last day is before `today`, a date in ISO 8601."""
         return self.suppression.expires is not None and self.suppression.expires < today
 
     def matches(self, code: str, names: Sequence[str]) -> bool:
-        """Whether it accepts a rule's finding about a subject that has these names."""
+        """Whether it accepts a finding of this rule about a subject with these names."""
         return code == self.code and any(
-            name == self.subject or fnmatchcase(name, self._subject_as(name)) for name in names
+            name == self.subject or fnmatchcase(name, self._glob_for(name)) for name in names
         )
 
-    def _subject_as(self, name: str) -> str:
-        """Return the glob for a name: UUIDs are written in either case, "/Data" is not "/data"."""
+    def _glob_for(self, name: str) -> str:
+        """Return the glob for a name: UUIDs exist in either case, but "/Data" is not "/data"."""
         return self.subject.lower() if UUID.fullmatch(name) else self.subject
 
     @property
-    def words(self) -> str:
-        """How it is called in a sentence."""
+    def text(self) -> str:
+        """The name of the suppression in a sentence."""
         return f"the suppression of {self.code} for {self.subject!r}"
 
 
@@ -51,7 +52,7 @@ def suppress(
 ) -> tuple[Report, frozenset[SuppressionRule]]:
     """Return the report with its accepted findings marked, and the suppressions that matched.
 
-    What has expired accepts nothing. `today` is a date as ISO 8601 writes it.
+    An expired suppression accepts nothing. `today` is a date in ISO 8601.
     """
     live = [rule for rule in rules if not rule.is_expired(today)]
     by_id = {fs.id: fs for fs in report.host.filesystems}
@@ -77,29 +78,29 @@ def stale(
     *,
     judged: frozenset[str],
 ) -> Iterator[str]:
-    """Yield a sentence for each suppression that has expired, or matches nothing any more.
+    """Yield a sentence for each suppression that has expired or matches no finding.
 
-    `judged` are the codes of the rules that judged everything with all that they needed: of
-    another nothing is known.
+    `judged` are the codes of the rules that had all their evidence. Suppressions of other rules
+    are not reported, because those rules might have found more.
     """
     for rule in rules:
         if rule.is_expired(today):
-            yield f"{rule.words} expired on {rule.suppression.expires}"
+            yield f"{rule.text} expired on {rule.suppression.expires}"
         elif rule not in used and rule.code in judged:
-            yield f"{rule.words} matches no finding: remove it, or correct the subject"
+            yield f"{rule.text} matches no finding: remove it, or correct the subject"
 
 
 def not_judged(report: Report) -> frozenset[str]:
-    """Return the codes of the rules that may have found more, had they seen everything."""
-    every = report.host.gaps
+    """Return the codes of the rules that lacked evidence and so might have found more."""
+    has_gaps = bool(report.host.gaps)
     return frozenset(
         verdict.rule.code
         for verdict in report.verdicts
-        if every or verdict.unknowns or verdict.outcome in (Outcome.UNDETERMINED, Outcome.ERROR)
+        if has_gaps or verdict.unknowns or verdict.outcome in (Outcome.UNDETERMINED, Outcome.ERROR)
     )
 
 
 def _names(fs: Filesystem) -> tuple[str, ...]:
-    """Return what a filesystem is called."""
-    said = (fs.uuid, fs.label, fs.device, fs.name, fs.id, str(fs.device_number))
-    return (*fs.mount_points, *(name for name in said if name))
+    """Return all names of a filesystem."""
+    names = (fs.uuid, fs.label, fs.device, fs.name, fs.id, str(fs.device_number))
+    return (*fs.mount_points, *(name for name in names if name))

@@ -1,13 +1,13 @@
-"""CSV (RFC 4180): a row for each finding, and for each rule that could not be judged.
+"""CSV (RFC 4180): a row for each finding, and for each rule that could not be determined.
 
-`kind` tells them apart: `finding`, `undetermined` (a rule, or without one what the host hides),
-`error` (a rule that stopped), `unread` (a host without a report) and `clean` (a host with none
-of these), so that every host has a row. `state` says which findings count: those that are
-suppressed or in the baseline have rows too.
+The column `kind` distinguishes the rows. `finding` is a finding. `undetermined` is a rule that
+lacks evidence, or without a rule a gap of the host. `error` is a rule that raised. `unread` is a
+host without a report, and `clean` a host with none of these, so every host has a row. The column
+`state` shows which findings count; suppressed ones and those of the baseline have rows too.
 
-`commands` are those of the first remedy, a line each, without those that undo it.
+`commands` holds the commands of the first remedy, a line each, without those for rollback.
 
-Spreadsheets run a cell that begins like a formula, whatever its quotes: such a cell begins with
+Spreadsheets evaluate a cell that begins like a formula, even in quotes. Such a cell begins with
 an apostrophe here (OWASP, "CSV Injection").
 """
 
@@ -20,9 +20,9 @@ from io import StringIO
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Phase
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page
-from ext4audit.renderers.shared.rows import Blind, Row, blind_spots, host_names, rows
-from ext4audit.renderers.shared.words import disruption_words
+from ext4audit.renderers.shared.page import Audited, Page, named_hosts
+from ext4audit.renderers.shared.rows import Gap, Row, first_mount_point, gaps, rows
+from ext4audit.renderers.shared.terms import disruption_text
 from ext4audit.report import Report
 
 COLUMNS = (
@@ -31,9 +31,9 @@ COLUMNS = (
     *("commands", "hint", "reason", "owner", "expires", "source"),
 )
 LINES = "commands"
-"""The one column whose cells have several lines."""
+"""The only column whose cells have several lines."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""The last four are the wide forms, which some editions of Excel take for the others."""
+"""The last four are full-width forms, which some editions of Excel treat like the others."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - as every renderer
@@ -41,7 +41,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - as ev
     output = StringIO()
     writer = csv.DictWriter(output, COLUMNS, restval="", lineterminator="\r\n")
     writer.writeheader()
-    for name, host in zip(host_names(hosts), hosts, strict=True):
+    for name, host in named_hosts(hosts):
         for cells in _of_host(name, host):
             every = {"host": name, **cells, "source": host.label}
             writer.writerow({each: _safe(each, value) for each, value in every.items()})
@@ -58,7 +58,7 @@ def _of_host(name: str, host: Audited) -> Iterator[dict[str, str]]:
 
 def _of_report(name: str, report: Report) -> Iterator[dict[str, str]]:
     yield from (_finding(row) for row in rows(name, report))
-    yield from (_blind(blind) for blind in blind_spots(name, report))
+    yield from (_gap(gap) for gap in gaps(name, report))
 
 
 def _finding(row: Row) -> dict[str, str]:
@@ -83,12 +83,7 @@ def _finding(row: Row) -> dict[str, str]:
 def _subject(fs: Filesystem | None) -> dict[str, str]:
     if fs is None:
         return {}
-    points = fs.mount_points
-    return {
-        "device": fs.device,
-        "mount_point": points[0] if points else "",
-        "uuid": fs.uuid or "",
-    }
+    return {"device": fs.device, "mount_point": first_mount_point(fs), "uuid": fs.uuid or ""}
 
 
 def _remedy(row: Row) -> dict[str, str]:
@@ -98,30 +93,34 @@ def _remedy(row: Row) -> dict[str, str]:
     steps = [step for step in first.steps if step.phase is not Phase.ROLLBACK]
     return {
         "remedy": first.summary,
-        "disruption": disruption_words(first),
+        "disruption": disruption_text(first),
         LINES: "\n".join(visible(step.command) for step in steps),
     }
 
 
 def _suppression(row: Row) -> dict[str, str]:
-    said = row.finding.suppression
-    if said is None:
+    accepted = row.finding.suppression
+    if accepted is None:
         return {}
-    return {"reason": said.reason, "owner": said.owner or "", "expires": said.expires or ""}
-
-
-def _blind(blind: Blind) -> dict[str, str]:
     return {
-        "kind": "undetermined" if blind.error is None else "error",
-        "rule": blind.rule.code if blind.rule else "",
-        "name": blind.rule.name if blind.rule else "",
-        **_subject(blind.filesystem),
-        "message": blind.words,
-        "hint": blind.hint,
+        "reason": accepted.reason,
+        "owner": accepted.owner or "",
+        "expires": accepted.expires or "",
+    }
+
+
+def _gap(gap: Gap) -> dict[str, str]:
+    return {
+        "kind": "undetermined" if gap.error is None else "error",
+        "rule": gap.rule.code if gap.rule else "",
+        "name": gap.rule.name if gap.rule else "",
+        **_subject(gap.filesystem),
+        "message": gap.text,
+        "hint": gap.hint,
     }
 
 
 def _safe(column: str, value: str) -> str:
-    """Return a cell that is text for a spreadsheet too."""
+    """Return a cell that a spreadsheet shows as text."""
     shown = value if column == LINES else visible(value)
     return f"'{shown}" if shown.startswith(_FORMULA) else shown

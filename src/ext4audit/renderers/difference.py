@@ -1,17 +1,17 @@
-"""The difference of two reports: as text, and as JSON."""
+"""The output of `ext4audit diff`: the difference of two reports, as text and as JSON."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ext4audit.policy.baseline import Difference, KnownFinding
-from ext4audit.renderers.shared.escape import visible, with_original_bytes
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.json_text import json_text
 
 
 def render_text(differences: Sequence[tuple[str, Difference]]) -> str:
-    """Return a line for each finding by its kind, what is new first; each host's sums last."""
+    """Return a line for each finding by kind, the new ones first; each host's totals are last."""
     lines = [line for host, found in differences for line in _host(host, found)]
     return "".join(f"{visible(line)}\n" for line in lines)
 
@@ -23,14 +23,14 @@ def _host(host: str, found: Difference) -> Iterator[str]:
         "not checked again": found.unchecked,
         "unchanged": found.unchanged,
     }
-    for word, findings in kinds.items():
+    for kind, findings in kinds.items():
         for finding in findings:
-            yield f"{word}: {_words(finding)}"
-    sums = ", ".join(f"{len(findings)} {word}" for word, findings in kinds.items())
-    yield f"host {host}: {sums}"
+            yield f"{kind}: {_finding_text(finding)}"
+    totals = ", ".join(f"{len(findings)} {kind}" for kind, findings in kinds.items())
+    yield f"host {host}: {totals}"
 
 
-def _words(finding: KnownFinding) -> str:
+def _finding_text(finding: KnownFinding) -> str:
     severity = finding.severity.value.upper()
     accepted = " (suppressed)" if finding.suppressed else ""
     return f"{severity} {finding.rule} on {finding.subject}{accepted}: {finding.message}"
@@ -38,8 +38,7 @@ def _words(finding: KnownFinding) -> str:
 
 def render_json(differences: Sequence[tuple[str, Difference]]) -> str:
     """Return a list of hosts with their findings by kind, and a newline; the text is ASCII."""
-    hosts = [{"host": host, **_kinds(found)} for host, found in differences]
-    return json.dumps([with_original_bytes(host) for host in hosts], indent=2) + "\n"
+    return json_text([{"host": host, **_kinds(found)} for host, found in differences])
 
 
 def _kinds(found: Difference) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def _kinds(found: Difference) -> dict[str, Any]:
         "unchanged": found.unchanged,
         "unchecked": found.unchecked,
     }
-    return {word: [_finding(each) for each in findings] for word, findings in kinds.items()}
+    return {kind: [_finding(each) for each in findings] for kind, findings in kinds.items()}
 
 
 def _finding(finding: KnownFinding) -> dict[str, Any]:

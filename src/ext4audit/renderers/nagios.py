@@ -1,14 +1,14 @@
 """Nagios: one line with the status and performance data, then a line for each finding.
 
-The status is the exit code of the plugin in words (`policy.exit_codes.nagios_code`): what is
-suppressed, in the baseline or below `--fail-on` does not raise it, and is counted in the
-performance data alone. Blind spots and hosts that could not be read are UNKNOWN, unless a
-finding is worse or `--allow-incomplete` was given.
+The status is the name of the plugin's exit code (`policy.exit_codes.nagios_code`). Findings that
+are suppressed, in the baseline or below `--fail-on` do not raise it; only the performance data
+counts them. Gaps and hosts that could not be read are UNKNOWN, unless a finding is worse or
+`--allow-incomplete` is given.
 
-Everything behind a bar is performance data, and a dollar sign begins a macro of the commands
-that notify: both are spelled as escapes (Monitoring Plugins Development Guidelines, "Plugin
+Everything behind a bar is performance data, and a dollar sign begins a macro of the notification
+commands: the text has escapes for both (Monitoring Plugins Development Guidelines, "Plugin
 Output for Nagios"; Nagios Core, "Understanding Macros"). Nagios keeps 8 KiB of the output, so
-the lines are worst first, and 50 at most. `-q` leaves them out.
+the lines are sorted worst first, and there are 50 at most. `-q` leaves them out.
 """
 
 from __future__ import annotations
@@ -19,41 +19,47 @@ from collections.abc import Iterator, Sequence
 from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import NAGIOS_UNKNOWN, nagios_code
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.page import (
+    Audited,
+    Page,
+    fixed_count,
+    named_hosts,
+    named_reports,
+)
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     KNOWN,
     SUPPRESSED,
-    Blind,
+    Gap,
     Row,
-    blind_spots,
-    host_names,
+    gaps,
     rank,
     rows,
+    severity_counts,
 )
-from ext4audit.renderers.shared.words import counted, listed
+from ext4audit.renderers.shared.terms import counted, listed
 
 STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
-"""The words of the exit codes 0 to 3."""
+"""The names of the exit codes 0 to 3."""
 LARGEST_LINES = 50
 _SHOWN = 3
 _LONGEST = 60
-"""Characters of a name in the first line, which is the one that a pager shows."""
-_APART = {ord("|"): r"\x7c", ord("$"): r"\x24", ord("`"): r"\x60"}
+"""Characters of a name in the first line, which is the only one that a pager shows."""
+_ESCAPED = {ord("|"): r"\x7c", ord("$"): r"\x24", ord("`"): r"\x60"}
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the lines of the plugin, ended by a newline."""
-    named = list(zip(host_names(hosts), hosts, strict=True))
-    read = [(name, host.report) for name, host in named if host.report is not None]
+    named = named_hosts(hosts)
+    read = named_reports(hosts)
     found = sorted((row for each in read for row in rows(*each)), key=rank)
-    blind = [spot for each in read for spot in blind_spots(*each)]
+    found_gaps = [gap for each in read for gap in gaps(*each)]
     unread = [(name, host.error or "") for name, host in named if host.report is None]
     failing = [row for row in found if _fails(row, page)]
-    text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, blind, unread, named)}"
-    numbers = " ".join((_performance(found, blind, unread, page), *_fixed(hosts)))
+    text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, found_gaps, unread, named)}"
+    numbers = " ".join((_performance(found, found_gaps, unread, page), *_fixed(hosts)))
     first = f"{_plain(text)} | {numbers}"
-    rest = [] if page.verbosity < 0 else list(_details(failing, blind, unread))
+    rest = [] if page.verbosity < 0 else list(_details(failing, found_gaps, unread))
     return "".join(f"{line}\n" for line in (first, *_shortened(rest)))
 
 
@@ -63,7 +69,7 @@ def unknown(why: str) -> str:
 
 
 def status(hosts: Sequence[Audited], page: Page) -> int:
-    """Return the plugin's exit code: nothing that could be read is no success."""
+    """Return the plugin's exit code; it is UNKNOWN where no host could be read."""
     reports = [host.report for host in hosts]
     if not any(reports):
         return NAGIOS_UNKNOWN
@@ -77,17 +83,15 @@ def _fails(row: Row, page: Page) -> bool:
 
 def _text(
     failing: Sequence[Row],
-    blind: Sequence[Blind],
+    found_gaps: Sequence[Gap],
     unread: Sequence[tuple[str, str]],
     named: Sequence[tuple[str, Audited]],
 ) -> str:
-    """Say in one line how much was found, the worst first, and what nobody could see."""
-    numbers = Counter(row.finding.severity for row in failing)
-    said = [f"{numbers[severity]} {severity.value}" for severity in Severity if numbers[severity]]
+    """Return in one line the number of findings, the gaps, and the worst findings by name."""
     on = _short(named[0][0]) if len(named) == 1 else counted(len(named), "host")
-    parts = [f"{', '.join(said) or 'no findings that fail'} on {on}"]
-    if blind:
-        parts.append(f"{len(blind)} not determined")
+    parts = [f"{severity_counts(failing) or 'no findings that fail'} on {on}"]
+    if found_gaps:
+        parts.append(f"{len(found_gaps)} not determined")
     if unread:
         parts.append(f"{counted(len(unread), 'host')} not read")
     worst = dict.fromkeys(f"{row.rule.code} {_short(row.where)}" for row in failing)
@@ -99,22 +103,22 @@ def _short(name: str) -> str:
 
 
 def _performance(
-    found: Sequence[Row], blind: Sequence[Blind], unread: Sequence[tuple[str, str]], page: Page
+    found: Sequence[Row], found_gaps: Sequence[Gap], unread: Sequence[tuple[str, str]], page: Page
 ) -> str:
     """Return `label=value;warn;crit;min` for each number; a range of 0 alerts on anything else."""
     active = Counter(row.finding.severity for row in found if row.state == ACTIVE)
     states = Counter(row.state for row in found)
     numbers = [f"{s.value}={active[s]};{_ranges(s, page)};0" for s in Severity]
     numbers += [f"{state}={states[state]};;;0" for state in (SUPPRESSED, KNOWN)]
-    numbers += [f"undetermined={len(blind)};;;0", f"unread={len(unread)};;;0"]
+    numbers += [f"undetermined={len(found_gaps)};;;0", f"unread={len(unread)};;;0"]
     return " ".join((*numbers, f"time={page.seconds:.3f}s;;;0"))
 
 
 def _fixed(hosts: Sequence[Audited]) -> Iterator[str]:
-    """Count what is gone since the baseline, where there was one."""
-    gone = [host.report.fixed for host in hosts if host.report and host.report.fixed is not None]
-    if gone:
-        yield f"fixed={sum(map(len, gone))};;;0"
+    """Yield the number of fixed findings, where there is a baseline."""
+    fixed = fixed_count(hosts)
+    if fixed is not None:
+        yield f"fixed={fixed};;;0"
 
 
 def _ranges(severity: Severity, page: Page) -> str:
@@ -124,17 +128,17 @@ def _ranges(severity: Severity, page: Page) -> str:
 
 
 def _details(
-    failing: Sequence[Row], blind: Sequence[Blind], unread: Sequence[tuple[str, str]]
+    failing: Sequence[Row], found_gaps: Sequence[Gap], unread: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
     for row in failing:
         what = f"{row.rule.code} {row.rule.name} on {row.host}, {row.where}"
         yield f"[{row.finding.severity.value.upper()}] {what}: {row.finding.message}"
     for name, error in unread:
         yield f"[UNKNOWN] host {name} could not be read: {error}"
-    for spot in blind:
-        rule = f"{spot.rule.code} {spot.rule.name}" if spot.rule else "view of the host"
-        hint = f" (to know it: {spot.hint})" if spot.hint else ""
-        yield f"[UNKNOWN] {rule} on {spot.host}, {spot.where}: {spot.words}{hint}"
+    for gap in found_gaps:
+        rule = f"{gap.rule.code} {gap.rule.name}" if gap.rule else "view of the host"
+        hint = f" (to know it: {gap.hint})" if gap.hint else ""
+        yield f"[UNKNOWN] {rule} on {gap.host}, {gap.where}: {gap.text}{hint}"
 
 
 def _shortened(lines: Sequence[str]) -> Iterator[str]:
@@ -144,5 +148,5 @@ def _shortened(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _plain(line: str) -> str:
-    """Return a line that is neither performance data nor a macro; `visible` keeps it one line."""
-    return visible(line).translate(_APART)
+    """Return a line without performance data and macros; `visible` keeps it one line."""
+    return visible(line).translate(_ESCAPED)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pkgutil import get_data
 
-from ext4audit.renderers.json_v1 import SCHEMA_VERSION, SURROGATE_ESCAPE, report_object
-from ext4audit.renderers.shared.escape import with_original_bytes
+from ext4audit.renderers.json_v1 import SCHEMA_VERSION, report_object, schema_file
+from ext4audit.renderers.shared.json_text import json_text
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Report
 
@@ -26,31 +24,20 @@ def _host_line(host: Audited, tool_version: str) -> str:
 
 def render_report(report: Report, *, tool_version: str) -> str:
     """Return a report as one line; the text is ASCII."""
-    return _line(report_object(report, tool_version=tool_version))
+    return json_text(report_object(report, tool_version=tool_version), indent=None)
 
 
 def render_unread(label: str, message: str, *, kind: str, tool_version: str) -> str:
-    """Return the line of a source that gave no report; `kind` is "unreadable" or "internal"."""
-    return _line(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "tool": {"name": "ext4audit", "version": tool_version},
-            "source": {"kind": None, "label": label, "taken_at": None},
-            "error": {"kind": kind, "message": message},
-        }
-    )
+    """Return the line of a source without a report; `kind` is "unreadable" or "internal"."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "ext4audit", "version": tool_version},
+        "source": {"kind": None, "label": label, "taken_at": None},
+        "error": {"kind": kind, "message": message},
+    }
+    return json_text(document, indent=None)
 
 
 def unread_schema_text() -> str:
-    """Return the JSON Schema (2020-12) that the line of an unread source obeys."""
-    data = get_data("ext4audit.renderers.json_v1", "schema-unread-1.0.json")
-    if data is None:
-        raise FileNotFoundError("schema-unread-1.0.json")
-    return data.decode("utf-8")
-
-
-def _line(document: dict[str, object]) -> str:
-    text = json.dumps(document, ensure_ascii=True)
-    if SURROGATE_ESCAPE in text:
-        text = json.dumps(with_original_bytes(document), ensure_ascii=True)
-    return f"{text}\n"
+    """Return the JSON Schema (2020-12) of the line of a source without a report."""
+    return schema_file("schema-unread-1.0.json")

@@ -1,13 +1,13 @@
-"""Prometheus: a file for node_exporter's textfile collector, whole with each run.
+"""Prometheus: a file for node_exporter's textfile collector, rewritten by each run.
 
-`ext4audit_finding` has a series for each finding that counts, so that an alert on it is one to
-act on. Those that the policy accepts, or the baseline has, are series of names of their own.
-What could not be judged is counted in `ext4audit_undetermined`, and a host that could not be
-read has `ext4audit_host_audited` 0: no series is no proof that nothing was found.
+`ext4audit_finding` has a series for each finding that counts, so an alert on it needs an action.
+Findings that the policy accepts or that the baseline has are series of two other metrics.
+`ext4audit_undetermined` counts gaps, and a host that could not be read has
+`ext4audit_host_audited` 0: a missing series does not prove that nothing was found.
 
 No sample has a timestamp, because the collector refuses a file that has one
-(prometheus/node_exporter, collector/textfile.go). HELP and TYPE stand once a name, before its
-samples (Prometheus text format 0.0.4).
+(prometheus/node_exporter, collector/textfile.go). HELP and TYPE stand once for each metric,
+before its samples (Prometheus text format 0.0.4).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import TypeAlias
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.page import Audited, Page, named_hosts, named_reports
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     KNOWN,
     SUPPRESSED,
     Row,
-    blind_spots,
-    host_names,
+    first_mount_point,
+    gaps,
     rows,
 )
 from ext4audit.report import Report
@@ -49,9 +49,8 @@ _COUNTS = (
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the samples of all hosts, ended by a newline."""
-    named = tuple(zip(host_names(hosts), hosts, strict=True))
-    read = [(name, host.report) for name, host in named if host.report is not None]
-    lines = [*_of_findings(read), *_of_hosts(named, read), *_of_run(page)]
+    read = named_reports(hosts)
+    lines = [*_of_findings(read), *_of_hosts(named_hosts(hosts), read), *_of_run(page)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -78,7 +77,7 @@ def _labels(row: Row) -> _Labels:
         "rule": row.rule.code,
         "severity": row.finding.severity.value,
         "confidence": row.finding.confidence.value,
-        "mountpoint": fs.mount_points[0] if fs and fs.mount_points else "",
+        "mountpoint": first_mount_point(fs),
         "device": fs.device if fs else "",
         "uuid": (fs.uuid or "") if fs else "",
         "fact": row.finding.fact,
@@ -86,7 +85,7 @@ def _labels(row: Row) -> _Labels:
 
 
 def _by_severity(found: Mapping[str, Sequence[Row]]) -> Iterator[_Sample]:
-    """Yield a number for every severity, also 0: a series that vanishes is no value to compare."""
+    """Yield a number for every severity, 0 included: an alert cannot compare a missing series."""
     for name, each in found.items():
         numbers = Counter(row.finding.severity for row in each if row.state == ACTIVE)
         for severity in Severity:
@@ -97,7 +96,7 @@ def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named) -> Iterator[st
     yield from _metric(
         "ext4audit_undetermined",
         "Rules that could not be judged, or not wholly, and gaps in the view of the host.",
-        [({"host": name}, len(blind_spots(name, report))) for name, report in read],
+        [({"host": name}, len(gaps(name, report))) for name, report in read],
     )
     yield from _metric(
         "ext4audit_scan_complete",
@@ -136,6 +135,6 @@ def _braces(labels: _Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    r"""Return a label's value; a newline stays one (`\n`), as in node_exporter's own labels."""
+    r"""Return a label's value; a newline stays one (`\n`), as in the labels of node_exporter."""
     lines = [visible(line).replace("\\", "\\\\").replace('"', '\\"') for line in value.split("\n")]
     return "\\n".join(lines)

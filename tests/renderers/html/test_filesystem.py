@@ -55,10 +55,10 @@ def test_equal_disks_are_one_pile() -> None:
 
 
 def test_what_cannot_be_seen_below_a_device_is_a_box_too() -> None:
-    """A device whose members are not known stands on a hole, not on nothing."""
-    hole = murky_report().host.gaps[0]
-    blind = disk("sda1", kind="partition", below=hole)
-    page = read(report(host(filesystem(stack=known(blind)))))
+    """A device whose members are not known stands on a box for the unknown."""
+    gap = murky_report().host.gaps[0]
+    partition = disk("sda1", kind="partition", below=gap)
+    page = read(report(host(filesystem(stack=known(partition)))))
     assert len(with_class(page, "hole")) == 1
     assert "not known, the mount table of PID 1" in words(page)
 
@@ -76,7 +76,7 @@ def test_the_load_of_each_member_is_a_bar_and_a_number() -> None:
 
 
 def test_very_many_members_are_folded() -> None:
-    """Of forty members the sixteen busiest have a bar, and a sentence tells of the others."""
+    """Of forty members the sixteen busiest have a bar, and a sentence counts the others."""
     stripe = layout([n % 3 for n in range(40)])
     chart = fold(read(report(host(filesystem(layout=known(stripe))))), "Metadata on 40 members")
     assert len(list(next(chart.iter("tbody")))) == 16
@@ -84,7 +84,7 @@ def test_very_many_members_are_folded() -> None:
 
 
 def test_a_degraded_array_says_so() -> None:
-    """The table of the stack tells how many members an array misses."""
+    """The table of the stack shows how many members an array misses."""
     array = raid([disk()], level="raid1")
     assert isinstance(array.md, Known)
     broken = replace(array, md=known(replace(array.md.value, degraded=1)))
@@ -107,7 +107,7 @@ def test_a_degraded_array_says_so() -> None:
     ],
 )
 def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected: str) -> None:
-    """Whether it is in use and can be written to is told; unknown is told too."""
+    """The state shows whether it is mounted and writable, or that this is unknown."""
     page = read(report(host(filesystem(**changes))))
     facts = {words(each[0]): words(each[1]) for each in pairs_of(page)}
     assert facts["State"] == expected
@@ -140,14 +140,14 @@ def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) ->
     """A source that does not show everything is named as such, with what would help."""
     chosen = options("nobarrier", complete=complete)
     page = read(report(host(filesystem(options=known(chosen)))))
-    told = words(fold(page, "21 mount options" if complete else "1 mount option"))
-    assert ("1 mount option known to be in force" in told) != complete
-    assert ("The source does not show every option." in told) != complete
-    assert ("NOT KNOWN the effective options" in told) != complete
+    shown = words(fold(page, "21 mount options" if complete else "1 mount option"))
+    assert ("1 mount option known to be in force" in shown) != complete
+    assert ("The source does not show every option." in shown) != complete
+    assert ("NOT KNOWN the effective options" in shown) != complete
 
 
 def test_a_setting_shows_each_layer_that_spoke() -> None:
-    """What the superblock and the mount said of an option stands below who set it."""
+    """The tokens of the superblock and of the mount stand below the provenance of an option."""
     layers = (
         Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs"),
         Layer(Provenance.MOUNT, "barrier", "mountinfo"),
@@ -155,9 +155,9 @@ def test_a_setting_shows_each_layer_that_spoke() -> None:
     whole = options("barrier")
     won = replace(whole, options=tuple(replace(o, layers=layers) for o in whole.options))
     page = read(report(host(filesystem(options=known(won)))))
-    told = words(fold(page, "21 mount options"))
-    assert "superblock default mount options: nobarrier (dumpe2fs)" in told
-    assert "mount: barrier (mountinfo)" in told
+    shown = words(fold(page, "21 mount options"))
+    assert "superblock default mount options: nobarrier (dumpe2fs)" in shown
+    assert "mount: barrier (mountinfo)" in shown
 
 
 def test_hidden_options_stand_before_those_that_show() -> None:

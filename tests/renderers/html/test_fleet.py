@@ -19,7 +19,7 @@ UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
 
 
 def test_a_fleet_is_a_table_of_hosts_and_rules() -> None:
-    """Each cell says the worst in words; the worst host stands first, an unread one is told."""
+    """A cell has the worst severity as text; the worst host is first; an unread one is shown."""
     fine = report(host(root(), name="web1"), barriers)
     page = read(fine, UNREAD, murky_report(), suppressed(night_report(), "LAY001"))
     matrix = only(with_class(page, "matrix"))

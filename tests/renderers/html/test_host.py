@@ -37,7 +37,7 @@ from support.html_page import fold, known_before, only, read, suppressed, with_c
 def test_the_banner_says_what_the_exit_code_says(
     of: Report, threshold: Severity | None, *, lenient: bool, expected: str
 ) -> None:
-    """It says failed, incomplete or passed; what could not be seen never reads as passed."""
+    """The banner reads failed, incomplete or passed; an incomplete audit never reads as passed."""
     page = Page("1", "t", threshold=threshold, allow_incomplete=lenient)
     assert words(only(with_class(read(of, page=page), "banner"))).startswith(expected)
 
@@ -65,7 +65,7 @@ def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     ],
 )
 def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -> None:
-    """With a gap in the view, nobody says that there is none."""
+    """With a gap in the view of the host, the report does not state that there is none."""
     assert expected in words(read(of))
 
 

@@ -81,7 +81,7 @@ def test_nothing_outside_of_the_page_is_named(hosts: Hosts) -> None:
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), *INJECTIONS.values()])
 @pytest.mark.parametrize("fleet", [False, True])
 def test_a_name_is_text_wherever_it_stands(name: str, *, fleet: bool) -> None:
-    """A name that is markup, or that a terminal would obey, is words of the page and no more."""
+    """A name that is markup, or that a terminal would interpret, is plain text of the report."""
     hosts: list[Report | Audited] = [hostile_report(name)]
     if fleet:
         hosts += [Audited(name, None, name), night_report()]
@@ -127,14 +127,14 @@ def test_the_same_audit_gives_the_same_page() -> None:
 @given(HOSTS, HOSTS)
 @settings(max_examples=25, deadline=None)
 def test_any_host_gives_a_page_that_tells_all(first: object, second: object) -> None:
-    """Whatever a host is like, every finding and every hole of its rules is in a strict page."""
+    """Every finding and every unknown of any host is in a strictly valid document."""
     reports = [audit(LIVE, each, all_rules()) for each in (first, second)]  # type: ignore[arg-type]
     for hosts in (reports[:1], reports):
         page = read(*hosts)
         assert set(tags(page)) <= TAGS
-        told = words(page)
+        shown = words(page)
         for each in hosts:
-            said = [finding.message for finding in each.findings]
-            said += [hole.what for verdict in each.verdicts for hole in verdict.unknowns]
-            assert all(" ".join(visible(sentence).split()) in told for sentence in said)
+            expected = [finding.message for finding in each.findings]
+            expected += [unknown.what for verdict in each.verdicts for unknown in verdict.unknowns]
+            assert all(" ".join(visible(sentence).split()) in shown for sentence in expected)
             assert len(each.findings) <= len(with_class(page, "finding"))

@@ -74,7 +74,7 @@ def test_passes_and_what_does_not_apply_are_folded() -> None:
 
 
 def test_a_blind_spot_is_told_and_is_no_pass() -> None:
-    """It says what is not known, why, how to know it, and which rules need it."""
+    """The table has what is unknown, why, how to determine it, and the rules that need it."""
     page = read(murky_report())
     assert not with_class(page, "fine")
     first = with_class(page, "subject")[0]
@@ -107,7 +107,7 @@ def test_nothing_but_what_is_set_aside_is_no_pass() -> None:
 
 
 def test_a_broken_rule_alone_is_a_blind_spot() -> None:
-    """A rule that raised needs no hole to be told; there is no empty table of holes."""
+    """A rule that raised is shown without an unknown; there is no empty table."""
     page = read(report(host(root()), buggy))
     assert fold(page, "HLT009 rule-with-a-bug stopped with an error: KeyError") is not None
     assert "To know it" not in words(page)
@@ -118,11 +118,11 @@ def test_every_hole_of_a_rule_is_told() -> None:
     """A rule that needs two things that are not known names both, once each."""
     two = (unknown("the journal"), unknown("the superblock"))
     verdicts = [replace(verdict, unknowns=two) for verdict in murky_report().verdicts]
-    told = words(read(replace(murky_report(), verdicts=tuple(verdicts))))
-    assert told.count("the journalpermission denied") == told.count("the superblockp") == 2
+    shown = words(read(replace(murky_report(), verdicts=tuple(verdicts))))
+    assert shown.count("the journalpermission denied") == shown.count("the superblockp") == 2
 
 
 def test_inodes_pass_with_their_evidence() -> None:
-    """A subject with nothing but passes is fine, and says so in words."""
+    """A subject with nothing but passes is fine, and a sentence states it."""
     page = read(report(host(root()), inodes))
     assert "NO FINDINGS All the rules that apply have passed." in words(page)

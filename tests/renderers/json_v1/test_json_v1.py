@@ -153,7 +153,7 @@ def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
 
 
 def test_the_other_outcomes_carry_their_reasons() -> None:
-    """A pass has its evidence, a not-applicable its reason, an undetermined its holes."""
+    """A pass has its evidence, a not-applicable its reason, an undetermined its unknowns."""
     passed, spared = document(report(host(root()), barriers, hotspot))["verdicts"]
     assert passed["outcome"] == "pass"
     assert passed["evidence"] == [
@@ -295,16 +295,16 @@ def test_a_filesystem_is_spelled_out() -> None:
 
 def test_ratios_are_rounded() -> None:
     """Ratios have four digits after the point, so that two runs can be compared as text."""
-    told = only_filesystem(filesystem(layout=known(layout([200, 100, 100]))))["layout"]
-    assert (told["skew"], told["effective_members"], told["evenness"]) == (1.5, 2.6667, 0.8889)
+    shown = only_filesystem(filesystem(layout=known(layout([200, 100, 100]))))["layout"]
+    assert (shown["skew"], shown["effective_members"], shown["evenness"]) == (1.5, 2.6667, 0.8889)
 
 
 def test_a_layout_without_a_stripe_and_with_doubts() -> None:
     """`stripe` is null where nothing stripes, and each doubt is spelled as an unknown is."""
     measured = replace(layout([1]), geometry=None, basis="computed", doubts=(UNREAD,))
-    told = only_filesystem(filesystem(layout=known(measured)))["layout"]
-    assert (told["stripe"], told["basis"]) == (None, "computed")
-    assert [doubt["what"] for doubt in told["doubts"]] == ["something"]
+    shown = only_filesystem(filesystem(layout=known(measured)))["layout"]
+    assert (shown["stripe"], shown["basis"]) == (None, "computed")
+    assert [doubt["what"] for doubt in shown["doubts"]] == ["something"]
 
 
 def test_the_stack_goes_down_to_the_disk() -> None:
@@ -363,19 +363,19 @@ def test_complete_options_are_listed_with_their_provenance() -> None:
 
 
 def test_a_part_of_the_options_is_never_called_all_of_them() -> None:
-    """Where the source does not show every option, `effective` is null and the hole is told."""
-    told = only_filesystem(filesystem(options=known(options("nodelalloc", complete=False))))
-    assert told["options"]["effective"] is None
-    assert told["options"]["complete"] is False
-    assert [each["in_force"] for each in told["options"]["provenance"]] == ["nodelalloc"]
-    assert told["options"]["unknown"]["what"] == "the effective options"
+    """Where the source does not show every option, `effective` is null and `unknown` is set."""
+    shown = only_filesystem(filesystem(options=known(options("nodelalloc", complete=False))))
+    assert shown["options"]["effective"] is None
+    assert shown["options"]["complete"] is False
+    assert [each["in_force"] for each in shown["options"]["provenance"]] == ["nodelalloc"]
+    assert shown["options"]["unknown"]["what"] == "the effective options"
 
 
 def test_what_is_unknown_is_null_and_told() -> None:
-    """Evidence that is missing becomes null, and `unknowns` names each hole once."""
+    """Evidence that is missing becomes null, and `unknowns` names each of them once."""
     names = ("fstype", "read_only", "superblock", "options", "fstab", "stack", "layout")
-    holes: dict[str, Unknown] = {name: unknown(name) for name in names}
-    fs = only_filesystem(filesystem(**holes, mounts=(mount(super_options=("rw", "discard")),)))
+    missing: dict[str, Unknown] = {name: unknown(name) for name in names}
+    fs = only_filesystem(filesystem(**missing, mounts=(mount(super_options=("rw", "discard")),)))
     assert [each["what"] for each in fs["unknowns"]] == list(names)
     assert (fs["fstype"], fs["read_only"], fs["superblock_source"]) == (None, None, None)
     assert (fs["stack"], fs["layout"]) == ([], None)
@@ -398,7 +398,7 @@ def test_what_is_unknown_is_null_and_told() -> None:
 
 
 def test_a_hole_that_hides_several_things_is_told_once() -> None:
-    """One hole behind two nulls is one entry of `unknowns`."""
+    """One unknown behind two nulls is one entry of `unknowns`."""
     fs = only_filesystem(filesystem(superblock=UNREAD, fstab=UNREAD))
     assert len(fs["unknowns"]) == 1
 
@@ -412,9 +412,9 @@ def test_a_filesystem_that_is_not_mounted_here_has_no_mount_table() -> None:
 
 
 def test_an_unknown_host_has_nulls() -> None:
-    """A host whose kernel and system are unknown says null, not an empty text."""
-    told = document(report(host(boot(), kernel=UNREAD, os=UNREAD)))["host"]
-    assert (told["kernel_release"], told["os_id"], told["os_version"]) == (None, None, None)
+    """A host whose kernel and system are unknown has null, not an empty text."""
+    shown = document(report(host(boot(), kernel=UNREAD, os=UNREAD)))["host"]
+    assert (shown["kernel_release"], shown["os_id"], shown["os_version"]) == (None, None, None)
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
@@ -443,8 +443,8 @@ def test_any_bytes_round_trip(raw: bytes) -> None:
     device = filesystem(device=raw.decode("utf-8", "surrogateescape"))
     fs = document(report(host(device)))["filesystems"][0]
     original = fs.get("device_b64")
-    told = base64.b64decode(original) if original else fs["device"].encode("utf-8")
-    assert told == raw
+    shown = base64.b64decode(original) if original else fs["device"].encode("utf-8")
+    assert shown == raw
 
 
 def test_names_that_are_utf8_have_no_second_form() -> None:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import base64
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.renderers.shared.escape import base64_of, replaced, utf8_or_none, visible
+from ext4audit.renderers.shared.escape import visible
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -46,8 +45,8 @@ def test_printable_text_is_shown_as_it_is(text: str) -> None:
         ("a\ufe0f\u3164\u115f", r"a\ufe0f\u3164\u115f"),
     ],
 )
-def test_what_a_terminal_obeys_or_hides_is_spelled_out(text: str, shown: str) -> None:
-    r"""Bytes are spelled `\xHH`, code points `\uHHHH` or `\UHHHHHHHH`."""
+def test_what_a_terminal_interprets_or_hides_is_escaped(text: str, shown: str) -> None:
+    r"""Bytes become `\xHH`, code points `\uHHHH` or `\UHHHHHHHH`."""
     assert visible(text) == shown
 
 
@@ -76,27 +75,3 @@ def test_ascii_only_shows_ascii_only(text: str) -> None:
     shown = visible(text, ascii_only=True)
     assert shown.isascii()
     assert shown.isprintable()
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("/Übung", "/Übung"), ("", ""), ("a\udcff", None), ("\ud800", None)]
-)
-def test_utf8_is_told_from_other_bytes(text: str, expected: str | None) -> None:
-    """A text is itself when UTF-8 can hold it, and None when it holds other bytes."""
-    assert utf8_or_none(text) == expected
-
-
-def test_each_bad_byte_is_replaced() -> None:
-    """Each byte that is not UTF-8 becomes one U+FFFD."""
-    assert replaced("/mnt/\udcff\udcfeä") == "/mnt/\ufffd\ufffdä"
-
-
-@given(st.binary())
-def test_base64_gives_the_original_bytes(raw: bytes) -> None:
-    """Bytes decoded with surrogateescape come back out of base64."""
-    assert base64.b64decode(base64_of(raw.decode("utf-8", "surrogateescape"))) == raw
-
-
-def test_a_surrogate_of_no_byte_does_not_end_the_output() -> None:
-    """A lone surrogate that no byte made is written as its three bytes."""
-    assert base64.b64decode(base64_of("\ud800")) == b"\xed\xa0\x80"

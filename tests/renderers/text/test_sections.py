@@ -26,16 +26,16 @@ def test_a_note_beside_a_problem_is_one_line() -> None:
     """In a section with worse findings a note is one line, without evidence and commands."""
     fs = md127("/data")
     labelled = filesystem(uuid=fs.uuid, label="renames", options=fs.options, layout=None)
-    told = as_text(report(host(labelled), barriers, renames))
+    shown = as_text(report(host(labelled), barriers, renames))
     line = "  · INFO  PRF002 auto-da-alloc-stall (possible): Replacing a file waits for its data.\n"
-    assert line in told
-    assert "noauto_da_alloc" not in told
+    assert line in shown
+    assert "noauto_da_alloc" not in shown
 
 
 def test_verbose_shows_a_note_whole() -> None:
     """With -v a note has its evidence and its remedies."""
-    told = as_text(report(host(boot("renames")), renames), verbosity=1)
-    assert told.startswith("""\
+    shown = as_text(report(host(boot("renames")), renames), verbosity=1)
+    assert shown.startswith("""\
 ✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1, read-only
 
   · INFO  PRF002 auto-da-alloc-stall (possible)
@@ -56,15 +56,15 @@ def test_several_notes_are_named_once_each() -> None:
         yield Finding("One.", Severity.INFO, Confidence.CONFIRMED, ())
         yield Finding("Two.", Severity.INFO, Confidence.CONFIRMED, ())
 
-    told = as_text(report(host(boot("renames")), second, renames))
-    assert "; 3 notes: PRF002, PRF009 (-v shows them)\n" in told
+    shown = as_text(report(host(boot("renames")), second, renames))
+    assert "; 3 notes: PRF002, PRF009 (-v shows them)\n" in shown
 
 
 def test_verbose_shows_the_traceback_of_a_rule() -> None:
     """With -v the traceback is there to be reported, each line behind a bar."""
-    told = as_text(report(host(filesystem(name="sd")), buggy), verbosity=1)
-    assert "      | Traceback (most recent call last):\n" in told
-    assert "      | KeyError: 'sd'\n" in told
+    shown = as_text(report(host(filesystem(name="sd")), buggy), verbosity=1)
+    assert "      | Traceback (most recent call last):\n" in shown
+    assert "      | KeyError: 'sd'\n" in shown
 
 
 def test_steps_keep_the_order_in_which_they_must_be_run() -> None:
@@ -74,8 +74,8 @@ def test_steps_keep_the_order_in_which_they_must_be_run() -> None:
         Step(Phase.IMMEDIATE, "second"),
         Step(Phase.PERSISTENT, "third"),
     )
-    told = as_text(report(host(root()), finding_rule(Remedy("Do.", Disruption.REMOUNT, steps))))
-    assert [line.strip() for line in told.split("\n")][5:12] == [
+    shown = as_text(report(host(root()), finding_rule(Remedy("Do.", Disruption.REMOUNT, steps))))
+    assert [line.strip() for line in shown.split("\n")][5:12] == [
         "Remedy (needs a remount): Do.",
         "for good:",
         "first",
@@ -98,9 +98,9 @@ def finding_rule(*remedies: Remedy, code: str = "DUR005", severity: str = "high"
     return find
 
 
-def headings(told: str) -> list[str]:
+def headings(shown: str) -> list[str]:
     """Return the lines that name subjects and findings."""
-    return [line for line in told.split("\n") if re.match(r"(  )?[✖▲◆◇·✓?] ", line)]
+    return [line for line in shown.split("\n") if re.match(r"(  )?[✖▲◆◇·✓?] ", line)]
 
 
 def test_the_worst_stands_first() -> None:
@@ -112,8 +112,8 @@ def test_the_worst_stands_first() -> None:
         old_kernel,
         barriers,
     )
-    told = as_text(report(host(boot(), root(), md127("/data"), filesystem()), *rules))
-    assert [line.partition(":")[0] for line in headings(told)] == [
+    shown = as_text(report(host(boot(), root(), md127("/data"), filesystem()), *rules))
+    assert [line.partition(":")[0] for line in headings(shown)] == [
         "✖ /dev/md127 on /data, /srv",
         "  ✖ CRITICAL  DUR001 barrier-disabled",
         "  ▲ HIGH  DUR005 always",
@@ -168,19 +168,19 @@ def test_the_line_of_a_filesystem(fs: Filesystem, line: str) -> None:
 def test_verbose_names_every_mount_point() -> None:
     """With -v no mount point is left out."""
     fs = filesystem(mounts=tuple(mount(f"/m{n}", mount_id=n) for n in range(5)))
-    told = as_text(report(host(fs), renames), verbosity=1)
-    assert told.startswith("✓ /dev/sda on /m0, /m1, /m2, /m3, /m4: ext4, disk\n")
+    shown = as_text(report(host(fs), renames), verbosity=1)
+    assert shown.startswith("✓ /dev/sda on /m0, /m1, /m2, /m3, /m4: ext4, disk\n")
 
 
 def test_a_section_says_that_more_is_not_determined() -> None:
-    """A filesystem with a finding and with open rules says both in its first line."""
-    told = as_text(report(host(filesystem(superblock=UNREAD)), finding_rule(), inodes))
-    assert told.startswith("▲ /dev/sda on /data: ext4, disk; 1 rule not determined\n")
+    """A filesystem with a finding and with undetermined rules has both in its first line."""
+    shown = as_text(report(host(filesystem(superblock=UNREAD)), finding_rule(), inodes))
+    assert shown.startswith("▲ /dev/sda on /data: ext4, disk; 1 rule not determined\n")
 
 
 def test_one_hole_of_many_filesystems_is_told_once() -> None:
-    """Beyond three places the others are counted."""
+    """Beyond three subjects the others are counted."""
     every = [filesystem(uuid=f"u{n}", device=f"/dev/sd{n}", superblock=UNREAD) for n in range(5)]
-    told = as_text(report(host(*every), inodes))
-    assert "    needed by CAP001 on /dev/sd0, /dev/sd1, /dev/sd2 and 2 more\n" in told
-    assert told.count("run as root") == 1
+    shown = as_text(report(host(*every), inodes))
+    assert "    needed by CAP001 on /dev/sd0, /dev/sd1, /dev/sd2 and 2 more\n" in shown
+    assert shown.count("run as root") == 1

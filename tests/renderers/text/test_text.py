@@ -225,7 +225,7 @@ def test_quiet_is_the_summary_alone() -> None:
 
 
 def test_a_host_without_ext4_is_told_so() -> None:
-    """No ext4 is a complete audit, and a sentence says so."""
+    """Without ext4 the audit is complete, and a sentence states that."""
     assert as_text(report(host(), inodes)) == (
         "There is no ext4 filesystem on host db1: nothing to audit.\n\nhost db1: 0 filesystems; "
         "no findings; 0 passed, 0 not applicable, 0 undetermined; audit complete\n"
@@ -235,9 +235,9 @@ def test_a_host_without_ext4_is_told_so() -> None:
 def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
     """With a gap, no filesystem seen does not mean that there is none."""
     gap = Unknown("the mount table", Why.FAILED, "Input/output error", "look at the disk")
-    told = as_text(report(host(gaps=(gap,)), inodes))
-    assert told.startswith("No ext4 filesystem could be seen on host db1.\n\nNot determined\n")
-    assert told.endswith("audit INCOMPLETE\n")
+    shown = as_text(report(host(gaps=(gap,)), inodes))
+    assert shown.startswith("No ext4 filesystem could be seen on host db1.\n\nNot determined\n")
+    assert shown.endswith("audit INCOMPLETE\n")
 
 
 @pytest.mark.parametrize("width", [None, 24, 80])
@@ -308,7 +308,7 @@ def test_ascii_only_is_ascii() -> None:
 
 
 def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words are the same with colour, and the environment has no say in either."""
+    """The text is the same with colour, and the environment changes neither."""
     for name, value in {
         "NO_COLOR": "1",
         "FORCE_COLOR": "1",
@@ -332,8 +332,8 @@ def test_no_line_ends_in_blanks(width: int | None) -> None:
 def test_prose_is_wrapped_between_words_only() -> None:
     """On a terminal prose keeps to its width, and a long path stays whole."""
     path = "/srv/" + "x" * 60
-    told = as_text(report(host(filesystem(mounts=(mount(path),)))), width=40)
-    assert told.split("\n")[:4] == ["✓ /dev/sda on", f"  {path}:", "  ext4, disk; no findings", ""]
+    shown = as_text(report(host(filesystem(mounts=(mount(path),)))), width=40)
+    assert shown.split("\n")[:4] == ["✓ /dev/sda on", f"  {path}:", "  ext4, disk; no findings", ""]
 
 
 def saying(message: str, *citations: Citation) -> Rule:
@@ -350,22 +350,22 @@ def saying(message: str, *citations: Citation) -> Rule:
 def test_a_long_word_at_the_beginning_leaves_no_empty_line() -> None:
     """A first word that is wider than the terminal stands on the first line."""
     path = "/srv/" + "x" * 60
-    told = as_text(report(host(filesystem()), saying(f"{path} is odd.")), width=24)
-    assert f"always\n    {path}\n    is odd.\n" in told
+    shown = as_text(report(host(filesystem()), saying(f"{path} is odd.")), width=24)
+    assert f"always\n    {path}\n    is odd.\n" in shown
 
 
 def test_a_long_value_moves_only_its_own_origin() -> None:
     """One long value does not push the origins of the others to the right."""
     rows = (Citation("short", "1", "here"), Citation("long", "x" * 37, "there"))
-    told = as_text(report(host(filesystem()), saying("Odd.", *rows)))
-    assert f"\n      short  1  (here)\n      long   {'x' * 37}  (there)\n" in told
+    shown = as_text(report(host(filesystem()), saying("Odd.", *rows)))
+    assert f"\n      short  1  (here)\n      long   {'x' * 37}  (there)\n" in shown
 
 
 def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
-    """A row that is too wide continues below its value, broken between words only."""
+    """A row that is too wide continues below its value, with line breaks between words only."""
     odd = "a value that is a whole sentence"
     fs = filesystem(mounts=(mount(odd),), options=known(options(hidden=["nobarrier"])))
-    told = as_text(report(host(fs), barriers), width=50)
+    shown = as_text(report(host(fs), barriers), width=50)
     assert (
         """
       option in force  nobarrier
@@ -374,13 +374,13 @@ def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
                        sentence
                        (/proc/self/mountinfo)
 """
-        in told
+        in shown
     )
 
 
 def test_wide_letters_are_counted_as_two_columns() -> None:
     """Columns stay aligned under letters that take two columns each."""
     fs = md127("/写真")
-    told = as_text(report(host(fs), barriers))
-    assert "option in force  nobarrier  (/proc" in told
-    assert "mount point      /写真      (/proc" in told
+    shown = as_text(report(host(fs), barriers))
+    assert "option in force  nobarrier  (/proc" in shown
+    assert "mount point      /写真      (/proc" in shown

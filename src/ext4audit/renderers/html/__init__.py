@@ -2,8 +2,8 @@
 
 The modules of this package compute plain values; all markup is in `templates/`. Every value
 that a template prints passes through `visible` and is then escaped. A content security policy
-allows the one style by its hash and nothing else: markup that slipped in loads and runs nothing.
-The report has every finding; suppressed and known ones are folded. Verbosity changes nothing.
+allows only the style sheet, by its hash, so injected markup cannot load or run anything.
+The report has every finding; suppressed and known ones are folded. Verbosity has no effect.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ext4audit.renderers.html.fleet import fleet_table, folded_host, worst_first
 from ext4audit.renderers.html.host import finding_chips, host_section
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited, Page
-from ext4audit.renderers.shared.words import PHASE_WORDS, counted, why_words
+from ext4audit.renderers.shared.terms import PHASE_TEXT, counted, why_text
 
 _TEXTS_KEPT = 1 << 16
-"""Texts whose visible form is cached: the hosts of a fleet share a few thousand texts."""
+"""Texts whose visible form is cached; the hosts of a fleet share a few thousand texts."""
 
 _visible = lru_cache(maxsize=_TEXTS_KEPT)(visible)
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
-    """Return the page: one host in full, or a fleet with each host to unfold."""
+    """Return the report: one host in full, or a fleet with a folded section for each host."""
     entries = worst_first(hosts)
     if len(entries) != 1:
         return ENVIRONMENT.get_template("fleet.html.j2").render(
@@ -58,10 +58,10 @@ def _style_digest() -> str:
 
 
 def _printed(value: object) -> object:
-    """Return what a template prints for a value, before it is escaped.
+    """Return the text that a template prints for a value, before it is escaped.
 
-    What a macro made is left as it is. None is a mistake in a template, like a name
-    that does not exist.
+    The output of a macro is left as it is. None is an error in a template, like an undefined
+    name.
     """
     if value is None:
         raise TypeError("a template prints None")
@@ -83,7 +83,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters.update(counted=counted, phase_words=PHASE_WORDS.__getitem__, why_words=why_words)
+    made.filters.update(counted=counted, phase_text=PHASE_TEXT.__getitem__, why_text=why_text)
     made.tests["unknown"] = _is_unknown
     return made
 

@@ -1,4 +1,4 @@
-"""The HTML report: one filesystem: its facts, its options, and the metadata on each member."""
+"""One filesystem in the HTML report: its facts, its options, and the metadata of each member."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from ext4audit.facts.layout import MemberLoad, MetadataLayout
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.renderers.html.stack import StackPart, stack_part
 from ext4audit.renderers.json_v1.objects import options_object
-from ext4audit.renderers.layout.text import groups_words, rows_of, spread_words
-from ext4audit.renderers.shared.words import binary_size, counted
+from ext4audit.renderers.shared.layout_text import (
+    groups_text,
+    member_rows,
+    spread_text,
+    touch_parts,
+)
+from ext4audit.renderers.shared.subjects import is_shut_down
+from ext4audit.renderers.shared.terms import binary_size, counted
 
 _BASIS = {
     "descriptors": "read from the group descriptors",
@@ -20,7 +26,7 @@ _BASIS = {
     "simulated": "simulated",
 }
 _UNEVEN = 1.25
-"""From this many times the mean on, the chart of the members is unfolded."""
+"""The chart of the members is unfolded from this ratio of the busiest to the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class OptionRow:
 
 @dataclass(frozen=True, slots=True)
 class OptionsPart:
-    """The options in force: those that somebody set, hidden ones first, and the defaults."""
+    """The effective options: explicit ones, with hidden ones first, and the defaults."""
 
     options: EffectiveOptions
     chosen: tuple[OptionRow, ...]
@@ -46,13 +52,13 @@ class OptionsPart:
 
     @property
     def hidden(self) -> str:
-        """The tokens in force that the mount table does not show."""
+        """The effective tokens that the mount table does not show."""
         return ", ".join(option.token for option in self.options.hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment of a bar, in percent of the busiest member: `look` is its series."""
+    """A segment of a bar, in percent of the busiest member; `look` is its CSS class."""
 
     look: str
     left: float
@@ -84,7 +90,7 @@ class MembersPart:
 class FilesystemPart:
     """One filesystem; `members` is None where no stripe lies below.
 
-    `places` are the tokens by where they are written: mount table, superblock, fstab.
+    `locations` are the tokens of the mount table, the superblock and fstab.
     """
 
     fs: Filesystem
@@ -93,12 +99,12 @@ class FilesystemPart:
     size: str
     stack: StackPart | Unknown
     options: OptionsPart | Unknown
-    places: tuple[tuple[str, tuple[str, ...]], ...]
+    locations: tuple[tuple[str, tuple[str, ...]], ...]
     members: MembersPart | Unknown | None
 
 
 def filesystem_part(fs: Filesystem) -> FilesystemPart:
-    """Return what is known of one filesystem."""
+    """Return the part of one filesystem."""
     return FilesystemPart(
         fs=fs,
         fstype=value_or(fs.fstype, "not known"),
@@ -106,32 +112,26 @@ def filesystem_part(fs: Filesystem) -> FilesystemPart:
         size=_size(fs),
         stack=fs.stack if isinstance(fs.stack, Unknown) else stack_part(fs, fs.stack.value),
         options=fs.options if isinstance(fs.options, Unknown) else _options(fs.options.value),
-        places=_places(fs),
+        locations=_locations(fs),
         members=fs.layout if not isinstance(fs.layout, Known) else _members(fs.layout.value),
     )
 
 
 def _state(fs: Filesystem) -> str:
-    """Return whether it is in use and whether it can be written to; unknown is one answer."""
+    """Return whether it is mounted and writable; either can be unknown."""
     if not fs.alive:
         return "not mounted"
     mode = value_or(fs.read_only, None)
-    words = {True: "read-only", False: "writable", None: "read-only or not: not known"}[mode]
-    if _is_shut_down(fs):
-        words = "shut down after an error: it refuses all writes"
-    return words if fs.mounts else f"{words}; another mount namespace holds it"
-
-
-def _is_shut_down(fs: Filesystem) -> bool:
-    """Whether the kernel has stopped the filesystem, although it may still call it writable."""
-    options = fs.options.value if isinstance(fs.options, Known) else None
-    return bool(options and (options.find("emergency_ro") or options.find("shutdown")))
+    text = {True: "read-only", False: "writable", None: "read-only or not: not known"}[mode]
+    if is_shut_down(fs):
+        text = "shut down after an error: it refuses all writes"
+    return text if fs.mounts else f"{text}; another mount namespace holds it"
 
 
 def _size(fs: Filesystem) -> str:
-    """Return the size and what is in use of it, as statfs(2) counts them, else the size alone."""
+    """Return the size and usage by statfs(2); without them the size in the superblock."""
     if not isinstance(fs.usage, Known):
-        return _size_when_made(fs)
+        return _size_in_superblock(fs)
     usage = fs.usage.value
     size, free = usage.size_blocks * usage.block_bytes, usage.free_blocks * usage.block_bytes
     inodes = counted(usage.inodes - usage.free_inodes, "inode")
@@ -139,7 +139,7 @@ def _size(fs: Filesystem) -> str:
     return f"{binary_size(size)}, {share}{inodes} of {usage.inodes}"
 
 
-def _size_when_made(fs: Filesystem) -> str:
+def _size_in_superblock(fs: Filesystem) -> str:
     superblock = value_or(fs.superblock, None)
     block_bytes = superblock.block_bytes if superblock else None
     return binary_size(superblock.size_blocks * block_bytes) if superblock and block_bytes else ""
@@ -162,20 +162,20 @@ def _is_default(option: EffectiveOption) -> bool:
 def _option_row(option: EffectiveOption, options: EffectiveOptions) -> OptionRow:
     return OptionRow(
         option=option,
-        set_by=_setter_words(option.set_by),
+        set_by=_provenance_text(option.set_by),
         in_mount_table=option.token in (options.mount_table or ()),
         setters=tuple(
-            (_setter_words(each.provenance), each.token, each.origin) for each in option.layers
+            (_provenance_text(each.provenance), each.token, each.origin) for each in option.layers
         ),
     )
 
 
-def _setter_words(setter: Provenance) -> str:
+def _provenance_text(setter: Provenance) -> str:
     return setter.value.replace("_", " ")
 
 
-def _places(fs: Filesystem) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the tokens in each place that a person would look at."""
+def _locations(fs: Filesystem) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the tokens of each location that has some."""
     tokens = options_object(fs)
     names = (
         ("Mount table", "mount_table"),
@@ -186,25 +186,23 @@ def _places(fs: Filesystem) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _members(layout: MetadataLayout) -> MembersPart:
-    rows = rows_of(layout.members)
+    rows = member_rows(layout.members)
     most = max(layout.touches.loads)
     return MembersPart(
         layout=layout,
         uneven=max(layout.skew, layout.touches.skew) >= _UNEVEN,
         rows=tuple(MemberRow(member, tuple(_bar(member, most))) for member in rows.shown),
         folded=rows.folded,
-        spread=spread_words(layout),
-        groups=groups_words(layout),
+        spread=spread_text(layout),
+        groups=groups_text(layout),
         basis=_BASIS[layout.basis],
     )
 
 
 def _bar(member: MemberLoad, most: int) -> Iterator[Segment]:
-    """Yield the parts of the member's touches; parity counts with the bitmaps."""
-    tables, described = member.inode_tables, member.described_groups
-    bitmaps = member.touches - tables - described
+    """Yield the segments of the member's touches by kind of metadata."""
     left = 0.0
-    for look, amount in (("bitmaps", bitmaps), ("tables", tables), ("descriptors", described)):
+    for look, amount in touch_parts(member)._asdict().items():
         width = 100 * amount / most if most else 0.0
         if width:
             yield Segment(look, left, width)

@@ -1,4 +1,4 @@
-"""The HTML report of several hosts: the table of hosts and rules, and the folded hosts."""
+"""Several hosts in the HTML report: the table of hosts and rules, and the folded hosts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from ext4audit.finding import Severity
 from ext4audit.renderers.html.host import HostSection, finding_chips, host_section
 from ext4audit.renderers.html.subject import Badge
 from ext4audit.renderers.shared.page import Audited, Page
-from ext4audit.renderers.shared.words import counted
+from ext4audit.renderers.shared.subjects import is_undetermined
+from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
-
-_OPEN = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +24,17 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The host's name and its source, because many hosts are called localhost."""
+        """The host's name and its source, because many hosts have the name localhost."""
         report = self.host.report
         return self.host.label if report is None else f"{report.host.name} ({self.host.label})"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One rule on one host: badges, or `words` where there are none."""
+    """One rule on one host: badges, or `text` where there are none."""
 
     badges: tuple[Badge, ...]
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FleetTable:
-    """The sums over all hosts, and the hosts by the rules with a finding or an open verdict.
+    """The totals, and a table of the hosts by the rules with a finding or an undetermined verdict.
 
     `quiet_rules` is the number of rules without a column.
     """
 
-    sums: tuple[Badge, ...]
+    totals: tuple[Badge, ...]
     rules: tuple[Rule, ...]
     quiet_rules: int
     rows: tuple[Row, ...]
@@ -62,7 +61,7 @@ class FleetTable:
 
 @dataclass(frozen=True, slots=True)
 class FoldedHost:
-    """One host of a fleet below its summary; `printed` is unfolded on paper.
+    """One host of a fleet below its summary; it is unfolded on paper if `printed`.
 
     `section` is None for a host that could not be read.
     """
@@ -74,7 +73,7 @@ class FoldedHost:
 
 
 def worst_first(hosts: Sequence[Audited]) -> tuple[Entry, ...]:
-    """Return the hosts by their worst finding, then unread and incomplete ones, then clean."""
+    """Return the hosts by their worst finding, then the unread, incomplete and clean ones."""
     ordered = sorted(hosts, key=lambda host: _rank(host.report))
     return tuple(Entry(host, f"host-{number}") for number, host in enumerate(ordered, start=1))
 
@@ -88,7 +87,7 @@ def _rank(report: Report | None) -> int:
 
 
 def folded_host(entry: Entry, page: Page) -> FoldedHost:
-    """Return one host of a fleet; on paper those are unfolded that fail the audit."""
+    """Return one host of a fleet; a host that fails the audit is unfolded on paper."""
     report = entry.host.report
     if report is None:
         unread = Badge("could not be read", "open")
@@ -100,19 +99,19 @@ def folded_host(entry: Entry, page: Page) -> FoldedHost:
 
 
 def fleet_table(entries: Sequence[Entry]) -> FleetTable:
-    """Return the sums, and the table of all hosts."""
+    """Return the totals, and the table of all hosts."""
     reports = [entry.host.report for entry in entries if entry.host.report is not None]
     rules = _rules(reports)
     every = {verdict.rule.code for report in reports for verdict in report.verdicts}
     return FleetTable(
-        sums=_sums(len(entries), reports),
+        totals=_totals(len(entries), reports),
         rules=rules,
         quiet_rules=len(every) - len(rules),
         rows=tuple(_row(entry, rules) for entry in entries),
     )
 
 
-def _sums(hosts: int, reports: Sequence[Report]) -> tuple[Badge, ...]:
+def _totals(hosts: int, reports: Sequence[Report]) -> tuple[Badge, ...]:
     found = sum(bool(report.counted) for report in reports)
     incomplete = sum(not report.complete for report in reports)
     unread = hosts - len(reports)
@@ -125,18 +124,14 @@ def _sums(hosts: int, reports: Sequence[Report]) -> tuple[Badge, ...]:
 
 
 def _rules(reports: Sequence[Report]) -> tuple[Rule, ...]:
-    """Return the rules with a finding or an open verdict on any host, by code."""
+    """Return the rules with a finding or an undetermined verdict on any host, by code."""
     shown = {
         verdict.rule.code: verdict.rule
         for report in reports
         for verdict in report.verdicts
-        if verdict.findings or _is_open(verdict)
+        if verdict.findings or is_undetermined(verdict)
     }
     return tuple(shown[code] for code in sorted(shown))
-
-
-def _is_open(verdict: Verdict) -> bool:
-    return verdict.outcome in _OPEN or bool(verdict.unknowns)
 
 
 def _row(entry: Entry, rules: Sequence[Rule]) -> Row:
@@ -151,19 +146,19 @@ def _row(entry: Entry, rules: Sequence[Rule]) -> Row:
 
 
 def _cell(verdicts: Sequence[Verdict]) -> Cell:
-    """Return the worst finding that counts, and whether a verdict is open; else the outcome."""
+    """Return the worst finding that counts and whether a gap exists, else the outcome."""
     findings = [finding for verdict in verdicts for finding in verdict.findings]
     counting = [finding.severity for finding in findings if finding.counts]
     badges = []
     if counting:
         worst = min(counting, key=lambda severity: severity.rank)
         badges.append(Badge(worst.value, worst.value))
-    if any(_is_open(verdict) for verdict in verdicts):
+    if any(is_undetermined(verdict) for verdict in verdicts):
         badges.append(Badge("?", "open"))
-    return Cell(tuple(badges), _quiet_words(verdicts, aside=bool(findings)))
+    return Cell(tuple(badges), _quiet_text(verdicts, aside=bool(findings)))
 
 
-def _quiet_words(verdicts: Sequence[Verdict], *, aside: bool) -> str:
+def _quiet_text(verdicts: Sequence[Verdict], *, aside: bool) -> str:
     if aside:
         return "aside"
     if any(verdict.outcome is Outcome.PASS for verdict in verdicts):

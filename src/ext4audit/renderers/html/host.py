@@ -1,4 +1,4 @@
-"""The HTML report: the section of one host, from the banner to its subjects."""
+"""The section of one host in the HTML report, from the banner to its subjects."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import EXIT_FINDINGS, exit_code
 from ext4audit.renderers.html.subject import Badge, SubjectSection, UnknownRow, subject_section
 from ext4audit.renderers.shared.page import Page
-from ext4audit.renderers.shared.subjects import subjects
-from ext4audit.renderers.shared.words import counted
-from ext4audit.report import FixedFinding, Outcome, Report
-
-_OUTCOMES = (
-    (Outcome.PASS, "passed"),
-    (Outcome.NOT_APPLICABLE, "not applicable"),
-    (Outcome.UNDETERMINED, "undetermined"),
-    (Outcome.ERROR, "stopped with an error"),
-)
+from ext4audit.renderers.shared.subjects import known_count, no_filesystem_text, subjects
+from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted
+from ext4audit.report import FixedFinding, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +28,8 @@ class Fact:
 class HostSection:
     """One host; `anchor` is the target of links to it.
 
-    `no_filesystem` says why there is no filesystem below, and is empty where there is one.
-    `fixed` are the findings of the baseline that are gone, None without a baseline.
+    `no_filesystem` is why there is no filesystem below, and empty where there is one.
+    `fixed` are the findings of the baseline that are fixed, None without a baseline.
     """
 
     anchor: str
@@ -56,7 +49,7 @@ def host_section(report: Report, page: Page, anchor: str) -> HostSection:
         anchor=anchor,
         banner=_banner(report, page),
         facts=tuple(_facts(report)),
-        no_filesystem="" if report.host.filesystems else _no_filesystem(report),
+        no_filesystem=("" if report.host.filesystems else no_filesystem_text(report, "this host")),
         gaps=tuple(UnknownRow(gap, "") for gap in dict.fromkeys(report.host.gaps)),
         subjects=tuple(
             subject_section(each, f"{anchor}-{number}") for number, each in enumerate(every, 1)
@@ -67,7 +60,7 @@ def host_section(report: Report, page: Page, anchor: str) -> HostSection:
 
 
 def finding_chips(report: Report) -> tuple[Badge, ...]:
-    """Return how many findings count, by severity, and whether the audit is complete."""
+    """Return the number of active findings by severity, and whether the audit is complete."""
     found = Counter(finding.severity for finding in report.counted)
     badges = [
         Badge(f"{found[severity]} {severity.value}", severity.value)
@@ -81,13 +74,12 @@ def finding_chips(report: Report) -> tuple[Badge, ...]:
 
 
 def _aside(report: Report) -> tuple[tuple[int, str], ...]:
-    """Count the findings that do not count, by reason."""
-    known = sum(finding.known and finding.suppression is None for finding in report.findings)
-    return (report.suppressed, "suppressed"), (known, "in the baseline")
+    """Return the number of findings that do not count, by reason."""
+    return (report.suppressed, "suppressed"), (known_count(report), "in the baseline")
 
 
 def _banner(report: Report, page: Page) -> Badge:
-    """Return the meaning of the exit code: one function decides for every format."""
+    """Return the meaning of the exit code, which one function decides for every format."""
     code = exit_code(report, page.threshold, allow_incomplete=page.allow_incomplete)
     worse = f"findings {_threshold(page)}"
     if code == EXIT_FINDINGS:
@@ -106,8 +98,7 @@ def _threshold(page: Page) -> str:
 def _facts(report: Report) -> Iterator[Fact]:
     host = report.host
     if report.source.kind == "plan":
-        words = f"{report.source.label}: judged as if it ran, nothing of it exists yet"
-        yield Fact("Plan", words)
+        yield Fact("Plan", f"{report.source.label}: judged as if it ran, nothing of it exists yet")
     else:
         yield Fact("Image" if report.source.kind == "image" else "Host", host.name)
     if isinstance(host.os, Known):
@@ -125,13 +116,6 @@ def _facts(report: Report) -> Iterator[Fact]:
 
 def _verdicts(report: Report) -> str:
     outcomes = Counter(verdict.outcome for verdict in report.verdicts)
-    words = [f"{outcomes[outcome]} {said}" for outcome, said in _OUTCOMES if outcomes[outcome]]
-    words += [f"{counted(number, 'finding')} {state}" for number, state in _aside(report) if number]
-    return ", ".join(words)
-
-
-def _no_filesystem(report: Report) -> str:
-    """Say that there is no ext4; with gaps, that none could be seen, which is not the same."""
-    if report.host.gaps:
-        return "No ext4 filesystem could be seen on this host."
-    return "There is no ext4 filesystem on this host: nothing to audit."
+    parts = [f"{outcomes[each]} {text}" for each, text in OUTCOME_TEXT.items() if outcomes[each]]
+    parts += [f"{counted(number, 'finding')} {state}" for number, state in _aside(report) if number]
+    return ", ".join(parts)

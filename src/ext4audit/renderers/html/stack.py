@@ -1,4 +1,7 @@
-"""The HTML report: the devices below a filesystem, as boxes in rows and as a table."""
+"""The device stack of a filesystem in the HTML report: a picture of boxes, and a table.
+
+The picture has a row for each depth of the stack. Equal devices side by side share a box.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +11,43 @@ from dataclasses import dataclass
 from ext4audit.evidence import Known, Unknown, value_or
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.renderers.html.stack_rows import TOP, Pile, rows_of
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.words import binary_size, chunk_bytes, counted, listed, stack_words
+from ext4audit.renderers.shared.terms import binary_size, chunk_bytes, counted, listed, stack_text
 
+TOP = "filesystem"
+"""The key of the filesystem's box."""
+_MOST_APART = 4
+"""More equal devices side by side than this share one box."""
 _WIDTH = 208
 _HEIGHT = 66
 _GAP = 16
 _DROP = 30
 _MARGIN = 2
-"""Sizes in a picture, in pixels: of a box, between boxes and rows, and around them."""
+"""Sizes in the picture, in pixels: of a box, between boxes and rows, and the margin."""
 _LONGEST_NAME = 23
 _LONGEST_DETAIL = 28
-"""Characters that most often fit into a line of a box; the box clips wider text."""
+"""Characters that usually fit into a line of a box; the box clips wider text."""
 _NAMES_IN_BOX = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box in a picture: its left upper corner, its look, and up to three lines of text.
+    """A box of the picture: its left upper corner, its CSS class, and up to three lines of text.
 
-    `lines` are shortened to the width of a box, `words` are the same in full.
+    `lines` are shortened to the width of a box, `text` is the same in full.
     """
 
     left: int
     top: int
     look: str
     lines: tuple[str, ...]
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A line from the middle of a box down to the middle of another: right angles at `half`."""
+    """A line from the middle of a box down to the middle of another, with bends at `half`."""
 
     start: int
     top: int
@@ -63,7 +70,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """A device in the table; `more` is what only some devices have, `below` unknown devices."""
+    """A device in the table; `more` has rare properties, `below` is set where it is unknown."""
 
     device: BlockDevice
     size: str
@@ -82,10 +89,24 @@ class StackPart:
     rows: tuple[DeviceRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Pile:
+    """Devices that share one box: equal ones, or a single one.
+
+    `above` are the keys of the boxes directly above it. `unknown` is set where the devices here
+    could not be determined; `devices` is then the device whose components are unknown.
+    """
+
+    key: str
+    devices: tuple[BlockDevice, ...]
+    above: tuple[str, ...]
+    unknown: Unknown | None = None
+
+
 def stack_part(fs: Filesystem, top: BlockDevice) -> StackPart:
-    """Return the filesystem and the devices below it; `top` is the device that it lies on."""
+    """Return the picture and the table of a stack; `top` is the device of the filesystem."""
     return StackPart(
-        summary=f"Device stack: {stack_words(fs)}",
+        summary=f"Device stack: {stack_text(fs)}",
         picture=_picture(fs, top),
         rows=tuple(_device_row(fs, device) for device in top.walk()),
     )
@@ -128,7 +149,7 @@ def _more(fs: Filesystem, device: BlockDevice) -> Iterator[str]:
 
 
 def _picture(fs: Filesystem, top: BlockDevice) -> Picture:
-    """Place the boxes, each row in the middle, the filesystem above its devices."""
+    """Return the boxes in centred rows, the filesystem above its devices."""
     rows = ((Pile(TOP, (), ()),), *rows_of(top))
     width = max(len(row) for row in rows) * (_WIDTH + _GAP) - _GAP + 2 * _MARGIN
     corners = _corners(rows, width)
@@ -163,18 +184,18 @@ def _edges(pile: Pile, corners: Mapping[str, tuple[int, int]]) -> Iterator[Edge]
 
 
 def _box(fs: Filesystem, pile: Pile, left: int, top: int) -> Box:
-    look, words = _filesystem_words(fs) if pile.key == TOP else _pile_words(fs, pile)
-    name, *details = [each for each in words if each]
+    look, text = _filesystem_text(fs) if pile.key == TOP else _pile_text(fs, pile)
+    name, *details = [each for each in text if each]
     lines = (_short_name(name), *(_short_detail(each) for each in details))
     return Box(left, top, look, lines, ", ".join((name, *details)))
 
 
-def _filesystem_words(fs: Filesystem) -> tuple[str, tuple[str, ...]]:
+def _filesystem_text(fs: Filesystem) -> tuple[str, tuple[str, ...]]:
     where = next(iter(fs.mount_points), "not mounted" if not fs.alive else "not mounted here")
     return "top", (where, value_or(fs.fstype, "type not known"), fs.label or "")
 
 
-def _pile_words(fs: Filesystem, pile: Pile) -> tuple[str, tuple[str, ...]]:
+def _pile_text(fs: Filesystem, pile: Pile) -> tuple[str, tuple[str, ...]]:
     first, number = pile.devices[0], len(pile.devices)
     if pile.unknown is not None:
         return "hole", ("not known", pile.unknown.what)
@@ -191,13 +212,13 @@ def _kind(fs: Filesystem, device: BlockDevice) -> str:
 
 
 def _queue(device: BlockDevice) -> str:
-    """Return what decides about barriers and seeks; what is unknown is named."""
+    """Return the properties that decide about barriers and seeks, or that they are unknown."""
     cache = value_or(device.queue.write_cache, "cache not known")
     return f"{cache}, {_rotational(device)}"
 
 
 def _short_name(name: str) -> str:
-    """Shorten a name to its end, because paths differ there."""
+    """Return the end of a long name, because paths differ there."""
     shown = visible(name)
     return name if len(shown) <= _LONGEST_NAME else f"…{shown[1 - _LONGEST_NAME :]}"
 
@@ -205,3 +226,82 @@ def _short_name(name: str) -> str:
 def _short_detail(detail: str) -> str:
     shown = visible(detail)
     return detail if len(shown) <= _LONGEST_DETAIL else f"{shown[: _LONGEST_DETAIL - 1]}…"
+
+
+def rows_of(top: BlockDevice) -> tuple[tuple[Pile, ...], ...]:
+    """Return the rows of the picture, with the top device alone in the first.
+
+    A device stands below all devices that it is a component of, so all lines go down.
+    """
+    depths = _depths(top)
+    devices = [device for device in top.walk() if device.device_number in depths]
+    keys: dict[DeviceNumber, str] = {}
+    rows = []
+    for depth in range(max(depths.values()) + 2):
+        here = [device for device in devices if depths[device.device_number] == depth]
+        above = [device for device in devices if depths[device.device_number] < depth]
+        piles = list(_piles(here, above, keys))
+        keys |= {each.device_number: pile.key for pile in piles for each in pile.devices}
+        over = [device for device in devices if depths[device.device_number] == depth - 1]
+        rows.append((*piles, *_unknown_piles(over, keys)))
+    return tuple(row for row in rows if row)
+
+
+def _depths(top: BlockDevice) -> dict[DeviceNumber, int]:
+    """Return the depth of each device below the top, by the longest path."""
+    depths: dict[DeviceNumber, int] = {}
+
+    def visit(device: BlockDevice, depth: int, path: frozenset[DeviceNumber]) -> None:
+        number = device.device_number
+        if number in path or depths.get(number, -1) >= depth:
+            return
+        depths[number] = depth
+        for each in device.known_below:
+            visit(each, depth + 1, path | {number})
+
+    visit(top, 0, frozenset())
+    return depths
+
+
+def _piles(
+    here: Sequence[BlockDevice], above: Sequence[BlockDevice], keys: dict[DeviceNumber, str]
+) -> Iterator[Pile]:
+    """Yield the devices of one row, many equal ones as one pile, in the order of the stack."""
+    groups: dict[object, list[tuple[BlockDevice, tuple[str, ...]]]] = {}
+    for device in here:
+        parents = _parents(device, above, keys)
+        groups.setdefault((_looks(device), parents), []).append((device, parents))
+    for group in groups.values():
+        parents = group[0][1]
+        devices = tuple(device for device, _ in group)
+        piles = [devices] if len(devices) > _MOST_APART else [(device,) for device in devices]
+        yield from (Pile(str(pile[0].device_number), pile, parents) for pile in piles)
+
+
+def _parents(
+    device: BlockDevice, above: Sequence[BlockDevice], keys: dict[DeviceNumber, str]
+) -> tuple[str, ...]:
+    number = device.device_number
+    direct = [
+        keys[each.device_number]
+        for each in above
+        if any(below.device_number == number for below in each.known_below)
+    ]
+    return tuple(dict.fromkeys(direct)) or (TOP,)
+
+
+def _looks(device: BlockDevice) -> tuple[object, ...]:
+    """Return the properties of a device that a box shows, except its name."""
+    cache = value_or(device.queue.write_cache, None)
+    rotational = value_or(device.queue.rotational, None)
+    return (device.kind, device.model, cache, rotational, isinstance(device.below, Unknown))
+
+
+def _unknown_piles(over: Sequence[BlockDevice], keys: dict[DeviceNumber, str]) -> Iterator[Pile]:
+    """Yield a box for unknown components, one for each pile above."""
+    found: dict[str, Pile] = {}
+    for device in over:
+        above = keys[device.device_number]
+        if isinstance(device.below, Unknown) and above not in found:
+            found[above] = Pile(f"below {above}", (device,), (above,), device.below)
+    yield from found.values()

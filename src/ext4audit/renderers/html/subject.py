@@ -1,4 +1,4 @@
-"""The HTML report: the section of one filesystem, or of the host as a subject of rules."""
+"""The section of one subject in the HTML report: a filesystem, or the host itself."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Phase, Remedy, Severity
 from ext4audit.renderers.html.filesystem import FilesystemPart, filesystem_part
-from ext4audit.renderers.shared.subjects import Subject
-from ext4audit.renderers.shared.words import counted, disruption_words, listed
+from ext4audit.renderers.shared.subjects import Subject, traceback_lines
+from ext4audit.renderers.shared.terms import counted, disruption_text, listed
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 
@@ -20,15 +20,15 @@ _POINTS_IN_TITLE = 3
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """Words on the colour of a look: a severity, "open" (not judged), "fine" or "info"."""
+    """Text on the colour of a CSS class: a severity, "open" (undetermined), "fine" or "info"."""
 
-    words: str
+    text: str
     look: str
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyPart:
-    """A remedy; its commands keep their order, because a later one may need an earlier one."""
+    """A remedy; its commands keep their order, because a later one may depend on an earlier."""
 
     remedy: Remedy
     disruption: Badge
@@ -37,7 +37,7 @@ class RemedyPart:
 
 @dataclass(frozen=True, slots=True)
 class FindingPart:
-    """A finding with its rule; `shown` is unfolded."""
+    """A finding with its rule; it is unfolded if `shown`."""
 
     rule: Rule
     finding: Finding
@@ -55,7 +55,7 @@ class NothingFound:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRow:
-    """What is not known, and the codes of the rules that need it."""
+    """What is unknown, and the codes of the rules that need it."""
 
     unknown: Unknown
     needed_by: str
@@ -71,8 +71,8 @@ class BrokenRule:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenVerdicts:
-    """The rules that could not be judged: their number, what they need, and those that raised."""
+class Undetermined:
+    """The verdicts that were not determined: their number, the unknowns, the rules that raised."""
 
     number: int
     unknowns: tuple[UnknownRow, ...]
@@ -83,7 +83,8 @@ class OpenVerdicts:
 class SubjectSection:
     """One subject of rules; `filesystem` is None for the host itself.
 
-    `nothing_found` is set where there are no `findings`, `open` where a rule could not be judged.
+    `nothing_found` is set where there are no `findings`, `undetermined` where a verdict was not
+    determined.
     """
 
     anchor: str
@@ -92,7 +93,7 @@ class SubjectSection:
     filesystem: FilesystemPart | None
     findings: tuple[FindingPart, ...]
     nothing_found: NothingFound | None
-    open: OpenVerdicts | None
+    undetermined: Undetermined | None
     set_aside: tuple[FindingPart, ...]
     passed: tuple[Verdict, ...]
     not_applicable: tuple[Verdict, ...]
@@ -111,7 +112,7 @@ def subject_section(subject: Subject, anchor: str) -> SubjectSection:
             for rule, finding in subject.findings
         ),
         nothing_found=None if subject.findings else _nothing_found(subject),
-        open=_open_verdicts(subject) if subject.open else None,
+        undetermined=_undetermined(subject) if subject.undetermined else None,
         set_aside=tuple(_finding(*pair, shown=True) for pair in subject.set_aside),
         passed=subject.with_outcome(Outcome.PASS),
         not_applicable=subject.with_outcome(Outcome.NOT_APPLICABLE),
@@ -127,10 +128,10 @@ def _name(fs: Filesystem | None) -> str:
 
 
 def _worst_badge(subject: Subject) -> Badge:
-    """Return the worst that was found; what is unknown is never shown as fine."""
+    """Return the worst finding; a subject with gaps is never shown as fine."""
     if subject.problems:
         return _severity_badge(subject.problems[0][1].severity)
-    if subject.open:
+    if subject.undetermined:
         return Badge("INCOMPLETE", "open")
     if subject.notes:
         return _severity_badge(Severity.INFO)
@@ -145,11 +146,13 @@ def _severity_badge(severity: Severity) -> Badge:
 
 
 def _nothing_found(subject: Subject) -> NothingFound:
-    """Say that nothing was found, which is fine only where every rule was judged."""
-    if len(subject.with_outcome(Outcome.NOT_APPLICABLE)) == len(subject.verdicts):
+    """Return why there are no findings; that is fine only where every rule was determined."""
+    if subject.no_rule_applies:
         return NothingFound(Badge("NOT JUDGED", "info"), "No rule applies.")
-    if subject.open:
-        sentence = f"No findings, but {counted(len(subject.open), 'rule')} could not be judged."
+    if subject.undetermined:
+        sentence = (
+            f"No findings, but {counted(len(subject.undetermined), 'rule')} could not be judged."
+        )
         return NothingFound(Badge("INCOMPLETE", "open"), sentence)
     if subject.set_aside:
         sentence = "All that was found is set aside, see below."
@@ -162,8 +165,8 @@ def _finding(rule: Rule, finding: Finding, *, shown: bool) -> FindingPart:
 
 
 def _remedy(remedy: Remedy) -> RemedyPart:
-    words = disruption_words(remedy)
-    disruption = Badge(words.upper(), "critical") if remedy.destructive else Badge(words, "info")
+    text = disruption_text(remedy)
+    disruption = Badge(text.upper(), "critical") if remedy.destructive else Badge(text, "info")
     return RemedyPart(remedy, disruption, tuple(_phases(remedy)))
 
 
@@ -172,17 +175,17 @@ def _phases(remedy: Remedy) -> Iterator[tuple[Phase, tuple[str, ...]]]:
         yield phase, tuple(step.command for step in steps)
 
 
-def _open_verdicts(subject: Subject) -> OpenVerdicts:
+def _undetermined(subject: Subject) -> Undetermined:
     broken = subject.with_outcome(Outcome.ERROR)
-    return OpenVerdicts(
-        number=len(subject.open),
-        unknowns=_unknown_rows(subject.open),
+    return Undetermined(
+        number=len(subject.undetermined),
+        unknowns=_unknown_rows(subject.undetermined),
         broken=tuple(_broken(verdict) for verdict in broken),
     )
 
 
 def _unknown_rows(verdicts: Sequence[Verdict]) -> tuple[UnknownRow, ...]:
-    """Return each unknown once, with the rules that need it."""
+    """Return each unknown once, with the codes of the rules that need it."""
     codes: dict[Unknown, dict[str, None]] = {}
     for verdict in verdicts:
         for unknown in verdict.unknowns:
@@ -191,5 +194,5 @@ def _unknown_rows(verdicts: Sequence[Verdict]) -> tuple[UnknownRow, ...]:
 
 
 def _broken(verdict: Verdict) -> BrokenRule:
-    lines = (verdict.note or "no traceback").strip().split("\n")
+    lines = traceback_lines(verdict)
     return BrokenRule(verdict.rule, lines[-1], tuple(line for line in lines if line))

@@ -1,12 +1,11 @@
-"""JSON, version 1: a frozen shape of its own, described by schema-1.1.json.
+"""JSON, version 1: the report as one object of a stable shape, described by schema-1.1.json.
 
-Additive changes raise the minor version, anything else the major. Additive keys stand at the
-end of their object, so that the order of the older ones never changes.
+Additive changes raise the minor version, all others the major version. New keys stand at the
+end of their object, so the order of the older ones never changes.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pkgutil import get_data
@@ -18,13 +17,11 @@ from ext4audit.facts.plan import PlanAdvice
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.renderers.json_v1.objects import filesystem_object, unknown_object, verdict_object
-from ext4audit.renderers.shared.escape import with_original_bytes
+from ext4audit.renderers.shared.json_text import json_text
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import FixedFinding, Outcome, Report
 
 SCHEMA_VERSION = "1.1"
-SURROGATE_ESCAPE = "\\ud"
-"""How the escape of every surrogate begins; also that of characters beyond the BMP."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
@@ -37,29 +34,31 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 def render_report(report: Report, *, tool_version: str) -> str:
     """Return a report as one JSON object and a newline; the text is ASCII."""
-    document = report_object(report, tool_version=tool_version)
-    text = _dumped(document)
-    if SURROGATE_ESCAPE in text:
-        # Rare, and the walk over the whole document costs as much as writing it.
-        text = _dumped(with_original_bytes(document))
-    return text
+    return json_text(report_object(report, tool_version=tool_version))
 
 
-def _dumped(document: object) -> str:
-    return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan as one JSON object and a newline; the text is ASCII."""
+    document = report_object(report, tool_version=page.tool_version)
+    return json_text({**document, "plan": _plan(advice)})
 
 
 def schema_text() -> str:
     """Return the JSON Schema (2020-12) that every rendered report obeys."""
+    return schema_file("schema-1.1.json")
+
+
+def schema_file(name: str) -> str:
+    """Return the text of a schema in this package."""
     # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
-    data = get_data("ext4audit.renderers.json_v1", "schema-1.1.json")
+    data = get_data(__name__, name)
     if data is None:
-        raise FileNotFoundError("schema-1.1.json")
+        raise FileNotFoundError(name)
     return data.decode("utf-8")
 
 
 def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
-    """Return the report as JSON values; names are still as they were decoded."""
+    """Return the report as JSON values; text that is not UTF-8 still has surrogates."""
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ext4audit", "version": tool_version},
@@ -119,15 +118,8 @@ def _summary(report: Report) -> dict[str, Any]:
     }
 
 
-def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the report of a plan as one JSON object and a newline; the text is ASCII."""
-    document = report_object(report, tool_version=page.tool_version)
-    document["plan"] = plan_object(advice)
-    return json.dumps(with_original_bytes(document), ensure_ascii=True, indent=2) + "\n"
-
-
-def plan_object(advice: PlanAdvice) -> dict[str, Any]:
-    """Return the lines to use by their keys, and how they came about."""
+def _plan(advice: PlanAdvice) -> dict[str, Any]:
+    """Return the commands of a plan by their keys, the changes, and the assumptions."""
     return {
         "basis": advice.basis,
         "assumed": list(advice.assumed),

@@ -1,4 +1,4 @@
-"""JSON, version 1: filesystems, options, device stacks, layouts, verdicts and findings."""
+"""The objects of JSON, version 1: filesystems, options, stacks, layouts, verdicts, findings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, Spread, StripeGeometry
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions
 from ext4audit.finding import Citation, Finding, Remedy, Step, Suppression
-from ext4audit.renderers.shared.words import chunk_bytes
+from ext4audit.renderers.shared.terms import chunk_bytes
 from ext4audit.report import Verdict
+
+_RATIO_DIGITS = 4
+"""Digits after the point of a ratio, so that two runs can be compared as text."""
 
 
 def verdict_object(verdict: Verdict) -> dict[str, Any]:
-    """Return one verdict; `evidence` is what a pass rests on."""
+    """Return one verdict; `evidence` is that of a pass."""
     return {
         "rule": verdict.rule.code,
         "name": verdict.rule.name,
@@ -25,7 +28,7 @@ def verdict_object(verdict: Verdict) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in verdict.findings],
         "unknowns": [unknown_object(unknown) for unknown in verdict.unknowns],
         "note": verdict.note,
-        "suppression": _of_all(verdict),
+        "suppression": _common_suppression(verdict),
         "evidence": [_citation(citation) for citation in verdict.evidence],
     }
 
@@ -43,10 +46,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _of_all(verdict: Verdict) -> dict[str, Any] | None:
-    """Return the suppression of a verdict all of whose findings are suppressed: the first's."""
-    said = [finding.suppression for finding in verdict.findings]
-    return _suppression(said[0]) if said and None not in said else None
+def _common_suppression(verdict: Verdict) -> dict[str, Any] | None:
+    """Return the first suppression where all findings of the verdict are suppressed."""
+    found = [finding.suppression for finding in verdict.findings]
+    return _suppression(found[0]) if found and None not in found else None
 
 
 def _suppression(suppression: Suppression | None) -> dict[str, Any] | None:
@@ -78,7 +81,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def unknown_object(unknown: Unknown) -> dict[str, Any]:
-    """Return one hole: what is not known, why, and how to make it known."""
+    """Return one unknown: what it is, why, and how to determine it."""
     return {
         "what": unknown.what,
         "why": unknown.why.value,
@@ -88,10 +91,10 @@ def unknown_object(unknown: Unknown) -> dict[str, Any]:
 
 
 def options_object(fs: Filesystem) -> dict[str, Any]:
-    """Return what is in force, what each place shows of it, and who set it.
+    """Return the effective options, what each location shows of them, and their provenance.
 
-    `effective` is null unless its source shows every option: a part of the options, read as
-    all of them, would state what nobody saw. `provenance` lists what is established.
+    `effective` is null unless its source shows every option: readers would take a part of the
+    options for all of them. `provenance` lists the options that are established.
     """
     options = None if isinstance(fs.options, Unknown) else fs.options.value
     established = () if options is None else options.options
@@ -113,14 +116,14 @@ def options_object(fs: Filesystem) -> dict[str, Any]:
 
 
 def _mount_table(fs: Filesystem, options: EffectiveOptions | None) -> list[str]:
-    """Return the superblock's options as the mount table prints them, also without the file."""
+    """Return the superblock options of the mount table, also where no source has them all."""
     if options is not None:
         return list(options.mount_table or ())
     return list(fs.mounts[0].super_options) if fs.mounts else []
 
 
 def _fstab(fs: Filesystem) -> list[str] | None:
-    """Return the options of the fstab entry, one for a mount point in force before others."""
+    """Return the options of the fstab entry; one for a present mount point precedes others."""
     entries = value_or(fs.fstab, ())
     ours = [entry for entry in entries if entry.line.mount_point in fs.mount_points]
     chosen = next(iter((*ours, *entries)), None)
@@ -130,8 +133,8 @@ def _fstab(fs: Filesystem) -> list[str] | None:
 def _unknown(fs: Filesystem, options: EffectiveOptions | None) -> dict[str, Any] | None:
     if isinstance(fs.options, Unknown):
         return unknown_object(fs.options)
-    hole = None if options is None else options.gap
-    return None if hole is None else unknown_object(hole)
+    gap = None if options is None else options.gap
+    return None if gap is None else unknown_object(gap)
 
 
 def _provenance(option: EffectiveOption) -> dict[str, Any]:
@@ -149,21 +152,17 @@ def _provenance(option: EffectiveOption) -> dict[str, Any]:
     }
 
 
-_RATIO_DIGITS = 4
-"""Digits after the point of a ratio, so that two runs can be compared as text."""
-
-
 def layout_object(layout: MetadataLayout) -> dict[str, Any]:
-    """Return the metadata of a filesystem on its members, for `scan` and for `layout`."""
+    """Return the metadata layout of a filesystem, for `scan` and for `layout`."""
     return {
         "block_bytes": layout.block_bytes,
         "blocks_per_group": layout.blocks_per_group,
         "groups": layout.groups,
         "flex_bg_groups": layout.flex_bg_groups,
         "members": [_member(member) for member in layout.members],
-        "skew": round(layout.skew, _RATIO_DIGITS),
-        "effective_members": round(layout.effective_members, _RATIO_DIGITS),
-        "evenness": round(layout.evenness, _RATIO_DIGITS),
+        "skew": rounded(layout.skew),
+        "effective_members": rounded(layout.effective_members),
+        "evenness": rounded(layout.evenness),
         "cluster_blocks": layout.cluster_blocks,
         "size_blocks": layout.size_blocks,
         "basis": layout.basis,
@@ -175,6 +174,11 @@ def layout_object(layout: MetadataLayout) -> dict[str, Any]:
         "touches": _spread(layout.touches),
         "doubts": [unknown_object(doubt) for doubt in layout.doubts],
     }
+
+
+def rounded(ratio: float) -> float:
+    """Return a ratio with the digits that the JSON has."""
+    return round(ratio, _RATIO_DIGITS)
 
 
 def _stripe(geometry: StripeGeometry) -> dict[str, Any]:
@@ -189,10 +193,10 @@ def _stripe(geometry: StripeGeometry) -> dict[str, Any]:
 
 def _spread(spread: Spread) -> dict[str, Any]:
     return {
-        "effective_members": round(spread.effective_members, _RATIO_DIGITS),
-        "evenness": round(spread.evenness, _RATIO_DIGITS),
-        "skew": round(spread.skew, _RATIO_DIGITS),
-        "hottest_share": round(spread.hottest_share, _RATIO_DIGITS),
+        "effective_members": rounded(spread.effective_members),
+        "evenness": rounded(spread.evenness),
+        "skew": rounded(spread.skew),
+        "hottest_share": rounded(spread.hottest_share),
     }
 
 
@@ -201,7 +205,7 @@ def _member(member: MemberLoad) -> dict[str, Any]:
         "name": member.name,
         "block_bitmaps": member.block_bitmaps,
         "inode_bitmaps": member.inode_bitmaps,
-        # The contract's name; the number is of tables that start on the member, not of blocks.
+        # The schema keeps this name; the number counts the tables that start here, not blocks.
         "inode_table_blocks": member.inode_tables,
         "descriptor_blocks": member.descriptor_blocks,
         "described_groups": member.described_groups,
@@ -213,7 +217,7 @@ def _member(member: MemberLoad) -> dict[str, Any]:
 
 
 def filesystem_object(fs: Filesystem) -> dict[str, Any]:
-    """Return one filesystem; `unknowns` tells a null that is unknown from one without a value."""
+    """Return one filesystem; `unknowns` lists which null values are unknown."""
     layout = None if fs.layout is None else value_or(fs.layout, None)
     return {
         "id": fs.id,
@@ -238,9 +242,9 @@ def _origin(evidence: Evidence[object]) -> str | None:
 
 
 def _unknowns(fs: Filesystem) -> Sequence[Unknown]:
-    """Return the holes of the filesystem itself, each once, in the order of the keys."""
-    asked = (fs.fstype, fs.read_only, fs.superblock, fs.options, fs.fstab, fs.stack, fs.layout)
-    return tuple(dict.fromkeys(each for each in asked if isinstance(each, Unknown)))
+    """Return what is unknown about the filesystem itself, each once, in the order of the keys."""
+    facts = (fs.fstype, fs.read_only, fs.superblock, fs.options, fs.fstab, fs.stack, fs.layout)
+    return tuple(dict.fromkeys(each for each in facts if isinstance(each, Unknown)))
 
 
 def _stack(fs: Filesystem) -> list[dict[str, Any]]:
@@ -269,7 +273,7 @@ def _device(fs: Filesystem, device: BlockDevice) -> dict[str, Any]:
 
 
 def _members(device: BlockDevice) -> list[str] | None:
-    """Return the names of what the device is made of; those of an array by slot."""
+    """Return the names of the component devices; those of an array are in slot order."""
     if isinstance(device.md, Known):
         return [member.name for member in device.md.value.members]
     if isinstance(device.below, Unknown):

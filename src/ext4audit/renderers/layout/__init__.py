@@ -1,1 +1,1 @@
-"""The formats of `ext4audit layout`."""
+"""The output formats of `ext4audit layout`."""

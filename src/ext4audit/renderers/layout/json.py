@@ -1,22 +1,19 @@
-"""`ext4audit layout --format json`: the layout as in `scan`'s JSON, and the advice."""
+"""`ext4audit layout --format json`: the layout as in the JSON of `scan`, and the advice."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MkfsAdvice
-from ext4audit.renderers.json_v1.objects import layout_object
-from ext4audit.renderers.shared.escape import with_original_bytes
+from ext4audit.renderers.json_v1.objects import layout_object, rounded
+from ext4audit.renderers.shared.json_text import json_text
 
 SCHEMA_VERSION = "1.0"
-_RATIO_DIGITS = 4
 
 
 def render(page: LayoutPage, *, tool_version: str) -> str:
     """Return one JSON object, indented, with a newline at the end."""
-    import json  # noqa: PLC0415 - the text format does without
-
-    return json.dumps(with_original_bytes(_object(page, tool_version)), indent=2) + "\n"
+    return json_text(_object(page, tool_version))
 
 
 def _object(page: LayoutPage, tool_version: str) -> dict[str, Any]:
@@ -50,6 +47,6 @@ def _advice(advice: MkfsAdvice) -> dict[str, Any]:
     return {
         "blocks_per_group_option": advice.blocks_per_group_option,
         "flex_bg_groups": advice.flex_bg_groups,
-        "evenness": round(advice.evenness, _RATIO_DIGITS),
+        "evenness": rounded(advice.evenness),
         "is_default": advice.is_default,
     }

@@ -1,16 +1,23 @@
-"""`ext4audit layout --format svg`: a picture to paste, of one file and without a script.
+"""`ext4audit layout --format svg`: a picture in one file without scripts.
 
-It draws with the page's own ink (`currentColor`), so that it reads on light and on dark.
+It draws with the text colour of the surrounding document (`currentColor`), so it is readable on
+light and on dark backgrounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape as _escape
+from html import escape
 
 from ext4audit.facts.layout import LayoutPage, MemberLoad
-from ext4audit.renderers.layout.text import groups_words, rows_of, stripe_options
 from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.layout_text import (
+    groups_text,
+    member_rows,
+    stripe_text,
+    touch_parts,
+)
+from ext4audit.renderers.shared.terms import shortened_start
 
 _WIDTH = 760
 _ROW = 22
@@ -28,8 +35,8 @@ _SERIES = (("bitmaps", _BITMAPS), ("inode tables", _TABLES), ("descriptors", _DE
 
 
 def render(page: LayoutPage) -> str:
-    """Return the touches of each member as stacked bars, with the sentence below."""
-    rows = rows_of(page.layout.members)
+    """Return the touches of each member as stacked bars, and the advice in one sentence."""
+    rows = member_rows(page.layout.members)
     height = _HEAD + _ROW * (len(rows.shown) + bool(rows.folded)) + _FOOT
     sentence = page.advice.sentence if page.advice else "Nothing stripes here."
     body = [
@@ -37,7 +44,7 @@ def render(page: LayoutPage) -> str:
         f"<title>{_text(f'Metadata of {page.target} on its members')}</title>",
         f"<desc>{_text(sentence)}</desc>",
         _line(_MARGIN, 26, page.target, weight="bold", size=15),
-        _line(_MARGIN, 44, f"{stripe_options(page)}; {groups_words(page.layout)}", size=11),
+        _line(_MARGIN, 44, f"{stripe_text(page)}; {groups_text(page.layout)}", size=11),
         *_legend(),
         *_bars(rows.shown, max(member.touches for member in page.layout.members)),
     ]
@@ -72,9 +79,9 @@ def _bars(members: tuple[MemberLoad, ...], most: int) -> Iterator[str]:
     room = _WIDTH - 2 * _MARGIN - _NAME_WIDTH - _NUMBER_WIDTH
     for number, member in enumerate(members):
         top = _HEAD + _ROW * number
-        yield _line(_MARGIN, top + 12, _shortened(member.name))
+        yield _line(_MARGIN, top + 12, shortened_start(visible(member.name), _LONGEST_NAME))
         left = float(_MARGIN + _NAME_WIDTH)
-        for amount, (_, colour) in zip(_amounts(member), _SERIES, strict=True):
+        for amount, (_, colour) in zip(touch_parts(member), _SERIES, strict=True):
             width = room * amount / most if most else 0.0
             if width:
                 yield (
@@ -85,12 +92,6 @@ def _bars(members: tuple[MemberLoad, ...], most: int) -> Iterator[str]:
         yield _line(round(left) + 6, top + 12, str(member.touches), size=11)
 
 
-def _amounts(member: MemberLoad) -> tuple[int, int, int]:
-    """Return the parts of the member's touches; parity counts with the bitmaps."""
-    tables, described = member.inode_tables, member.described_groups
-    return member.touches - tables - described, tables, described
-
-
 def _line(left: int, bottom: int, text: str, *, weight: str = "normal", size: int = 13) -> str:
     return (
         f'<text x="{left}" y="{bottom}" font-size="{size}" font-weight="{weight}">'
@@ -98,11 +99,6 @@ def _line(left: int, bottom: int, text: str, *, weight: str = "normal", size: in
     )
 
 
-def _shortened(name: str) -> str:
-    shown = visible(name)
-    return shown if len(shown) <= _LONGEST_NAME else f"...{shown[3 - _LONGEST_NAME :]}"
-
-
 def _text(text: str) -> str:
-    """Make a name safe for XML: what a terminal would obey XML refuses, and < opens a tag."""
-    return _escape(visible(text))
+    """Return text that is safe in XML, which refuses control characters."""
+    return escape(visible(text))

@@ -1,1 +1,1 @@
-"""What several formats share: escaping, words, rows, subjects, places."""
+"""What several formats share: escaping, page settings, text for terms, rows and subjects."""

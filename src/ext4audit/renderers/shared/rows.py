@@ -1,9 +1,9 @@
-"""The hosts of a page as rows, and the sums of a fleet by rule."""
+"""The findings and gaps of hosts as rows: what the formats with one entry each are made of."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,19 +12,19 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
-from ext4audit.renderers.shared.words import counted, why_words
+from ext4audit.renderers.shared.subjects import is_undetermined, traceback_lines
+from ext4audit.renderers.shared.terms import listed, why_text
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 
 ACTIVE, SUPPRESSED, KNOWN = "active", "suppressed", "known"
-"""What becomes of a finding: it counts, the policy accepts it, or the baseline has it."""
+"""State of a finding: it counts, the policy accepts it, or the baseline has it."""
 THE_HOST = "the host"
-_OPEN = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One finding of one host; `filesystem` is None where it is about the host."""
+    """One finding of one host; `filesystem` is None where the host is the subject."""
 
     host: str
     rule: Rule
@@ -33,22 +33,22 @@ class Row:
 
     @property
     def where(self) -> str:
-        """What the subject is called."""
+        """The name of the subject."""
         return where(self.filesystem)
 
     @property
     def state(self) -> str:
-        """Whether it counts, and if not, why: `suppressed` beats `known`."""
+        """Whether the finding counts, and if not, why: `suppressed` precedes `known`."""
         if self.finding.suppression is not None:
             return SUPPRESSED
         return KNOWN if self.finding.known else ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
-    """What could not be judged: a rule on a subject, or without a rule what a host hides.
+class Gap:
+    """What could not be determined: a rule on a subject, or without a rule a gap of the host.
 
-    `error` is what a broken rule said last.
+    `error` is the last line of the traceback of a rule that raised.
     """
 
     host: str
@@ -59,76 +59,32 @@ class Blind:
 
     @property
     def where(self) -> str:
-        """What the subject is called."""
+        """The name of the subject."""
         return where(self.filesystem)
 
     @property
-    def words(self) -> str:
-        """What is not known, and why."""
-        holes = [f"{unknown.what} ({why_words(unknown)})" for unknown in self.unknowns]
-        stopped = [] if self.error is None else [f"stopped with an error: {self.error}"]
-        return "; ".join((*holes, *stopped)) or "not determined"
+    def text(self) -> str:
+        """What is unknown, and why."""
+        unknowns = [f"{unknown.what} ({why_text(unknown)})" for unknown in self.unknowns]
+        raised = [] if self.error is None else [f"stopped with an error: {self.error}"]
+        return "; ".join((*unknowns, *raised)) or "not determined"
 
     @property
     def hint(self) -> str:
-        """How to make it known; empty where nothing can be done."""
+        """How to determine it; empty where nothing can be done."""
         return "; ".join(dict.fromkeys(each.hint for each in self.unknowns if each.hint))
 
 
 def where(fs: Filesystem | None) -> str:
-    """Return what a subject is called: device and first mount point, or the host."""
+    """Return the name of a subject: device and first mount point, or the host."""
     if fs is None:
         return THE_HOST
     return f"{fs.device} on {fs.mount_points[0]}" if fs.mount_points else fs.device
 
 
-def host_names(hosts: Sequence[Audited]) -> tuple[str, ...]:
-    """Return a name for each host; they differ also in what is shown of them.
-
-    Many hosts are called "localhost": those of one name are told apart by their sources.
-    """
-    plain = [_plain(host) for host in hosts]
-    alike: dict[str, list[Audited]] = {}
-    for name, host in zip(plain, hosts, strict=True):
-        alike.setdefault(visible(name), []).append(host)
-    sources = {key: _sources(same) for key, same in alike.items()}
-    full = [_with(name, next(sources[visible(name)])) for name in plain]
-    return tuple(_numbered(full))
-
-
-def _sources(hosts: Sequence[Audited]) -> Iterator[str]:
-    """Yield what tells hosts of one name apart: the last parts of their sources, if they do."""
-    if len(hosts) == 1:
-        return iter([""])
-    parts = [_last_part(host.label) for host in hosts]
-    return iter(parts if len(set(parts)) == len(parts) else [host.label for host in hosts])
-
-
-def _with(name: str, source: str) -> str:
-    return f"{name} ({source})" if source else name
-
-
-def _plain(host: Audited) -> str:
-    name = "" if host.report is None else host.report.host.name
-    return name or _last_part(host.label)
-
-
-def _last_part(label: str) -> str:
-    return label.rstrip("/").rpartition("/")[2] or label
-
-
-def _numbered(names: Sequence[str]) -> Iterator[str]:
-    """Yield the names, those that were there before with a number."""
-    taken, last = set(map(visible, names)), Counter[str]()
-    for name in names:
-        key = visible(name)
-        last[key] += 1
-        shown = name
-        if last[key] > 1:
-            while visible(shown := f"{name} #{last[key]}") in taken:
-                last[key] += 1
-            taken.add(visible(shown))
-        yield shown
+def first_mount_point(fs: Filesystem | None) -> str:
+    """Return the first mount point of a filesystem, "" where there is none."""
+    return fs.mount_points[0] if fs and fs.mount_points else ""
 
 
 def rows(name: str, report: Report) -> list[Row]:
@@ -143,21 +99,27 @@ def rows(name: str, report: Report) -> list[Row]:
 
 
 def rank(row: Row) -> tuple[int, str]:
-    """Order rows from worst to mildest, then by code."""
+    """Return a sort key: the worst severity first, then by code."""
     return row.finding.severity.rank, row.rule.code
 
 
-def blind_spots(name: str, report: Report) -> list[Blind]:
-    """Return what could not be judged on a host, or not wholly; what the host hides stands first.
+def severity_counts(found: Iterable[Row]) -> str:
+    """Return how many rows have each severity, "2 high, 1 low"; empty without rows."""
+    numbers = Counter(row.finding.severity for row in found)
+    return ", ".join(f"{numbers[each]} {each.value}" for each in Severity if numbers[each])
 
-    Empty exactly where the report is complete.
+
+def gaps(name: str, report: Report) -> list[Gap]:
+    """Return what could not be determined on a host, wholly or in part; its own gaps first.
+
+    The list is empty exactly where the report is complete.
     """
     by_id = _filesystems(report)
-    gaps = [Blind(name, None, None, (gap,)) for gap in report.host.gaps]
-    return gaps + [
-        Blind(name, v.rule, by_id.get(v.filesystem_id or ""), v.unknowns, _error(v))
+    of_host = [Gap(name, None, None, (gap,)) for gap in report.host.gaps]
+    return of_host + [
+        Gap(name, v.rule, by_id.get(v.filesystem_id or ""), v.unknowns, _error(v))
         for v in report.verdicts
-        if v.outcome in _OPEN or v.unknowns
+        if is_undetermined(v)
     ]
 
 
@@ -166,107 +128,42 @@ def _filesystems(report: Report) -> dict[str, Filesystem]:
 
 
 def _error(verdict: Verdict) -> str | None:
-    if verdict.outcome is not Outcome.ERROR:
-        return None
-    return (verdict.note or "no traceback").strip().rpartition("\n")[2]
+    return traceback_lines(verdict)[-1] if verdict.outcome is Outcome.ERROR else None
 
 
-SHOWN = 5
-"""Hosts that are named for each rule; the others are counted."""
+class GapGroup(NamedTuple):
+    """Gaps of one host that have the same cause, as one sentence.
 
-
-class FoundRule(NamedTuple):
-    """A rule that found something on one host, and its worst finding there."""
-
-    code: str
-    name: str
-    worst: Severity
-
-
-class HostLine(NamedTuple):
-    """What is left of one host's audit: the text that is printed for it, and what is summed.
-
-    `name` is the source's, without its directory; `rendered` has a text for each format that is
-    written host by host. `error` says why there is no report; `matched`, whether an ext4
-    filesystem was judged. `host` is the whole report where a format shows all hosts together,
-    `used` the suppressions that matched, `blind` the codes of rules that could not see all of it.
+    `key` identifies the group on its host. `is_error` is true where a rule raised or the host
+    could not be read.
     """
 
-    name: str
-    rendered: tuple[str, ...]
-    code: int
-    complete: bool = True
-    matched: bool = True
-    found: tuple[FoundRule, ...] = ()
-    error: str | None = None
-    host: Audited | None = None
-    used: frozenset[object] = frozenset()
-    blind: frozenset[str] = frozenset()
+    host: str
+    key: str
+    sentence: str
+    is_error: bool
 
 
-class FleetSums:
-    """Sums over hosts, in memory that does not grow with their number."""
+def gap_groups(host: Audited, name: str) -> tuple[GapGroup, ...]:
+    """Return the gaps of a host by cause; for a host without a report, why there is none.
 
-    def __init__(self) -> None:
-        self.hosts = self.matched = 0
-        self._findings = self._incomplete = 0
-        self._unread = _Named()
-        self._rules: dict[tuple[str, str], _Named] = {}
-
-    @property
-    def read(self) -> int:
-        """How many hosts gave a report."""
-        return self.hosts - self._unread.count
-
-    def add(self, line: HostLine) -> None:
-        """Take in one host."""
-        self.hosts += 1
-        if line.error is not None:
-            self._unread.add(line.name)
-            return
-        self.matched += line.matched
-        self._findings += bool(line.found)
-        self._incomplete += not line.complete
-        for rule in line.found:
-            self._rules.setdefault((rule.code, rule.name), _Named()).add(line.name, rule.worst)
-
-    def text(self, *, ascii_only: bool) -> str:
-        """Return one line a rule that found something, and the sum last."""
-        lines = [*self._rule_lines(), *self._unread_lines(), self._sum()]
-        return "".join(f"{visible(line, ascii_only=ascii_only)}\n" for line in lines)
-
-    def _rule_lines(self) -> Iterator[str]:
-        width = max((len(name) for _, name in self._rules), default=0)
-        for (code, name), on in sorted(self._rules.items()):
-            yield f"{code} {name:<{width}}  {on.worst.value:<8}  {on.words(self.hosts)}"
-
-    def _unread_lines(self) -> Iterator[str]:
-        if self._unread.count:
-            yield f"could not be read: {self._unread.words(self.hosts)}"
-
-    def _sum(self) -> str:
-        return (
-            f"{counted(self.hosts, 'host')}: {self._findings} with findings, "
-            f"{self._incomplete} incomplete, {self._unread.count} could not be read"
-        )
+    A scan without privileges has the same gap in twenty rules: twenty entries for each of a
+    thousand hosts are more than a reader of alerts can use.
+    """
+    if host.report is None:
+        sentence = visible(f"{name} could not be read: {host.error or 'no reason is known'}")
+        return (GapGroup(name, "unread", sentence, is_error=True),)
+    groups: dict[tuple[str, str], list[Gap]] = {}
+    for gap in gaps(name, host.report):
+        groups.setdefault((gap.text, gap.hint), []).append(gap)
+    return tuple(_group(name, text, hint, same) for (text, hint), same in groups.items())
 
 
-class _Named:
-    """A number of hosts, the first few by name."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.worst = Severity.INFO
-        self._names: list[str] = []
-
-    def add(self, name: str, severity: Severity = Severity.INFO) -> None:
-        self.count += 1
-        if severity.at_least(self.worst):
-            self.worst = severity
-        if len(self._names) < SHOWN:
-            self._names.append(name)
-
-    def words(self, hosts: int) -> str:
-        more = self.count - len(self._names)
-        rest = f" and {more} more" if more else ""
-        return f"{self.count} of {counted(hosts, 'host')}: {', '.join(self._names)}{rest}"
+def _group(name: str, text: str, hint: str, same: Sequence[Gap]) -> GapGroup:
+    rules = dict.fromkeys(gap.rule.code for gap in same if gap.rule)
+    subjects = dict.fromkeys(gap.where for gap in same if gap.rule)
+    affects = f", for {listed([*rules])} on {listed([*subjects])}" if rules else ""
+    advice = f" ({hint})" if hint else ""
+    is_error = any(gap.error is not None for gap in same)
+    sentence = visible(f"{name}: not determined{affects}: {text}{advice}")
+    return GapGroup(name, f"{text}\n{hint}", sentence, is_error)

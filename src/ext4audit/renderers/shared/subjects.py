@@ -1,88 +1,16 @@
-"""A report by subject: filesystems and host with their verdicts, and what was not judged.
-
-An account without rights hides the same thing from twenty rules: twenty entries on each of a
-thousand hosts are more than a reader of alerts takes.
-"""
+"""A report by subject: each filesystem and the host with its verdicts and their classification."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Finding, Remedy, Severity, Suppression
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited
-from ext4audit.renderers.shared.rows import Blind, blind_spots
-from ext4audit.renderers.shared.words import PHASE_WORDS, disruption_words, listed
+from ext4audit.finding import Finding, Severity
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 
-
-class BlindGroup(NamedTuple):
-    """One sentence about a host; `is_error` says that it is no hole but a failure.
-
-    `key` is what it is known by on its host.
-    """
-
-    host: str
-    key: str
-    sentence: str
-    is_error: bool
-
-
-def blind_groups(host: Audited, name: str) -> tuple[BlindGroup, ...]:
-    """Return what could not be judged; of a host without a report, why there is none."""
-    if host.report is None:
-        sentence = visible(f"{name} could not be read: {host.error or 'no reason is known'}")
-        return (BlindGroup(name, "unread", sentence, is_error=True),)
-    groups: dict[tuple[str, str], list[Blind]] = {}
-    for blind in blind_spots(name, host.report):
-        groups.setdefault((blind.words, blind.hint), []).append(blind)
-    return tuple(_group(name, words, hint, met) for (words, hint), met in groups.items())
-
-
-def _group(name: str, words: str, hint: str, met: Sequence[Blind]) -> BlindGroup:
-    rules = dict.fromkeys(blind.rule.code for blind in met if blind.rule)
-    places = dict.fromkeys(blind.where for blind in met if blind.rule)
-    affects = f", for {listed([*rules])} on {listed([*places])}" if rules else ""
-    advice = f" ({hint})" if hint else ""
-    is_error = any(blind.error is not None for blind in met)
-    sentence = visible(f"{name}: not determined{affects}: {words}{advice}")
-    return BlindGroup(name, f"{words}\n{hint}", sentence, is_error)
-
-
-def evidence_lines(finding: Finding) -> Iterator[str]:
-    """Yield what a finding rests on, a line for each citation."""
-    for cited in finding.citations:
-        yield visible(f"{cited.label}: {cited.value} ({cited.origin})")
-
-
-def remedy_lines(finding: Finding, *, commands: bool) -> Iterator[str]:
-    """Yield each way to cure it, with its commands if wanted."""
-    for number, remedy in enumerate(finding.remedies):
-        label = "Or" if number else "Remedy"
-        yield visible(f"{label} ({disruption_words(remedy)}): {remedy.summary}")
-        if commands:
-            yield from _commands(remedy)
-
-
-def _commands(remedy: Remedy) -> Iterator[str]:
-    for step in remedy.steps:
-        yield visible(f"  {PHASE_WORDS[step.phase]}: {step.command}")
-    if remedy.trade_off is not None:
-        yield visible(f"  Trade-off: {remedy.trade_off}")
-
-
-def suppression_words(suppression: Suppression) -> str:
-    """Say why a finding is accepted, by whom and until when."""
-    owner = f", says {suppression.owner}" if suppression.owner else ""
-    expires = f", until {suppression.expires}" if suppression.expires else ""
-    return visible(f"{suppression.reason}{owner}{expires}")
-
-
-_OPEN = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
+_UNDETERMINED = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +32,30 @@ class Subject:
 
     @property
     def _all(self) -> list[tuple[Rule, Finding]]:
-        said = [
+        pairs = [
             (verdict.rule, finding) for verdict in self.verdicts for finding in verdict.findings
         ]
-        return sorted(said, key=lambda pair: (pair[1].severity.rank, pair[0].code))
+        return sorted(pairs, key=lambda pair: (pair[1].severity.rank, pair[0].code))
 
     @property
     def notes(self) -> tuple[tuple[Rule, Finding], ...]:
-        """The findings that only inform."""
+        """The findings of severity info."""
         return tuple(pair for pair in self.findings if pair[1].severity is Severity.INFO)
 
     @property
     def problems(self) -> tuple[tuple[Rule, Finding], ...]:
-        """The findings that are more than information."""
+        """The findings above severity info."""
         return tuple(pair for pair in self.findings if pair[1].severity is not Severity.INFO)
 
     @property
-    def open(self) -> tuple[Verdict, ...]:
-        """The verdicts that could not be reached, or not wholly."""
-        return tuple(each for each in self.verdicts if each.outcome in _OPEN or each.unknowns)
+    def undetermined(self) -> tuple[Verdict, ...]:
+        """The verdicts that could not be determined, wholly or in part."""
+        return tuple(each for each in self.verdicts if is_undetermined(each))
+
+    @property
+    def no_rule_applies(self) -> bool:
+        """Whether every verdict is "not applicable", also where there is no verdict."""
+        return all(each.outcome is Outcome.NOT_APPLICABLE for each in self.verdicts)
 
     def with_outcome(self, outcome: Outcome) -> tuple[Verdict, ...]:
         """Return the verdicts with this outcome, by code."""
@@ -133,7 +66,7 @@ class Subject:
 def subjects(report: Report) -> tuple[Subject, ...]:
     """Return the subjects of the report, the one with the worst finding first.
 
-    Equals keep the order of the filesystems, the host last.
+    Subjects of equal severity keep the order of the filesystems, with the host last.
     """
     every: tuple[Filesystem | None, ...] = (*report.host.filesystems, None)
     made = [Subject(each, _verdicts_on(report, each)) for each in every]
@@ -148,3 +81,31 @@ def _verdicts_on(report: Report, subject: Filesystem | None) -> tuple[Verdict, .
 def _worst_rank(subject: Subject) -> int:
     ranks = [finding.severity.rank for _, finding in subject.findings]
     return min(ranks, default=len(Severity))
+
+
+def is_undetermined(verdict: Verdict) -> bool:
+    """Whether a verdict could not be determined, wholly or in part."""
+    return verdict.outcome in _UNDETERMINED or bool(verdict.unknowns)
+
+
+def traceback_lines(verdict: Verdict) -> list[str]:
+    """Return the lines of the traceback of a rule that raised; there is at least one."""
+    return (verdict.note or "no traceback").strip().split("\n")
+
+
+def known_count(report: Report) -> int:
+    """Return how many findings the baseline has, without those that are suppressed."""
+    return sum(finding.known and finding.suppression is None for finding in report.findings)
+
+
+def is_shut_down(fs: Filesystem) -> bool:
+    """Whether the kernel refuses all writes, although the state may still read as writable."""
+    options = fs.options.value if isinstance(fs.options, Known) else None
+    return bool(options and (options.find("emergency_ro") or options.find("shutdown")))
+
+
+def no_filesystem_text(report: Report, host: str) -> str:
+    """Return why the report has no filesystem: there is none, or gaps may hide one."""
+    if report.host.gaps:
+        return f"No ext4 filesystem could be seen on {host}."
+    return f"There is no ext4 filesystem on {host}: nothing to audit."

@@ -1,7 +1,7 @@
-"""The text format: what is wrong, the evidence, and the commands to copy.
+"""The text format: problems, their evidence, and the commands to copy.
 
-Commands stand alone on their lines, unwrapped and without decoration. No text reaches the
-output but through `visible`. This is the only renderer that imports rich.
+Commands stand alone on their lines, unwrapped and without decoration. All text passes through
+`visible` before it is printed. This is the only renderer that imports rich.
 """
 
 from __future__ import annotations
@@ -20,24 +20,21 @@ from ext4audit.finding import Citation
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.renderers.text.blocks import (
-    STEP,
-    Blank,
     Block,
     Blocks,
-    Look,
     Prose,
     Span,
     Table,
     Verbatim,
     make_look,
 )
-from ext4audit.renderers.text.report import report_blocks
+from ext4audit.renderers.text.report import plan_blocks, report_blocks
 from ext4audit.report import Report
 
 _NARROWEST = 24
-"""Columns that prose keeps on a terminal of any width."""
+"""Columns that prose has at least, on a terminal of any width."""
 _WIDEST_CELL = 36
-"""Columns up to which a column of a table grows; a longer cell moves only its own row."""
+"""The largest width of a column of a table; a longer cell moves only its own row."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
@@ -56,20 +53,27 @@ def render_report(report: Report, page: Page) -> str:
     return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
 
 
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan as text."""
+    look = make_look(page.verbosity, ascii_only=page.ascii_only)
+    blocks = plan_blocks(report, advice, look)
+    return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
+
+
 def render_blocks(blocks: Blocks, *, color: bool, width: int | None, ascii_only: bool) -> str:
-    """Return blocks as text; every page of the program is drawn here."""
+    """Return blocks as text, also for other commands."""
     output = StringIO()
     console = _console(output, color=color)
     pen = _Pen(width, ascii_only)
     for block in blocks:
         for line in pen.draw(block):
-            # soft_wrap: rich neither wraps, crops nor pads; without it, commands break.
+            # With soft_wrap rich neither wraps, crops nor pads; any of these would break commands.
             console.print(line, soft_wrap=True)
     return output.getvalue()
 
 
 def _console(output: StringIO, *, color: bool) -> Console:
-    """Make a console that obeys its arguments and nothing of the environment."""
+    """Return a console that depends on its arguments and not on the environment."""
     return Console(
         file=output,
         force_terminal=color,
@@ -110,13 +114,13 @@ class _Pen:
         return self._hanging(start, Text().join(self._span(span) for span in block.spans))
 
     def _hanging(self, start: Text, text: Text) -> Iterator[Text]:
-        """Put the text behind `start`, and what has no room there below its beginning."""
+        """Yield the text behind `start`, with further lines indented to its beginning."""
         for number, line in enumerate(_wrapped(text, self.width, start.cell_len)):
             line.rstrip()
             yield (Text(" " * start.cell_len) if number else start.copy()).append_text(line)
 
     def _table(self, rows: Sequence[Citation], indent: int) -> Iterator[Text]:
-        """Align the columns; where a row is wider than the terminal, its label hangs."""
+        """Yield rows with aligned columns; a row wider than the terminal is wrapped."""
         cells = [[self._span(span) for span in _columns(row)] for row in rows]
         widths = [_column_width([row[column] for row in cells]) for column in (0, 1)]
         for label, value, origin in cells:
@@ -129,9 +133,9 @@ class _Pen:
 
 
 def _wrapped(text: Text, width: int | None, margin: int) -> Sequence[Text]:
-    """Break a text between words only: a path broken in two could not be copied.
+    """Return lines that break between words only: nobody could copy a path from two lines.
 
-    rich's own wrap folds or crops a word that is too long, or does not wrap at all.
+    The wrap of rich folds or crops a word that is too long, or does not wrap at all.
     """
     if width is None:
         return (text,)
@@ -153,49 +157,5 @@ def _column_width(cells: Sequence[Text]) -> int:
 
 
 def _padded(cell: Text, width: int) -> Text:
-    """Pad a cell to the column, and two columns more."""
+    """Return a cell padded to the column, and two columns more."""
     return cell.copy().append(" " * (max(width - cell.cell_len, 0) + 2))
-
-
-def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the report of a plan as text."""
-    look = make_look(page.verbosity, ascii_only=page.ascii_only)
-    blocks = _blocks(report, advice, look)
-    return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
-
-
-def _blocks(report: Report, advice: PlanAdvice, look: Look) -> Blocks:
-    if look.verbosity >= 0:
-        yield from _head(report, advice)
-        yield Blank()
-    yield from report_blocks(report, look)
-    if look.verbosity >= 0:
-        yield Blank()
-        yield from _lines(advice)
-
-
-def _head(report: Report, advice: PlanAdvice) -> Blocks:
-    """Say that nothing of this exists, and what was taken for granted."""
-    words = " is judged as if it ran: nothing of it exists yet."
-    yield Prose((Span("PLAN ", "bold"), Span(report.source.label, "bold"), Span(words)))
-    for sentence in advice.assumed:
-        yield Prose((Span(sentence, "dim"),), STEP)
-
-
-def _lines(advice: PlanAdvice) -> Blocks:
-    yield Prose((Span("Lines to use", "bold"), Span(_difference(advice))))
-    for change in advice.changes:
-        yield Prose((Span(f"{change}."),), 2 * STEP, Span("* "))
-    for line in advice.lines:
-        yield Blank()
-        yield Prose((Span(f"{line.purpose}:", "dim"),), STEP)
-        yield Verbatim(line.command, 2 * STEP, "bold")
-
-
-def _difference(advice: PlanAdvice) -> str:
-    """Say how the lines differ from the plan, and what the rules say of them."""
-    left = ", ".join(advice.left) or "nothing of low severity or worse"
-    verdict = f"judged by the same rules, they leave: {left}"
-    if not advice.changes:
-        return f", as planned ({verdict})"
-    return f", with these changes ({verdict}):"

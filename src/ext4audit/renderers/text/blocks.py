@@ -1,7 +1,7 @@
-"""What the text format is made of: blocks that know nothing of terminals, and the look of them.
+"""The building blocks of the text format, and the glyphs and verbosity of its look.
 
-The sections of the report are built of these, and text.py draws them: there, in one place,
-every text passes through `visible`.
+Blocks are independent of the terminal. `text/__init__.py` draws them; there all text passes
+through `visible`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TypeAlias
 from ext4audit.finding import Citation, Severity
 
 STEP = 2
-"""Columns of one step of indentation."""
+"""Columns of one level of indentation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of text in one style (a style of rich, without colour the text alone)."""
+    """A piece of text in one style of rich; output without colour ignores the style."""
 
     text: str
     style: str = ""
@@ -27,7 +27,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Spans that may be wrapped at the terminal's width; `marker` hangs in front of them."""
+    """Spans that wrap at the terminal's width; `marker` stands in front of the first line."""
 
     spans: tuple[Span, ...]
     indent: int = 0
@@ -45,7 +45,7 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of label, value and origin in aligned columns; what is too wide hangs."""
+    """Rows of label, value and origin in aligned columns; a row that is too wide wraps."""
 
     rows: tuple[Citation, ...]
     indent: int
@@ -75,7 +75,7 @@ SEVERITY_STYLES = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How much is shown, and with which glyphs. A word always stands beside a glyph."""
+    """The verbosity, and the glyphs. Text always stands beside a glyph."""
 
     verbosity: int
     severities: str
@@ -83,7 +83,7 @@ class Look:
 
     @property
     def verbose(self) -> bool:
-        """Whether the evidence of passes and the reasons of not-applicable are shown."""
+        """Whether the evidence of passes and the reasons of rules that do not apply are shown."""
         return self.verbosity > 0
 
     def severity_marker(self, severity: Severity) -> Span:
@@ -91,12 +91,12 @@ class Look:
         return Span(f"{self.severities[severity.rank]} ", SEVERITY_STYLES[severity])
 
     def fine_marker(self) -> Span:
-        """Return the glyph of what passed."""
+        """Return the glyph of a pass."""
         return Span(f"{self.fine} ", "green")
 
 
 def make_look(verbosity: int, *, ascii_only: bool) -> Look:
-    """Choose the glyphs: the severities from worst to mildest, then what passed."""
+    """Return the look: glyphs for the severities from worst to mildest, and for a pass."""
     if ascii_only:
         return Look(verbosity, severities="X!*o.", fine="+")
     return Look(verbosity, severities="✖▲◆◇·", fine="✓")

@@ -1,4 +1,4 @@
-"""The text format as paragraphs: the whole report and its summary line."""
+"""The blocks of the whole report and of a plan: paragraphs, the summary line, the commands."""
 
 from __future__ import annotations
 
@@ -6,23 +6,65 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from ext4audit.facts.plan import PlanAdvice
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared.subjects import subjects
-from ext4audit.renderers.shared.words import counted
-from ext4audit.renderers.text.blocks import SEVERITY_STYLES, Blank, Block, Blocks, Look, Prose, Span
-from ext4audit.renderers.text.sections import subject_blocks, unknown_blocks
+from ext4audit.renderers.shared.subjects import known_count, no_filesystem_text, subjects
+from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted
+from ext4audit.renderers.text.blocks import (
+    SEVERITY_STYLES,
+    STEP,
+    Blank,
+    Block,
+    Blocks,
+    Look,
+    Prose,
+    Span,
+    Verbatim,
+)
+from ext4audit.renderers.text.sections import gap_blocks, subject_blocks
 from ext4audit.report import Outcome, Report
 
-_COUNTED = (
-    (Outcome.PASS, "passed"),
-    (Outcome.NOT_APPLICABLE, "not applicable"),
-    (Outcome.UNDETERMINED, "undetermined"),
-    (Outcome.ERROR, "stopped with an error"),
-)
+_Paragraph: TypeAlias = Sequence[Block]
+
+
+def report_blocks(report: Report, look: Look) -> Blocks:
+    """Yield the report; the quiet look has the summary only."""
+    if look.verbosity >= 0:
+        yield from _spaced(_paragraphs(report, look))
+    yield summary_block(report)
+
+
+def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
+    if not report.host.filesystems:
+        yield (Prose((Span(no_filesystem_text(report, f"host {report.host.name}")),)),)
+    for subject in subjects(report):
+        yield tuple(subject_blocks(subject, report.host, look))
+    yield tuple(gap_blocks(report, look))
+    yield tuple(_policy_blocks(report))
+
+
+def _policy_blocks(report: Report) -> Blocks:
+    """Yield the findings fixed since the baseline, and the notices on the policy file."""
+    for gone in report.fixed or ():
+        text = f"fixed: {gone.rule} on {gone.subject}: {gone.message}"
+        yield Prose((Span(text, "green"),))
+    for notice in report.notices:
+        yield Prose((Span(f"policy: {notice}.", "yellow"),))
+
+
+def _spaced(paragraphs: Iterator[_Paragraph]) -> Blocks:
+    """Yield the paragraphs with empty lines between them, except between single lines."""
+    before: _Paragraph = ()
+    for paragraph in filter(None, paragraphs):
+        if before and (len(before) > 1 or len(paragraph) > 1):
+            yield Blank()
+        yield from paragraph
+        before = paragraph
+    yield Blank()
 
 
 def summary_block(report: Report) -> Prose:
-    """Sum up: the host, its filesystems, the findings, the verdicts, and whether that is all."""
+    """Return the summary line: the host, the findings, the verdicts, and the completeness."""
     # A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
     subject = "image" if report.source.kind == "image" else "host"
     host = Span(f"{subject} {report.host.name}", "bold")
@@ -33,7 +75,7 @@ def summary_block(report: Report) -> Prose:
             Span(filesystems),
             *_findings(report),
             Span(f"{_set_aside(report)}; {_verdicts(report)}; "),
-            _end(report),
+            _completeness(report),
         )
     )
 
@@ -50,72 +92,62 @@ def _findings(report: Report) -> tuple[Span, ...]:
 
 
 def _set_aside(report: Report) -> str:
-    """Count what does not count: suppressed, known from a baseline, and fixed since."""
-    known = sum(finding.known and finding.suppression is None for finding in report.findings)
-    words = [f"{report.suppressed} suppressed"] if report.suppressed else []
+    """Return the number of suppressed findings, of known ones, and of those fixed since."""
+    parts = [f"{report.suppressed} suppressed"] if report.suppressed else []
     if report.fixed is not None:
-        words += [f"{known} in the baseline", f"{len(report.fixed)} fixed"]
-    return "".join(f", {each}" for each in words)
+        parts += [f"{known_count(report)} in the baseline", f"{len(report.fixed)} fixed"]
+    return "".join(f", {each}" for each in parts)
 
 
 def _verdicts(report: Report) -> str:
-    """Count the outcomes; those that ask for attention are left out when there are none."""
+    """Return the number of verdicts by outcome; errors are left out when there are none."""
     outcomes = Counter(verdict.outcome for verdict in report.verdicts)
     return ", ".join(
-        f"{outcomes[outcome]} {words}"
-        for outcome, words in _COUNTED
+        f"{outcomes[outcome]} {text}"
+        for outcome, text in OUTCOME_TEXT.items()
         if outcomes[outcome] or outcome is not Outcome.ERROR
     )
 
 
-def _end(report: Report) -> Span:
+def _completeness(report: Report) -> Span:
     if report.complete:
         return Span("audit complete", "green")
     return Span("audit INCOMPLETE", "bold magenta")
 
 
-_Paragraph: TypeAlias = Sequence[Block]
-
-
-def report_blocks(report: Report, look: Look) -> Blocks:
-    """Show the report; the quiet look is the summary alone."""
+def plan_blocks(report: Report, advice: PlanAdvice, look: Look) -> Blocks:
+    """Yield the report of a plan, with its assumptions before it and its commands after it."""
     if look.verbosity >= 0:
-        yield from _spaced(_paragraphs(report, look))
-    yield summary_block(report)
+        yield from _plan_head(report, advice)
+        yield Blank()
+    yield from report_blocks(report, look)
+    if look.verbosity >= 0:
+        yield Blank()
+        yield from _plan_lines(advice)
 
 
-def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
-    if not report.host.filesystems:
-        yield (_no_filesystems(report),)
-    for subject in subjects(report):
-        yield tuple(subject_blocks(subject, report.host, look))
-    yield tuple(unknown_blocks(report, look))
-    yield tuple(_policy_blocks(report))
+def _plan_head(report: Report, advice: PlanAdvice) -> Blocks:
+    """Yield that the filesystem does not exist yet, and the assumptions."""
+    text = " is judged as if it ran: nothing of it exists yet."
+    yield Prose((Span("PLAN ", "bold"), Span(report.source.label, "bold"), Span(text)))
+    for sentence in advice.assumed:
+        yield Prose((Span(sentence, "dim"),), STEP)
 
 
-def _policy_blocks(report: Report) -> Blocks:
-    """Show what is fixed since the baseline, and what the policy file must be told of."""
-    for gone in report.fixed or ():
-        words = f"fixed: {gone.rule} on {gone.subject}: {gone.message}"
-        yield Prose((Span(words, "green"),))
-    for notice in report.notices:
-        yield Prose((Span(f"policy: {notice}.", "yellow"),))
+def _plan_lines(advice: PlanAdvice) -> Blocks:
+    yield Prose((Span("Lines to use", "bold"), Span(_difference(advice))))
+    for change in advice.changes:
+        yield Prose((Span(f"{change}."),), 2 * STEP, Span("* "))
+    for line in advice.lines:
+        yield Blank()
+        yield Prose((Span(f"{line.purpose}:", "dim"),), STEP)
+        yield Verbatim(line.command, 2 * STEP, "bold")
 
 
-def _spaced(paragraphs: Iterator[_Paragraph]) -> Blocks:
-    """Separate the paragraphs by empty lines; filesystems of one line stand close together."""
-    before: _Paragraph = ()
-    for paragraph in filter(None, paragraphs):
-        if before and (len(before) > 1 or len(paragraph) > 1):
-            yield Blank()
-        yield from paragraph
-        before = paragraph
-    yield Blank()
-
-
-def _no_filesystems(report: Report) -> Prose:
-    """Say that there is no ext4; with gaps, that none could be seen, which is not the same."""
-    name = report.host.name
-    if report.host.gaps:
-        return Prose((Span(f"No ext4 filesystem could be seen on host {name}."),))
-    return Prose((Span(f"There is no ext4 filesystem on host {name}: nothing to audit."),))
+def _difference(advice: PlanAdvice) -> str:
+    """Return how the lines differ from the plan, and the findings that remain with them."""
+    left = ", ".join(advice.left) or "nothing of low severity or worse"
+    verdict = f"judged by the same rules, they leave: {left}"
+    if not advice.changes:
+        return f", as planned ({verdict})"
+    return f", with these changes ({verdict}):"

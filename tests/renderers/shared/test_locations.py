@@ -13,11 +13,11 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.places import (
-    Place,
+from ext4audit.renderers.shared.locations import (
+    Location,
     fingerprints,
-    place_of,
-    place_of_subject,
+    location_of,
+    location_of_subject,
     segment,
     superblock,
 )
@@ -59,8 +59,8 @@ def test_a_finding_is_on_the_line_of_fstab_that_it_cites(
     """Only what was read there counts; all else is in the mount table."""
     audited = report(host(filesystem()))
     path, line = expected or ("proc/self/mountinfo", 1)
-    place = place_of(Row("db1", barriers, None, found(*citations)), audited)
-    assert place == (f"hosts/db1/{path}", line)
+    location = location_of(Row("db1", barriers, None, found(*citations)), audited)
+    assert location == (f"hosts/db1/{path}", line)
 
 
 def test_a_filesystem_is_on_its_line_of_the_mount_table() -> None:
@@ -70,11 +70,11 @@ def test_a_filesystem_is_on_its_line_of_the_mount_table() -> None:
     over = mount("/data", number=DeviceNumber(8, 7))
     fs = filesystem(number=number, mounts=(ours,))
     audited = report(host(fs, mounts=known((other, over, ours))))
-    assert place_of_subject("h", fs, audited) == Place("hosts/h/proc/self/mountinfo", 3)
-    assert place_of_subject("h", replace(fs, mounts=()), audited).line == 1
-    assert place_of_subject("h", None, audited).line == 1
-    assert place_of_subject("h", fs, report(host(fs, mounts=UNREAD))).line == 1
-    assert place_of_subject("h", None, None).line == 1
+    assert location_of_subject("h", fs, audited) == Location("hosts/h/proc/self/mountinfo", 3)
+    assert location_of_subject("h", replace(fs, mounts=()), audited).line == 1
+    assert location_of_subject("h", None, audited).line == 1
+    assert location_of_subject("h", fs, report(host(fs, mounts=UNREAD))).line == 1
+    assert location_of_subject("h", None, None).line == 1
 
 
 @pytest.mark.parametrize("name", ["db1.example.org", "web-1_a~b"])
@@ -102,7 +102,7 @@ def test_a_segment_says_what_is_shown_of_the_name(name: str) -> None:
 
 
 def test_fingerprints_are_the_same_in_every_run() -> None:
-    """They depend on host, rule, superblock and fact: not on devices, words, lines or severity."""
+    """They depend on host, rule, superblock and fact: not on devices, text, lines or severity."""
     fs = filesystem(uuid="u-1")
     renamed = replace(fs, device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
     worse = replace(row(renamed), finding=replace(found(), severity=Severity.HIGH, message="Bad."))
@@ -111,7 +111,7 @@ def test_fingerprints_are_the_same_in_every_run() -> None:
 
 
 def test_fingerprints_are_all_different() -> None:
-    """Machines of one image, copies of a filesystem, and findings without a fact are told apart."""
+    """Machines of one image, copies of a filesystem, and findings without a fact all differ."""
     fs = filesystem(uuid="u-1")
     rows = [
         row(fs),
@@ -124,9 +124,9 @@ def test_fingerprints_are_all_different() -> None:
         row(fs, fact="\udcff"),
         row(fs, fact="\ud800"),
     ]
-    known_by = fingerprints(rows)
-    assert len(set(known_by)) == len(rows)
-    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in known_by)
+    made = fingerprints(rows)
+    assert len(set(made)) == len(rows)
+    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in made)
 
 
 @pytest.mark.parametrize(

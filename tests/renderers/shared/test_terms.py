@@ -1,4 +1,4 @@
-"""Bars of text."""
+"""Text for numbers, sizes, reasons, remedies and device stacks."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from ext4audit.facts.devices import BlockDevice, DmDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Phase, Remedy
-from ext4audit.renderers.shared.words import (
-    DISRUPTION_WORDS,
-    PHASE_WORDS,
-    WHY_WORDS,
-    bar,
+from ext4audit.renderers.shared.terms import (
+    DISRUPTION_TEXT,
+    PHASE_TEXT,
+    WHY_TEXT,
     binary_size,
     chunk_bytes,
     counted,
-    disruption_words,
+    disruption_text,
     listed,
-    stack_words,
-    why_words,
+    stack_text,
+    why_text,
 )
 from support.builders import UNREAD, disk, filesystem, known, layout, loop, raid
 from support.formats.sample_reports import boot, md127, root
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "words"),
+    ("size_bytes", "text"),
     [
         (0, "0 bytes"),
         (512, "512 bytes"),
@@ -38,27 +37,27 @@ from support.formats.sample_reports import boot, md127, root
         (1 << 60, "1024 PiB"),
     ],
 )
-def test_sizes_are_whole_numbers_of_the_largest_unit(size_bytes: int, words: str) -> None:
+def test_sizes_are_whole_numbers_of_the_largest_unit(size_bytes: int, text: str) -> None:
     """A size is exact: the largest binary unit that leaves a whole number."""
-    assert binary_size(size_bytes) == words
+    assert binary_size(size_bytes) == text
 
 
-@pytest.mark.parametrize(("number", "words"), [(0, "0 disks"), (1, "1 disk"), (12, "12 disks")])
-def test_nouns_follow_their_number(number: int, words: str) -> None:
+@pytest.mark.parametrize(("number", "text"), [(0, "0 disks"), (1, "1 disk"), (12, "12 disks")])
+def test_nouns_follow_their_number(number: int, text: str) -> None:
     """One is singular, all else plural."""
-    assert counted(number, "disk") == words
+    assert counted(number, "disk") == text
 
 
 @pytest.mark.parametrize(
-    ("limit", "words"), [(None, "a, b, c"), (3, "a, b, c"), (2, "a, b and 1 more")]
+    ("limit", "text"), [(None, "a, b, c"), (3, "a, b, c"), (2, "a, b and 1 more")]
 )
-def test_long_lists_say_how_much_more_there_is(limit: int | None, words: str) -> None:
+def test_long_lists_end_with_the_number_of_the_others(limit: int | None, text: str) -> None:
     """Names beyond the limit are counted, never dropped."""
-    assert listed(("a", "b", "c"), limit) == words
+    assert listed(("a", "b", "c"), limit) == text
 
 
 @pytest.mark.parametrize(
-    ("disruption", "destructive", "words"),
+    ("disruption", "destructive", "text"),
     [
         (Disruption.ONLINE, False, "online"),
         (Disruption.REMOUNT, False, "needs a remount"),
@@ -68,15 +67,13 @@ def test_long_lists_say_how_much_more_there_is(limit: int | None, words: str) ->
         (Disruption.UNMOUNT, True, "needs an unmount, destroys data"),
     ],
 )
-def test_disruption_is_said_in_plain_words(
-    disruption: Disruption, destructive: bool, words: str
-) -> None:
-    """A remedy says what it stops, and whether it destroys data."""
-    assert disruption_words(Remedy("x", disruption, destructive=destructive)) == words
+def test_disruption_has_a_text(disruption: Disruption, destructive: bool, text: str) -> None:
+    """A remedy has what it interrupts, and whether it destroys data."""
+    assert disruption_text(Remedy("x", disruption, destructive=destructive)) == text
 
 
 @pytest.mark.parametrize(
-    ("why", "detail", "words"),
+    ("why", "detail", "text"),
     [
         (Why.DENIED, "Permission denied", "Permission denied"),
         (Why.DENIED, "", "no permission"),
@@ -85,16 +82,16 @@ def test_disruption_is_said_in_plain_words(
         (Why.UNPARSABLE, "ValueError: abc", "not understood: ValueError: abc"),
     ],
 )
-def test_reasons_keep_the_words_of_the_host(why: Why, detail: str, words: str) -> None:
-    """The host's own words are shown, after ours where they alone do not say it."""
-    assert why_words(Unknown("x", why, detail)) == words
+def test_reasons_keep_the_message_of_the_host(why: Why, detail: str, text: str) -> None:
+    """The message of the host is shown, after the reason where it does not contain it."""
+    assert why_text(Unknown("x", why, detail)) == text
 
 
-def test_every_closed_set_has_its_words() -> None:
-    """No disruption, phase or reason is without a word."""
-    assert set(DISRUPTION_WORDS) == set(Disruption)
-    assert set(PHASE_WORDS) == set(Phase)
-    assert set(WHY_WORDS) == set(Why)
+def test_every_closed_set_has_its_text() -> None:
+    """Every disruption, phase and reason has a text."""
+    assert set(DISRUPTION_TEXT) == set(Disruption)
+    assert set(PHASE_TEXT) == set(Phase)
+    assert set(WHY_TEXT) == set(Why)
 
 
 DISKS = tuple(disk(f"vd{letter}", DeviceNumber(253, 16 * n)) for n, letter in enumerate("bcdef", 1))
@@ -115,7 +112,7 @@ def on(device: BlockDevice) -> Filesystem:
 
 
 @pytest.mark.parametrize(
-    ("fs", "words"),
+    ("fs", "text"),
     [
         (on(disk()), "disk"),
         (on(disk(model="Samsung SSD 990")), "disk (Samsung SSD 990)"),
@@ -148,9 +145,9 @@ def on(device: BlockDevice) -> Filesystem:
         (filesystem(stack=UNREAD), "device stack not known"),
     ],
 )
-def test_a_stack_is_described_from_the_top_down(fs: Filesystem, words: str) -> None:
+def test_a_stack_is_described_from_the_top_down(fs: Filesystem, text: str) -> None:
     """Each kind of stack is named, down to devices whose names suffice."""
-    assert stack_words(fs) == words
+    assert stack_text(fs) == text
 
 
 def test_the_chunk_of_a_stripe_that_is_not_md_comes_from_the_layout() -> None:
@@ -158,36 +155,10 @@ def test_the_chunk_of_a_stripe_that_is_not_md_comes_from_the_layout() -> None:
     stripe = disk("md127", kind="dm-striped", below=known(DISKS[:2]))
     fs = filesystem(stack=known(stripe), layout=known(layout([1, 1], chunk_bytes=65536)))
     assert chunk_bytes(fs, stripe) == 65536
-    assert stack_words(fs) == "dm-striped of 2 disks, 64 KiB chunk"
+    assert stack_text(fs) == "dm-striped of 2 disks, 64 KiB chunk"
 
 
 @pytest.mark.parametrize("device", [disk(), MIRROR], ids=["disk", "mirror"])
 def test_a_device_without_chunks_has_none(device: BlockDevice) -> None:
-    """Neither a disk nor a mirror (md says 0) has a chunk."""
+    """Neither a disk nor a mirror (md reports 0) has a chunk."""
     assert chunk_bytes(filesystem(), device) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "largest", "columns", "drawn"),
-    [
-        (8, 8, 4, "████"),
-        (4, 8, 4, "██"),
-        (5, 8, 4, "██▌"),
-        (1, 64, 8, "▏"),
-        (1, 100_000, 8, "▏"),
-        (0, 8, 4, ""),
-        (9, 8, 4, "████"),
-        (0, 0, 4, ""),
-    ],
-)
-def test_a_bar_is_drawn_in_eighths(value: int, largest: int, columns: int, drawn: str) -> None:
-    """A bar fills its columns in eighths; what is not zero shows, and nothing overflows."""
-    assert bar(value, largest, columns, ascii_only=False) == drawn
-
-
-@pytest.mark.parametrize(
-    ("value", "drawn"), [(8, "####"), (4, "##"), (1, "#"), (0.01, "#"), (0, "")]
-)
-def test_where_blocks_cannot_be_shown_the_bar_is_ascii(value: float, drawn: str) -> None:
-    """Without Unicode a bar is made of whole columns of #."""
-    assert bar(value, 8, 4, ascii_only=True) == drawn

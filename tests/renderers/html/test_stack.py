@@ -5,13 +5,13 @@ from hypothesis import given, settings
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.renderers.html.stack_rows import TOP, rows_of
+from ext4audit.renderers.html.stack import TOP, rows_of
 from support.builders import disk, known, queue, raid, unknown
 from support.hosts.any_host import STACKS
 
 
 def drawn(top: BlockDevice) -> list[list[str]]:
-    """Return the names of the first device of each box, row by row; ? is a hole."""
+    """Return the names of the first device of each box, row by row; ? is unknown."""
     return [["?" if pile.unknown else pile.devices[0].name for pile in row] for row in rows_of(top)]
 
 
@@ -62,7 +62,7 @@ def test_a_device_stands_below_all_that_are_made_of_it() -> None:
 
 
 def test_what_cannot_be_seen_is_a_box() -> None:
-    """Six partitions whose disks are not known stand on one hole."""
+    """Six partitions whose disks are not known stand on one unknown box."""
     parts = [
         disk(f"sd{n}1", DeviceNumber(8, 16 * n + 1), kind="partition", below=unknown("disk"))
         for n in range(6)

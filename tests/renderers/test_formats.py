@@ -1,0 +1,41 @@
+"""The formats: one module or package each, found by its name."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from ext4audit import renderers
+from ext4audit.cli.plan import PLAN_FORMATS
+from ext4audit.renderers import formats
+from ext4audit.renderers.shared.page import Page
+
+
+def test_the_formats_are_the_modules_of_the_package() -> None:
+    """The order is alphabetical; JSON has its version in the name of the module only."""
+    expected = "csv github gitlab html json junit markdown nagios ndjson prometheus sarif text"
+    assert list(formats()) == expected.split()
+    assert {name: module for name, module in formats().items() if name != module} == {
+        "json": "json_v1"
+    }
+
+
+@pytest.mark.parametrize("module", formats().values())
+def test_every_format_renders(module: str) -> None:
+    """Each module has render(), and those of plans have render_plan() too."""
+    imported = importlib.import_module(f"ext4audit.renderers.{module}")
+    assert callable(imported.render)
+    assert hasattr(imported, "render_plan") is (module in PLAN_FORMATS.values())
+
+
+def test_a_new_format_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a render() is found without any other change."""
+    folder = tmp_path / "haiku"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("def render(hosts, page):\n    return page.tool_version\n")
+    monkeypatch.setattr(renderers, "__path__", [*renderers.__path__, str(tmp_path)])
+    assert formats()["haiku"] == "haiku"
+    module = importlib.import_module("ext4audit.renderers.haiku")
+    assert module.render((), Page("1.0", "")) == "1.0"
