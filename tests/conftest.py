@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 # Debian gives users a PATH without the folders of mke2fs, dumpe2fs and losetup.
 os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
+# Hundreds of tests start the program: without kept bytecode each of them compiles it anew. Some
+# environments, containers above all, forbid to write it.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+ALONE = ("kernel", "browser", "shells")
+"""The marks of tests that run one after the other."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""
 
@@ -54,8 +62,23 @@ def accept(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--accept"))
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run in one process what is measured, written anew, or named file by file."""
+    alone = config.option.markexpr in {"bench", "lab"} or config.getoption("--accept")
+    files = [arg for arg in config.args if arg.partition("::")[0].endswith(".py")]
+    return 0 if alone or files else None  # None: one worker for each core
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests of the real kernel with the reason, unless they are required."""
+    """Group what must not run beside its like, and skip what needs a real kernel.
+
+    Tests of one group run in one worker (`--dist loadgroup`): loop devices are seen by the whole
+    machine, and one browser serves all of its tests.
+    """
+    for item in items:
+        groups = [name for name in ALONE if item.get_closest_marker(name)]
+        item.add_marker(pytest.mark.xdist_group(groups[0] if groups else item.path.name))
     reason = why_no_kernel()
     if reason is None or REQUIRED:
         return

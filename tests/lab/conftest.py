@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lab.boots import run_in_boots
 from lab.kernels import KERNELS, unpack
 from lab.machine import Disk, Machine, missing_tools
 from lab.scenario import JsonObject, all_scenarios
@@ -28,7 +30,8 @@ DISKS = (
     Disk("slow", "20G", write_bytes_per_second=30 << 20),
     Disk("nvme", "20G", bus="nvme"),
 )
-TIMEOUT_SECONDS = 1800.0
+PATIENCE_SECONDS = 600.0
+"""How long one scenario may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Guest:
         return result
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is in the lab, and skip it with the reason where the machine lacks its tools."""
     missing = missing_tools()
@@ -59,6 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.lab)
+            item.add_marker(pytest.mark.xdist_group(f"lab-{_era_of(item)}"))
             if reason and not REQUIRED:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
@@ -75,6 +80,12 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Guest:
     return _booted(QUICK_ERA, tmp_path_factory)
 
 
+def _era_of(item: pytest.Item) -> str:
+    """Return the kernel that a test reads: the tests of a kernel share a worker, and so a boot."""
+    call = getattr(item, "callspec", None)
+    return str(call.params.get("any_guest", QUICK_ERA)) if call else QUICK_ERA
+
+
 BOOTED: dict[str, Guest] = {}
 
 
@@ -89,7 +100,11 @@ def _booted(era: str, tmp_path_factory: pytest.TempPathFactory) -> Guest:
             for one in all_scenarios().values()
             if (era == QUICK_ERA or one.every_era) and (not ONLY or one.name in ONLY.split(","))
         ]
-        command = f"{sys.executable} -m lab.inside /lab-results {' '.join(names)}"
-        machine.run(f"cd {TESTS}; PYTHONPATH={TESTS} {command}", TIMEOUT_SECONDS)
+        run_in_boots(machine.results, names, lambda left: _boot(machine, left))
         BOOTED[era] = Guest(era, kernel.release, machine)
     return BOOTED[era]
+
+
+def _boot(machine: Machine, names: Sequence[str]) -> None:
+    command = f"{sys.executable} -m lab.inside /lab-results {' '.join(names)}"
+    machine.run(f"cd {TESTS}; PYTHONPATH={TESTS} {command}", PATIENCE_SECONDS)

@@ -1,7 +1,8 @@
 """The guest's side: run scenarios one after the other, and write down what each found.
 
 `python -m lab.inside DIRECTORY NAME…` writes DIRECTORY/NAME.json as soon as NAME has ended, so
-that a guest that dies keeps what it had.
+that a guest that dies keeps what it had. It stops after a scenario that has left something behind:
+the rest then run in a new boot.
 """
 
 from __future__ import annotations
@@ -12,24 +13,44 @@ import time
 import traceback
 from pathlib import Path
 
-from lab.scenario import all_scenarios
+from lab.scenario import Scenario, all_scenarios
+
+STACKED = ("md*", "dm-*", "sd*", "loop*/backing_file")
+"""What a scenario builds on the guest's disks, in /sys/block."""
 
 
 def main(directory: Path, names: list[str]) -> None:
-    """Run the named scenarios."""
+    """Run the named scenarios, up to the first that leaves the guest otherwise than it found it."""
     known = all_scenarios()
+    before = leftovers()
     for name in names:
         print(f"LAB {name}", flush=True)
-        started = time.monotonic()
-        outcome: dict[str, object]
-        try:
-            outcome = {"result": known[name].run()}
-        except (Exception, SystemExit):  # noqa: BLE001 - the host's test tells what it was
-            outcome = {"error": traceback.format_exc()}
-        outcome["seconds"] = round(time.monotonic() - started, 1)
         part = directory / f"{name}.part"
-        part.write_text(json.dumps(outcome))
+        part.touch()
+        part.write_text(json.dumps(outcome_of(known[name])))
         part.rename(directory / f"{name}.json")
+        left = leftovers() - before
+        if left:
+            print(f"LAB {name} left {sorted(left)}", flush=True)
+            return
+
+
+def outcome_of(scenario: Scenario) -> dict[str, object]:
+    """Run one scenario; return its result or its error, and the seconds that it took."""
+    started = time.monotonic()
+    outcome: dict[str, object]
+    try:
+        outcome = {"result": scenario.run()}
+    except (Exception, SystemExit):  # noqa: BLE001 - the test that reads it reports it
+        outcome = {"error": traceback.format_exc()}
+    return {**outcome, "seconds": round(time.monotonic() - started, 1)}
+
+
+def leftovers() -> set[str]:
+    """Return the ext4 mounts and the stacked devices that are there."""
+    mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
+    mounted = {line.split()[1] for line in mounts if line.split()[2].startswith("ext")}
+    return mounted | {str(each) for kind in STACKED for each in Path("/sys/block").glob(kind)}
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ should count and not time.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import lzma
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +54,13 @@ cp /modules/scsi_debug.ko* /newroot/modules/
 for name in proc sys dev; do mount --move "/$name" "/newroot/$name"; done
 exec switch_root /newroot /bin/sh /lab-results/run.sh
 """
+EMULATED = ("-accel", "tcg", "-cpu", "Nehalem", "-smp", "1")
+"""A second emulated CPU doubles the cost of every system call, and x86-64-v2 has no XSAVE, whose
+state the dynamic linker saves at each first call of a function. Starting a program takes a tenth
+of what it takes with "-cpu max -smp 2" and random addresses."""
+EMULATED_KERNEL = "norandmaps nokaslr mitigations=off cryptomgr.notests"
+"""Translated code is kept by address, so that random addresses translate libc for each process."""
+ACCELERATED = ("-accel", "kvm", "-cpu", "max", "-smp", "2")
 RUN = """\
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /mnt
@@ -153,14 +162,18 @@ class Machine:
         """What the guest printed on its serial console."""
         return self.directory / "console.log"
 
-    def run(self, command: str, timeout_seconds: float) -> None:
-        """Boot, run one shell command as root in the guest, and power off."""
-        self.results.mkdir(parents=True)
+    def run(self, command: str, patience_seconds: float) -> None:
+        """Boot, run one shell command as root in the guest, and power off.
+
+        A guest that adds nothing to its results for `patience_seconds` is switched off. What is
+        missing in the results is reported with the end of the console.
+        """
+        self.results.mkdir(parents=True, exist_ok=True)
         (self.results / "run.sh").write_text(RUN.format(command=command))
         initramfs = self.directory / "initramfs"
         make_initramfs(self.kernel, initramfs)
         arguments = self._arguments(initramfs)
-        with self.console.open("wb") as console:
+        with self.console.open("ab") as console:
             # pdeathsig: an interrupted test must not leave a machine running.
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *arguments],
@@ -169,14 +182,19 @@ class Machine:
                 stderr=subprocess.STDOUT,
             )
             try:
-                process.wait(timeout_seconds)
-            except subprocess.TimeoutExpired:
-                pass  # what is missing in the results is told with the end of the console
+                self._wait(process, patience_seconds)
             finally:
                 process.kill()
                 process.wait()
                 for disk in self.disks:
                     self._image(disk).unlink()
+
+    def _wait(self, process: subprocess.Popen[bytes], patience_seconds: float) -> None:
+        """Wait for the end of the guest, or until its results have not changed for too long."""
+        while time.time() - self.results.stat().st_mtime < patience_seconds:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+                return
 
     def console_tail(self, lines: int = 60) -> str:
         """Return the end of what the guest printed."""
@@ -188,7 +206,7 @@ class Machine:
 
     def _arguments(self, initramfs: Path) -> list[str]:
         arguments = [
-            *_qemu(self.kernel, initramfs, accelerator(self.kernel)),
+            *_qemu(self.kernel, initramfs, works_with_kvm(self.kernel)),
             "-m",
             str(self.memory_mib),
         ]
@@ -204,40 +222,36 @@ class Machine:
         return arguments
 
 
-def _qemu(kernel: Unpacked, initramfs: Path, accel: str, append: str = "") -> list[str]:
+def _qemu(kernel: Unpacked, initramfs: Path, kvm: bool, append: str = "") -> list[str]:
+    words = append if kvm else f"{EMULATED_KERNEL} {append}"
     return [
         "qemu-system-x86_64",
-        *("-accel", accel, "-cpu", "max", "-smp", "2"),
+        *(ACCELERATED if kvm else EMULATED),
         *("-nographic", "-no-reboot", "-net", "none", "-monitor", "none", "-serial", "stdio"),
         *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
-        *("-append", f"console=ttyS0 quiet panic=-1 {append}"),
+        *("-append", f"console=ttyS0 quiet panic=-1 {words}"),
     ]
 
 
 @functools.cache
-def accelerator(kernel: Unpacked) -> str:
-    """Return how machines are run: by KVM where a guest really boots under it, else emulated.
+def works_with_kvm(kernel: Unpacked, timeout_seconds: float = 10.0) -> bool:
+    """Whether a guest really boots under KVM here.
 
     /dev/kvm may exist and not work, as in a nested guest.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        return "kvm" if _boots_under_kvm(kernel, Path(directory)) else "tcg,thread=multi"
-
-
-def _boots_under_kvm(kernel: Unpacked, directory: Path, timeout_seconds: float = 10.0) -> bool:
-    """Whether a guest really boots under KVM here."""
     if not Path("/dev/kvm").exists():
         return False
-    initramfs = directory / "probe"
-    make_initramfs(kernel, initramfs)
-    try:
-        done = subprocess.run(
-            _qemu(kernel, initramfs, "kvm", "lab.probe"),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=timeout_seconds,
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return b"LAB-PROBE" in done.stdout
+    with tempfile.TemporaryDirectory() as directory:
+        initramfs = Path(directory) / "probe"
+        make_initramfs(kernel, initramfs)
+        try:
+            done = subprocess.run(
+                _qemu(kernel, initramfs, kvm=True, append="lab.probe"),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=timeout_seconds,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        return b"LAB-PROBE" in done.stdout

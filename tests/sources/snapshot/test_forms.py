@@ -303,7 +303,10 @@ TEXT_FILE = json.dumps(
         ),
         (packed(a__manifest_json=TEXT_FILE), "'a/answers/x': not in the archive"),
     ],
-    ids=str,
+    ids=(
+        "empty garbage no-manifest cut-json cut-gzip cut-tar no-end no-base64 damaged-base64 "
+        "two-texts missing-file unknown-tar two-manifests two-hosts missing-member"
+    ).split(),
 )
 def test_what_is_no_snapshot_is_an_error_that_begins_with_the_path(
     tmp_path: Path, content: bytes, reason: str
