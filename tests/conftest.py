@@ -77,8 +77,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     machine, and one browser serves all of its tests.
     """
     for item in items:
+        file = "/".join(item.path.parts[-2:])
         groups = [name for name in ALONE if item.get_closest_marker(name)]
-        item.add_marker(pytest.mark.xdist_group(groups[0] if groups else item.path.name))
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(groups[0] if groups else file))
     reason = why_no_kernel()
     if reason is None or REQUIRED:
         return

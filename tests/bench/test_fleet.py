@@ -17,7 +17,7 @@ from support.fleets import write_fleet
 
 pytestmark = pytest.mark.bench
 
-SIZES = (100, 1_000, 10_000)
+SIZES = (100, 10_000)
 
 
 MEASURE = """
