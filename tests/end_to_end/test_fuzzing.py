@@ -20,6 +20,6 @@ def test_the_changes_arrive() -> None:
     """The same host without changes is complete, and is not with its mount table gone."""
     story = [host.name for host in sorted(HOSTS.iterdir())].index("raid0-12-disks-default-mkfs")
     before = audit_changed(bytes([story]))
-    reports = [audit_changed(bytes([story, place, 8, 0, 0])) for place in range(256)]
+    reports = (audit_changed(bytes([story, place, 8, 0, 0])) for place in range(256))
     assert before.complete
     assert any(not report.complete for report in reports)

@@ -6,11 +6,11 @@ that what changes is seen where it was predicted and where it was not: copies an
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import random
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.evidence import Unknown, need
@@ -42,7 +42,12 @@ def follow(device: str, *edges_bytes: int, encrypted: bool = False) -> JsonObjec
     stack_map = found.value
     size_bytes = need(stack.size_sectors) * 512
     blocks = sorted(set(_blocks(stack_map, size_bytes, edges_bytes)))
-    wrong = [each for block in blocks for each in _wrong(device, stack_map, block, encrypted)]
+    with opened_members(stack_map) as members:
+        wrong = [
+            each
+            for block in blocks
+            for each in _wrong(device, stack_map, members, block, encrypted)
+        ]
     return {**_described(stack_map), "blocks": len(blocks), "wrong": wrong[:MOST_WRONG]}
 
 
@@ -78,7 +83,21 @@ def _blocks(stack_map: StackMap, size_bytes: int, edges_bytes: tuple[int, ...]) 
         yield from (edge // BLOCK_BYTES - 1, edge // BLOCK_BYTES)
 
 
-def _wrong(device: str, stack_map: StackMap, block: int, encrypted: bool) -> Iterator[str]:
+@contextlib.contextmanager
+def opened_members(stack_map: StackMap) -> Iterator[list[int]]:
+    """Open every member past the cache, once for all of its reads."""
+    flags = os.O_RDONLY | os.O_DIRECT
+    members = [os.open(f"/dev/{name}", flags) for name in stack_map.members]
+    try:
+        yield members
+    finally:
+        for descriptor in members:
+            os.close(descriptor)
+
+
+def _wrong(
+    device: str, stack_map: StackMap, members: Sequence[int], block: int, encrypted: bool
+) -> Iterator[str]:
     """Write one block of noise, and yield what the map did not say."""
     byte = block * BLOCK_BYTES
     data, parity = set(stack_map.data(byte)), set(stack_map.parity(byte))
@@ -87,10 +106,10 @@ def _wrong(device: str, stack_map: StackMap, block: int, encrypted: bool) -> Ite
         for place in data | parity
         for member in range(len(stack_map.members))
     }
-    before = {place: _read(stack_map, place) for place in looked_at}
+    before = {place: _read(members[place.member], place.byte) for place in looked_at}
     noise = os.urandom(BLOCK_BYTES)
     _write(device, byte, noise)
-    after = {place: _read(stack_map, place) for place in looked_at}
+    after = {place: _read(members[place.member], place.byte) for place in looked_at}
     changed = {place for place in looked_at if before[place] != after[place]}
     if changed != data | parity:
         yield f"block {block}: {data} and {parity} predicted, {changed} changed"
@@ -98,16 +117,11 @@ def _wrong(device: str, stack_map: StackMap, block: int, encrypted: bool) -> Ite
         yield f"block {block}: {data} do not hold what was written"
 
 
-def _read(stack_map: StackMap, place: Place) -> bytes:
+def _read(descriptor: int, byte: int) -> bytes:
     """Read a block of a member past the cache; nothing where the member ends before it."""
-    path = Path("/dev") / stack_map.members[place.member]
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
-    try:
-        with mmap.mmap(-1, BLOCK_BYTES) as buffer:
-            read = os.preadv(descriptor, [buffer], place.byte)
-            return bytes(buffer[:read])
-    finally:
-        os.close(descriptor)
+    with mmap.mmap(-1, BLOCK_BYTES) as buffer:
+        read = os.preadv(descriptor, [buffer], byte)
+        return bytes(buffer[:read])
 
 
 def _write(device: str, byte: int, content: bytes) -> None:
