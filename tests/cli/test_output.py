@@ -13,8 +13,9 @@ from pathlib import Path
 import click
 import pytest
 
+from ext4audit.cli.app import OutputFailed
 from ext4audit.cli.entry import guarded
-from ext4audit.cli.output import FORMATS, OutputFailed, Sink, sinks_of, write, writing
+from ext4audit.cli.output import FORMATS, Sink, sinks_of, write, writing
 from support.hosts.stories import HOSTS
 from support.program import SECONDS, run, run_as_nobody, run_python
 

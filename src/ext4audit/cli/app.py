@@ -52,6 +52,10 @@ COMMANDS = {
 }
 
 
+class OutputFailed(Exception):  # noqa: N818 - what happened, told to the user as it is
+    """The text cannot be written where it was to go; the message says where, and why."""
+
+
 class NoCommand(click.UsageError):
     """Nothing was typed after the program's name; the message is the whole help."""
 

@@ -18,13 +18,13 @@ from ext4audit.cli.app import (
     COMMANDS,
     PROGRAM,
     NoCommand,
+    OutputFailed,
     app,
     discard,
     lazily,
     say,
     tell,
 )
-from ext4audit.cli.output import OutputFailed
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70

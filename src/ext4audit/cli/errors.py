@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import click
 
-from ext4audit.cli.app import did_you_mean, discard
-from ext4audit.cli.output import NAGIOS, OutputFailed, write
+from ext4audit.cli.app import OutputFailed, did_you_mean, discard
+from ext4audit.cli.output import NAGIOS, write
 from ext4audit.policy.exit_codes import NAGIOS_UNKNOWN
 from ext4audit.renderers.nagios import unknown
 

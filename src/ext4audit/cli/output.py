@@ -12,6 +12,7 @@ from typing import NamedTuple, TextIO
 
 import click
 
+from ext4audit.cli.app import OutputFailed
 from ext4audit.renderers import formats
 
 MOST_LINKS = 40
@@ -33,10 +34,6 @@ def own_stream(path: str) -> int | None:
             return None
         here = here.parent / here.readlink()
     return None
-
-
-class OutputFailed(Exception):  # noqa: N818 - what happened, told to the user as it is
-    """The text cannot be written where it was to go; the message says where, and why."""
 
 
 def check_destination(path: str) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ext4audit import __version__
-from ext4audit.cli.app import lazily, tell
+from ext4audit.cli.app import OutputFailed, lazily, tell
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import DEFAULT, NAGIOS, OutputFailed, Sink, write
+from ext4audit.cli.output import DEFAULT, NAGIOS, Sink, write
 from ext4audit.cli.terminal import is_ascii_only, wants_color, width
 from ext4audit.policy.exit_codes import exit_code, nagios_code
 from ext4audit.renderers.shared.page import Audited, Page
