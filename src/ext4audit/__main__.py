@@ -12,7 +12,7 @@ import os  # noqa: E402
 import sys  # noqa: E402
 from contextlib import suppress  # noqa: E402
 
-from ext4audit.cli.entry import guarded  # noqa: E402
+from ext4audit.cli.app import guarded  # noqa: E402
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from ext4audit.assemble.devices.target import only_filesystems
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.profile import ActiveProfile
-from ext4audit.policy.selection import select
+from ext4audit.policy.file import select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ext4audit.cli.entry import guarded
+from ext4audit.cli.app import guarded
 from ext4audit.cli.policy import read_baselines
 from support.hosts.fleets import Original, write_fleet
 from support.hosts.stories import HOSTS

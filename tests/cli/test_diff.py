@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ext4audit.cli.entry import guarded
+from ext4audit.cli.app import guarded
 
 Write = Callable[..., str]
 

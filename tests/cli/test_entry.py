@@ -153,7 +153,7 @@ def broken():
     {statement}
 
 ext4audit.rules.all_rules = broken
-from ext4audit.cli.entry import guarded
+from ext4audit.cli.app import guarded
 sys.exit(guarded(["rules"]))
 """
 

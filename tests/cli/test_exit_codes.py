@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.cli import fleet_host
 from ext4audit.cli import scan_evidence as scan_from
-from ext4audit.cli.entry import guarded
+from ext4audit.cli.app import guarded
 from ext4audit.cli.output import FORMATS, NAGIOS
 from ext4audit.engine import audit
 from ext4audit.evidence import need

@@ -15,7 +15,7 @@ SCRIPT = """
 import json, sys
 import click
 before = set(sys.modules)
-from ext4audit.cli.entry import guarded
+from ext4audit.cli.app import guarded
 guarded(sys.argv[1:])
 sys.stderr.write("\\n" + json.dumps(sorted(set(sys.modules) - before)))
 """

@@ -14,7 +14,7 @@ import pytest
 
 from ext4audit.cli.app import COMMANDS, app
 from ext4audit.cli.policy import NAME
-from ext4audit.facts.toml_table import toml_reader
+from ext4audit.facts import toml_reader
 from ext4audit.policy.file import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
 from ext4audit.rules import all_rules
 from support.generated_files import SHARE, generated, write, written

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ext4audit.cli.entry import guarded
+from ext4audit.cli.app import guarded
 from support.shells.collector import collect
 
 CAPTURES = Path("/lab-results/captures")

@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Phase, Step
-from ext4audit.remedies.journal import enlarge_journal, free_bytes, move_journal_inside
+from ext4audit.remedies.features import enlarge_journal, free_bytes, move_journal_inside
 from support.builders import filesystem, known, mount, superblock, unknown, usage
 
 MIB = 1 << 20

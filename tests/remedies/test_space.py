@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from ext4audit.finding import Phase, Step
-from ext4audit.remedies.space import find_many_files, grow_to_device, set_reserved_blocks
+from ext4audit.remedies.superblock_fields import (
+    find_many_files,
+    grow_to_device,
+    set_reserved_blocks,
+)
 from support.builders import filesystem, known, mount, superblock, unknown
 
 

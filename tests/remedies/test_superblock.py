@@ -9,7 +9,7 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock
-from ext4audit.remedies.superblock import clear_defaults
+from ext4audit.remedies.default_options import clear_defaults
 from support.builders import disk, filesystem, known, superblock, unknown
 from support.images.mke2fs import needs_e2fsprogs
 from support.scratch import run

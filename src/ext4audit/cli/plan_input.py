@@ -14,11 +14,11 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import did_you_mean
 from ext4audit.cli.fleet_host import utf8
 from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts import toml_reader
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.features import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
 from ext4audit.facts.plan import DISK, STRIPED, Plan, PlannedHost
-from ext4audit.facts.toml_table import toml_reader
 from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 from ext4audit.parsers.system import parse_kernel
 from ext4audit.sources.captured import open_captured

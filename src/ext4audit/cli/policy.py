@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import click
 
 from ext4audit.cli.app import did_you_mean, tell
+from ext4audit.facts import toml_reader
 from ext4audit.facts.profile import ActiveProfile, all_profiles
-from ext4audit.facts.toml_table import toml_reader
 from ext4audit.policy.baseline import (
     KnownFinding,
     KnownHost,
@@ -22,9 +22,17 @@ from ext4audit.policy.baseline import (
     known_host,
     superblock_key,
 )
-from ext4audit.policy.file import Policy, parse_policy
-from ext4audit.policy.selection import NothingSelected, UnknownRule, select
-from ext4audit.policy.suppression import SuppressionRule, not_judged, stale, suppress
+from ext4audit.policy.file import (
+    NothingSelected,
+    Policy,
+    SuppressionRule,
+    UnknownRule,
+    not_judged,
+    parse_policy,
+    select,
+    stale,
+    suppress,
+)
 from ext4audit.report import Report
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules

@@ -1,1 +1,29 @@
-"""Facts: frozen values named as the kernel names them, and the tables about ext4; no I/O."""
+"""Frozen values in the kernel's terms, and the tables of data beside them (TOML)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from functools import cache
+from pkgutil import get_data
+from types import ModuleType
+from typing import Any
+
+
+def toml_reader() -> ModuleType:
+    """Return tomllib, or on Python 3.10 its backport; imported late, as few scans need it."""
+    return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+
+@cache
+def read_table(name: str) -> dict[str, Any]:
+    """Return a TOML file that lies beside this module, by its name ("profiles.toml").
+
+    Raises FileNotFoundError where the package was installed without it.
+    """
+    # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
+    data = get_data("ext4audit.facts", name)
+    if data is None:
+        raise FileNotFoundError(name)
+    table: dict[str, Any] = toml_reader().loads(data.decode("utf-8"))
+    return table

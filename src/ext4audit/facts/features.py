@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ext4audit.facts.versions.packages import compare_dpkg
+from ext4audit.facts.versions import compare_dpkg
 
 Version = tuple[int, ...]
 

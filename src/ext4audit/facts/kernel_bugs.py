@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts import read_table
 from ext4audit.facts.host import Kernel
-from ext4audit.facts.toml_table import read_table
-from ext4audit.facts.versions.kernels import (
+from ext4audit.facts.versions import (
     ANY,
     BOUNDS,
     DEBIAN,

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple
 
-from ext4audit.facts.toml_table import read_table
+from ext4audit.facts import read_table
 
 TABLE = "option_grammar.toml"
 NUMBER = re.compile(r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, NamedTuple
 
-from ext4audit.facts.toml_table import read_table
+from ext4audit.facts import read_table
 
 TABLE = "profiles.toml"
 

@@ -1,17 +1,161 @@
-"""The policy file: its keys, and the checks of rules, severities and dates before an audit."""
+"""The policy file: its keys, the rules that it selects, the findings that it suppresses."""
 
 from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
-from ext4audit.finding import Severity, Suppression
-from ext4audit.policy.selection import matches
-from ext4audit.policy.suppression import SuppressionRule
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Finding, Severity, Suppression
+from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
+
+
+class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
+    """A selector matches no rule; `word` is the selector as typed."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(word)
+        self.word = word
+
+
+class NothingSelected(ValueError):  # noqa: N818 - what the user asked for
+    """A selection leaves no rule: an audit without rules would report any host as clean."""
+
+
+def matches(rule: Rule, word: str) -> bool:
+    """Whether a selector matches a rule: its code, a prefix of its code, its family or its name."""
+    upper = word.upper()
+    return rule.code.startswith(upper) or rule.name == word.lower()
+
+
+def select(
+    rules: Sequence[Rule],
+    wanted: Iterable[str] = (),
+    ignored: Iterable[str] = (),
+    *,
+    usual: Callable[[Rule], bool] = lambda rule: rule.default,
+) -> tuple[Rule, ...]:
+    """Return the rules that `wanted` selects without the `ignored` ones.
+
+    Without `wanted` these are the `usual` rules: those that are on by default.
+
+    Raises UnknownRule for a selector that matches no rule: a typing error must not silently
+    reduce the audit. Raises NothingSelected when no rule is left.
+    """
+    wanted, ignored = tuple(wanted), tuple(ignored)
+    for word in (*wanted, *ignored):
+        if not word or not any(matches(rule, word) for rule in rules):
+            raise UnknownRule(word)
+    chosen = [r for r in rules if _matches_any(wanted, r) or (not wanted and usual(r))]
+    left = tuple(r for r in chosen if not _matches_any(ignored, r))
+    if not left:
+        raise NothingSelected
+    return left
+
+
+def _matches_any(selectors: Iterable[str], rule: Rule) -> bool:
+    return any(matches(rule, selector) for selector in selectors)
+
+
+UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionRule:
+    """One [[suppress]] of a policy file: a rule's code, a glob of subjects, and the reason.
+
+    A subject is a name of a filesystem (UUID, mount point, device path, label), a name of the
+    host, or the fact of one finding (the mount point of an fstab entry). Names other than UUIDs
+    are case-sensitive.
+    """
+
+    code: str
+    subject: str
+    suppression: Suppression
+
+    def is_expired(self, today: str) -> bool:
+        """Whether its last day is before `today`, a date in ISO 8601."""
+        return self.suppression.expires is not None and self.suppression.expires < today
+
+    def matches(self, code: str, names: Sequence[str]) -> bool:
+        """Whether it accepts a finding of this rule about a subject with these names."""
+        return code == self.code and any(
+            name == self.subject or fnmatchcase(name, self._glob_for(name)) for name in names
+        )
+
+    def _glob_for(self, name: str) -> str:
+        """Return the glob for a name: UUIDs exist in either case, but "/Data" is not "/data"."""
+        return self.subject.lower() if UUID.fullmatch(name) else self.subject
+
+    @property
+    def text(self) -> str:
+        """The name of the suppression in a sentence."""
+        return f"the suppression of {self.code} for {self.subject!r}"
+
+
+def suppress(
+    report: Report, rules: Sequence[SuppressionRule], today: str
+) -> tuple[Report, frozenset[SuppressionRule]]:
+    """Return the report with its accepted findings marked, and the suppressions that matched.
+
+    An expired suppression accepts nothing. `today` is a date in ISO 8601.
+    """
+    live = [rule for rule in rules if not rule.is_expired(today)]
+    by_id = {fs.id: fs for fs in report.host.filesystems}
+    used: set[SuppressionRule] = set()
+
+    def mark(verdict: Verdict, finding: Finding) -> Finding:
+        fs = by_id.get(verdict.filesystem_id or "")
+        names = (*_names(fs), finding.fact) if fs else (finding.fact, report.host.name)
+        found = next((rule for rule in live if rule.matches(verdict.rule.code, names)), None)
+        if found is None:
+            return finding
+        used.add(found)
+        return replace(finding, suppression=found.suppression)
+
+    verdicts = [replace(v, findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
+    return replace(report, verdicts=tuple(verdicts)), frozenset(used)
+
+
+def stale(
+    rules: Sequence[SuppressionRule],
+    used: frozenset[object],
+    today: str,
+    *,
+    judged: frozenset[str],
+) -> Iterator[str]:
+    """Yield a sentence for each suppression that has expired or matches no finding.
+
+    `judged` are the codes of the rules that had all their evidence. Suppressions of other rules
+    are not reported, because those rules might have found more.
+    """
+    for rule in rules:
+        if rule.is_expired(today):
+            yield f"{rule.text} expired on {rule.suppression.expires}"
+        elif rule not in used and rule.code in judged:
+            yield f"{rule.text} matches no finding: remove it, or correct the subject"
+
+
+def not_judged(report: Report) -> frozenset[str]:
+    """Return the codes of the rules that lacked evidence and so might have found more."""
+    has_gaps = bool(report.host.gaps)
+    return frozenset(
+        verdict.rule.code
+        for verdict in report.verdicts
+        if has_gaps or verdict.unknowns or verdict.outcome in (Outcome.UNDETERMINED, Outcome.ERROR)
+    )
+
+
+def _names(fs: Filesystem) -> tuple[str, ...]:
+    """Return all names of a filesystem."""
+    names = (fs.uuid, fs.label, fs.device, fs.name, fs.id, str(fs.device_number))
+    return (*fs.mount_points, *(name for name in names if name))
+
 
 KEYS = ("select", "ignore", "pedantic", "fail_on", "profile", "suppress")
 SUPPRESS_KEYS = ("rule", "subject", "reason", "owner", "expires")

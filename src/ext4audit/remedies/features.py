@@ -1,17 +1,148 @@
-"""Set and clear features of an existing filesystem, and convert ext3 to ext4 in place."""
+"""Change features and the metadata behind them: the journal, directory indexes, inode tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies.fstab import edit_type
-from ext4audit.remedies.offline import by_hand, checked, unmounted_steps
+from ext4audit.remedies.offline import by_hand, checked, unmounted_steps, why_by_hand
+from ext4audit.remedies.remount import remount_command, usable_mount
 from ext4audit.remedies.shell import quote
+
+MIB = 1 << 20
+SIZE_IN_MIB = "/ournal size:/ { n = $NF + 0; if ($NF ~ /k$/) n /= 1024 }"
+"""awk on what dumpe2fs prints: "Total journal size:       128M", in KiB ("4096k") below 8 MiB."""
+FREE_SHARE = 2
+"""tune2fs 1.47.0 makes no journal larger than half of what is free."""
+
+
+def enlarge_journal(fs: Filesystem, present_bytes: int, wanted_bytes: int) -> Remedy:
+    """Return the remedy that replaces an internal journal by a larger one.
+
+    tune2fs takes the old one out first. Where the new one then does not fit, the old size is
+    made again, so that the filesystem is not left without one.
+    """
+    new, old = (max(1, each // MIB) for each in (wanted_bytes, present_bytes))
+    needed_mib = FREE_SHARE * new
+    is_enough = (free_bytes(fs) or 0) >= needed_mib * MIB
+    steps = _replacement(fs, new, old) if is_enough else ()
+    missing = f"once {needed_mib} MiB are free: tune2fs wants twice its size"
+    where = "" if steps else f", {why_by_hand(fs) if is_enough else missing}"
+    return Remedy(
+        f"Replace the journal by one of the usual size: a journal of {new} MiB{where}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off=f"It takes {new - old} MiB more of the filesystem; the kernel replays up to so "
+        "much after a crash.",
+    )
+
+
+def free_bytes(fs: Filesystem) -> int | None:
+    """Return what is free, None where it is not known.
+
+    The superblock's own counter is out of date while the filesystem is mounted.
+    """
+    if fs.alive:
+        usage = fs.usage.value if isinstance(fs.usage, Known) else None
+        return usage.free_blocks * usage.block_bytes if usage else None
+    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    if superblock is None or superblock.free_blocks is None or superblock.block_bytes is None:
+        return None
+    return superblock.free_blocks * superblock.block_bytes
+
+
+def _replacement(fs: Filesystem, new_mib: int, old_mib: int) -> tuple[Step, ...]:
+    found = f"awk '{SIZE_IN_MIB} END {{ exit !(n >= {new_mib}) }}'"
+    verify = f"dumpe2fs -h {quote(fs.device)} 2>/dev/null | {found}"
+    # What dumpe2fs calls the size holds the area of fast commits too, whose own is not known.
+    exact = "fast_commit" not in need(fs.superblock).features
+    undo = (_replace(fs, old_mib, new_mib),) if exact else ()
+    return unmounted_steps(fs, (checked(fs), _replace(fs, new_mib, old_mib)), (verify,), undo)
+
+
+def _replace(fs: Filesystem, new_mib: int, old_mib: int) -> str:
+    device = quote(fs.device)
+    make = f"{{ tune2fs -J size={new_mib} {device} || tune2fs -J size={old_mib} {device}; }}"
+    return f"tune2fs -O ^has_journal {device} && {make}"
+
+
+def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, ...]:
+    """Return the steps that put an external journal into the filesystem, and out again.
+
+    There is no rollback where the superblock does not name the journal's UUID.
+    """
+    device, uuid = quote(fs.device), quote(superblock.journal_uuid or "")
+    back = f"tune2fs -O ^has_journal {device} && tune2fs -J device=UUID={uuid} {device}"
+    return unmounted_steps(
+        fs,
+        (checked(fs), f"tune2fs -O ^has_journal {device} && tune2fs -O has_journal {device}"),
+        (f"tune2fs -l {device} | grep -qE '^Journal inode:[[:blank:]]+[1-9]'",),
+        (back,) if superblock.journal_uuid else (),
+    )
+
+
+def add_journal(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the steps that make an internal journal of the usual size."""
+    device = quote(fs.device)
+    return unmounted_steps(
+        fs,
+        (checked(fs), f"tune2fs -O has_journal {device}"),
+        (f"tune2fs -l {device} | grep -E '^Filesystem features:' | grep -qw has_journal",),
+        (f"tune2fs -O ^has_journal {device}",),
+    )
+
+
+def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the steps that set dir_index while mounted: directories that grow get an index.
+
+    The rollback needs an unmount; empty where it would not be known.
+    """
+    device = quote(fs.device)
+    undo = f"tune2fs -O ^dir_index {device} && {checked(fs)}"
+    verify_and_undo = unmounted_steps(fs, (), (_has_dir_index(fs),), (undo,))
+    if not verify_and_undo:
+        return ()
+    return (Step(Phase.PERSISTENT, f"tune2fs -O dir_index {device}"), *verify_and_undo)
+
+
+def index_directories(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the steps that set dir_index and index all directories, unmounted."""
+    device = quote(fs.device)
+    # It exits with 1 when it has corrected something, which is no failure (e2fsck(8)).
+    index = f"{{ e2fsck -f -p -D {device} || test $? -eq 1; }}"
+    return unmounted_steps(
+        fs, (f"tune2fs -O dir_index {device} && {index}",), (_has_dir_index(fs),)
+    )
+
+
+def _has_dir_index(fs: Filesystem) -> str:
+    return f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:' | grep -qw dir_index"
+
+
+def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
+    """Return the steps that zero inode tables without pauses and wait for the end.
+
+    At the end at most `most_left` groups may have one that is not zeroed. Empty where no usable
+    mount is here.
+    """
+    mount = usable_mount(fs)
+    device = quote(fs.device)
+    if mount is None or None in (quote(mount.mount_point), device):
+        return ()
+    left = f"dumpe2fs {device} 2>/dev/null | grep '^Group ' | grep -vc ITABLE_ZEROED"
+    done = f'test "$({left})" -le {most_left}'
+    return (
+        Step(Phase.IMMEDIATE, remount_command(fs, mount, ["init_itable=0"], {"init_itable"})),
+        Step(Phase.IMMEDIATE, f"until {done}; do sleep 2; done"),
+        Step(Phase.VERIFY, done),
+    )
+
 
 REMOVABLE = frozenset({"metadata_csum_seed", "orphan_file", "fast_commit"})
 """Features that tune2fs (1.47) takes out of an unmounted filesystem and puts back."""

@@ -14,6 +14,12 @@ from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.remedies.default_options import (
+    apply_commands,
+    superblock_change,
+    undo_commands,
+    verify_command,
+)
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.options import BINDS, change_options, option_of
 from ext4audit.remedies.remount import (
@@ -24,12 +30,6 @@ from ext4audit.remedies.remount import (
     without_mount,
 )
 from ext4audit.remedies.shell import in_phase, quote
-from ext4audit.remedies.superblock import (
-    apply_commands,
-    superblock_change,
-    undo_commands,
-    verify_command,
-)
 
 NOT_SET = ""
 """The wanted token of an option that is off unless the option listing shows it."""

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ext4audit.cli.entry import guarded
+from ext4audit.cli.app import guarded
 from ext4audit.evidence import Known
 from ext4audit.sources.ask import Answer, Ask, ReadFile, Uname, VirtualMemory
 from ext4audit.sources.snapshot import write_snapshot

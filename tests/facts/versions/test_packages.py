@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ext4audit.facts.versions.packages import compare_dpkg, compare_rpm, split_release
+from ext4audit.facts.versions import compare_dpkg, compare_rpm, split_release
 
 OLDER_RPM_FIRST = [
     ("1.0", "2.0"),

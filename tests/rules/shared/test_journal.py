@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.superblock import Superblock
-from ext4audit.rules.shared.journal import Journal, is_external, journal_of, usual_blocks
+from ext4audit.rules.shared.quantities import Journal, is_external, journal_of, usual_blocks
 from support.builders import GIB, filesystem, known, superblock
 
 MIB = 1 << 20

@@ -11,8 +11,7 @@ import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.ask import FilesystemUuid, TuneSuperblock
-from ext4audit.sources.live import LiveSource
-from ext4audit.sources.live.ioctls import has_common_encoding, read_request
+from ext4audit.sources.live import LiveSource, has_common_encoding, read_request
 
 
 def test_request_numbers_are_those_of_the_kernel() -> None:

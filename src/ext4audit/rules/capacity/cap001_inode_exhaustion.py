@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.space import find_many_files
+from ext4audit.remedies.superblock_fields import find_many_files
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import has_room_to_grow, origin_of, percent, size

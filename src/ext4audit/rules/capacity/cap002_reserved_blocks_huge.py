@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import Evidence, Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.space import set_reserved_blocks
+from ext4audit.remedies.superblock_fields import set_reserved_blocks
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percent, size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.space import grow_to_device
+from ext4audit.remedies.superblock_fields import grow_to_device
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,

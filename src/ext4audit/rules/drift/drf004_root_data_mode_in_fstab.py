@@ -16,8 +16,8 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
+from ext4audit.remedies.default_options import store_default
 from ext4audit.remedies.fstab import option_steps
-from ext4audit.remedies.superblock import store_default
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import discouraged, warning
 from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of

@@ -11,9 +11,9 @@ from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.remedies.default_options import clear_defaults
 from ext4audit.remedies.fstab import fstab_lines
 from ext4audit.remedies.options import change_options, disruption
-from ext4audit.remedies.superblock import clear_defaults
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.citations import PLACES, cite_mount_table
 from ext4audit.rules.shared.demands import against, stays

@@ -9,8 +9,12 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
-from ext4audit.rules.shared.data_mode import back_to_ordered, data_mode
-from ext4audit.rules.shared.demands import container_layers, holds_tenants
+from ext4audit.rules.shared.demands import (
+    back_to_ordered,
+    container_layers,
+    data_mode,
+    holds_tenants,
+)
 
 MESSAGE = (
     "data=writeback: after a crash, files that were being written can show old contents of the "

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.metadata import add_journal
+from ext4audit.remedies.features import add_journal
 from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability.write_cache import INSTANCE_STORES
 from ext4audit.rules.shared.citations import cite_features, is_in_force
 from ext4audit.rules.shared.demands import below
-from ext4audit.rules.shared.journal import usual_blocks
-from ext4audit.rules.shared.quantities import GIB, device_bytes, size
+from ext4audit.rules.shared.quantities import GIB, device_bytes, size, usual_blocks
 
 PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")
 FLEETING = tuple(f"/{name}" for name in ("tmp", "var/tmp", "var/cache"))

@@ -8,9 +8,9 @@ from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.fstab import fstab_lines
-from ext4audit.remedies.option_fields import PANIC, errors_in_string, stop_at_errors
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount, without_mount
+from ext4audit.remedies.superblock_fields import PANIC, errors_in_string, stop_at_errors
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume

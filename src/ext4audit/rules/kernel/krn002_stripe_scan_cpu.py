@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
-from ext4audit.facts.versions.kernels import Exposure
+from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import disruption, option_of
 from ext4audit.remedies.superblock_fields import set_stripe
@@ -18,7 +18,7 @@ from ext4audit.rules.shared.citations import (
     in_rootflags,
     update,
 )
-from ext4audit.rules.shared.stripe import at_mount, cite_hints, in_force
+from ext4audit.rules.shared.quantities import at_mount, cite_hints, in_force
 
 NO_STRIPE = "stripe=0"
 

@@ -11,7 +11,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.layout.striping import may_stripe
 from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.stripe import (
+from ext4audit.rules.shared.quantities import (
     Recommended,
     cite_hints,
     hides_stripe,

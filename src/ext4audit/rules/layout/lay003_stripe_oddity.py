@@ -12,8 +12,8 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
-from ext4audit.rules.shared.stripe import (
-    block_bytes,
+from ext4audit.rules.shared.quantities import (
+    block_bytes_of,
     cite_hints,
     group_blocks,
     hides_stripe,
@@ -78,7 +78,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
     """Yield the reasons why no array has such a stripe."""
     stride, width = superblock.stride_blocks, superblock.stripe_width_blocks
-    unit, most = block_bytes(superblock), group_blocks(superblock)
+    unit, most = block_bytes_of(superblock), group_blocks(superblock)
     if now == LARGEST_TRANSFER_BYTES // unit:
         yield "which is the largest transfer of a device (65535 sectors) and no stripe"
     if now > most:

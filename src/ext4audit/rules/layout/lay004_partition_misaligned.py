@@ -10,8 +10,7 @@ from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.quantities import IMAGES
-from ext4audit.rules.shared.stripe import recommended
+from ext4audit.rules.shared.quantities import IMAGES, recommended
 
 MIB = 1 << 20
 """The start of the first partition that every current tool makes."""

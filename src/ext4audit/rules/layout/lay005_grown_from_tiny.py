@@ -11,8 +11,14 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
-from ext4audit.rules.shared.journal import cite_journal, is_external, journal_of
-from ext4audit.rules.shared.quantities import GIB, device_bytes, size
+from ext4audit.rules.shared.quantities import (
+    GIB,
+    cite_journal,
+    device_bytes,
+    is_external,
+    journal_of,
+    size,
+)
 
 SMALL_BLOCK_BYTES = 1024
 SMALL_BLOCKS_ABOVE = 16 * GIB

@@ -8,11 +8,11 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.journal import move_journal_inside
+from ext4audit.remedies.features import move_journal_inside
 from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
-from ext4audit.rules.shared.journal import is_external
+from ext4audit.rules.shared.quantities import is_external
 
 REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
 PLAIN_DISKS = ("sd", "vd", "xvd", "hd", "nvme", "mmcblk")

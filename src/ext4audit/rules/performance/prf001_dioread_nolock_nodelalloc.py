@@ -8,7 +8,7 @@ from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.options import EffectiveOptions
-from ext4audit.facts.versions.kernels import Exposure
+from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.remedies.options import change_option, disruption
 from ext4audit.rule import NotApplicable, RuleOutput, rule

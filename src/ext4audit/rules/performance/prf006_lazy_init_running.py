@@ -12,7 +12,7 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.metadata import zero_inode_tables
+from ext4audit.remedies.features import zero_inode_tables
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 LAST_GROUP = 1

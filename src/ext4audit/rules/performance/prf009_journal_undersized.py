@@ -5,15 +5,16 @@ from __future__ import annotations
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.remedies.journal import enlarge_journal
+from ext4audit.remedies.features import enlarge_journal
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.journal import (
+from ext4audit.rules.shared.quantities import (
     LEAST_BYTES,
     cite_journal,
+    device_bytes,
     is_external,
     journal_of,
+    size,
 )
-from ext4audit.rules.shared.quantities import device_bytes, size
 
 
 @rule(

@@ -12,7 +12,7 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.metadata import enable_dir_index, index_directories
+from ext4audit.remedies.features import enable_dir_index, index_directories
 from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size

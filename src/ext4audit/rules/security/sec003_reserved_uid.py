@@ -5,9 +5,9 @@ from __future__ import annotations
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.option_fields import give_reserve_to_root
 from ext4audit.remedies.options import disruption
 from ext4audit.remedies.remount import usable_mount, without_mount
+from ext4audit.remedies.superblock_fields import give_reserve_to_root
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
 

@@ -11,7 +11,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
-from ext4audit.facts.versions.kernels import Exposure
+from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Confidence, Disruption, Remedy, Severity
 from ext4audit.remedies.fstab import fstab_lines, sets_option
 

@@ -1,12 +1,19 @@
-"""Sizes, shares and times as numbers and as text of findings."""
+"""Sizes, shares and times in words; the journal and the stripe of a filesystem in numbers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from ext4audit.evidence import Evidence, Known, Unknown
-from ext4audit.facts.host import Filesystem, Usage
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, derive, need
+from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
+from ext4audit.facts.host import Filesystem, Host, Usage
+from ext4audit.facts.kernel_bugs import exposure
+from ext4audit.facts.options import Provenance
+from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation
+from ext4audit.layout.striping import MOST_COLUMNS, may_stripe
 from ext4audit.rules.shared.citations import stated
 
 GIB = 1 << 30
@@ -142,3 +149,172 @@ def _days(year: int, month: int, day: int) -> int:
     era, year_of_era = divmod(year, 400)
     leap = year_of_era // 4 - year_of_era // 100
     return era * _DAYS_OF_ERA + year_of_era * 365 + leap + day_of_year - _DAYS_TO_1970
+
+
+USUAL_BLOCKS = (
+    (2048, 0),
+    (32768, 1024),
+    (262144, 4096),
+    (524288, 8192),
+    (4194304, 16384),
+    (8388608, 32768),
+    (16777216, 65536),
+    (33554432, 131072),
+)
+"""Blocks of the journal below a number of blocks (mke2fs 1.47.0, measured at 19 sizes)."""
+USUAL_BLOCKS_BEYOND = 262144
+SMALL = 8
+"""Older versions of mke2fs make an eighth (1.42: 32768 blocks at most): that is not small."""
+LEAST_BYTES = 20 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The sizes of an internal journal and of the one that mke2fs would make, in bytes."""
+
+    present_bytes: int
+    usual_bytes: int
+    filesystem_bytes: int
+
+    @property
+    def undersized(self) -> bool:
+        """Whether the filesystem is large, and its journal less than an eighth of the usual."""
+        small = self.present_bytes * SMALL < self.usual_bytes
+        return small and self.filesystem_bytes > LEAST_BYTES
+
+
+def usual_blocks(size_blocks: int) -> int:
+    """Return how many blocks mke2fs gives the journal of a filesystem of so many; 0 for none."""
+    fitting = (journal for below, journal in USUAL_BLOCKS if size_blocks < below)
+    return next(fitting, USUAL_BLOCKS_BEYOND)
+
+
+def journal_of(fs: Filesystem) -> Evidence[Journal]:
+    """Return the internal journal of a filesystem that has one."""
+    block_bytes = stated(fs, "size of a block", lambda each: each.block_bytes)
+    present = stated(fs, "size of the journal", lambda each: each.journal_bytes)
+
+    def join(superblock: Superblock, block: int, journal: int) -> Journal:
+        usual = usual_blocks(superblock.size_blocks) * block
+        return Journal(journal, usual, superblock.size_blocks * block)
+
+    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else None
+    return derive("journal", join, fs.superblock, block_bytes, present, origin=origin)
+
+
+def is_external(superblock: Superblock) -> bool:
+    """Whether the journal lies on a device of its own."""
+    inside = bool(superblock.journal_inode or superblock.journal_bytes)
+    return superblock.has_journal and bool(superblock.journal_device) and not inside
+
+
+def cite_journal(fs: Filesystem, journal: Journal) -> tuple[Citation, ...]:
+    """Cite the journal, and the size that it is compared with."""
+    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    usual = f"{size(journal.usual_bytes)} for a filesystem of {size(journal.filesystem_bytes)}"
+    return (
+        Citation("journal", size(journal.present_bytes), origin),
+        Citation("journal that mke2fs would make", usual, "computed"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """A chunk and a whole stripe of data, in bytes, from a device's I/O sizes."""
+
+    chunk_bytes: int
+    width_bytes: int
+
+
+def recommended(device: BlockDevice) -> Recommended | None:
+    """Return the stripe that a device recommends; None where its I/O sizes are those of a disk.
+
+    Raises Undetermined. A single disk reports its physical block as the minimum, and disks behind
+    USB bridges an optimal size that is no multiple of anything.
+    """
+    limits = device.queue
+    chunk, width = need(limits.minimum_io_bytes, limits.optimal_io_bytes)
+    if chunk <= SECTOR_BYTES:
+        return None
+    if not may_stripe(device) and chunk <= need(limits.physical_block_bytes):
+        return None
+    columns, rest = divmod(width, chunk)
+    return None if rest or not 1 < columns <= MOST_COLUMNS else Recommended(chunk, width)
+
+
+def hides_stripe(device: BlockDevice) -> bool:
+    """Whether no array is visible, and the I/O sizes that would hint at one are not known."""
+    limits = device.queue
+    sizes = limits.minimum_io_bytes, limits.optimal_io_bytes, limits.physical_block_bytes
+    return not may_stripe(device) and any(isinstance(size, Unknown) for size in sizes)
+
+
+def spins(host: Host) -> Evidence[bool]:
+    """Return whether any stripe may cost a whole CPU on the host's kernel (KRN002)."""
+    found = exposure("KRN002", host.kernel)
+    return found if isinstance(found, Unknown) else Known(found.value.affected, found.origin)
+
+
+def block_bytes_of(superblock: Superblock) -> int:
+    """Return the block size; raises Undetermined where the reader could not see it."""
+    if superblock.block_bytes:
+        return superblock.block_bytes
+    raise Undetermined((Unknown("block size", Why.NOT_CAPTURED, hint="run as root"),))
+
+
+def unit_bytes(fs: Filesystem) -> int:
+    """Return the block size; of statfs where the superblock could not be read."""
+    if isinstance(fs.usage, Known) and fs.usage.value.block_bytes:
+        return fs.usage.value.block_bytes
+    return block_bytes_of(need(fs.superblock))
+
+
+def most_blocks(fs: Filesystem) -> int:
+    """Return the largest stripe that a mount accepts, as far as it is known."""
+    if isinstance(fs.superblock, Known):
+        return group_blocks(fs.superblock.value)
+    return 8 * unit_bytes(fs)
+
+
+def cite_hints(fs: Filesystem) -> Iterator[Citation]:
+    """Yield the stride and the stripe width of the superblock."""
+    if isinstance(fs.superblock, Known):
+        superblock = fs.superblock.value
+        value = f"stride {superblock.stride_blocks}, width {superblock.stripe_width_blocks} blocks"
+        yield Citation("RAID hints", value, fs.superblock.origin)
+
+
+def in_force(fs: Filesystem) -> int:
+    """Return the stripe, in blocks, that the allocator works with; raises Undetermined.
+
+    It is the superblock's where the filesystem is not mounted, or only planned: no mount table
+    then shows stripe=.
+    """
+    if not fs.alive:
+        return at_mount(need(fs.superblock))
+    options = need(fs.options)
+    value = need(options.token("stripe")).partition("=")[2]
+    option = options.find("stripe")
+    shown = option is not None and any(x.provenance is Provenance.MOUNT for x in option.layers)
+    if not (options.complete or shown):
+        return at_mount(need(fs.superblock))
+    if not (value.isascii() and value.isdigit()):
+        raise Undetermined((Unknown("option stripe", Why.UNPARSABLE, value),))
+    return int(value)
+
+
+def at_mount(superblock: Superblock) -> int:
+    """Return the stripe that a mount without stripe= uses (fs/ext4/super.c, 6.1).
+
+    It is the width, else the stride; neither where it is larger than a block group. One block is
+    no stripe.
+    """
+    most = group_blocks(superblock)
+    fields = superblock.stripe_width_blocks, superblock.stride_blocks
+    taken = next((blocks for blocks in fields if 0 < blocks <= most), 0)
+    return taken if taken > 1 else 0
+
+
+def group_blocks(superblock: Superblock) -> int:
+    """Return the blocks of a group: as many as one block of bitmap describes by default."""
+    return superblock.blocks_per_group or 8 * block_bytes_of(superblock)

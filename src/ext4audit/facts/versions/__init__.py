@@ -1,1 +1,0 @@
-"""Versions of kernels and packages, ordered as their distributors order them."""
