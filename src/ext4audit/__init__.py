@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ext4audit.api import ArchiveError, audit_host, audit_snapshot, select_rules
+    from ext4audit.api import audit_host, audit_snapshot, select_rules
     from ext4audit.finding import Confidence, Finding, Remedy, Severity
     from ext4audit.report import Outcome, Report, Verdict
+    from ext4audit.sources.containers.tree import ArchiveError
 
 __version__ = "0.2.0"
 __all__ = [
@@ -30,9 +31,10 @@ __all__ = [
     "select_rules",
 ]
 _MODULES = {
-    "api": ("ArchiveError", "audit_host", "audit_snapshot", "select_rules"),
+    "api": ("audit_host", "audit_snapshot", "select_rules"),
     "finding": ("Confidence", "Finding", "Remedy", "Severity"),
     "report": ("Outcome", "Report", "Verdict"),
+    "sources.containers.tree": ("ArchiveError",),
 }
 
 

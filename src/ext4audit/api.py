@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from ext4audit.assemble.devices.target import only_filesystems
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.profile import ActiveProfile
@@ -17,7 +16,6 @@ from ext4audit.policy.file import select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
-from ext4audit.sources.containers.tree import ArchiveError as ArchiveError  # noqa: PLC0414 - public
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.text import utc_now
 
@@ -68,7 +66,9 @@ def audit_snapshot(
     the captured host name. `in_fleet` means that the path was found among others, and skips the
     search for a host below it. Raises ArchiveError, with the reason, for anything else.
     """
-    from ext4audit.sources.captured import open_captured  # noqa: PLC0415 - keeps tar off live scans
+    # A live scan reads no archive, and looks up no name among captured filesystems.
+    from ext4audit.assemble.devices.target import only_filesystems  # noqa: PLC0415
+    from ext4audit.sources.captured import open_captured  # noqa: PLC0415
 
     captured = open_captured(os.fspath(path), in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)

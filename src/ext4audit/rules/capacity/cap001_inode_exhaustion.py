@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.superblock_fields import find_many_files
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import has_room_to_grow, origin_of, percent, size
@@ -134,7 +134,7 @@ def _sparse(fs: Filesystem, usage: Usage, place: str) -> Finding:
 
 
 def _remedies(fs: Filesystem, usage: Usage) -> Iterator[Remedy]:
-    yield find_many_files(fs)
+    yield remedies.superblock_fields.find_many_files(fs)
     first = (
         "Grow the filesystem, whose device has room, as CAP005 says"
         if has_room_to_grow(fs)

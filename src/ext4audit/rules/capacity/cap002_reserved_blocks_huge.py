@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.superblock_fields import set_reserved_blocks
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percent, size
@@ -129,7 +129,7 @@ def _finding(fs: Filesystem, usage: Usage, reserved: int) -> Finding:
 def _remedy(fs: Filesystem, usage: Usage) -> Remedy:
     total = usage.size_blocks * usage.block_bytes
     kept = min(total * KEPT_PERCENT // 100, KEPT_BYTES) // usage.block_bytes
-    steps = set_reserved_blocks(fs, kept)
+    steps = remedies.superblock_fields.set_reserved_blocks(fs, kept)
     as_root = "" if steps else ", as root"
     return Remedy(
         f"Reserve {size(kept * usage.block_bytes)} (tune2fs -r {kept}{as_root}).",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.features import convert_to_64bit
-from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
@@ -103,9 +102,10 @@ def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) ->
 
 
 def _remedy(fs: Filesystem) -> Remedy:
-    steps = convert_to_64bit(fs)
+    steps = remedies.features.convert_to_64bit(fs)
     return Remedy(
-        f"After a backup, convert it to 64 bits (e2fsck -f, resize2fs -b){by_hand(fs, steps)}.",
+        "After a backup, convert it to 64 bits (e2fsck -f, resize2fs -b)"
+        f"{remedies.offline.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="It rewrites the group descriptors and may move inode tables: an interruption "

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.features import enable_large_dir
-from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import origin_of
 
@@ -152,8 +151,8 @@ def _remedies(fs: Filesystem, host: Host) -> Iterator[Remedy]:
 def _large_dir(fs: Filesystem) -> Remedy:
     """Return how to add the third level; without steps where a boot loader may have to read it."""
     booted = any(point in READ_BY_LOADER for point in fs.mount_points)
-    steps = () if booted else enable_large_dir(fs)
-    where = "" if booted else by_hand(fs, steps)
+    steps = () if booted else remedies.features.enable_large_dir(fs)
+    where = "" if booted else remedies.offline.by_hand(fs, steps)
     return Remedy(
         f"Give directories a third level (tune2fs -O large_dir){where}.",
         Disruption.UNMOUNT,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.superblock_fields import grow_to_device
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
@@ -116,6 +116,6 @@ def _remedy(fs: Filesystem, device: int, own: int, least: int) -> Remedy:
     return Remedy(
         "Grow it to the size of its device, while it is mounted.",
         Disruption.ONLINE,
-        grow_to_device(fs, most_idle_bytes=least),
+        remedies.superblock_fields.grow_to_device(fs, most_idle_bytes=least),
         trade_off=f"Only an unmounted filesystem can be made smaller again.{kept}",
     )

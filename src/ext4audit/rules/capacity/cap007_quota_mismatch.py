@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
@@ -16,7 +17,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.fstab import remove_quota_steps
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import origin_of
 
@@ -117,7 +117,7 @@ def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
 def _remedies(line: FstabLine) -> Iterator[Remedy]:
     yield IN_FEATURE
     tokens = [o for o in line.options if (known := recognize(o)) and known[0].name in QUOTA]
-    steps = remove_quota_steps(line, tokens)
+    steps = remedies.fstab.remove_quota_steps(line, tokens)
     if steps:
         yield Remedy(
             f"If nobody needs them, take {', '.join(tokens)} out of fstab.",

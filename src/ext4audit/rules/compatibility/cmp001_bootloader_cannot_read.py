@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.features import GRUB_SINCE, Version, grub_reads, grub_version
 from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.remedies.features import without_features
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_features
 
@@ -100,7 +100,7 @@ def _finding(fs: Filesystem, loader: BootLoader, features: Sequence[str]) -> Fin
         severity=severity,
         confidence=confidence,
         citations=cite_features(fs),
-        remedies=(without_features(fs, features, planned=False),),
+        remedies=(remedies.features.without_features(fs, features, planned=False),),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Unknown, need
 from ext4audit.facts.features import FEATURES
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.remedies.features import without_features
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_features
 
@@ -74,5 +74,5 @@ def _finding(fs: Filesystem, host: Host, kernel: Kernel, features: Sequence[str]
         severity=Severity.MEDIUM if soft else Severity.HIGH,
         confidence=Confidence.LIKELY,
         citations=cite_features(fs),
-        remedies=(without_features(fs, features, planned=host.planned),),
+        remedies=(remedies.features.without_features(fs, features, planned=host.planned),),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import FstabEntry
@@ -16,7 +17,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.fstab import device_steps
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 DISK = re.compile(r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)")
@@ -165,7 +165,7 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
             f"Do not name it by UUID yet: whether {uuid} is on one device only is not known, or "
             "it is not. Give the copy another UUID first, or use a path of /dev/disk/by-id."
         )
-    steps = device_steps(entry.line, f"UUID={uuid}")
+    steps = remedies.fstab.device_steps(entry.line, f"UUID={uuid}")
     return Remedy(f"Name the filesystem by its UUID ({uuid}).", Disruption.ONLINE, steps)
 
 

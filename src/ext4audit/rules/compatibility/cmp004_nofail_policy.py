@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
@@ -15,7 +16,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.fstab import option_steps
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 TIMEOUT = "x-systemd.device-timeout="
@@ -118,7 +118,7 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
             Remedy(
                 "Let the boot go on without it, after 30 seconds.",
                 Disruption.ONLINE,
-                option_steps(line, (), _missing(line.options)),
+                remedies.fstab.option_steps(line, (), _missing(line.options)),
                 trade_off="What starts without the volume writes into the empty directory below: "
                 f"give its unit RequiresMountsFor={_in_a_unit(line.mount_point)} first.",
             ),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.features import convert_to_ext4
-from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
@@ -105,10 +104,10 @@ def _old_lines(fs: Filesystem) -> tuple[FstabLine, ...]:
 
 
 def _in_place(fs: Filesystem) -> Remedy:
-    steps = convert_to_ext4(fs, _old_lines(fs), _missing(fs))
+    steps = remedies.features.convert_to_ext4(fs, _old_lines(fs), _missing(fs))
     return Remedy(
         "In place, after a backup: mount it as ext4 from now on, and set the features"
-        f"{by_hand(fs, steps)}.",
+        f"{remedies.offline.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="There is no way back: tune2fs cannot take extents away, and ext3 can no longer "

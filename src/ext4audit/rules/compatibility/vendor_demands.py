@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
@@ -18,16 +19,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.flags import seen_here, set_flags_and_options
-from ext4audit.remedies.mounting import (
-    disruption_of_new_mount,
-    left_by_hand,
-    move_to_fstab,
-    single_mount,
-)
-from ext4audit.remedies.options import disruption, not_persistent, option_of
-from ext4audit.remedies.remount import DELALLOC_STAYS_SINCE, fstab_line
-from ext4audit.remedies.superblock_fields import reserve_nothing
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.shared.citations import rootflags, stated, what_else_sets_it
 from ext4audit.rules.shared.demands import canonical
@@ -37,9 +28,9 @@ def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
     """Return the remedy that moves options from the superblock to fstab, and mounts anew."""
     return Remedy(
         f"Ask for {', '.join(options)} in fstab, clear it in the superblock, and mount it anew."
-        f"{left_by_hand(fs)}{_first(fs, host)}",
-        disruption_of_new_mount(fs) if fs.alive else Disruption.ONLINE,
-        move_to_fstab(fs, _tokens(options)),
+        f"{remedies.mounting.left_by_hand(fs)}{_first(fs, host)}",
+        remedies.mounting.disruption_of_new_mount(fs) if fs.alive else Disruption.ONLINE,
+        remedies.mounting.move_to_fstab(fs, _tokens(options)),
     )
 
 
@@ -52,8 +43,8 @@ def _first(fs: Filesystem, host: Host) -> str:
     """Return the sentence on what must set the option where no entry of fstab mounts it."""
     if "/" in fs.mount_points:
         return " rootflags= must ask for it too." if rootflags(host) else ""
-    mount = single_mount(fs)
-    if mount is None or fstab_line(fs, mount) is not None:
+    mount = remedies.mounting.single_mount(fs)
+    if mount is None or remedies.remount.fstab_line(fs, mount) is not None:
         return ""
     return " No fstab entry names it: the unit or script that mounts it must ask for it first."
 
@@ -64,14 +55,18 @@ def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remed
     beside = _beside(fs, host, tokens)
     anew = _needs_new_mount(host, tokens)
     atime = [option for option in options if option in ATIME_OPTIONS]
-    steps = set_flags_and_options(fs, atime, {**tokens, **beside}, by_new_mount=anew)
+    steps = remedies.flags.set_flags_and_options(fs, atime, {**tokens, **beside}, by_new_mount=anew)
     also = ", with dioread_lock, because of PRF001 on this kernel" if beside else ""
-    by_hand = [left_by_hand(fs)] if anew else []
+    by_hand = [remedies.mounting.left_by_hand(fs)] if anew else []
     by_hand += [what_else_sets_it(fs, host, name) for name in tokens]
     return Remedy(
         f"Put {', '.join(options)} in force and into fstab{also}."
-        f"{''.join(dict.fromkeys((*by_hand, not_persistent(steps))))}",
-        disruption_of_new_mount(fs) if anew else disruption(steps) if steps else Disruption.REMOUNT,
+        f"{''.join(dict.fromkeys((*by_hand, remedies.options.not_persistent(steps))))}",
+        remedies.mounting.disruption_of_new_mount(fs)
+        if anew
+        else remedies.options.disruption(steps)
+        if steps
+        else Disruption.REMOUNT,
         steps,
     )
 
@@ -80,7 +75,7 @@ def _beside(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, 
     """Return what must go with nodelalloc where dioread_nolock would make writes slow."""
     if tokens.get("delalloc") != "nodelalloc":
         return {}
-    option = option_of(fs, "dioread_nolock")
+    option = remedies.options.option_of(fs, "dioread_nolock")
     exposed = exposure("PRF001", host.kernel)
     affected = isinstance(exposed, Known) and exposed.value.affected
     off = option is not None and option.token == "nodioread_nolock"  # noqa: S105 - an option
@@ -92,7 +87,7 @@ def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
     if tokens.get("delalloc") != "nodelalloc":
         return False
     kernel = value_or(host.kernel, None)
-    return kernel is None or kernel.since(*DELALLOC_STAYS_SINCE)
+    return kernel is None or kernel.since(*remedies.remount.DELALLOC_STAYS_SINCE)
 
 
 PERCENT = 100
@@ -192,7 +187,7 @@ def _free(fs: Filesystem, reserved: int) -> Remedy:
     return Remedy(
         "Reserve nothing for root.",
         Disruption.ONLINE,
-        reserve_nothing(fs, reserved),
+        remedies.superblock_fields.reserve_nothing(fs, reserved),
         trade_off="Root cannot clean up on a filesystem that is full to the last block.",
     )
 
@@ -230,7 +225,7 @@ def _demanding(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profil
 def _is_in_force(fs: Filesystem, token: str) -> bool:
     """Whether a token is in force; raises Undetermined where that is unknown."""
     if token in ATIME_OPTIONS:
-        return all(token in mount.mount_options for mount in seen_here(fs))
+        return all(token in mount.mount_options for mount in remedies.flags.seen_here(fs))
     known = recognize(token)
     name = known[0].name if known else token
     if name == "errors":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS
@@ -16,8 +17,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.fstab import option_steps
-from ext4audit.remedies.remount import intended_flags, revert_steps, typed
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.demands import against, discouraged, overruled, warning
 from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, severity_of
@@ -88,7 +87,7 @@ def _lost_flags(intent: Intent) -> frozenset[str]:
     has_atime = any(option in ATIME_OPTIONS for option in options)
     atime = frozenset(ATIME_OPTIONS if has_atime else {"relatime"})
     forced = frozenset({"ro"}).difference(intent.mount.mount_options)
-    return intent.live_flags - intended_flags(options) - atime - forced
+    return intent.live_flags - remedies.remount.intended_flags(options) - atime - forced
 
 
 def _finding(
@@ -119,7 +118,7 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: Intent) -> Iter
         return
     if overruled(fs, host, tokens):
         return
-    steps = option_steps(intent.entry.line, (), tokens)
+    steps = remedies.fstab.option_steps(intent.entry.line, (), tokens)
     if not steps:
         return
     yield Remedy(
@@ -134,10 +133,10 @@ def _go_back(
     fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
     """Yield the remount that reverts the options, as the next mount would."""
-    steps = revert_steps(fs, intent.mount, lost)
+    steps = remedies.remount.revert_steps(fs, intent.mount, lost)
     if flags or not steps:
         return
-    after = [typed(option.baseline) for option in lost if option.baseline]
+    after = [remedies.remount.typed(option.baseline) for option in lost if option.baseline]
     wanted = {option.name: option.baseline or "" for option in lost}
     if discouraged(after, fs, host) or any(against(fs, host, wanted)):
         return

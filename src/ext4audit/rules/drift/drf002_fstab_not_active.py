@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS
@@ -17,14 +18,6 @@ from ext4audit.finding import (
     Finding,
     Remedy,
     Severity,
-)
-from ext4audit.remedies.fstab import option_steps
-from ext4audit.remedies.remount import (
-    DELALLOC_STAYS_SINCE,
-    NOT_BY_REMOUNT,
-    intended_flags,
-    remount_by_fstab,
-    typed,
 )
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.drift.refused_options import (
@@ -205,8 +198,10 @@ def _remedies(
 def _by_mount_only(drift: Drift, host: Host) -> bool:
     """Whether a remount with the intended state fails, or may."""
     if drift.name != "delalloc":
-        return drift.name in NOT_BY_REMOUNT
-    old = isinstance(host.kernel, Known) and not host.kernel.value.since(*DELALLOC_STAYS_SINCE)
+        return drift.name in remedies.remount.NOT_BY_REMOUNT
+    old = isinstance(host.kernel, Known) and not host.kernel.value.since(
+        *remedies.remount.DELALLOC_STAYS_SINCE
+    )
     return drift.intended == "nodelalloc" and not old
 
 
@@ -215,9 +210,9 @@ def _remount(
 ) -> Iterator[Remedy]:
     """Yield the remount that reads fstab again, with its verification and rollback."""
     changed = [(drift.intended, drift.in_force) for drift in inactive]
-    in_fstab = frozenset(intended_flags(intent.entry.line.options))
+    in_fstab = frozenset(remedies.remount.intended_flags(intent.entry.line.options))
     kept = sorted(only_running(intent, in_fstab))
-    steps = remount_by_fstab(fs, intent.mount, changed, flags, kept)
+    steps = remedies.remount.remount_by_fstab(fs, intent.mount, changed, flags, kept)
     if steps:
         yield Remedy(
             summary="Make fstab true: remount, which reads it again.",
@@ -236,8 +231,10 @@ def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) ->
     line = intent.entry.line
     literal = [o for o in line.options if o in stale or _meaning(o) in stale]
     kept = [option for option in line.options if option not in literal]
-    new = [typed(d.in_force) for d in inactive if d.intended in stale and d.by_hand]
-    steps = option_steps(line, literal, new)
+    new = [
+        remedies.remount.typed(d.in_force) for d in inactive if d.intended in stale and d.by_hand
+    ]
+    steps = remedies.fstab.option_steps(line, literal, new)
     left = configured_flags(kept) - intent.live_flags - PROTECTING
     if not steps or left.intersection(stale):
         return None

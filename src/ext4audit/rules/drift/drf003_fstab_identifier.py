@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.superblock_fields import clear_label, new_uuid
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared.citations import stated
 
@@ -116,7 +116,7 @@ def is_mounted(host: Host, row: LsblkDevice) -> bool:
     return row.device_number in {*(mount.device_number for mount in mounts), *alive}
 
 
-def remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
+def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
     """Yield a remedy for each copy: what is not mounted beside one that is.
 
     Where none or several are mounted, the copy cannot be distinguished from the original.
@@ -131,7 +131,11 @@ def remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
         )
         return
     for row in copies:
-        give = new_uuid if twins.key == "UUID" else clear_label
+        give = (
+            remedies.superblock_fields.new_uuid
+            if twins.key == "UUID"
+            else remedies.superblock_fields.clear_label
+        )
         yield Remedy(
             summary=f"Give the copy {row.name} a {twins.key} of its own.",
             disruption=Disruption.ONLINE,
@@ -276,7 +280,7 @@ def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
             *(use.citation for use in used),
             *(Citation(row.name, _shown(row), origin_of(host.devices)) for row in twins.devices),
         ),
-        remedies=tuple(remedies(host, twins)),
+        remedies=tuple(copy_remedies(host, twins)),
         fact=f"{twins.key}={twins.value}",
     )
 

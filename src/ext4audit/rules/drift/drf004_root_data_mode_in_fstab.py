@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.option_table import recognize, spec_named
@@ -16,8 +17,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.default_options import store_default
-from ext4audit.remedies.fstab import option_steps
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import discouraged, warning
 from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
@@ -134,7 +133,7 @@ def _forget(fs: Filesystem, host: Host, intent: Intent, wanted: str) -> Iterator
     """Yield the edit that takes the data mode out of fstab."""
     line = intent.entry.line
     literal = [token for token in line.options if next(_data_modes([token]), None)]
-    steps = option_steps(line, literal, ())
+    steps = remedies.fstab.option_steps(line, literal, ())
     if not steps:
         return
     bad = warning(discouraged([wanted], fs, host))
@@ -148,7 +147,11 @@ def _forget(fs: Filesystem, host: Host, intent: Intent, wanted: str) -> Iterator
 
 def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
     """Yield the remedy that stores the mode in the superblock, if no rule warns of it."""
-    steps = () if discouraged([wanted], fs, host) else store_default(fs, "data", wanted)
+    steps = (
+        ()
+        if discouraged([wanted], fs, host)
+        else remedies.default_options.store_default(fs, "data", wanted)
+    )
     if not steps:
         return
     yield Remedy(

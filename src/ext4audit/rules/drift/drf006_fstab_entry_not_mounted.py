@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import EXT_FSTYPES, FstabEntry, Mount
@@ -15,7 +16,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.mounting import mount_by_fstab
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
@@ -145,7 +145,7 @@ def _origin(entry: FstabEntry) -> str:
 
 
 def _remedies(mount_point: str) -> Sequence[Remedy]:
-    steps = mount_by_fstab(mount_point)
+    steps = remedies.mounting.mount_by_fstab(mount_point)
     if not steps:
         return ()
     return (

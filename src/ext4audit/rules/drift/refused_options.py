@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.facts.mount import ATIME_OPTIONS
@@ -20,7 +21,6 @@ from ext4audit.facts.option_grammar import (
 from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.fstab import option_steps
 from ext4audit.rules.shared.demands import demanded, discouraged, overruled
 from ext4audit.rules.shared.intent import Intent, is_for_others
 
@@ -242,7 +242,7 @@ def _ignored(tokens: Sequence[str], intent: Intent, where: str) -> Finding:
 
 def _taken_out(intent: Intent, tokens: Sequence[str]) -> tuple[Remedy, ...]:
     """Return the remedy that removes the options from the entry; the mount stays as it is."""
-    steps = option_steps(intent.entry.line, tokens, ())
+    steps = remedies.fstab.option_steps(intent.entry.line, tokens, ())
     summary = f"Take {', '.join(tokens)} out of fstab."
     return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import change_option, disruption
-from ext4audit.remedies.remount import without_mount
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability.write_cache import Part, parts_below, still_claims_write_back, worst
 from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
@@ -116,12 +115,12 @@ def _finding(
 
 
 def _remedies(fs: Filesystem, host: Host) -> tuple[Remedy, ...]:
-    steps = change_option(fs, "barrier", "barrier")
-    where = "" if steps else f", {without_mount(fs)}"
+    steps = remedies.options.change_option(fs, "barrier", "barrier")
+    where = "" if steps else f", {remedies.remount.without_mount(fs)}"
     return (
         Remedy(
             f"Turn barriers on{where}.{what_else_sets_it(fs, host, 'barrier')}",
-            disruption(steps) if steps else Disruption.REMOUNT,
+            remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
             steps,
             trade_off="Every fsync() waits for a flush: hardly anything on drives with power-loss "
             "protection, tenfold or more in fsync-bound work on consumer drives.",

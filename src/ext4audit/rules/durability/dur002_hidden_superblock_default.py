@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.default_options import clear_defaults
-from ext4audit.remedies.fstab import fstab_lines
-from ext4audit.remedies.options import change_options, disruption
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.citations import PLACES, cite_mount_table
 from ext4audit.rules.shared.demands import against, stays
@@ -186,7 +184,9 @@ def _next_remedies(fs: Filesystem, host: Host, stored: list[OnDiskDefault]) -> I
     kept = dict(against(fs, host, wanted))
     changed = [each for each in stored if each.token not in kept]
     if changed:
-        steps = clear_defaults(fs, {each.name: wanted[each.name] for each in changed})
+        steps = remedies.default_options.clear_defaults(
+            fs, {each.name: wanted[each.name] for each in changed}
+        )
         yield Remedy(
             f"Return the superblock to the kernel's defaults before it is mounted.{stays(kept)}",
             Disruption.ONLINE,
@@ -234,7 +234,7 @@ def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | N
 
 def _also(fs: Filesystem, options: Sequence[EffectiveOption | OnDiskDefault]) -> str:
     """Return the clause on the options that fstab sets to some state."""
-    shown = [option.token for option in options if fstab_lines(fs, option.name)]
+    shown = [option.token for option in options if remedies.fstab.fstab_lines(fs, option.name)]
     return f" (fstab does say something of {', '.join(shown)})" if shown else ""
 
 
@@ -254,7 +254,7 @@ def _citations(
 
 
 def _cite_fstab(fs: Filesystem, name: str) -> Iterator[Citation]:
-    for line in fstab_lines(fs, name):
+    for line in remedies.fstab.fstab_lines(fs, name):
         yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
 
 
@@ -263,12 +263,14 @@ def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iter
     kept = dict(against(fs, host, wanted))
     changed = [each for each in hidden if each.token not in kept]
     if changed:
-        steps = change_options(fs, {each.name: wanted[each.name] for each in changed})
+        steps = remedies.options.change_options(
+            fs, {each.name: wanted[each.name] for each in changed}
+        )
         data = any(each.name == "data" for each in changed)
         later = " No remount can change data=: unmount and mount it, or restart." if data else ""
         yield Remedy(
             f"Return the superblock to the kernel's defaults.{later}{stays(kept)}",
-            Disruption.UNMOUNT if data else disruption(steps),
+            Disruption.UNMOUNT if data else remedies.options.disruption(steps),
             steps,
             trade_off=TRADE_OFF,
         )

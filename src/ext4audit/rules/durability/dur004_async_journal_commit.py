@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.remedies.mounting import (
-    NOT_SET,
-    change_by_new_mount,
-    disruption_of_new_mount,
-    left_by_hand,
-)
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability.write_cache import parts_below, worst
 from ext4audit.rules.shared.citations import (
@@ -94,8 +89,9 @@ def _grade(fs: Filesystem, host: Host) -> tuple[Severity, Confidence, tuple[Cita
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     return Remedy(
-        f"Mount it without {NAME}.{left_by_hand(fs)}{what_else_sets_it(fs, host, NAME)}",
-        disruption_of_new_mount(fs),
-        change_by_new_mount(fs, {NAME: NOT_SET}),
+        f"Mount it without {NAME}.{remedies.mounting.left_by_hand(fs)}"
+        f"{what_else_sets_it(fs, host, NAME)}",
+        remedies.mounting.disruption_of_new_mount(fs),
+        remedies.mounting.change_by_new_mount(fs, {NAME: remedies.mounting.NOT_SET}),
         trade_off="Each commit flushes the device's cache twice and not once.",
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.features import add_journal
-from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability.write_cache import INSTANCE_STORES
 from ext4audit.rules.shared.citations import cite_features, is_in_force
@@ -149,8 +148,8 @@ def _is_left_out(fs: Filesystem) -> bool:
 def _remedy(fs: Filesystem) -> Remedy:
     if _is_left_out(fs):
         return Remedy("Unmount it, and mount it without norecovery (noload).", Disruption.UNMOUNT)
-    steps = add_journal(fs)
-    where = "" if steps else f", {why_by_hand(fs)}"
+    steps = remedies.features.add_journal(fs)
+    where = "" if steps else f", {remedies.offline.why_by_hand(fs)}"
     return Remedy(
         f"Make a journal{where}.",
         Disruption.UNMOUNT,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.fstab import fstab_lines
-from ext4audit.remedies.options import disruption
-from ext4audit.remedies.remount import usable_mount, without_mount
-from ext4audit.remedies.superblock_fields import PANIC, errors_in_string, stop_at_errors
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume
@@ -18,7 +15,7 @@ from ext4audit.rules.shared.error_state import has_stopped
 
 MESSAGE = "errors=continue: when the kernel finds broken metadata it logs it and goes on writing"
 REMOUNT_READ_ONLY = "errors=remount-ro"
-STOPPING = frozenset({REMOUNT_READ_ONLY, PANIC})
+STOPPING = frozenset({REMOUNT_READ_ONLY, remedies.superblock_fields.PANIC})
 
 BOOT = " Correct rootflags= in the boot loader's configuration as well."
 OVERRULED = (
@@ -112,7 +109,7 @@ def _wanted(fs: Filesystem, host: Host) -> str:
     A panic that is configured somewhere is deliberate, and no other rule proposes less.
     """
     demands = (token for token in demanded(fs, host) if token.startswith("errors="))
-    lines = fstab_lines(fs, "errors")
+    lines = remedies.fstab.fstab_lines(fs, "errors")
     in_fstab = (o for line in lines for o in reversed(line.options) if o.startswith("errors="))
     field = fs.superblock.value.errors if isinstance(fs.superblock, Known) else ""
     configured = (*demands, *in_fstab, f"errors={field}")
@@ -121,14 +118,14 @@ def _wanted(fs: Filesystem, host: Host) -> str:
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     wanted = _wanted(fs, host)
-    steps = stop_at_errors(fs, wanted)
+    steps = remedies.superblock_fields.stop_at_errors(fs, wanted)
     what = "Make it read-only" if wanted == REMOUNT_READ_ONLY else "Stop the host"
-    where = "" if usable_mount(fs) else f", {without_mount(fs)}"
-    overruled = OVERRULED if errors_in_string(fs) else ""
+    where = "" if remedies.remount.usable_mount(fs) else f", {remedies.remount.without_mount(fs)}"
+    overruled = OVERRULED if remedies.superblock_fields.errors_in_string(fs) else ""
     boot = BOOT if in_rootflags(fs, host, "errors") else ""
     return Remedy(
         f"{what} at the first error ({wanted}){where}.{overruled}{boot}",
-        disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="An error then ends all writing until somebody runs e2fsck, and a monitor that "
         "looks for `ro` in the mount table may not see it: on newer kernels it stays `rw`.",

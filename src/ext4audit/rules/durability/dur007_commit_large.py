@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown, Why, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import change_option, disruption
-from ext4audit.remedies.remount import without_mount
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
@@ -85,11 +84,11 @@ def _severity(fs: Filesystem, seconds: int) -> Severity:
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
-    steps = change_option(fs, "commit", DEFAULT)
-    where = "" if steps else f", {without_mount(fs)}"
+    steps = remedies.options.change_option(fs, "commit", DEFAULT)
+    where = "" if steps else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
         f"Return to the default of 5 seconds{where}.{what_else_sets_it(fs, host, 'commit')}",
-        disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="The journal is written every 5 s while something changes: a disk does not "
         "sleep, and flash is written more often.",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import change_option, disruption
-from ext4audit.remedies.remount import without_mount
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import below, holds_database
@@ -91,11 +90,11 @@ def _holds_what_must_last(fs: Filesystem) -> bool:
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
-    steps = change_option(fs, "auto_da_alloc", "auto_da_alloc")
-    where = "" if steps else f", {without_mount(fs)}"
+    steps = remedies.options.change_option(fs, "auto_da_alloc", "auto_da_alloc")
+    where = "" if steps else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
         f"Turn auto_da_alloc on{where}.{what_else_sets_it(fs, host, 'auto_da_alloc')}",
-        disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="A rename over an existing file waits until the new one is submitted to the "
         "disk: seconds for hundreds of megabytes that nobody synced (PRF002).",

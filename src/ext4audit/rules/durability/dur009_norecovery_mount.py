@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.remedies.mounting import (
-    NOT_SET,
-    change_by_new_mount,
-    disruption_of_new_mount,
-    left_by_hand,
-)
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import (
     cite_not_in_force,
@@ -124,10 +119,12 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
     inspected = " e2fsck looks before, and only looks: where it complains, make a copy of the disk "
     inspected += "before it repairs."
     return Remedy(
-        f"Mount it without norecovery.{inspected if unsure else ''}{left_by_hand(fs)}"
-        f"{what_else_sets_it(fs, host, NAME)}",
-        disruption_of_new_mount(fs),
-        change_by_new_mount(fs, {NAME: NOT_SET}, inspect=unsure),
+        f"Mount it without norecovery.{inspected if unsure else ''}"
+        f"{remedies.mounting.left_by_hand(fs)}{what_else_sets_it(fs, host, NAME)}",
+        remedies.mounting.disruption_of_new_mount(fs),
+        remedies.mounting.change_by_new_mount(
+            fs, {NAME: remedies.mounting.NOT_SET}, inspect=unsure
+        ),
         trade_off="The replay writes to the disk, also for a read-only mount: take an image "
         "first where the state after the crash is evidence.",
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import check_filesystem
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.error_state import cite_errors, has_stopped, spell
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
@@ -71,7 +71,7 @@ def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
         severity=_severity(fs, host, counters),
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
-        remedies=(_see_hlt002() if refused else check_filesystem(fs),),
+        remedies=(_see_hlt002() if refused else remedies.offline.check_filesystem(fs),),
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import check_filesystem
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.error_state import WriteStop, cite_errors, write_stop_of
 
@@ -73,7 +73,7 @@ def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
         severity=stop.severity,
         confidence=stop.confidence,
         citations=(*stop.citations, *cite_errors(fs)),
-        remedies=(*_find_out(stop), check_filesystem(fs, try_write=True)),
+        remedies=(*_find_out(stop), remedies.offline.check_filesystem(fs, try_write=True)),
     )
 
 

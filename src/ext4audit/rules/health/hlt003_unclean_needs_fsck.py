@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import preen
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 SIGNS = {
@@ -133,7 +133,7 @@ def _repair(fs: Filesystem) -> Remedy:
     return Remedy(
         summary="Let e2fsck replay the journal and repair what is safe to repair.",
         disruption=Disruption.ONLINE,
-        steps=preen(fs),
+        steps=remedies.offline.preen(fs),
         trade_off="Never while another host or a virtual machine has it open: two writers "
         "destroy it. Where -p gives up, take an image of the device before e2fsck -f.",
     )

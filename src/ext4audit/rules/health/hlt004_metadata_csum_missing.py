@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.features import enable_metadata_csum
-from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_features
 from ext4audit.rules.shared.quantities import size
@@ -80,11 +79,11 @@ def _in_plan() -> Remedy:
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
-    steps = enable_metadata_csum(fs, superblock)
+    steps = remedies.features.enable_metadata_csum(fs, superblock)
     narrow = "" if "64bit" in superblock.features else " Run resize2fs -b on it before that."
     much = size(_size(superblock)) if superblock.block_bytes else "the filesystem"
     return Remedy(
-        f"Turn checksums on{by_hand(fs, steps)}.{narrow}",
+        f"Turn checksums on{remedies.offline.by_hand(fs, steps)}.{narrow}",
         Disruption.UNMOUNT,
         steps,
         trade_off=f"All metadata of {much} is read and written once, meanwhile it is unmounted; "

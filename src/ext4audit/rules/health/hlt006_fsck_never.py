@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, derive, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import BINDS
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 
-NOT_AT_BOOT = BINDS | {"noauto"}
+NOT_AT_BOOT = remedies.options.BINDS | {"noauto"}
 
 
 @rule(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import disruption, option_of
-from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import (
     cite_bug,
@@ -76,7 +75,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _stripe(fs: Filesystem, host: Host) -> int:
     """Return the stripe in blocks; of the superblock in a plan, which has no mount table."""
-    option = option_of(fs, "stripe")
+    option = remedies.options.option_of(fs, "stripe")
     is_set = option is not None and option.token != NO_STRIPE
     return at_mount(need(fs.superblock)) if host.planned and not is_set else in_force(fs)
 
@@ -103,13 +102,13 @@ def _cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
 
 def _stripe_off(fs: Filesystem, host: Host) -> Remedy:
     superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
-    steps = set_stripe(fs, superblock, 0, 0) if superblock else ()
+    steps = remedies.superblock_fields.set_stripe(fs, superblock, 0, 0) if superblock else ()
     more = "" if superblock else " Scan as root for the commands: the superblock was not read."
     if in_rootflags(fs, host, "stripe"):
         more += " Take stripe= out of rootflags= in the boot loader's configuration as well."
     return Remedy(
         f"Turn the stripe off, now and in the superblock.{more}",
-        disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="Files are no longer aligned to the stripe: large writes to RAID5 or RAID6 read "
         "and rewrite parity more often. Turn it on again after the update.",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.features import clear_fast_commit
-from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, update
 
@@ -97,8 +96,8 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
 
 def _without(fs: Filesystem) -> Remedy:
     """Return the remedy that clears the feature."""
-    steps = clear_fast_commit(fs)
-    where = "" if steps else f", {why_by_hand(fs)}: tune2fs -O ^{FEATURE}"
+    steps = remedies.features.clear_fast_commit(fs)
+    where = "" if steps else f", {remedies.offline.why_by_hand(fs)}: tune2fs -O ^{FEATURE}"
     return Remedy(
         f"Unmount it and take {FEATURE} away{where}.",
         Disruption.UNMOUNT,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
@@ -15,7 +16,6 @@ from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.layout.advice import EVEN, effectively, rounded
-from ext4audit.remedies.mkfs import even_out_bitmaps
 from ext4audit.rule import NotApplicable, RuleOutput
 
 HINT = "run on the host, where /sys shows the member devices"
@@ -103,7 +103,7 @@ def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> R
         severity=severity,
         confidence=Confidence.LIKELY if layout.doubts else confidence,
         citations=(*citations, media_citation(media)),
-        remedies=tuple(even_out_bitmaps(fs.device, layout, superblock)),
+        remedies=tuple(remedies.mkfs.even_out_bitmaps(fs.device, layout, superblock)),
     )
     unseen = () if confidence is Confidence.CONFIRMED else media
     _raise_unknowns((*layout.doubts, *_avoidable(unseen)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout.striping import may_stripe
-from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     Recommended,
@@ -193,7 +193,9 @@ def _remedy(case: Case, host: Host) -> Remedy:
     return Remedy(
         f"Store the array's stripe and use it from now on ({hints}).",
         Disruption.REMOUNT if case.fs.alive else Disruption.ONLINE,
-        set_stripe(case.fs, known, case.stride, case.width) if known else (),
+        remedies.superblock_fields.set_stripe(case.fs, known, case.stride, case.width)
+        if known
+        else (),
         trade_off="New allocations only; existing files stay as they lie.",
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
 from ext4audit.rules.shared.quantities import (
@@ -101,7 +101,7 @@ def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> F
             Remedy(
                 "Turn the stripe off, in force and in the superblock.",
                 Disruption.REMOUNT if fs.alive else Disruption.ONLINE,
-                set_stripe(fs, superblock, 0, 0),
+                remedies.superblock_fields.set_stripe(fs, superblock, 0, 0),
             ),
         ),
     )

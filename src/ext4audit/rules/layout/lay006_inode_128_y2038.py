@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.offline import by_hand
-from ext4audit.remedies.superblock_fields import set_inode_size
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 
@@ -88,9 +87,9 @@ def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
             Disruption.RECREATE,
             destructive=True,
         )
-    steps = set_inode_size(fs, USUAL)
+    steps = remedies.superblock_fields.set_inode_size(fs, USUAL)
     return Remedy(
-        f"Make a backup, and enlarge the inodes in place{by_hand(fs, steps)}.",
+        f"Make a backup, and enlarge the inodes in place{remedies.offline.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="It moves all inode tables, is not to be interrupted, and cannot be taken back. "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.features import move_journal_inside
-from ext4audit.remedies.offline import by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import stated
 from ext4audit.rules.shared.quantities import is_external
@@ -106,9 +105,9 @@ def _is_plain(device: LsblkDevice) -> bool:
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
-    steps = move_journal_inside(fs, superblock)
+    steps = remedies.features.move_journal_inside(fs, superblock)
     return Remedy(
-        f"Put the journal back into the filesystem{by_hand(fs, steps)}.",
+        f"Put the journal back into the filesystem{remedies.offline.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="Commits then share the disks with all other writes, and the journal takes its "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import change_option, disruption
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import (
     cite_kernel,
@@ -138,10 +138,10 @@ def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]
 
 
 def _delalloc(fs: Filesystem, host: Host) -> Remedy:
-    steps = change_option(fs, "delalloc", "delalloc")
+    steps = remedies.options.change_option(fs, "delalloc", "delalloc")
     return Remedy(
         f"Turn delayed allocation on.{what_else_sets_it(fs, host, 'delalloc')}",
-        disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="What is written and not synced may reach the disk up to 30 s later, so that a "
         "crash can lose more of it, and allocation comes in bursts. After an update to a kernel "
@@ -150,10 +150,10 @@ def _delalloc(fs: Filesystem, host: Host) -> Remedy:
 
 
 def _dioread_lock(fs: Filesystem, host: Host, first: str) -> Remedy:
-    steps = change_option(fs, "dioread_nolock", "nodioread_nolock")
+    steps = remedies.options.change_option(fs, "dioread_nolock", "nodioread_nolock")
     return Remedy(
         f"{first} and turn dioread_nolock off.{what_else_sets_it(fs, host, 'dioread_nolock')}",
-        disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="Direct reads of a file wait again while it is being written.",
     )

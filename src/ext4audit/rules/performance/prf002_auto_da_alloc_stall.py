@@ -20,7 +20,7 @@ from ext4audit.rules.performance.stall import (
     cite_memory,
     cite_size,
     read_drains,
-    remedies,
+    stall_remedies,
     stall_seconds,
 )
 
@@ -161,7 +161,7 @@ def _with_estimate(
             Citation("estimate", f"{seconds:.1f} s = (backlog - queue) / throughput", "computed"),
             Citation("assumptions", _assumptions(queues), "assumed"),
         ),
-        remedies=tuple(remedies(memory.value, backlog, queues))
+        remedies=tuple(stall_remedies(memory.value, backlog, queues))
         if worth_curing
         else (IN_THE_APPLICATION,),
     )

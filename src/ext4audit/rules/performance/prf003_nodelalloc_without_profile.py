@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import change_option, disruption
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import demanded
@@ -76,7 +76,7 @@ def _refuse_data_journal(options: EffectiveOptions) -> None:
 
 
 def _finding(fs: Filesystem, host: Host) -> Finding:
-    steps = change_option(fs, "delalloc", "delalloc")
+    steps = remedies.options.change_option(fs, "delalloc", "delalloc")
     return Finding(
         message="Delayed allocation is off: buffered writes get their blocks page by page, and "
         "files that grow side by side fragment each other.",
@@ -87,7 +87,7 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
             Remedy(
                 "Turn delayed allocation on, unless a product that runs here asks for nodelalloc."
                 f"{what_else_sets_it(fs, host, 'delalloc')}",
-                disruption(steps) if steps else Disruption.REMOUNT,
+                remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
                 steps,
                 trade_off="What is written and not synced may reach the disk up to 30 s later, so "
                 "that a crash can lose more of it. From Linux 6.13 on the way back needs an "

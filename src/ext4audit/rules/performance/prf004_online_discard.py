@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import change_option, disruption
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.performance.stall import VIRTUAL_NAMES
 from ext4audit.rules.shared.citations import (
@@ -132,10 +132,10 @@ def _is_crypt(node: BlockDevice) -> bool:
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
-    steps = change_option(fs, "discard", "nodiscard")
+    steps = remedies.options.change_option(fs, "discard", "nodiscard")
     return Remedy(
         f"Turn online discard off.{_instead(host)}{what_else_sets_it(fs, host, 'discard')}",
-        disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="What is deleted is given back to the device by the next fstrim only, "
         "which then has a week's work to do at once.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
@@ -12,7 +13,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.features import zero_inode_tables
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 LAST_GROUP = 1
@@ -92,7 +92,7 @@ def _hurry(fs: Filesystem) -> Remedy:
     return Remedy(
         "Let it run without pauses, and wait until it is done.",
         Disruption.REMOUNT,
-        zero_inode_tables(fs, LAST_GROUP),
+        remedies.features.zero_inode_tables(fs, LAST_GROUP),
         trade_off="Other work on the disk is slower until it is done. The next mount has the "
         "usual pauses again.",
     )

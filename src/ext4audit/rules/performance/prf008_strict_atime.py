@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount
@@ -15,8 +16,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.flags import GENTLER, relax_access_times, seen_here
-from ext4audit.remedies.remount import fstab_line
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import demanded
 
@@ -60,7 +59,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("it is not mounted")
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
-    mounts = seen_here(fs)
+    mounts = remedies.flags.seen_here(fs)
     strict = [mount for mount in mounts if _is_strict(mount)]
     if not strict:
         yield from (_cite(mount) for mount in mounts)
@@ -79,15 +78,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _wanted(fs: Filesystem, host: Host, strict: Sequence[Mount]) -> Sequence[str]:
     """Return the flags that cure it: both, or what a profile demands or fstab sets already."""
-    lines = filter(None, (fstab_line(fs, mount) for mount in strict))
+    lines = filter(None, (remedies.remount.fstab_line(fs, mount) for mount in strict))
     in_fstab = [ATIME_OPTIONS[o] for line in lines for o in line.options if o in ATIME_OPTIONS]
-    configured = [flag for flag in (*demanded(fs, host), *in_fstab) if flag in GENTLER]
+    configured = [
+        flag for flag in (*demanded(fs, host), *in_fstab) if flag in remedies.flags.GENTLER
+    ]
     return configured[:1] or ("relatime", "noatime")
 
 
 def _is_strict(mount: Mount) -> bool:
     options = {*mount.mount_options, *mount.super_options}
-    return options.isdisjoint(GENTLER | {"ro", "lazytime"})
+    return options.isdisjoint(remedies.flags.GENTLER | {"ro", "lazytime"})
 
 
 def _cite(mount: Mount) -> Citation:
@@ -100,7 +101,7 @@ def _remedy(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> Remedy:
     return Remedy(
         f"Remount with {wanted}, {why}.{_not_persistent(fs, strict)}",
         Disruption.REMOUNT,
-        relax_access_times(fs, strict, wanted),
+        remedies.flags.relax_access_times(fs, strict, wanted),
         trade_off="Access times are then right to a day only."
         if wanted == "relatime"
         else "Access times stand still: what deletes files by their age of access goes wrong.",
@@ -109,6 +110,6 @@ def _remedy(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> Remedy:
 
 def _not_persistent(fs: Filesystem, strict: Sequence[Mount]) -> str:
     """Return the sentence on what no step can make persistent, empty where fstab mounts all."""
-    if all(fstab_line(fs, mount) for mount in strict):
+    if all(remedies.remount.fstab_line(fs, mount) for mount in strict):
         return ""
     return " Where no fstab entry mounts it: the unit or script that does must ask for it too."

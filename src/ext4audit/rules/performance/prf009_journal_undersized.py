@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
-from ext4audit.remedies.features import enlarge_journal
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     LEAST_BYTES,
@@ -74,5 +74,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=cite_journal(fs, journal),
-        remedies=(enlarge_journal(fs, journal.present_bytes, journal.usual_bytes),),
+        remedies=(
+            remedies.features.enlarge_journal(fs, journal.present_bytes, journal.usual_bytes),
+        ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
@@ -12,8 +13,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.features import enable_dir_index, index_directories
-from ext4audit.remedies.offline import why_by_hand
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
@@ -82,17 +81,17 @@ def _for_new_directories(fs: Filesystem) -> Remedy:
     return Remedy(
         "Set the feature: directories that grow from now on get an index.",
         Disruption.ONLINE,
-        enable_dir_index(fs),
+        remedies.features.enable_dir_index(fs),
         trade_off="Directories that are large already stay as slow as they are. The way back "
         "needs an unmount.",
     )
 
 
 def _for_all(fs: Filesystem) -> Remedy:
-    steps = index_directories(fs)
+    steps = remedies.features.index_directories(fs)
     return Remedy(
         "Set the feature and index all directories that exist, by e2fsck -D"
-        f"{'' if steps else f', {why_by_hand(fs)}'}.",
+        f"{'' if steps else f', {remedies.offline.why_by_hand(fs)}'}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="It is down for as long as the check takes, minutes to hours.",

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.flags import SYNCHRONOUS, clear_sync, seen_here
-from ext4audit.remedies.mounting import single_mount
-from ext4audit.remedies.options import disruption
-from ext4audit.remedies.remount import usable_mount
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import rootflags
 
@@ -56,8 +53,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("it is not mounted")
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
-    shown = seen_here(fs)[0].super_options
-    flags = [flag for flag in SYNCHRONOUS if flag in shown]
+    shown = remedies.flags.seen_here(fs)[0].super_options
+    flags = [flag for flag in remedies.flags.SYNCHRONOUS if flag in shown]
     if not flags:
         yield Citation("mount table", ",".join(shown), "/proc/self/mountinfo")
         return
@@ -83,7 +80,7 @@ def _citations(fs: Filesystem, host: Host, removable: str) -> Iterator[Citation]
     yield Citation("mount table", shown, "/proc/self/mountinfo")
     for entry in value_or(fs.fstab, ()):
         line = entry.line
-        if not set(SYNCHRONOUS).isdisjoint(line.options):
+        if not set(remedies.flags.SYNCHRONOUS).isdisjoint(line.options):
             yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
     if _at_boot(fs, host):
         yield Citation("rootflags", ",".join(rootflags(host)), "/proc/cmdline")
@@ -105,16 +102,18 @@ def _removable(fs: Filesystem, host: Host) -> str:
 
 
 def _at_boot(fs: Filesystem, host: Host) -> bool:
-    return "/" in fs.mount_points and not set(SYNCHRONOUS).isdisjoint(rootflags(host))
+    return "/" in fs.mount_points and not set(remedies.flags.SYNCHRONOUS).isdisjoint(
+        rootflags(host)
+    )
 
 
 def _remedy(fs: Filesystem, host: Host, flags: list[str]) -> Remedy:
-    steps = clear_sync(fs, dirsync="dirsync" in flags)
+    steps = remedies.flags.clear_sync(fs, dirsync="dirsync" in flags)
     boot = " Correct rootflags= in the boot loader's configuration as well."
     return Remedy(
         f"Mount it without {' and '.join(flags)}.{_by_hand(fs, flags)}"
         f"{boot if _at_boot(fs, host) else ''}",
-        disruption(steps) if steps else _disruption(fs, flags),
+        remedies.options.disruption(steps) if steps else _disruption(fs, flags),
         steps,
         trade_off="What is written and not synced can be lost in a crash: programs that rely on "
         "the flag must call fsync().",
@@ -123,8 +122,8 @@ def _remedy(fs: Filesystem, host: Host, flags: list[str]) -> Remedy:
 
 def _by_hand(fs: Filesystem, flags: list[str]) -> str:
     """Return the sentence on what the commands leave to do."""
-    mount = usable_mount(fs)
-    if "dirsync" in flags and single_mount(fs) is None:
+    mount = remedies.remount.usable_mount(fs)
+    if "dirsync" in flags and remedies.mounting.single_mount(fs) is None:
         return (
             " Take the word out of fstab, and then unmount it everywhere and mount it, or restart."
         )

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
-from ext4audit.remedies.kernel_settings import disable_writeback_throttling, limit_dirty_memory
 
 MIB = 1 << 20
 
@@ -181,7 +181,7 @@ WITHOUT_AUTO_DA_ALLOC = Remedy(
 )
 
 
-def remedies(memory: Memory, backlog: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
+def stall_remedies(memory: Memory, backlog: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
     """Yield all remedies, the safest first; `backlog` is in bytes."""
     yield IN_THE_APPLICATION
     yield from _unthrottle(backlog, drains)
@@ -202,7 +202,9 @@ def _unthrottle(backlog: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
         f"file of up to {takes_bytes // MIB} MiB then stalls nothing, the worst case falls from "
         f"~{now:.1f} s to ~{then:.1f} s.",
         disruption=Disruption.ONLINE,
-        steps=disable_writeback_throttling([(d.name, d.wbt_latency_usec) for d in throttled]),
+        steps=remedies.kernel_settings.disable_writeback_throttling(
+            [(d.name, d.wbt_latency_usec) for d in throttled]
+        ),
         trade_off="Reads wait longer behind background writes. The udev rule goes by the "
         "kernel's name of the disk, which may change when disks are added.",
     )
@@ -216,7 +218,7 @@ def bound(memory: Memory, drains: Sequence[Drain]) -> Remedy:
         summary=f"Bound the backlog of dirty memory to {limit_bytes // MIB} MiB, which is "
         f"{STALL_SECONDS} s of writing.",
         disruption=Disruption.ONLINE,
-        steps=limit_dirty_memory(memory, limit_bytes),
+        steps=remedies.kernel_settings.limit_dirty_memory(memory, limit_bytes),
         trade_off="It holds for all filesystems of the host: programs that write in bursts wait "
         "sooner. A later file in /etc/sysctl.d, or tuned, may set it back at boot.",
     )

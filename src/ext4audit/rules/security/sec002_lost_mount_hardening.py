@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit import remedies
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import Mount
 from ext4audit.finding import (
@@ -13,7 +14,6 @@ from ext4audit.finding import (
     Remedy,
     Severity,
 )
-from ext4audit.remedies.flags import restore_flags
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared.intent import PROTECTING, Intent, configured_flags, intents_of
 
@@ -85,7 +85,7 @@ def _finding(lost: tuple[str, ...], intent: Intent) -> Finding:
 
 def _remedies(lost: tuple[str, ...], mount: Mount) -> Iterator[Remedy]:
     """Yield the remount of the mount alone, if it can be reached."""
-    steps = restore_flags(mount, lost)
+    steps = remedies.flags.restore_flags(mount, lost)
     if steps:
         yield Remedy(
             summary=f"Set {', '.join(lost)} on this mount again.",

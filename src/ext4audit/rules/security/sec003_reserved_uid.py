@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.remedies.options import disruption
-from ext4audit.remedies.remount import usable_mount, without_mount
-from ext4audit.remedies.superblock_fields import give_reserve_to_root
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
 
@@ -89,11 +87,11 @@ def _cite_reserve(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 def _remedy(fs: Filesystem, others: dict[str, str]) -> Remedy:
-    steps = give_reserve_to_root(fs, others)
-    where = "" if usable_mount(fs) else f", {without_mount(fs)}"
+    steps = remedies.superblock_fields.give_reserve_to_root(fs, others)
+    where = "" if remedies.remount.usable_mount(fs) else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
         f"Give the reserve back to root{where}.",
-        disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="What runs as that account meets a full filesystem earlier.",
     )

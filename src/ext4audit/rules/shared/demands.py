@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
@@ -13,13 +14,6 @@ from ext4audit.facts.option_table import recognize
 from ext4audit.facts.options import Provenance
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import Remedy
-from ext4audit.remedies.fstab import fstab_lines
-from ext4audit.remedies.mounting import (
-    NOT_SET,
-    change_by_new_mount,
-    disruption_of_new_mount,
-    left_by_hand,
-)
 from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared.citations import in_rootflags, is_in_force, what_else_sets_it
 
@@ -247,7 +241,7 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
     wanted = {"data": ORDERED}
     beside = ""
     if _has_async_commit(fs, host):
-        wanted[ASYNC_COMMIT] = NOT_SET
+        wanted[ASYNC_COMMIT] = remedies.mounting.NOT_SET
         beside = f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
     profile = demanded(fs, host).get(NODELALLOC)
     option = need(fs.options).find("delalloc")
@@ -257,10 +251,10 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
             wanted["dioread_nolock"] = "nodioread_nolock"
         beside += f" {NODELALLOC} is said then: {profile.product} demands it ({profile.name})."
     return Remedy(
-        f"Return to {ORDERED}; no remount can do that.{beside}{left_by_hand(fs)}"
+        f"Return to {ORDERED}; no remount can do that.{beside}{remedies.mounting.left_by_hand(fs)}"
         f"{what_else_sets_it(fs, host, 'data')}",
-        disruption_of_new_mount(fs),
-        change_by_new_mount(fs, wanted, explicit="delalloc" in wanted),
+        remedies.mounting.disruption_of_new_mount(fs),
+        remedies.mounting.change_by_new_mount(fs, wanted, explicit="delalloc" in wanted),
         trade_off=trade_off,
     )
 
@@ -268,5 +262,7 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
 def _has_async_commit(fs: Filesystem, host: Host) -> bool:
     """Whether it is in force, or fstab or rootflags= set it."""
     in_force = is_in_force(need(fs.options), ASYNC_COMMIT)
-    configured = fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(fs, host, ASYNC_COMMIT)
+    configured = remedies.fstab.fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(
+        fs, host, ASYNC_COMMIT
+    )
     return in_force or bool(configured)

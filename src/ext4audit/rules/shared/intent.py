@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, FstabEntry, Mount
@@ -15,7 +16,6 @@ from ext4audit.facts.option_table import (
     recognize,
 )
 from ext4audit.finding import Citation, Severity
-from ext4audit.remedies.remount import flags_in_force, intended_flags
 from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared.citations import rootflags
 
@@ -83,7 +83,10 @@ class Intent:
     @property
     def live_flags(self) -> frozenset[str]:
         """The flags in force on the mount, "rw" left out; a later mount has no superblock flags."""
-        flags = {*flags_in_force(self.mount), *{"ro"}.intersection(self.mount.mount_options)}
+        flags = {
+            *remedies.remount.flags_in_force(self.mount),
+            *{"ro"}.intersection(self.mount.mount_options),
+        }
         return frozenset(flags - {"rw"} - (set() if self.first else SUPERBLOCK_FLAGS))
 
     @property
@@ -110,7 +113,7 @@ def configured_flags(tokens: Sequence[str]) -> frozenset[str]:
     """
     has_atime = any(token in ATIME_OPTIONS for token in tokens)
     default = frozenset() if has_atime else frozenset(ATIME_OPTIONS)
-    return frozenset(intended_flags(tokens)) - default
+    return frozenset(remedies.remount.intended_flags(tokens)) - default
 
 
 def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
