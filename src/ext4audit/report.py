@@ -91,3 +91,29 @@ class Report:
     def suppressed(self) -> int:
         """The number of findings that the policy suppresses."""
         return sum(finding.suppression is not None for finding in self.findings)
+
+
+class PlanLine(NamedTuple):
+    """One shell command of a plan: its key ("mkfs"), what it is for, and the command."""
+
+    key: str
+    purpose: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAdvice:
+    """The report on a plan beside its verdicts: how it was predicted, and the lines to use.
+
+    `basis` is "simulated" (the real mke2fs made it, in memory) or "computed" (by closed form).
+    `assumed` are sentences. `changes` are how the plan behind the lines differs from the one
+    that was judged; `clean` means that this plan, judged by the same rules, has no finding of low
+    severity or worse and nothing undetermined; `left` names what it has.
+    """
+
+    basis: str
+    assumed: tuple[str, ...]
+    changes: tuple[str, ...]
+    clean: bool
+    left: tuple[str, ...]
+    lines: tuple[PlanLine, ...]

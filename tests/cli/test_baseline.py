@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ext4audit.cli.app import guarded
-from ext4audit.cli.policy import read_baselines
+from ext4audit.cli.app import run_program
+from ext4audit.cli.baseline import read_baselines
 from support.hosts.fleets import Original, write_fleet
 from support.hosts.stories import HOSTS
 
@@ -19,7 +19,7 @@ HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
 
 def scan(*words: str, to: Path, fmt: str = "json") -> int:
     """Scan into a file."""
-    return guarded(["scan", *words, "-f", fmt, "-o", str(to)])
+    return run_program(["scan", *words, "-f", fmt, "-o", str(to)])
 
 
 def read(path: Path) -> Any:
@@ -65,7 +65,7 @@ def test_what_is_new_counts_and_what_is_gone_is_fixed(old: Path, tmp_path: Path)
 
 def test_the_sum_in_the_text_tells_both(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The last line counts what is in the baseline, and what is fixed."""
-    guarded(["scan", "--from", NOBARRIER, "--baseline", str(edited(old, fact="x")), "-q"])
+    run_program(["scan", "--from", NOBARRIER, "--baseline", str(edited(old, fact="x")), "-q"])
     assert "in the baseline, 1 fixed" in capsys.readouterr().out
 
 
@@ -152,7 +152,7 @@ def test_what_is_no_report_ends_with_2(
     """A baseline that was misread would make everything new, or nothing."""
     path = tmp_path / "baseline"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert guarded(["scan", "--from", NOBARRIER, "--baseline", str(path)]) == 2
+    assert run_program(["scan", "--from", NOBARRIER, "--baseline", str(path)]) == 2
     said = capsys.readouterr()
     assert f"{path}: not a report of `ext4audit scan -f json`" in said.err
     assert words in said.err
@@ -164,5 +164,5 @@ def test_a_file_that_cannot_be_read_ends_with_2(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An empty name is no file, and not the absence of a baseline."""
-    assert guarded(["scan", "--from", NOBARRIER, "--baseline", word]) == 2
+    assert run_program(["scan", "--from", NOBARRIER, "--baseline", word]) == 2
     assert "internal" not in capsys.readouterr().err

@@ -195,7 +195,7 @@ def test_an_exported_question_does_not_stop_an_audit() -> None:
 def test_a_question_costs_no_audit() -> None:
     """A tab imports neither rules nor sources, until the word is a rule's."""
     code = (
-        "import sys; from ext4audit.cli.app import guarded; guarded([]); "
+        "import sys; from ext4audit.cli.app import run_program; run_program([]); "
         "sys.stderr.write(' '.join(sys.modules))"
     )
     question = {"COMP_WORDS": "ext4audit completion ", "COMP_CWORD": "2"}

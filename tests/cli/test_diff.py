@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ext4audit.cli.app import guarded
+from ext4audit.cli.app import run_program
 
 Write = Callable[..., str]
 
@@ -60,7 +60,7 @@ def test_each_finding_is_a_line_and_the_sums_are_the_last(
     old = report(finding(fact="a"), finding("low", "b"), finding(fact="c"))
     old["verdicts"] += report(finding(fact="d"), rule="LAY001")["verdicts"]
     new = report(finding(fact="a"), finding("medium", "b"), finding("info", "e"))
-    assert guarded(["diff", write("old", old), write("new", new)]) == 1
+    assert run_program(["diff", write("old", old), write("new", new)]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "new: MEDIUM DUR001 on /dev/sda on /data: b is bad.",
         "new: INFO DUR001 on /dev/sda on /data: e is bad.",
@@ -100,13 +100,13 @@ def test_only_what_is_new_and_not_accepted_fails(
 ) -> None:
     """At or above the threshold; what a suppression accepted and no longer does is new."""
     files = [write("old", report(*old)), write("new", report(*new))]
-    assert guarded(["diff", *files, *words]) == code
+    assert run_program(["diff", *files, *words]) == code
 
 
 def test_json_has_a_list_for_each_kind(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     """An object for each host, with what is needed to find the finding again."""
     files = [write("old", report()), write("new", report(finding(fact="a", **ACCEPTED)))]
-    assert guarded(["diff", *files, "-f", "json"]) == 0
+    assert run_program(["diff", *files, "-f", "json"]) == 0
     (host,) = json.loads(capsys.readouterr().out)
     assert host == {
         "host": "db1",
@@ -132,13 +132,13 @@ def test_a_single_host_may_have_been_renamed(
 ) -> None:
     """Two reports of one host each are compared, whatever they are called."""
     files = [write("old", report(finding())), write("new", report(finding(), name="db2"))]
-    assert guarded(["diff", *files]) == 0
+    assert run_program(["diff", *files]) == 0
     assert "host db2: 0 new, 0 fixed, 0 not checked again, 1 unchanged" in capsys.readouterr().out
 
 
 def sums(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Return the sums of each host."""
-    guarded(["diff", *words])
+    run_program(["diff", *words])
     return [line for line in capsys.readouterr().out.splitlines() if line.startswith("host ")]
 
 
@@ -172,7 +172,7 @@ def test_a_host_that_could_not_be_read_is_told(
         write("old", report(finding(), name="a"), report(name="b")),
         write("new", report(name="b"), unread),
     )
-    assert guarded(["diff", old, new]) == 0
+    assert run_program(["diff", old, new]) == 0
     said = capsys.readouterr()
     assert "host a: 0 new, 0 fixed, 1 not checked again, 0 unchanged" in said.out
     assert f"{new}: 1 of its hosts could not be read" in said.err
@@ -183,7 +183,7 @@ def test_a_hostile_name_is_shown_and_not_obeyed(
 ) -> None:
     """Neither a terminal nor a log of GitHub takes it for a command."""
     odd = report(finding(fact="\x1b[31m\n::error::x"), name="\x1b[0m\n::error::y")
-    guarded(["diff", write("old", report()), write("new", odd)])
+    run_program(["diff", write("old", report()), write("new", odd)])
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert not any(line.startswith("::") for line in out.splitlines())
@@ -192,7 +192,7 @@ def test_a_hostile_name_is_shown_and_not_obeyed(
 def test_the_difference_goes_to_a_file(write: Write, tmp_path: Path) -> None:
     """With -o, and nothing is printed."""
     files = [write("old", report()), write("new", report(finding()))]
-    assert guarded(["diff", *files, "-o", str(tmp_path / "out")]) == 1
+    assert run_program(["diff", *files, "-o", str(tmp_path / "out")]) == 1
     assert (tmp_path / "out").read_text().startswith("new: HIGH DUR001")
 
 
@@ -205,7 +205,7 @@ def test_what_is_no_report_ends_with_2(
     files = [write("good", report()), write("good too", report())]
     (tmp_path / "bad").write_text(text)
     files[which] = str(tmp_path / "bad")
-    assert guarded(["diff", *files]) == 2
+    assert run_program(["diff", *files]) == 2
     assert "`ext4audit scan -f json`" in capsys.readouterr().err
 
 
@@ -218,6 +218,6 @@ def test_a_dash_is_standard_output(
     """As in the other commands: no file of that name is made."""
     files = [write("old", report()), write("new", report())]
     monkeypatch.chdir(tmp_path)
-    assert guarded(["diff", *files, "-o", "-"]) == 0
+    assert run_program(["diff", *files, "-o", "-"]) == 0
     assert capsys.readouterr().out.startswith("host db1: 0 new")
     assert not (tmp_path / "-").exists()

@@ -153,8 +153,8 @@ def broken():
     {statement}
 
 ext4audit.rules.all_rules = broken
-from ext4audit.cli.app import guarded
-sys.exit(guarded(["rules"]))
+from ext4audit.cli.app import run_program
+sys.exit(run_program(["rules"]))
 """
 
 

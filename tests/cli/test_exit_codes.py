@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.cli import fleet_host
 from ext4audit.cli import scan_evidence as scan_from
-from ext4audit.cli.app import guarded
+from ext4audit.cli.app import run_program
 from ext4audit.cli.output import FORMATS, NAGIOS
 from ext4audit.engine import audit
 from ext4audit.evidence import need
@@ -114,7 +114,7 @@ def test_one_function_decides_for_every_format(
     end = ENDS[name]
     monkeypatch.setattr(scan_from, "audit_snapshot", always(end.label))
     options = [files.get(word, word) for word in end.options]
-    code = guarded(["scan", "--from", SOURCE, "-f", fmt, *options])
+    code = run_program(["scan", "--from", SOURCE, "-f", fmt, *options])
     said = capsys.readouterr()
     assert code == (end.nagios if fmt == NAGIOS else end.code), said.err
     assert bool(said.out) is (name != "a usage error" or fmt == NAGIOS)
@@ -133,7 +133,7 @@ def test_many_hosts_end_as_the_worst_of_them(
     end = ENDS[name]
     monkeypatch.setattr(fleet_host, "audit_snapshot", always(end.label))
     options = [files.get(word, word) for word in end.options]
-    code = guarded(["scan", "--from", SOURCE, "--from", SOURCE, "-f", fmt, *options])
+    code = run_program(["scan", "--from", SOURCE, "--from", SOURCE, "-f", fmt, *options])
     assert code == (end.nagios if fmt == NAGIOS else end.code), capsys.readouterr().err
 
 
@@ -144,7 +144,7 @@ def test_a_source_that_cannot_be_read_is_no_verdict(
     """Nothing was audited: exit 2, and UNKNOWN for Nagios, to which 2 would be an alarm."""
     garbage = tmp_path / "garbage.tar.gz"
     garbage.write_bytes(b"garbage")
-    code = guarded(["scan", "--from", str(garbage), "-f", fmt])
+    code = run_program(["scan", "--from", str(garbage), "-f", fmt])
     assert code == (3 if fmt == NAGIOS else 2)
     assert bool(capsys.readouterr().out) is (fmt not in scan_from.WITHOUT_UNREAD)
 
@@ -161,7 +161,7 @@ def test_a_crash_is_no_verdict(
     monkeypatch.setattr(scan_from, "audit_snapshot", always("critical"))
     module = importlib.import_module(f"ext4audit.renderers.{FORMATS[fmt]}")
     monkeypatch.setattr(module, "render", crash)
-    assert guarded(["scan", "--from", SOURCE, "-f", fmt]) == 70
+    assert run_program(["scan", "--from", SOURCE, "-f", fmt]) == 70
     assert not capsys.readouterr().out
 
 
@@ -180,7 +180,7 @@ def test_a_plugin_that_is_called_wrongly_is_unknown(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nagios reads 2 as CRITICAL, and shows the first line of standard output."""
-    assert guarded(["scan", *words]) == 3
+    assert run_program(["scan", *words]) == 3
     said = capsys.readouterr()
     assert said.out.startswith("EXT4AUDIT UNKNOWN - ")
     assert said.out.count("\n") == 1
@@ -193,5 +193,5 @@ def test_others_have_the_code_of_a_usage_error(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first format decides, as it does of findings."""
-    assert guarded(["scan", *words, "--selct", "DUR"]) == 2
+    assert run_program(["scan", *words, "--selct", "DUR"]) == 2
     assert capsys.readouterr().out == ""

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from ext4audit.cli import fleet
 from ext4audit.cli.fleet_host import Job, Place, audit_place, names_of
-from ext4audit.cli.policy import Treatment
+from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
@@ -33,7 +33,7 @@ JOB = Job(
     profiles=(),
     threshold=Severity.MEDIUM,
     allow_incomplete=False,
-    treatment=Treatment(),
+    post_processing=PostProcessing(),
     pages=(("ndjson", Page("0.1.0", "", ascii_only=True)),),
     keep=False,
 )
@@ -113,7 +113,7 @@ def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
         KnownFinding("DUR001", "u", str(number), Severity.LOW, "x", "y") for number in range(20000)
     )
     known = {"db1": [KnownHost("db1", frozenset(), findings)]}
-    job = JOB._replace(treatment=Treatment(baselines=known))
+    job = JOB._replace(post_processing=PostProcessing(baselines=known))
     assert len(ForkingPickler.dumps((fleet._audit, places[0]))) < 1000
     assert [line.error for line in fleet._lines(places, job)] == [None] * len(places)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 import pytest
 
-from ext4audit.cli.app import OutputFailed, guarded
-from ext4audit.cli.output import FORMATS, Sink, sinks_of, write, writing
+from ext4audit.cli.app import OutputFailed, run_program
+from ext4audit.cli.output import FORMATS, Output, outputs_of, write, writing
 from support.hosts.stories import HOSTS
 from support.program import SECONDS, run, run_as_nobody, run_python
 
@@ -252,7 +252,7 @@ def test_a_removed_working_directory_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     script = "import os, sys; os.rmdir(os.getcwd());"
-    script += "from ext4audit.cli.app import guarded; sys.exit(guarded(sys.argv[1:]))"
+    script += "from ext4audit.cli.app import run_program; sys.exit(run_program(sys.argv[1:]))"
     done = run_python("-c", script, "scan", "-o", "report", cwd=folder)
     assert complaint(done) == "ext4audit: --output report: No such file or directory"
 
@@ -262,7 +262,7 @@ HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
 
 
 @pytest.mark.parametrize(
-    ("formats", "outputs", "sinks"),
+    ("formats", "files", "outputs"),
     [
         ((), (), [("text", None)]),
         ((), ("a",), [("text", "a")]),
@@ -275,10 +275,10 @@ HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
     ],
 )
 def test_each_format_goes_to_the_output_of_its_number(
-    formats: tuple[str, ...], outputs: tuple[str, ...], sinks: list[tuple[str, str | None]]
+    formats: tuple[str, ...], files: tuple[str, ...], outputs: list[tuple[str, str | None]]
 ) -> None:
     """One format goes to standard output without a word; of several each needs a place."""
-    assert sinks_of(formats, outputs) == tuple(Sink(*each) for each in sinks)
+    assert outputs_of(formats, files) == tuple(Output(*each) for each in outputs)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_what_would_be_guessed_is_refused(
 ) -> None:
     """In "-f text -f json -o FILE" a reader takes FILE for JSON, and a counter for text."""
     with pytest.raises(click.UsageError) as raised:
-        sinks_of(formats, outputs)
+        outputs_of(formats, outputs)
     assert words in raised.value.message
 
 
@@ -314,7 +314,7 @@ def test_one_audit_fills_every_file(
     words = [f"--from={source}" for source in sources]
     for fmt in formats:
         words += ["-f", fmt, "-o", str(tmp_path / fmt)]
-    assert guarded(["scan", *words, "-f", "text", "-o", "-"]) == 1
+    assert run_program(["scan", *words, "-f", "text", "-o", "-"]) == 1
     assert "host" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == set(formats)
     lines = (tmp_path / "ndjson").read_text().splitlines()
@@ -329,7 +329,7 @@ def test_every_file_tells_of_the_same_audit(
     """The host is read once, so that two files cannot differ."""
     one, two = tmp_path / "one", tmp_path / "two"
     words = ["-f", "json", "-o", str(one), "-f", "ndjson", "-o", str(two)]
-    assert guarded(["scan", "--from", NOBARRIER, *words]) == 1
+    assert run_program(["scan", "--from", NOBARRIER, *words]) == 1
     assert json.loads(one.read_text()) == json.loads(two.read_text())
     assert capsys.readouterr().out == ""
 
@@ -339,7 +339,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_audit(
 ) -> None:
     """The other file is not written either."""
     words = ["-f", "json", "-o", str(tmp_path / "a"), "-f", "csv", "-o", str(tmp_path / "b" / "c")]
-    assert guarded(["scan", "--from", NOBARRIER, *words]) == 2
+    assert run_program(["scan", "--from", NOBARRIER, *words]) == 2
     assert "no such directory" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -349,13 +349,13 @@ def test_the_first_format_decides_whose_codes_are_used(first: str, tmp_path: Pat
     """A plugin of Nagios is what Nagios runs: it names that format first."""
     second = "csv" if first == "nagios" else "nagios"
     words = ["-f", first, "-o", "-", "-f", second, "-o", str(tmp_path / "other")]
-    assert guarded(["scan", "--from", NOBARRIER, *words]) == (2 if first == "nagios" else 1)
+    assert run_program(["scan", "--from", NOBARRIER, *words]) == (2 if first == "nagios" else 1)
 
 
 def test_many_hosts_are_no_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON of a fleet is NDJSON, also where JSON is one format of several."""
     words = ["-f", "json", "-o", "/dev/null", "-f", "text", "-o", "-"]
-    assert guarded(["scan", f"--from={NOBARRIER}", f"--from={HEALTHY}", *words]) == 2
+    assert run_program(["scan", f"--from={NOBARRIER}", f"--from={HEALTHY}", *words]) == 2
     assert "use -f ndjson" in capsys.readouterr().err
 
 

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from ext4audit.cli import policy as policy_file
-from ext4audit.cli.app import guarded
+from ext4audit.cli.app import run_program
 from ext4audit.cli.policy import read_policy
 from support.hosts.stories import HOSTS
 from support.program import run
@@ -106,7 +106,7 @@ def test_what_cannot_be_ends_with_2_and_the_files_name(
     """Whoever reads the log of a job knows which file to correct."""
     path = tmp_path / "policy"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert guarded(["scan", "--from", NOBARRIER, "--config", str(path)]) == 2
+    assert run_program(["scan", "--from", NOBARRIER, "--config", str(path)]) == 2
     said = capsys.readouterr()
     assert f"{path}: " in said.err
     assert words in said.err
@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_read_is_refused(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also an empty name: an unset variable must not bring another policy in."""
-    assert guarded(["scan", "--from", NOBARRIER, "--config", word]) == 2
+    assert run_program(["scan", "--from", NOBARRIER, "--config", word]) == 2
     assert "internal" not in capsys.readouterr().err
 
 
@@ -127,7 +127,7 @@ def scanned(tmp_path: Path, text: str, *words: str) -> tuple[int, Any]:
     (tmp_path / "policy").write_text(text)
     out = tmp_path / "out.json"
     places = ["--config", str(tmp_path / "policy"), "-f", "json", "-o", str(out)]
-    code = guarded(["scan", "--from", NOBARRIER, *words, *places])
+    code = run_program(["scan", "--from", NOBARRIER, *words, *places])
     return code, json.loads(out.read_text())
 
 
@@ -203,7 +203,7 @@ def test_a_suppression_without_a_match_is_told(
 ) -> None:
     """In the text too: what was cured needs no suppression any more."""
     (tmp_path / "policy").write_text(ACCEPTED.replace('"*"', '"/elsewhere"'))
-    guarded(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
+    run_program(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
     said = capsys.readouterr().out
     assert "policy: the suppression of DUR001 for '/elsewhere' matches no finding" in said
 
@@ -214,7 +214,7 @@ def test_where_no_text_shows_it_it_is_told_on_standard_error(
 ) -> None:
     """A job that only writes files for machines has a log, too."""
     (tmp_path / "policy").write_text(f"{ACCEPTED}expires = 2020-01-31\n")
-    guarded(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy"), *words])
+    run_program(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy"), *words])
     assert "DUR001 for '*' expired on 2020-01-31" in capsys.readouterr().err
 
 
@@ -224,7 +224,7 @@ def test_what_was_not_judged_may_still_match(
 ) -> None:
     """Another rule, or another filesystem: the audit did not look where it could match."""
     (tmp_path / "policy").write_text(ACCEPTED.replace('"*"', '"/elsewhere"'))
-    guarded(["scan", *words, "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
+    run_program(["scan", *words, "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
     said = capsys.readouterr()
     assert "matches no finding" not in said.out + said.err
 
@@ -235,7 +235,7 @@ def test_a_fleet_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "policy").write_text(text)
     healthy = str(HOSTS / "healthy-debian-12" / "snapshot")
     sources = [f"--from={source}" for source in (NOBARRIER, healthy, healthy)]
-    guarded(["scan", *sources, "--config", str(tmp_path / "policy")])
+    run_program(["scan", *sources, "--config", str(tmp_path / "policy")])
     notices = [line for line in capsys.readouterr().err.splitlines() if "suppression" in line]
     # DUR001 matches on the first host, and HLT003 could not see all of it.
     assert len(notices) == 1

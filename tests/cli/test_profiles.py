@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from ext4audit.cli.app import guarded
+from ext4audit.cli.app import run_program
 from ext4audit.cli.policy import active_profiles
 from support.hosts.stories import HOSTS
 
@@ -56,7 +56,7 @@ def test_what_names_no_profile_is_refused(word: str, said: str) -> None:
 def scanned(tmp_path: Path, *words: str) -> Any:
     """Return the report of a healthy host."""
     out = tmp_path / "out.json"
-    guarded(["scan", "--from", HEALTHY, *words, "-f", "json", "-o", str(out)])
+    run_program(["scan", "--from", HEALTHY, *words, "-f", "json", "-o", str(out)])
     return json.loads(out.read_text())
 
 
@@ -94,6 +94,6 @@ def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
     """They travel to the processes that audit."""
     out = tmp_path / "out.ndjson"
     sources = ("--from", HEALTHY, "--from", HEALTHY)
-    guarded(["scan", *sources, "--profile", "neo4j", "-f", "ndjson", "-o", str(out)])
+    run_program(["scan", *sources, "--profile", "neo4j", "-f", "ndjson", "-o", str(out)])
     reports = [json.loads(line) for line in out.read_text().splitlines()]
     assert [outcomes(report, "CMP007") for report in reports] == [{"fail"}, {"fail"}]

@@ -15,8 +15,8 @@ SCRIPT = """
 import json, sys
 import click
 before = set(sys.modules)
-from ext4audit.cli.app import guarded
-guarded(sys.argv[1:])
+from ext4audit.cli.app import run_program
+run_program(sys.argv[1:])
 sys.stderr.write("\\n" + json.dumps(sorted(set(sys.modules) - before)))
 """
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ext4audit.cli.app import guarded
+from ext4audit.cli.app import run_program
 from support.shells.collector import collect
 
 CAPTURES = Path("/lab-results/captures")
@@ -54,9 +54,9 @@ def capture_as_nobody(name: str) -> None:
 
 def _program(target: Path) -> None:
     """Run the two commands; the first one's exit code is written down beside what it printed."""
-    code = guarded(["scan", "-q", "-f", "json", "-o", str(target / LIVE)])
+    code = run_program(["scan", "-q", "-f", "json", "-o", str(target / LIVE)])
     (target / "exit-code").write_text(f"{code}\n")
-    assert guarded(["collect", "-o", str(target / COLLECTED)]) == 0
+    assert run_program(["collect", "-o", str(target / COLLECTED)]) == 0
 
 
 def _as_nobody(target: Path) -> None:
@@ -105,7 +105,7 @@ def replayed(snapshot: Path, directory: Path) -> tuple[int, Any]:
     """Return the exit code and the report of a capture, audited on the machine of the test."""
     report = directory / f"{snapshot.name}.json"
     arguments = ["scan", "-q", "-f", "json", "-o", str(report), "--from", str(snapshot)]
-    return guarded(arguments), but_source(report)
+    return run_program(arguments), but_source(report)
 
 
 def live(captured: Path) -> tuple[int, Any]:

@@ -8,12 +8,11 @@ from dataclasses import replace
 import jsonschema
 import pytest
 
-from ext4audit.facts.plan import PlanAdvice, PlanLine
 from ext4audit.renderers import json_v1
 from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
 from ext4audit.renderers.shared.page import Page
-from ext4audit.report import Report, Source
+from ext4audit.report import PlanAdvice, PlanLine, Report, Source
 from support.builders import filesystem, host
 
 COMMAND = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"

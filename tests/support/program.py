@@ -22,7 +22,7 @@ import ext4audit, psutil, pyudev, rich.cells, rich.console, rich.status
 for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
     if module.name != "ext4audit.__main__":
         importlib.import_module(module.name)
-from ext4audit.cli.app import guarded
+from ext4audit.cli.app import run_program
 from ext4audit.facts import read_table
 from ext4audit.rules import all_rules
 for folder in ext4audit.facts.__path__:
@@ -34,7 +34,7 @@ rich.cells.cell_len("\\u4e00")
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
-sys.exit(guarded(sys.argv[1:]))
+sys.exit(run_program(sys.argv[1:]))
 """
 """The interpreter may lie where only root can read it, so privileges are dropped after it loads."""
 

@@ -19,12 +19,12 @@ from ext4audit import __version__
 from ext4audit.renderers.shared.escape import visible
 
 
-def tell(message: str) -> None:
+def print_diagnostic(message: str) -> None:
     """Write one line; a newline inside it is a hostile name's, and is shown, not sent."""
-    say(f"ext4audit: {visible(message)}")
+    print_error(f"ext4audit: {visible(message)}")
 
 
-def say(text: str) -> None:
+def print_error(text: str) -> None:
     """Write text as it is; where it cannot be written, the exit code still tells.
 
     A full disk or a closed pipe behind standard error once made a usage error exit 1.
@@ -165,14 +165,14 @@ EXIT_INTERRUPTED = 130
 EXIT_CLOSED_PIPE = 141
 
 
-def guarded(arguments: Sequence[str]) -> int:
+def run_program(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code, whatever happens."""
     _open_closed_streams()
     try:
         code = _run(arguments)
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
-        tell("interrupted")
+        print_diagnostic("interrupted")
         return EXIT_INTERRUPTED
     except click.ClickException as error:
         return _refuse(error, arguments)
@@ -180,13 +180,13 @@ def guarded(arguments: Sequence[str]) -> int:
         discard(sys.stdout)
         return EXIT_CLOSED_PIPE
     except OutputFailed as error:
-        tell(str(error))
+        print_diagnostic(str(error))
         discard(sys.stdout)
         return EXIT_INTERNAL
     except Exception:  # noqa: BLE001 - the boundary: a crash has an exit code of its own
-        tell("internal error; please report it with this text")
+        print_diagnostic("internal error; please report it with this text")
         for line in traceback.format_exc().splitlines():
-            tell(line)
+            print_diagnostic(line)
         return EXIT_INTERNAL
     return code
 
@@ -215,11 +215,11 @@ def _run(arguments: Sequence[str]) -> int:
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Say in one line what is wrong with what was typed."""
     if isinstance(error, NoCommand):
-        say(error.message)
+        print_error(error.message)
         return EXIT_USAGE
     why = lazily("cli.errors", "reason")(error)
-    tell(why)
-    say(f"Try '{_page(error, arguments)} --help' for help.")
+    print_diagnostic(why)
+    print_error(f"Try '{_page(error, arguments)} --help' for help.")
     code: int | None = lazily("cli.errors", "refuse_as_plugin")(why, arguments)
     return EXIT_USAGE if code is None else code
 

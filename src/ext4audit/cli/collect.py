@@ -13,7 +13,7 @@ import click
 
 from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli.app import OutputFailed, completer, tell
+from ext4audit.cli.app import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.output import check_destination, own_stream, write
 from ext4audit.cli.scan_evidence import resolve_targets
 from ext4audit.cli.terminal import progress
@@ -94,7 +94,9 @@ def command(
     _write(_wrapped(content) if as_text else content, output)
     if output is not None:
         count = len(host.filesystems)
-        tell(f"{output}: {count} filesystem{'' if count == 1 else 's'}, {len(content)} bytes")
+        print_diagnostic(
+            f"{output}: {count} filesystem{'' if count == 1 else 's'}, {len(content)} bytes"
+        )
     return 0
 
 
@@ -135,7 +137,7 @@ def _tell_unseen(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None
         causes.setdefault((hole.detail, hole.hint), []).append(hole.what)
     for (detail, hint), what in causes.items():
         more = f" and {len(what) - 1} more" if len(what) > 1 else ""
-        tell(f"not seen: {what[0]}{more}: {detail}{f' ({hint})' if hint else ''}")
+        print_diagnostic(f"not seen: {what[0]}{more}: {detail}{f' ({hint})' if hint else ''}")
 
 
 def _wrapped(content: bytes) -> bytes:

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 import click
 
-from ext4audit.cli.app import say, tell
+from ext4audit.cli.app import print_diagnostic, print_error
 from ext4audit.cli.fleet_host import Job, Place, audit_place, ignore_interrupts, names_of, unread
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Sink, writing
+from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Output, writing
 from ext4audit.cli.reports import page_of, write_pages
 from ext4audit.cli.terminal import is_ascii_only
 from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
@@ -39,27 +39,27 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     Raises UsageError where no host could be read, or none has what a TARGET names: nothing
     was audited then.
     """
-    streams = [sink for sink in asked.sinks if sink.fmt in ONE_BY_ONE]
+    streams = [output for output in asked.outputs if output.fmt in ONE_BY_ONE]
     sums, lines = FleetSums(), _Lines()
     failures: list[OSError] = []
     job = _job(targets, asked, streams)
     with ExitStack() as stack:
-        puts = [stack.enter_context(writing(sink.path)) for sink in streams]
-        if len(asked.sinks) > 1:
+        puts = [stack.enter_context(writing(output.path)) for output in streams]
+        if len(asked.outputs) > 1:
             puts = [
-                put if sink.path else _until_it_fails(put, failures)
-                for sink, put in zip(streams, puts, strict=True)
+                put if output.path else _until_it_fails(put, failures)
+                for output, put in zip(streams, puts, strict=True)
             ]
         every = _shown(_lines(places, job), len(places), quiet=asked.verbosity < 0)
         for name, line in zip(names_of(places), every, strict=True):
             sums.add(line._replace(name=name))
             lines.add(line)
-            for sink, put, text in zip(streams, puts, line.rendered, strict=True):
-                if sink.fmt == "ndjson" or asked.verbosity >= 0:
+            for output, put, text in zip(streams, puts, line.rendered, strict=True):
+                if output.fmt == "ndjson" or asked.verbosity >= 0:
                     put(text)
-        for sink, put in zip(streams, puts, strict=True):
-            if sink.fmt == "text":
-                put(sums.text(ascii_only=page_of(sink, asked).ascii_only))
+        for output, put in zip(streams, puts, strict=True):
+            if output.fmt == "text":
+                put(sums.text(ascii_only=page_of(output, asked).ascii_only))
     code = _end(sums, lines, targets, asked)
     with writing(None):
         for failure in failures:
@@ -99,14 +99,14 @@ class _Lines:
 
 def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: ReportOptions) -> int:
     """Write the formats that show all hosts, say what is left to say, return the exit code."""
-    later = [sink for sink in asked.sinks if sink.fmt not in ONE_BY_ONE]
+    later = [output for output in asked.outputs if output.fmt not in ONE_BY_ONE]
     write_pages(later, lines.hosts, asked)
     whole = not targets and sums.read == sums.hosts
-    for notice in asked.treatment.notices(lines.used, lines.blind, asked.rules, whole=whole):
-        tell(notice)
-    if all(sink.fmt != "text" for sink in asked.sinks):
-        say(sums.text(ascii_only=is_ascii_only(sys.stderr)).rstrip("\n"))
-    if asked.sinks[0].fmt == NAGIOS:
+    for notice in asked.post_processing.notices(lines.used, lines.blind, asked.rules, whole=whole):
+        print_diagnostic(notice)
+    if all(output.fmt != "text" for output in asked.outputs):
+        print_error(sums.text(ascii_only=is_ascii_only(sys.stderr)).rstrip("\n"))
+    if asked.outputs[0].fmt == NAGIOS:
         reports = [host.report for host in lines.hosts]
         return nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)
     if EXIT_INTERNAL not in lines.codes:
@@ -121,19 +121,20 @@ def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
         raise click.UsageError(f"no host has a filesystem that is called {', '.join(targets)}")
 
 
-def _job(targets: tuple[str, ...], asked: ReportOptions, streams: Sequence[Sink]) -> Job:
+def _job(targets: tuple[str, ...], asked: ReportOptions, streams: Sequence[Output]) -> Job:
     pages = (
-        (sink.fmt, replace(page_of(sink, asked), verbosity=-1, width=None)) for sink in streams
+        (output.fmt, replace(page_of(output, asked), verbosity=-1, width=None))
+        for output in streams
     )
     return Job(
         rules=frozenset(rule.code for rule in asked.rules),
         targets=targets,
         profiles=asked.profiles,
-        treatment=asked.treatment,
+        post_processing=asked.post_processing,
         threshold=asked.threshold,
         allow_incomplete=asked.allow_incomplete,
         pages=tuple(pages),
-        keep=len(streams) < len(asked.sinks),
+        keep=len(streams) < len(asked.outputs),
     )
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ext4audit.api import audit_snapshot
 from ext4audit.cli.app import lazily
-from ext4audit.cli.policy import Treatment
+from ext4audit.cli.policy import PostProcessing
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, exit_code
@@ -38,7 +38,7 @@ class Job(NamedTuple):
     rules: frozenset[str]
     targets: tuple[str, ...]
     profiles: tuple[ActiveProfile, ...]
-    treatment: Treatment
+    post_processing: PostProcessing
     threshold: Severity | None
     allow_incomplete: bool
     pages: tuple[tuple[str, Page], ...]
@@ -70,7 +70,7 @@ def audit_place(place: Place, job: Job) -> HostLine:
         )
     except ArchiveError as error:
         return unread(place.path, str(error), "unreadable", job)
-    report, used, blind = job.treatment.apply(report)
+    report, used, blind = job.post_processing.apply(report)
     return HostLine(
         name=_last_part(place.path),
         rendered=tuple(_rendered(report, place.path, fmt, page) for fmt, page in job.pages),

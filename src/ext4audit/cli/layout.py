@@ -11,7 +11,7 @@ from ext4audit import __version__
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
-from ext4audit.cli.app import completer, lazily, tell
+from ext4audit.cli.app import completer, lazily, print_diagnostic
 from ext4audit.cli.options import Choice
 from ext4audit.cli.output import check_destination, write
 from ext4audit.cli.plan_input import size_of
@@ -120,7 +120,7 @@ def command(
         check_destination(output)
     page = _read(target, _stated(members, chunk, level, offset), offset or 0)
     if isinstance(page, Unknown):
-        tell(f"{page.what}: {page.detail}{f' ({page.hint})' if page.hint else ''}")
+        print_diagnostic(f"{page.what}: {page.detail}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
     write(_rendered(page.value, fmt, color=color, to_file=output is not None), output)
     return 0
@@ -157,7 +157,7 @@ def _read(target: str, stated: StripeGeometry | None, offset: int) -> Evidence[L
     if not isinstance(found, Superblocks):
         raise click.UsageError(f"{path}: {found.reason}")
     if found.note:
-        tell(f"{path}: {found.note}")
+        print_diagnostic(f"{path}: {found.note}")
     return page_of_device(source, inventory, found.device_numbers[0], stated)
 
 

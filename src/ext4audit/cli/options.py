@@ -10,14 +10,14 @@ from typing import Any
 import click
 
 from ext4audit.cli.app import completer, did_you_mean
-from ext4audit.cli.output import FORMATS, Sink, check_destination, sinks_of
+from ext4audit.cli.output import FORMATS, Output, check_destination, outputs_of
 from ext4audit.cli.policy import (
-    Treatment,
+    PostProcessing,
     active_profiles,
     on_hosts,
+    post_processing_of,
     read_policy,
     selected,
-    treatment_of,
 )
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
@@ -77,10 +77,10 @@ class ReportOptions:
     `started` is a reading of the monotonic clock, in seconds.
     """
 
-    sinks: tuple[Sink, ...]
+    outputs: tuple[Output, ...]
     rules: tuple[Rule, ...]
     profiles: tuple[ActiveProfile, ...]
-    treatment: Treatment
+    post_processing: PostProcessing
     threshold: Severity | None
     allow_incomplete: bool
     verbosity: int
@@ -98,15 +98,15 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     policy = read_policy(given["config"])
     profiles = active_profiles(given["profiles"] or policy.profile)
     fail_on = given["fail_on"] or policy.fail_on or DEFAULT_FAIL_ON
-    sinks = sinks_of(given["formats"], given["outputs"])
-    for sink in sinks:
-        if sink.path is not None:
-            check_destination(sink.path)
+    outputs = outputs_of(given["formats"], given["outputs"])
+    for output in outputs:
+        if output.path is not None:
+            check_destination(output.path)
     return ReportOptions(
-        sinks=sinks,
+        outputs=outputs,
         rules=selected(given, policy, profiles, usual),
         profiles=profiles,
-        treatment=treatment_of(policy, given["baseline"], utc_now()),
+        post_processing=post_processing_of(policy, given["baseline"], utc_now()),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,

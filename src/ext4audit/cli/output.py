@@ -167,7 +167,7 @@ ONE_BY_ONE = frozenset({"text", "ndjson"})
 """Formats that are written host by host, in memory that does not grow with the fleet."""
 
 
-class Sink(NamedTuple):
+class Output(NamedTuple):
     """A format, and the file that it is written to; None is standard output."""
 
     fmt: str
@@ -179,8 +179,8 @@ class Sink(NamedTuple):
         return FORMATS[self.fmt]
 
 
-def sinks_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Sink, ...]:
-    """Return the sinks: each -o belongs to the -f of its number; raises UsageError.
+def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, ...]:
+    """Return the outputs: each -o belongs to the -f of its number; raises UsageError.
 
     Of several formats each needs its own, "-" for standard output: in "-f text -f json -o FILE"
     nobody could tell which of them FILE is for.
@@ -194,7 +194,7 @@ def sinks_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Sink, ...]
     paths = [None if path == STANDARD_OUTPUT else path for path in outputs] or [None]
     if len({_place(path) for path in paths}) < len(paths):
         raise click.UsageError("two formats cannot go to the same place")
-    return tuple(Sink(fmt, path) for fmt, path in zip(named, paths, strict=True))
+    return tuple(Output(fmt, path) for fmt, path in zip(named, paths, strict=True))
 
 
 def counted(times: int) -> str:

@@ -13,17 +13,17 @@ from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
 from ext4audit.cli.app import completer, lazily
 from ext4audit.cli.options import Choice, ReportOptions, chosen, report_options, timeout_option
-from ext4audit.cli.output import Sink, write
+from ext4audit.cli.output import Output, write
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
 from ext4audit.cli.policy import on_plans
-from ext4audit.cli.reports import code_of, page_of, tell_notices, write_page
+from ext4audit.cli.reports import code_of, page_of, print_notices, write_page
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.facts.plan import Plan, PlanAdvice
+from ext4audit.facts.plan import Plan
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.planning.lines import Correction, correct, plan_lines, with_plan_remedies
 from ext4audit.renderers.shared.page import Audited
-from ext4audit.report import Report, Source
+from ext4audit.report import PlanAdvice, Report, Source
 from ext4audit.rule import Rule
 from ext4audit.sources.mkfs_simulation import MkfsSource
 from ext4audit.sources.text import utc_now
@@ -187,13 +187,13 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     label = given["file"] or f"{plan.device} on {plan.mount_point}"
     judge = PlanJudge(options.rules, options.profiles, label, utc_now(), given["timeout_seconds"])
     report, advice = judge_plan(plan, judge)
-    report = options.treatment.one(report, options.rules, whole=False)
-    for sink in options.sinks:
-        if sink.fmt in PLAN_FORMATS:
-            _write(sink, report, advice, options)
+    report = options.post_processing.one(report, options.rules, whole=False)
+    for output in options.outputs:
+        if output.fmt in PLAN_FORMATS:
+            _write(output, report, advice, options)
         else:
-            write_page(sink, (Audited(label, report),), options)
-    tell_notices(report, options)
+            write_page(output, (Audited(label, report),), options)
+    print_notices(report, options)
     return code_of(report, options)
 
 
@@ -206,7 +206,7 @@ def _said(given: dict[str, Any]) -> dict[str, Any]:
     return {**kept, **flags}
 
 
-def _write(sink: Sink, report: Report, advice: PlanAdvice, options: ReportOptions) -> None:
+def _write(output: Output, report: Report, advice: PlanAdvice, options: ReportOptions) -> None:
     """Write the report with the lines to use; each renderer is imported when it is asked for."""
-    render_plan = lazily(f"renderers.{PLAN_FORMATS[sink.fmt]}", "render_plan")
-    write(render_plan(report, advice, page_of(sink, options)), sink.path)
+    render_plan = lazily(f"renderers.{PLAN_FORMATS[output.fmt]}", "render_plan")
+    write(render_plan(report, advice, page_of(output, options)), output.path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,16 +11,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from ext4audit.cli.app import did_you_mean, tell
+from ext4audit.cli.app import did_you_mean, lazily
 from ext4audit.facts import toml_reader
 from ext4audit.facts.profile import ActiveProfile, all_profiles
-from ext4audit.policy.baseline import (
-    KnownFinding,
-    KnownHost,
-    apply_baseline,
-    known_host,
-    superblock_key,
-)
 from ext4audit.policy.file import (
     NothingSelected,
     Policy,
@@ -177,76 +169,10 @@ def _words(values: Sequence[str]) -> list[str]:
     return [word.strip() for value in values for word in value.split(",")]
 
 
-MAJOR = "1."
-LARGEST_BASELINE_BYTES = 1 << 30
-
-
-def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
-    """Return what is known of each host of a report, by its name; raises UsageError."""
-    hosts: dict[str, list[KnownHost]] = {}
-    for document in read_reports(path):
-        try:
-            host = known_host(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise no_report(path, f"{type(error).__name__}: {error}") from None
-        hosts.setdefault(host.name, []).append(host)
-    return hosts
-
-
-def read_reports(path: str) -> list[Mapping[str, Any]]:
-    """Return the reports in a file of JSON or NDJSON; raises UsageError.
-
-    Hosts that could not be read then have none; how many there are is told on standard error.
-    """
-    try:
-        documents = _documents(_baseline_text(path))
-    except OSError as error:
-        raise click.UsageError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise no_report(path, str(error)) from None
-    reports = [each for each in documents if "error" not in each]
-    for each in reports:
-        version = each.get("schema_version")
-        if not (isinstance(version, str) and version.startswith(MAJOR)):
-            raise no_report(path, f"its schema_version is {version!r}")
-    if not reports:
-        raise no_report(path, "no host could be read" if documents else "it is empty")
-    if len(reports) < len(documents):
-        tell(f"{path}: {len(documents) - len(reports)} of its hosts could not be read")
-    return reports
-
-
-def _baseline_text(path: str) -> str:
-    """Return a file's text; raises OSError or ValueError."""
-    with Path(path).open("rb") as file:
-        raw = file.read(LARGEST_BASELINE_BYTES + 1)
-    if len(raw) > LARGEST_BASELINE_BYTES:
-        raise ValueError("it is longer than 1 GiB")
-    return raw.decode("utf-8-sig")
-
-
-def _documents(text: str) -> list[Mapping[str, Any]]:
-    """Return the objects of a text: one, or one a line; raises ValueError."""
-    try:
-        documents = [json.loads(text)] if text.strip() else []
-    except ValueError:
-        documents = [json.loads(line) for line in text.split("\n") if line.strip()]
-    if not all(isinstance(each, dict) for each in documents):
-        raise ValueError("not a JSON object")
-    return documents
-
-
-def no_report(path: str, why: str) -> click.UsageError:
-    """Return the refusal of a file that is no report."""
-    return click.UsageError(f"{path}: not a report of `ext4audit scan -f json`: {why}")
-
-
 DAY_LETTERS = len("2026-01-31")
-Baselines = Mapping[str, Sequence[KnownHost]]
-"""The hosts of a baseline by their names; several may have one name."""
 
 
-class Treated(NamedTuple):
+class Processed(NamedTuple):
     """A report as it is rendered, and the suppressions that matched in it.
 
     `blind` are the codes of the rules that may have found more there, had they seen everything.
@@ -257,31 +183,31 @@ class Treated(NamedTuple):
     blind: frozenset[str] = frozenset()
 
 
-class Treatment(NamedTuple):
+class PostProcessing(NamedTuple):
     """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601)."""
 
     suppressions: tuple[SuppressionRule, ...] = ()
     today: str = ""
-    baselines: Baselines | None = None
+    baselines: Mapping[str, Sequence[Any]] | None = None
 
-    def apply(self, report: Report, *, alone: bool = False) -> Treated:
+    def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Treat one host's report; `alone` says that no other host is audited beside it."""
         used, blind = frozenset[SuppressionRule](), frozenset[str]()
         if self.suppressions:
             report, used = suppress(report, self.suppressions, self.today)
             blind = not_judged(report)
         if self.baselines is not None:
-            report = apply_baseline(report, _of_host(self.baselines, report, alone=alone))
-        return Treated(report, used, blind)
+            report = lazily("cli.baseline", "compared")(self.baselines, report, alone=alone)
+        return Processed(report, used, blind)
 
     def one(self, report: Report, rules: Sequence[Rule], *, whole: bool) -> Report:
         """Return the report of a single host, with what the policy file must be told of.
 
         `whole` says that all its filesystems were judged: a suppression may match another one.
         """
-        treated = self.apply(report, alone=True)
-        notices = self.notices(treated.used, treated.blind, rules, whole=whole)
-        return replace(treated.report, notices=notices)
+        processed = self.apply(report, alone=True)
+        notices = self.notices(processed.used, processed.blind, rules, whole=whole)
+        return replace(processed.report, notices=notices)
 
     def notices(
         self,
@@ -296,21 +222,10 @@ class Treatment(NamedTuple):
         return tuple(stale(self.suppressions, used, self.today, judged=judged))
 
 
-def treatment_of(policy: Policy, baseline: str | None, now: str) -> Treatment:
+def post_processing_of(policy: Policy, baseline: str | None, now: str) -> PostProcessing:
     """Return what the policy and --baseline ask for; raises UsageError for a bad baseline."""
     if baseline is None:
-        return Treatment(policy.suppressions, now[:DAY_LETTERS])
+        return PostProcessing(policy.suppressions, now[:DAY_LETTERS])
 
-    return Treatment(policy.suppressions, now[:DAY_LETTERS], read_baselines(baseline))
-
-
-def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
-    """Return what the baseline knows of a host; a single one may have been renamed since.
-
-    Of several that share a name ("localhost") it is the one with the most superblocks in common.
-    """
-    every = [host for hosts in baselines.values() for host in hosts] if alone else []
-    named = every if len(every) == 1 else baselines.get(report.host.name, ())
-    here = {superblock_key(fs.id) for fs in report.host.filesystems}
-    best = max(named, key=lambda host: len(host.superblocks & here), default=None)
-    return best.findings if best else ()
+    baselines = lazily("cli.baseline", "read_baselines")(baseline)
+    return PostProcessing(policy.suppressions, now[:DAY_LETTERS], baselines)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ext4audit import __version__
-from ext4audit.cli.app import OutputFailed, lazily, tell
+from ext4audit.cli.app import OutputFailed, lazily, print_diagnostic
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import DEFAULT, NAGIOS, Sink, write
+from ext4audit.cli.output import DEFAULT, NAGIOS, Output, write
 from ext4audit.cli.terminal import is_ascii_only, wants_color, width
 from ext4audit.policy.exit_codes import exit_code, nagios_code
 from ext4audit.renderers.shared.page import Audited, Page
@@ -65,59 +65,59 @@ def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) ->
 
     `whole` says that all its filesystems were judged.
     """
-    report = asked.treatment.one(report, asked.rules, whole=whole)
+    report = asked.post_processing.one(report, asked.rules, whole=whole)
     host = Audited(report.source.label, report)
-    write_pages(asked.sinks, (host,), asked)
-    tell_notices(report, asked)
+    write_pages(asked.outputs, (host,), asked)
+    print_notices(report, asked)
     return code_of(report, asked)
 
 
-def tell_notices(report: Report, asked: ReportOptions) -> None:
+def print_notices(report: Report, asked: ReportOptions) -> None:
     """Say on standard error what the policy file has to be told of, where no text shows it."""
-    if asked.verbosity < 0 or all(sink.fmt != DEFAULT for sink in asked.sinks):
+    if asked.verbosity < 0 or all(output.fmt != DEFAULT for output in asked.outputs):
         for notice in report.notices:
-            tell(notice)
+            print_diagnostic(notice)
 
 
 def code_of(report: Report, asked: ReportOptions) -> int:
     """Return the exit code of one report: a plugin's where the first format is one."""
-    if asked.sinks[0].fmt == NAGIOS:
+    if asked.outputs[0].fmt == NAGIOS:
         return nagios_code((report,), asked.threshold, allow_incomplete=asked.allow_incomplete)
     return exit_code(report, asked.threshold, allow_incomplete=asked.allow_incomplete)
 
 
-def write_pages(sinks: Sequence[Sink], hosts: Sequence[Audited], asked: ReportOptions) -> None:
+def write_pages(outputs: Sequence[Output], hosts: Sequence[Audited], asked: ReportOptions) -> None:
     """Write hosts in every format; a consumer that fails takes no other's report with it.
 
     Raises OutputFailed or BrokenPipeError of the first that failed, when all were tried.
     """
-    failures = [_failure(sink, hosts, asked) for sink in sinks]
+    failures = [_failure(output, hosts, asked) for output in outputs]
     for failure in filter(None, failures):
         raise failure
 
 
 def _failure(
-    sink: Sink, hosts: Sequence[Audited], asked: ReportOptions
+    output: Output, hosts: Sequence[Audited], asked: ReportOptions
 ) -> OutputFailed | BrokenPipeError | None:
     """Write hosts in one format, and return what went wrong at its place."""
     try:
-        write_page(sink, hosts, asked)
+        write_page(output, hosts, asked)
     except (OutputFailed, BrokenPipeError) as error:
         return error
     return None
 
 
-def write_page(sink: Sink, hosts: Sequence[Audited], asked: ReportOptions) -> None:
+def write_page(output: Output, hosts: Sequence[Audited], asked: ReportOptions) -> None:
     """Write hosts in one format to its place; each renderer is imported when it is asked for."""
-    render = lazily(f"renderers.{sink.module}", "render")
-    write(render(hosts, page_of(sink, asked)), sink.path)
-    if sink.fmt == "github":
-        append_summary(hosts, page_of(sink, asked))
+    render = lazily(f"renderers.{output.module}", "render")
+    write(render(hosts, page_of(output, asked)), output.path)
+    if output.fmt == "github":
+        append_summary(hosts, page_of(output, asked))
 
 
-def page_of(sink: Sink, asked: ReportOptions) -> Page:
+def page_of(output: Output, asked: ReportOptions) -> Page:
     """Return how a page looks at its place: a file has no colour, no width, and all of Unicode."""
-    to_file = sink.path is not None
+    to_file = output.path is not None
     return Page(
         tool_version=__version__,
         taken_at=utc_now(),

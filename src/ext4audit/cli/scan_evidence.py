@@ -21,7 +21,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.image import BadImage, Image, ImageFilesystem
 from ext4audit.assemble.image.host import host_of_images, image_of_target, with_images
 from ext4audit.assemble.inventory import Inventory, take_inventory
-from ext4audit.cli.app import lazily, tell
+from ext4audit.cli.app import lazily, print_diagnostic
 from ext4audit.cli.fleet_host import Place, utf8
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS
@@ -78,7 +78,7 @@ def _look_at(source: Source, inventory: Inventory, path: str) -> Target | Image:
     if isinstance(found, BadImage):
         return NotExt4(f"{found.reason}; its directory stands for what it lies on")
     if found.note:
-        tell(f"{path}: not taken for an image: {found.note}")
+        print_diagnostic(f"{path}: not taken for an image: {found.note}")
     return TargetResolver(source, inventory).resolve(path)
 
 
@@ -91,10 +91,10 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
         if isinstance(found, Superblocks):
             numbers.extend(found.device_numbers)
             if found.note:
-                tell(f"{path}: {found.note}")
+                print_diagnostic(f"{path}: {found.note}")
         elif isinstance(found, Image):
             images.extend(found.filesystems)
-            tell(f"{path}: {'; '.join(filter(None, (READ_AS_IMAGE, found.note)))}")
+            print_diagnostic(f"{path}: {'; '.join(filter(None, (READ_AS_IMAGE, found.note)))}")
         else:
             reasons.append(f"{path}: {found.reason}")
             if isinstance(found, Unreachable):
@@ -102,7 +102,7 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
     if not numbers and not images:
         raise click.UsageError("; ".join(reasons))
     for reason in reasons:
-        tell(reason)
+        print_diagnostic(reason)
     return Chosen(tuple(dict.fromkeys(numbers)), _each_once(images))
 
 
@@ -145,7 +145,7 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     words = tuple(utf8(target) for target in targets)
     if len(places) == 1:
         return _scan_one(places[0], words, asked)
-    if any(sink.fmt == "json" for sink in asked.sinks):
+    if any(output.fmt == "json" for output in asked.outputs):
         raise click.UsageError(f"{len(places)} hosts are not one object: use -f ndjson")
     code: int = lazily("cli.fleet", "scan_fleet")(places, words, asked)
     return code
@@ -176,7 +176,7 @@ def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> i
         )
     except ArchiveError as error:
         _write_unread(place.path, str(error), asked)
-        if asked.sinks[0].fmt == NAGIOS:
+        if asked.outputs[0].fmt == NAGIOS:
             return NAGIOS_UNKNOWN
         raise click.UsageError(str(error)) from None
     if targets and not report.host.filesystems:
@@ -186,6 +186,6 @@ def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> i
 
 def _write_unread(path: str, message: str, asked: ReportOptions) -> None:
     """Write the line of a host that could not be read, wherever a format has one."""
-    for sink in asked.sinks:
-        if sink.fmt not in WITHOUT_UNREAD:
-            write_page(sink, (Audited(path, None, message),), asked)
+    for output in asked.outputs:
+        if output.fmt not in WITHOUT_UNREAD:
+            write_page(output, (Audited(path, None, message),), asked)

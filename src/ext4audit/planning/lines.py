@@ -9,11 +9,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ext4audit.facts.plan import Plan, PlanLine
+from ext4audit.facts.plan import Plan
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.planning.changes import Change, Judge, gap_count, improvements, weights_of
-from ext4audit.report import Report, Verdict
+from ext4audit.report import PlanLine, Report, Verdict
 
 FSTAB_ESCAPED = " \t\n\\#"
 """Characters that fstab(5) has in octal inside a field; "#" at its start begins a comment."""

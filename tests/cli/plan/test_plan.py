@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ext4audit.cli.app import guarded
+from ext4audit.cli.app import run_program
 from ext4audit.evidence import Known
 from ext4audit.sources.ask import Answer, Ask, ReadFile, Uname, VirtualMemory
 from ext4audit.sources.snapshot import write_snapshot
@@ -155,7 +155,7 @@ def test_what_is_no_plan_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     """In one line, with exit 2 and nothing on standard output."""
-    code = guarded(["plan", *arguments])
+    code = run_program(["plan", *arguments])
     printed = capsys.readouterr()
     assert (code, printed.out) == (2, "")
     assert said in printed.err.splitlines()[0]
@@ -199,7 +199,7 @@ def test_a_file_with_a_mistake_is_refused(
     """A misspelt key is not ignored: what it says would be left out of the audit."""
     file = tmp_path / "plan.toml"
     file.write_text(text)
-    code = guarded(["plan", str(file)])
+    code = run_program(["plan", str(file)])
     printed = capsys.readouterr()
     assert (code, printed.out) == (2, "")
     assert said in printed.err.splitlines()[0]

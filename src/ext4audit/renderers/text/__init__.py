@@ -15,7 +15,6 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ext4audit.facts.plan import PlanAdvice
 from ext4audit.finding import Citation
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited, Page
@@ -29,7 +28,7 @@ from ext4audit.renderers.text.blocks import (
     make_look,
 )
 from ext4audit.renderers.text.report import plan_blocks, report_blocks
-from ext4audit.report import Report
+from ext4audit.report import PlanAdvice, Report
 
 _NARROWEST = 24
 """Columns that prose has at least, on a terminal of any width."""

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from ext4audit.facts.plan import PlanAdvice
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.subjects import known_count, no_filesystem_text, subjects
 from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted
@@ -22,7 +21,7 @@ from ext4audit.renderers.text.blocks import (
     Verbatim,
 )
 from ext4audit.renderers.text.sections import gap_blocks, subject_blocks
-from ext4audit.report import Outcome, Report
+from ext4audit.report import Outcome, PlanAdvice, Report
 
 _Paragraph: TypeAlias = Sequence[Block]
 

@@ -1,0 +1,103 @@
+"""Baselines on the command line: earlier reports are read, checked, and matched to a host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ext4audit.cli.app import print_diagnostic
+from ext4audit.policy.baseline import (
+    KnownFinding,
+    KnownHost,
+    apply_baseline,
+    known_host,
+    superblock_key,
+)
+from ext4audit.report import Report
+
+Baselines = Mapping[str, Sequence[KnownHost]]
+"""The hosts of a baseline by their names; several may have one name."""
+
+MAJOR = "1."
+LARGEST_BASELINE_BYTES = 1 << 30
+
+
+def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
+    """Return what is known of each host of a report, by its name; raises UsageError."""
+    hosts: dict[str, list[KnownHost]] = {}
+    for document in read_reports(path):
+        try:
+            host = known_host(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise no_report(path, f"{type(error).__name__}: {error}") from None
+        hosts.setdefault(host.name, []).append(host)
+    return hosts
+
+
+def read_reports(path: str) -> list[Mapping[str, Any]]:
+    """Return the reports in a file of JSON or NDJSON; raises UsageError.
+
+    Hosts that could not be read then have none; how many there are is told on standard error.
+    """
+    try:
+        documents = _documents(_baseline_text(path))
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise no_report(path, str(error)) from None
+    reports = [each for each in documents if "error" not in each]
+    for each in reports:
+        version = each.get("schema_version")
+        if not (isinstance(version, str) and version.startswith(MAJOR)):
+            raise no_report(path, f"its schema_version is {version!r}")
+    if not reports:
+        raise no_report(path, "no host could be read" if documents else "it is empty")
+    if len(reports) < len(documents):
+        print_diagnostic(f"{path}: {len(documents) - len(reports)} of its hosts could not be read")
+    return reports
+
+
+def _baseline_text(path: str) -> str:
+    """Return a file's text; raises OSError or ValueError."""
+    with Path(path).open("rb") as file:
+        raw = file.read(LARGEST_BASELINE_BYTES + 1)
+    if len(raw) > LARGEST_BASELINE_BYTES:
+        raise ValueError("it is longer than 1 GiB")
+    return raw.decode("utf-8-sig")
+
+
+def _documents(text: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a text: one, or one a line; raises ValueError."""
+    try:
+        documents = [json.loads(text)] if text.strip() else []
+    except ValueError:
+        documents = [json.loads(line) for line in text.split("\n") if line.strip()]
+    if not all(isinstance(each, dict) for each in documents):
+        raise ValueError("not a JSON object")
+    return documents
+
+
+def no_report(path: str, why: str) -> click.UsageError:
+    """Return the refusal of a file that is no report."""
+    return click.UsageError(f"{path}: not a report of `ext4audit scan -f json`: {why}")
+
+
+def compared(baselines: Baselines, report: Report, *, alone: bool) -> Report:
+    """Return the report compared with what the baselines have of its host."""
+    return apply_baseline(report, _of_host(baselines, report, alone=alone))
+
+
+def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
+    """Return what the baseline knows of a host; a single one may have been renamed since.
+
+    Of several that share a name ("localhost") it is the one with the most superblocks in common.
+    """
+    every = [host for hosts in baselines.values() for host in hosts] if alone else []
+    named = every if len(every) == 1 else baselines.get(report.host.name, ())
+    here = {superblock_key(fs.id) for fs in report.host.filesystems}
+    best = max(named, key=lambda host: len(host.superblocks & here), default=None)
+    return best.findings if best else ()
