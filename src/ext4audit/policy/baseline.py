@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
 
 from ext4audit.finding import Finding, Severity
 from ext4audit.report import FixedFinding, Outcome, Report, Verdict
@@ -24,8 +24,7 @@ CHECKED = frozenset({Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE})
 """Outcomes of a rule that had its evidence: a finding that it no longer has is fixed."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownFinding:
+class KnownFinding(NamedTuple):
     """A finding of an earlier report; `subject` is the name of its filesystem there."""
 
     rule: str
@@ -107,8 +106,7 @@ def original_text(members: Mapping[str, Any], key: str) -> str:
     return a2b_base64(text_of(original)).decode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownHost:
+class KnownHost(NamedTuple):
     """One report of a baseline: the host's name, its superblocks and its findings."""
 
     name: str
@@ -204,8 +202,7 @@ def _subject(filesystem: Mapping[str, Any]) -> str:
     return f"{device} on {text_of(points[0])}" if points else device
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """The findings of two reports; one that has become worse is new.
 
     `unchecked` are findings of the older report that the newer one did not check: the rule was

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity, Suppression
@@ -65,8 +65,7 @@ def _matches_any(selectors: Iterable[str], rule: Rule) -> bool:
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-@dataclass(frozen=True, slots=True)
-class SuppressionRule:
+class SuppressionRule(NamedTuple):
     """One [[suppress]] of a policy file: a rule's code, a glob of subjects, and the reason.
 
     A subject is a name of a filesystem (UUID, mount point, device path, label), a name of the
@@ -172,8 +171,7 @@ class PolicyError(ValueError):
     """The policy file is invalid; the message has the error and a similar valid name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """The contents of a policy file; `fail_on` is None where the command line decides."""
 
     select: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
@@ -17,8 +17,7 @@ SAFE_STRING = re.compile(r"[A-Za-z0-9_=.:/,-]*")
 """Strings that a request of debugfs, which has a grammar of its own, takes as they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuperblockChange:
+class SuperblockChange(NamedTuple):
     """What must change in a superblock so that a mount without options has the wanted ones.
 
     `bits` are the names of option bits to clear. `string` is s_mount_opts before and after.

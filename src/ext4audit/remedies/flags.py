@@ -7,7 +7,8 @@ would stay in force beside another (noatime beside relatime, util-linux 2.38 on 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ext4audit.evidence import Known, Undetermined, Unknown, Why
 from ext4audit.facts.host import Filesystem
@@ -32,8 +33,7 @@ ELSEWHERE = Unknown(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FlagChange:
+class FlagChange(NamedTuple):
     """A mount before and after a change of flags, with the options that make the change.
 
     `apply` are the options of the remount, `undo` those of its rollback. `drop` are removed from

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
@@ -30,8 +30,7 @@ SPECIAL = frozenset(r".[()*+?{}^$|\#")
 ANY_QUOTA = "(usr|grp|prj)j?quota"
 
 
-@dataclass(frozen=True, slots=True)
-class FstabEdit:
+class FstabEdit(NamedTuple):
     """Shell commands that change one field of one line, and those that change it back.
 
     The last command of each fails where the line differs from what was audited.

@@ -9,7 +9,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ext4audit.evidence import need
@@ -51,7 +50,7 @@ def _measure(device: str, *options: str) -> JsonObject:
     ) as place:
         host = scan(place)
         queues = [
-            replace(need(drain), megabytes_per_second=THROTTLE_MEGABYTES_PER_SECOND)
+            need(drain)._replace(megabytes_per_second=THROTTLE_MEGABYTES_PER_SECOND)
             for drain in read_drains(need(host.filesystems[0].stack), None)
         ]
         verdict = judge_host(host, "PRF002")

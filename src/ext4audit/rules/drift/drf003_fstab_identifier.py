@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
@@ -22,8 +22,7 @@ HIDDEN_LAYERS = ("-real", "-cow")
 """What device-mapper calls the layers below an LVM snapshot and its origin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Twins:
+class Twins(NamedTuple):
     """Devices that have one identifier: `key` is UUID or LABEL."""
 
     key: str
@@ -36,8 +35,7 @@ class Twins:
         return frozenset(row.device_number for row in self.devices)
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(NamedTuple):
     """Devices that others are made of: by number, and the names of disks among them."""
 
     numbers: frozenset[DeviceNumber]
@@ -145,8 +143,7 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """A place that names a filesystem by an identifier: a line of fstab, or root=."""
 
     key: str

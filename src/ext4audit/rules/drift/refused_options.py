@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why
@@ -35,8 +35,7 @@ QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
 DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
 
 
-@dataclass(frozen=True, slots=True)
-class Refusals:
+class Refusals(NamedTuple):
     """The tokens of an entry that are refused or ignored, each with the reason; and the gaps."""
 
     refused: tuple[tuple[str, str], ...]
@@ -247,8 +246,7 @@ def _taken_out(intent: Intent, tokens: Sequence[str]) -> tuple[Remedy, ...]:
     return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(NamedTuple):
     """An option by name, the token that fstab intends, and the token in force.
 
     `baseline` is what would be in force without the option in fstab, None where unknown.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, need
@@ -104,8 +104,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _finding(fs, host, options, hidden, string)
 
 
-@dataclass(frozen=True, slots=True)
-class OnDiskDefault:
+class OnDiskDefault(NamedTuple):
     """An option that a superblock sets: its name, its token, and in which of the two places."""
 
     name: str

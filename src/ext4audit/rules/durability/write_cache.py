@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.devices import BlockDevice
@@ -14,8 +14,7 @@ INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
 """What names a disk that is lost with its virtual machine, in its model or its udev links."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What one leaf device of the stack does when it is not flushed.
 
     `sentence` describes it; `severity` is that of running without flushes on it. `gap` is the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
@@ -89,8 +89,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         need(fs.superblock)
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     """A filesystem on a stripe: `stride` and `width` are those of the array, in blocks."""
 
     fs: Filesystem

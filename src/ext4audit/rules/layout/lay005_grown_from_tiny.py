@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, derive
 from ext4audit.facts.host import Filesystem, Host, Usage
@@ -28,8 +28,7 @@ HUGE = 1024 * GIB
 CLUES_NEEDED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """How a filesystem was made: the bytes of a block and of all blocks, and its inodes."""
 
     block_bytes: int

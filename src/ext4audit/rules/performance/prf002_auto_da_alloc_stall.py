@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host, Memory
@@ -189,7 +188,7 @@ def _grouped(queues: Sequence[Drain]) -> list[list[Drain]]:
     """Put queues together that differ in their name only."""
     groups: dict[Drain, list[Drain]] = {}
     for queue in queues:
-        groups.setdefault(replace(queue, name=""), []).append(queue)
+        groups.setdefault(queue._replace(name=""), []).append(queue)
     return list(groups.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need, value_or
 from ext4audit.facts.host import Filesystem, Host, Memory
@@ -23,8 +23,7 @@ LONG_SECONDS = 10
 """What writing out the whole backlog may take before it is worth a word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(NamedTuple):
     """What can wait in memory for one filesystem, and how long its slowest device writes it."""
 
     fs: Filesystem

@@ -8,7 +8,7 @@ took 7.6 s with writeback throttling and 0.1 s without, for the queue then took 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
@@ -67,8 +67,7 @@ NO_QUEUE = Unknown(
 """A stack that leads back into itself, which only odd evidence shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(NamedTuple):
     """One request queue that dirty data leaves by, and the speed that its device should have.
 
     `shares` is how many queues take an equal part of the data each: the members of a stripe.

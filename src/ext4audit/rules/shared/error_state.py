@@ -8,7 +8,7 @@ errno of the aborted journal shows the state. 6.15 or later adds the option emer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.host import Filesystem
@@ -58,8 +58,7 @@ ERROR_OPTIONS = ("emergency_ro", "shutdown")
 REMOUNT_RO = "errors=remount-ro"
 
 
-@dataclass(frozen=True, slots=True)
-class WriteStop:
+class WriteStop(NamedTuple):
     """The state in which the kernel refuses writes: how certain it is, and what shows it."""
 
     confidence: Confidence

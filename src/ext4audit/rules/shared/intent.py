@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown, need
@@ -44,8 +44,7 @@ FOR_OTHERS = frozenset(
 """Options with a value that mount(8) or a security module takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(NamedTuple):
     """One mount of a filesystem and the fstab entry that is meant for it.
 
     `tokens` are the ext4 options that the entry sets, canonical, by name; `dead` are its tokens

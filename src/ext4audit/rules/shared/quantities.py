@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, derive, need
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
@@ -168,8 +168,7 @@ SMALL = 8
 LEAST_BYTES = 20 * GIB
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(NamedTuple):
     """The sizes of an internal journal and of the one that mke2fs would make, in bytes."""
 
     present_bytes: int
@@ -218,8 +217,7 @@ def cite_journal(fs: Filesystem, journal: Journal) -> tuple[Citation, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Recommended:
+class Recommended(NamedTuple):
     """A chunk and a whole stripe of data, in bytes, from a device's I/O sizes."""
 
     chunk_bytes: int
