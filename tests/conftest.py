@@ -81,10 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     machine, and one browser serves all of its tests.
     """
     for item in items:
-        file = "/".join(item.path.parts[-2:])
-        groups = [name for name in ALONE if item.get_closest_marker(name)]
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(groups[0] if groups else file))
+        for name in filter(item.get_closest_marker, ALONE):
+            item.add_marker(pytest.mark.xdist_group(name))
     reason = why_no_kernel()
     if reason is None or REQUIRED:
         return
