@@ -326,7 +326,7 @@ def test_targets_and_containers_have_no_idle_filesystems() -> None:
 
 def test_too_many_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store of thousands of volumes would be read for minutes."""
-    monkeypatch.setattr(module, "MOST", 0)
+    monkeypatch.setattr(module, "MAX_IDLE", 0)
     found = idle_of(with_spare())
     assert isinstance(found, Unknown)
     assert found.why is Why.UNSUPPORTED

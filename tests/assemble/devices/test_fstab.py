@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices.fstab import Identifier, list_devices
+from ext4audit.assemble.devices.fstab import DeviceResolver, list_devices
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
@@ -40,7 +40,7 @@ def resolve(
 ) -> Evidence[DeviceNumber]:
     """Resolve the first field of an fstab entry."""
     source = host.source()
-    return Identifier(source, list_devices(source), uuids or {}).resolve(spec)
+    return DeviceResolver(source, list_devices(source), uuids or {}).resolve(spec)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ext4audit.assemble.filesystem import (
     NOT_MOUNTED,
     stored_errors,
 )
-from ext4audit.assemble.host import told_apart
+from ext4audit.assemble.host import mark_shared_uuids
 from ext4audit.assemble.image import BadImage, Image, ImageFilesystem, PlainFile, find_image
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.reading import ask
@@ -82,7 +82,7 @@ def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) 
         memory=_not_captured("memory"),
         mounts=_not_captured("mount table"),
         fstab=_not_captured("/etc/fstab"),
-        filesystems=tuple(told_apart(_filesystems(images))),
+        filesystems=tuple(mark_shared_uuids(_filesystems(images))),
         devices=Known((), NO_HOST),
         idle=Known((), NO_HOST),
         boot_loader=_not_captured("boot loader"),
@@ -95,7 +95,7 @@ def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) 
 def with_images(host: Host, images: Sequence[ImageFilesystem]) -> Host:
     """Return a host that is audited together with images; they are none of its filesystems."""
     everything = [*host.filesystems, *_filesystems(images)]
-    return replace(host, filesystems=tuple(told_apart(everything)))
+    return replace(host, filesystems=tuple(mark_shared_uuids(everything)))
 
 
 def _filesystems(images: Iterable[ImageFilesystem]) -> list[Filesystem]:
