@@ -106,7 +106,7 @@ def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:
 
 
 def test_a_word_that_no_table_knows_was_given_to_mount() -> None:
-    """What a vendor's kernel shows there, it was told."""
+    """What the kernel of a vendor lists there was set explicitly."""
     found = provenance_of_listed(
         None, "synoacl", (4, 4, 0), superblock_read=False, is_default=False
     )
