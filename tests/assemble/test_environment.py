@@ -93,12 +93,12 @@ def test_without_a_mount_table_the_marker_decides() -> None:
     ],
 )
 def test_virtualization_is_what_systemd_says(answer: str | Unknown, found: str | None) -> None:
-    """Bare metal says "none"; a host without systemd says nothing."""
+    """Bare metal gives "none"; a host without systemd has no answer."""
     assert read_virtualization(HostEvidence().tell(VIRT, answer).source()) == found
 
 
 def test_memory_and_its_dirty_limits_are_read_together() -> None:
-    """Both ratios and both sizes are there: which counts is the fact's to say."""
+    """Both ratios and both sizes are read; the fact decides which ones count."""
     host = debian_host().file("/proc/sys/vm/dirty_background_bytes", "67108864\n")
     assert read_memory(host.source()) == Known(
         Memory(17179869184, 16106127360, 0, 20, 67108864, 10), "memory, /proc/sys/vm/dirty_*"
@@ -175,13 +175,13 @@ def test_no_file_names_no_array() -> None:
 
 @pytest.mark.parametrize(("text", "layout"), [("0\n", 0), ("2\n", 2)])
 def test_the_default_layout_is_the_modules_parameter(text: str, layout: int) -> None:
-    """0 is the module's word for: nobody said."""
+    """0 is the value of a parameter that is not set."""
     host = debian_host().file(RAID0_DEFAULT_LAYOUT, text)
     assert need(read_raid0_default_layout(host.source())) == layout
 
 
 def test_a_module_that_is_not_loaded_has_no_default() -> None:
-    """A text that is none is a hole."""
+    """Text that is no number is unknown."""
     assert need(read_raid0_default_layout(debian_host().source())) == 0
     odd = debian_host().file(RAID0_DEFAULT_LAYOUT, "odd\n")
     assert isinstance(read_raid0_default_layout(odd.source()), Unknown)
@@ -220,7 +220,7 @@ def test_files_tell_the_boot_loader(paths: tuple[str, ...], expected: BootLoader
 
 
 def test_a_directory_for_root_only_is_still_there() -> None:
-    """RHEL's /boot/grub2 is closed to others; that it exists says enough."""
+    """Only root can read /boot/grub2 of RHEL; its existence is enough."""
     host = host_with("/boot/grub2").tell(RealPath(GRUB2), denied())
     assert need(read_boot_loader(host.source())).loader is Loader.GRUB
 
@@ -233,14 +233,14 @@ def test_grub_without_its_installer_has_no_version() -> None:
 
 @pytest.mark.parametrize("path", [GRUB, "/efi/EFI/systemd"])
 def test_a_place_that_may_not_be_seen_is_a_hole(path: str) -> None:
-    """To say that none was found would be a guess."""
+    """NONE_FOUND would be a guess."""
     found = read_boot_loader(host_with().tell(RealPath(path), denied()).source())
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED
 
 
 def test_a_container_has_no_boot_loader() -> None:
-    """What lies in its /boot loads nothing."""
+    """The files in its /boot boot nothing."""
     host = debian_host().unmount(25).mount(25, "0:40", "/", "overlay", fstype="overlay")
     host.file("/run/systemd/container", "lxc\n")
     assert isinstance(assemble_host(host.source(), "2026-01-02T03:04:05Z").boot_loader, Unknown)

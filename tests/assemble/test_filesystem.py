@@ -44,13 +44,13 @@ def why(evidence: Evidence[Usage]) -> Why:
 
 
 def test_it_is_what_statvfs_says_at_the_mount_point() -> None:
-    """In blocks and inodes; nobody needs to be root for it."""
+    """It has blocks and inodes, and needs no root."""
     assert need(usage_of(debian_host())) == Usage(4096, 6417000, 3217000, 2889320, 1638400, 1500000)
     assert need(usage_of(debian_host().as_user())).free_inodes == 1500000
 
 
 def test_a_mount_of_the_whole_tree_is_asked_first() -> None:
-    """A bind mount may be of a project whose quota statfs tells in place of the space."""
+    """A bind mount may be of a project whose quota statfs returns instead of the space."""
     host = debian_host().unmount(30)
     host.mount(31, "8:16", "/srv", "/dev/sdb", root="/project")
     host.usage("/srv", "8:16", "4096 10 5 5 10 5")
@@ -142,7 +142,7 @@ def test_an_older_kernel_has_fewer_files(missing: str) -> None:
 
 
 def test_before_5_8_sysfs_has_the_times_only() -> None:
-    """The superblock may tell more; without it the time alone is kept."""
+    """The superblock may have details; without it only the time is kept."""
     found = need(live(with_errors(detailed=False)))
     assert found.first == RecordedError(100, "", 0, 0, 0)
     assert found.errors == 2
@@ -156,7 +156,7 @@ def test_where_sysfs_is_hidden_the_superblock_tells() -> None:
 
 
 def test_what_is_not_mounted_has_the_errors_of_its_superblock() -> None:
-    """A reader that does not see the count does not say 0."""
+    """A reader that does not show the count does not mean 0."""
     assert need(stored_errors(on_disk(None))).errors == 0
     assert stored_errors(NO_SUPERBLOCK) is NO_SUPERBLOCK
 

@@ -88,7 +88,7 @@ def test_a_filesystem_is_joined_from_all_places() -> None:
 
 
 def test_a_user_sees_the_options_and_not_the_superblock() -> None:
-    """Without root the uuid and the label come from lsblk, and the hole has its hint."""
+    """Without root the uuid and the label come from lsblk, and the unknown has its hint."""
     found = data_of(debian_host().as_user())
     assert isinstance(found.superblock, Unknown)
     assert (found.superblock.why, found.superblock.hint) == (Why.DENIED, "run as root")
@@ -144,7 +144,7 @@ def test_a_superblock_held_by_another_namespace_is_read_through_its_process() ->
 
 
 def test_a_superblock_that_no_mount_table_shows_is_audited_by_its_options_file() -> None:
-    """What only another namespace knows is a hole, and the options are not."""
+    """The mount in another namespace is unknown, and the options are known."""
     found = data_of(debian_host().unmount(30))
     assert found.fstype == Unknown(
         "mount of 8:16",
@@ -193,7 +193,7 @@ def test_an_entry_whose_device_is_not_here_is_not_that_of_its_mount_point(spec: 
 
 @pytest.mark.parametrize("mount_point", ["/data", "/dat\\141", "//data/./", "/link"])
 def test_an_entry_that_may_name_the_device_is_joined_by_its_mount_point(mount_point: str) -> None:
-    """Without root and udev nobody sees a PARTUUID: the entry may be ours, and stays unresolved."""
+    """Without root and udev the PARTUUID is unknown: the entry may match, and stays unresolved."""
     host = debian_host().tell(RealPath("/link"), "/data\n").listed("sdb", "8:16")
     host.file("/etc/fstab", f"PARTUUID=0ff1ce-02 {mount_point} ext4 defaults 0 2\n")
     (entry,) = need(data_of(host).fstab)
@@ -209,8 +209,8 @@ def test_of_two_filesystems_with_one_label_the_one_mounted_there_is_meant() -> N
     assert entry.device_number == Known(SDB, "superblock")
 
 
-def test_a_label_that_only_the_superblock_tells_names_its_filesystem() -> None:
-    """Without lsblk and udev's links the superblock of what is mounted there still answers."""
+def test_a_label_that_only_the_superblock_has_names_its_filesystem() -> None:
+    """Without lsblk and the links of udev, the label is read from the mounted superblock."""
     host = label_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
     host.file("/etc/fstab", "LABEL=cl /data ext4 defaults 0 2\n")
     (entry,) = need(data_of(host).fstab)
@@ -219,7 +219,7 @@ def test_a_label_that_only_the_superblock_tells_names_its_filesystem() -> None:
 
 @pytest.mark.parametrize(("image", "found"), [("/data/disk.img", True), ("/data/other.img", False)])
 def test_an_image_file_names_the_loop_device_over_it(image: str, found: bool) -> None:
-    """An entry may name a file: the loop device of the mount says which it is over."""
+    """An entry may name a file; the loop device of the mount has its backing file."""
     host = loop_host().path("/data/other.img", "8:16", 30, "file")
     host.file("/etc/fstab", f"{image} /image ext4 loop 0 0\n")
     (entry,) = need(assemble(host).fstab)
@@ -272,8 +272,8 @@ def test_every_type_that_may_be_served_by_the_ext4_driver_counts(fstype: str) ->
     assert fstab_of(debian_host(), line) == ["/data"]
 
 
-def test_an_unread_fstab_is_a_hole_in_every_filesystem() -> None:
-    """Unread is not empty."""
+def test_an_unread_fstab_is_unknown_in_every_filesystem() -> None:
+    """An unread file is not an empty one."""
     hole = denied("/etc/fstab")
     host = assemble(debian_host().file("/etc/fstab", hole))
     assert host.fstab == hole
@@ -293,7 +293,7 @@ def test_without_lsblk_the_superblocks_uuids_still_join_fstab() -> None:
     assert fstab_of(host, f"UUID={DATA_UUID} /elsewhere ext4 defaults 0 2") == ["/elsewhere"]
 
 
-def test_copies_with_one_uuid_are_told_apart() -> None:
+def test_copies_with_one_uuid_have_different_ids() -> None:
     """A snapshot mounted beside its origin has its own id."""
     host = assemble(clone_host())
     assert [fs.id for fs in host.filesystems] == [
@@ -315,7 +315,7 @@ def test_of_copies_the_one_mounted_there_has_the_fstab_entry(
 
 
 def test_of_copies_a_path_names_the_very_device() -> None:
-    """/dev/sdc is /dev/sdc, whatever is mounted where the entry says."""
+    """/dev/sdc is /dev/sdc, whatever is mounted on the mount point of the entry."""
     host = assemble(clone_host().file("/etc/fstab", "/dev/sdc /data ext4 noauto 0 2\n"))
     assert [fs.device_number for fs in host.filesystems if need(fs.fstab)] == [SDC]
 
@@ -339,7 +339,7 @@ def test_two_filesystems_without_a_uuid_share_none() -> None:
 
 
 def test_the_kernels_uuid_is_the_last_resort() -> None:
-    """FS_IOC_GETFSUUID answers where neither dumpe2fs nor lsblk does."""
+    """FS_IOC_GETFSUUID gives the UUID where neither dumpe2fs nor lsblk does."""
     host = debian_host().as_user().listed("sdb", "8:16", fstype="ext4")
     host.tell(FilesystemUuid("/data"), bytes.fromhex(DATA_UUID.replace("-", "")))
     assert data_of(host).uuid == DATA_UUID
@@ -353,7 +353,7 @@ def test_a_targeted_scan_reads_only_the_target() -> None:
 
 
 def test_a_whole_scan_keeps_the_gaps_of_the_inventory() -> None:
-    """A superblock whose device is not known is told."""
+    """A superblock on an unknown device is a gap."""
     host = assemble(debian_host().file("/proc/fs/ext4/sdx/options", "rw\n"))
     assert [gap.what for gap in host.gaps] == ["ext4 superblock on sdx"]
 
@@ -377,7 +377,7 @@ def test_the_filesystem_below_a_loop_device_is_read_too(only: set[DeviceNumber] 
 
 
 def test_what_is_below_a_loop_device_and_not_ext4_is_not_read() -> None:
-    """A file on XFS lies on no superblock of ours."""
+    """A file on XFS is on no ext4 superblock."""
     host = loop_host().mount(60, "8:0", "/xfs", "/dev/sda", fstype="xfs")
     host.path("/data/disk.img", "8:0", 60, "file")
     assert assemble(host, {LOOP}).lower == ()
@@ -426,7 +426,7 @@ def test_a_host_without_a_name_and_a_kernel_is_still_read(answer: str | Unknown)
 
 
 def test_an_empty_host_is_all_holes_and_does_not_crash() -> None:
-    """Nothing is known, and everything says so."""
+    """All evidence is unknown."""
     host = assemble(HostEvidence().file("/proc/self/mountinfo", absent("/proc/self/mountinfo")))
     assert host.filesystems == ()
     assert [gap.what for gap in host.gaps] == [

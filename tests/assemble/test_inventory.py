@@ -108,7 +108,7 @@ def test_other_filesystems_are_not_listed(fstype: str) -> None:
     [("/dev/root", "sdc"), ("/dev/mapper/vg0-c", "sdc"), ("none", "sdc"), ("", "sdc")],
 )
 def test_the_name_is_the_kernels_and_not_the_mount_source(source: str, name: str) -> None:
-    """The source may be /dev/root or a name that is gone; sysfs knows."""
+    """The source may be /dev/root or a name that no longer exists; sysfs has the name."""
     host = debian_host().disk("sdc", "8:32").mount(40, "8:32", "/c", source)
     assert inventory_names(host)[SDC] == name
 
@@ -143,7 +143,7 @@ def test_sysfs_is_believed_before_a_mount_source() -> None:
 
 
 def test_a_name_without_a_number_is_a_gap() -> None:
-    """The kernel says that a superblock lives, and nothing says on which device."""
+    """The kernel lists a live superblock whose device is unknown."""
     inventory = take_inventory(debian_host().file("/proc/fs/ext4/sdx/options", "rw\n").source())
     assert inventory.names == {SDA1: "sda1", SDB: "sdb"}
     assert inventory.gaps == (
@@ -235,7 +235,7 @@ def names(host: HostEvidence) -> list[str]:
     ("fstype", "expected"), [("ext4", ["sdc"]), ("ext2", ["sdc"]), ("xfs", []), ("swap", [])]
 )
 def test_what_is_mounted_nowhere_is_idle(fstype: str, expected: list[str]) -> None:
-    """By the type that lsblk tells; what is alive is none, and neither is another type."""
+    """They are found by the type of lsblk, without live filesystems and other types."""
     assert names(with_spare(fstype)) == expected
 
 
@@ -277,7 +277,7 @@ def test_an_empty_loop_device_is_none() -> None:
 
 
 def without_types(host: HostEvidence) -> HostEvidence:
-    """Take from lsblk what udev would have told it."""
+    """Remove the types that lsblk has from udev."""
     for name, number in (("sda1", "8:1"), ("sdb", "8:16"), ("sdc", "8:32")):
         host.listed(name, number)
     return host
@@ -291,7 +291,7 @@ def test_without_udev_the_superblocks_tell() -> None:
 
 
 def test_without_udev_and_root_it_is_not_known() -> None:
-    """That nothing was told does not mean that nothing is there."""
+    """Devices without a type are probed for superblocks."""
     found = idle_of(without_types(with_spare()).dumpe2fs("/dev/sdc", denied()))
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED
@@ -326,7 +326,7 @@ def test_targets_and_containers_have_no_idle_filesystems() -> None:
 
 def test_too_many_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store of thousands of volumes would be read for minutes."""
-    monkeypatch.setattr(module, "MOST", 0)
+    monkeypatch.setattr(module, "MAX_IDLE", 0)
     found = idle_of(with_spare())
     assert isinstance(found, Unknown)
     assert found.why is Why.UNSUPPORTED

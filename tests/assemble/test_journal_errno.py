@@ -34,7 +34,7 @@ def test_dumpe2fs_tells_it() -> None:
 
 
 def test_without_dumpe2fs_the_journal_itself_tells_it() -> None:
-    """At the block where the superblock says that the journal begins."""
+    """It is read at the first block of the journal by the superblock."""
     host = debian_host().dumpe2fs(DEVICE, denied())
     host.tell(ReadBytes(DEVICE, 77 * 4096, 1024), JOURNAL)
     found = read_journal_errno(host.source(), DEVICE, known(journal_first_block=77))
@@ -43,7 +43,7 @@ def test_without_dumpe2fs_the_journal_itself_tells_it() -> None:
 
 @pytest.mark.parametrize("first_block", [None, 77])
 def test_a_refusal_is_not_zero(first_block: int | None) -> None:
-    """Who is not root does not know it."""
+    """Without root it is unknown."""
     host = debian_host().as_user()
     at = known(journal_first_block=first_block)
     assert why(read_journal_errno(host.source(), DEVICE, at)) is Why.DENIED
@@ -57,7 +57,7 @@ def test_no_journal_has_no_error() -> None:
 
 
 def test_a_journal_on_another_device_is_not_read() -> None:
-    """Its superblock lies there."""
+    """Its superblock is on the other device."""
     host = debian_host()
     away = known(journal_device=0x801)
     assert why(read_journal_errno(host.source(), DEVICE, away)) is Why.UNSUPPORTED

@@ -54,7 +54,7 @@ def superblock(groups: int = 2) -> Evidence[Superblock]:
 
 
 def readable(host: HostEvidence, groups: int = 2, *sizes: int) -> HostEvidence:
-    """Make superblock and descriptors readable; `sizes` are what the superblock says each time."""
+    """Make superblock and descriptors readable; `sizes` are those of successive readings."""
     for reading, size in enumerate(sizes or (groups, groups)):
         host.tell(superblock_at(PATH, reading), superblock_bytes(size))
         host.tell(descriptors_at(PATH, size, reading), descriptor_bytes(0, size))
@@ -106,7 +106,7 @@ def test_an_archive_may_hold_the_full_text() -> None:
     ],
 )
 def test_descriptors_that_cannot_be_are_no_table(answer: bytes | Unknown, why: Why) -> None:
-    """Too few, zeros, places beyond the end, or none: the next reader is asked, or it is a hole."""
+    """Too few, zeros, places beyond the end, or none: the next reader is used, or it is Unknown."""
     host = readable(debian_host()).tell(descriptors_at(PATH, 2), answer)
     table = table_of(host)
     assert isinstance(table, Unknown)
@@ -144,7 +144,7 @@ def test_another_device_of_the_same_name_is_not_read() -> None:
 
 
 def test_without_a_superblock_there_is_no_table() -> None:
-    """How many groups there are is the superblock's to say."""
+    """The superblock decides the number of groups."""
     hole = denied("superblock of /dev/sdb")
     assert read_group_table(readable(debian_host()).source(), PATH, SDB, hole) == hole
 
@@ -176,7 +176,7 @@ def test_groups_that_were_added_since_are_left_out() -> None:
 
 
 def test_meta_bg_is_read_block_by_block() -> None:
-    """Each descriptor block lies in the first of its 64 groups, and group 64 is no backup."""
+    """Each descriptor block is in the first of its 64 groups, and group 64 is no backup."""
     host, size = debian_host(), 65
     for reading in (0, 1):
         host.tell(superblock_at(PATH, reading), superblock_bytes(size, meta_bg=True))
@@ -242,7 +242,7 @@ def large_superblock(groups: int) -> bytes:
 
 
 def test_an_image_may_hold_the_filesystem_at_an_offset() -> None:
-    """All places move by it; what the path stands for is not asked."""
+    """All places move by it; the device of the path is not checked."""
     host = HostEvidence()
     for reading in (0, 1):
         host.tell(superblock_at("/img", reading, offset=1 << 20), superblock_bytes(2))
@@ -258,7 +258,7 @@ def test_an_image_may_hold_the_filesystem_at_an_offset() -> None:
 
 
 def test_a_superblock_without_a_geometry_finds_no_table() -> None:
-    """The kernel's ioctl says neither block size nor group size."""
+    """The ioctl returns neither block size nor group size."""
     known = superblock()
     assert isinstance(known, Known)
     tuned = Known(replace(known.value, blocks_per_group=None), "ioctl")

@@ -61,7 +61,7 @@ def superblock_of(host: HostEvidence) -> Evidence[Superblock]:
 
 
 def test_dumpe2fs_is_the_best_reader() -> None:
-    """It shows all fields; the ioctl is not asked for its opinion."""
+    """It has all fields; the ioctl is not used."""
     host = debian_host().tell(TuneSuperblock("/data"), tuned())
     found = superblock_of(host)
     assert isinstance(found, Known)
@@ -73,7 +73,7 @@ def test_dumpe2fs_is_the_best_reader() -> None:
 
 
 @pytest.mark.parametrize("hole", [denied(), absent()])
-def test_without_root_the_kernel_answers_at_the_mount_point(hole: Unknown) -> None:
+def test_without_root_the_ioctl_is_used_at_the_mount_point(hole: Unknown) -> None:
     """EXT4_IOC_GET_TUNE_SB_PARAM needs neither root nor the device (Linux 6.18)."""
     host = debian_host().dumpe2fs("/dev/sdb", hole).tell(TuneSuperblock("/data"), tuned())
     found = superblock_of(host)
@@ -83,7 +83,7 @@ def test_without_root_the_kernel_answers_at_the_mount_point(hole: Unknown) -> No
 
 
 @pytest.mark.parametrize("hole", [denied(), absent(), failed()])
-def test_without_dumpe2fs_the_bytes_say_it(hole: Unknown) -> None:
+def test_without_dumpe2fs_the_bytes_are_parsed(hole: Unknown) -> None:
     """A container without e2fsprogs, or a dumpe2fs that fails: the superblock is 1024 bytes."""
     host = debian_host().dumpe2fs("/dev/sdb", hole).tell(TuneSuperblock("/data"), tuned())
     host.tell(superblock_at("/dev/sdb"), superblock_bytes(8))
@@ -118,7 +118,7 @@ def test_an_image_is_read_at_its_offset(offset: int) -> None:
 
 
 def test_a_mount_point_that_is_covered_is_not_asked() -> None:
-    """An ioctl there would answer for the filesystem on top; the next mount point is asked."""
+    """An ioctl there answers for the topmost filesystem; the next mount point is used."""
     host = debian_host().dumpe2fs("/dev/sdb", denied())
     host.path("/data", "8:32", 40).path("/again", "8:16", 31)
     host.tell(TuneSuperblock("/data"), tuned(1)).tell(TuneSuperblock("/again"), tuned())
@@ -160,7 +160,7 @@ def test_a_missing_node_is_a_hole() -> None:
 
 
 def test_the_kernel_states_the_uuid_of_a_mounted_filesystem() -> None:
-    """FS_IOC_GETFSUUID (Linux 6.9) answers without root."""
+    """FS_IOC_GETFSUUID (Linux 6.9) works without root."""
     raw = bytes.fromhex(DATA_UUID.replace("-", ""))
     host = debian_host().tell(FilesystemUuid("/data"), raw)
     assert read_uuid(host.source(), SDB, (DATA,)) == DATA_UUID
@@ -187,7 +187,7 @@ def of_groups(groups: int, **changes: object) -> Known[Superblock]:
 
 
 def recorded(groups: int, unzeroed: int) -> RecordingSource:
-    """Return a source that answers for any part of the table and remembers what was asked."""
+    """Return a source that serves any part of the table and records the asks."""
     table = descriptors(groups, unzeroed=unzeroed)
     whole = ReadBytes(DEVICE, TABLE_AT, len(table))
     return RecordingSource(MapSource({whole: Known(table, "")}))
@@ -218,7 +218,7 @@ def test_without_checksums_there_is_nothing_to_be_owed() -> None:
 
 
 def test_without_root_nothing_is_read() -> None:
-    """The kernel's own account of the superblock does not say where descriptors lie."""
+    """The ioctl does not return the places of the descriptors."""
     source = recorded(8, 8)
     found = read_unzeroed_groups(source, DEVICE, of_groups(8, blocks_per_group=None))
     assert isinstance(found, Unknown)
@@ -239,7 +239,7 @@ def test_a_hole_among_the_descriptors_is_a_hole() -> None:
 )
 @pytest.mark.parametrize("lazy", [0, 1])
 def test_dumpe2fs_sees_as_many(features: str, lazy: int) -> None:
-    """On a real filesystem that nobody mounted yet."""
+    """On a real filesystem that was never mounted."""
     with sparse_image(3 << 30) as image:
         make(image, features, lazy)
         groups = dumped(image)
@@ -257,7 +257,7 @@ def make(image: Path, features: str, lazy: int) -> None:
 
 
 def dumped(image: Path) -> str:
-    """Return what dumpe2fs says of all groups."""
+    """Return the count by dumpe2fs of all groups."""
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     done = subprocess.run(
         ["dumpe2fs", image], check=True, capture_output=True, text=True, env=environment

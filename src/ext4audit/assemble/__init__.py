@@ -1,1 +1,1 @@
-"""Assembly joins facts into a host: ask, parse, join. It never judges."""
+"""Assembly: modules that ask a source, parse the answers and join the facts into a host."""

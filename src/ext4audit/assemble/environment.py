@@ -1,4 +1,4 @@
-"""What surrounds the filesystems: system, memory, virtualization, services and the boot loader."""
+"""The host outside its filesystems: kernel, system, memory, container, services, boot loader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKERS = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
 
 
 def read_kernel(source: Source) -> Evidence[Kernel]:
-    """Read the kernel's name, and Ubuntu's own number of it."""
+    """Read the kernel release and, on Ubuntu, the version signature."""
     found = ask(source, Uname(), parse_kernel, "kernel release")
     signature = word(source, "/proc/version_signature")
     if isinstance(found, Unknown) or signature is None:
@@ -25,7 +25,7 @@ def read_kernel(source: Source) -> Evidence[Kernel]:
 
 
 def read_os(source: Source) -> Evidence[OperatingSystem]:
-    """Read os-release(5), at either of its two places."""
+    """Read os-release(5) from either of its two paths."""
     return first_known(
         lambda: read(source, "/etc/os-release", parse_os_release),
         lambda: read(source, "/usr/lib/os-release", parse_os_release),
@@ -33,10 +33,10 @@ def read_os(source: Source) -> Evidence[OperatingSystem]:
 
 
 def read_container(source: Source, mounts: tuple[Mount, ...]) -> str | None:
-    """Return the kind of container that this view is from, None on a host.
+    """Return the kind of container that the source runs in, None on a host.
 
-    A marker alone proves nothing: an image unpacked onto a virtual machine's disk keeps its
-    /.dockerenv. In a container `/` is an overlay, or a directory of some filesystem.
+    A marker file alone is no proof: an image that was unpacked onto the disk of a virtual machine
+    keeps its /.dockerenv. In a container `/` is an overlay or a directory of a filesystem.
     """
     root = next((mount for mount in reversed(mounts) if mount.mount_point == "/"), None)
     if root is not None and root.device_number.major != 0 and root.root == "/":
@@ -46,7 +46,7 @@ def read_container(source: Source, mounts: tuple[Mount, ...]) -> str | None:
 
 
 def read_virtualization(source: Source) -> str | None:
-    """Return the hypervisor as systemd-detect-virt(1) names it, None when there is none."""
+    """Return the name of the hypervisor by systemd-detect-virt(1), None without one."""
     command = RunCommand(("systemd-detect-virt", "--vm"))
     found = value_or(ask(source, command, str.strip, "virtualization"), "none")
     return None if found in {"none", ""} else found
@@ -77,7 +77,7 @@ def read_memory(source: Source) -> Evidence[Memory]:
 
 
 MDADM_CONF = ("/etc/mdadm/mdadm.conf", "/etc/mdadm.conf")
-"""Debian's place, and that of the others."""
+"""The path of Debian, and that of other distributions."""
 _WANTS = "systemd/system/timers.target.wants/fstrim.timer"
 TRIMMERS = (
     f"/etc/{_WANTS}",
@@ -85,43 +85,43 @@ TRIMMERS = (
     "/etc/cron.weekly/fstrim",
     "/etc/cron.daily/fstrim",
 )
-"""The links that start fstrim.timer, and the jobs of systems before it."""
+"""The links that enable fstrim.timer, and the cron jobs of older systems."""
 _MASKED = "/dev/null"
 RAID0_DEFAULT_LAYOUT = "/sys/module/raid0/parameters/default_layout"
 
 
 def read_md_arrays(source: Source) -> Evidence[tuple[str, ...]]:
-    """Return the devices of the ARRAY lines; no file is no line."""
+    """Return the devices of the ARRAY lines of mdadm.conf, none without the file."""
     found = [read(source, path, parse_md_arrays) for path in MDADM_CONF]
-    holes = [each for each in found if isinstance(each, Unknown) and each.why is not Why.ABSENT]
+    unknown = [each for each in found if isinstance(each, Unknown) and each.why is not Why.ABSENT]
     known = [each for each in found if isinstance(each, Known)]
     if known:
         return known[0]
-    return holes[0] if holes else Known((), MDADM_CONF[0])
+    return unknown[0] if unknown else Known((), MDADM_CONF[0])
 
 
 def read_fstrim(source: Source) -> Evidence[bool]:
-    """Say whether something that starts fstrim regularly is enabled."""
-    hole: Unknown | None = None
+    """Return whether a timer or a cron job runs fstrim regularly."""
+    unknown: Unknown | None = None
     for path in TRIMMERS:
         seen = source.fetch(RealPath(path))
         if isinstance(seen, Known) and seen.value != _MASKED:
             return Known(value=True, origin=path)
         if isinstance(seen, Unknown) and seen.why is not Why.ABSENT:
-            hole = hole or Unknown("fstrim.timer", seen.why, seen.detail, seen.hint)
-    return hole or Known(value=False, origin=TRIMMERS[0])
+            unknown = unknown or Unknown("fstrim.timer", seen.why, seen.detail, seen.hint)
+    return unknown or Known(value=False, origin=TRIMMERS[0])
 
 
 def read_raid0_default_layout(source: Source) -> Evidence[int]:
-    """Return raid0.default_layout: 0 where nobody set it, or where no RAID0 was ever assembled."""
+    """Return raid0.default_layout, 0 where it is not set or the module is not loaded."""
     found = integer(source, RAID0_DEFAULT_LAYOUT)
     if isinstance(found, Unknown) and found.why is Why.ABSENT:
         return Known(0, RAID0_DEFAULT_LAYOUT)
     return found
 
 
-# RHEL keeps its entries in /boot/loader, too, and has GRUB read them: GRUB is looked for first.
-# Its /boot/grub2 is for root only; that the directory is there can be seen by anybody.
+# GRUB comes first because RHEL's GRUB reads its entries from /boot/loader. Only root can read
+# RHEL's /boot/grub2, but every user can see that the directory exists.
 GRUB_PLACES = (
     (("/boot/grub/grub.cfg",), "grub-install"),
     (("/boot/grub2/grub.cfg", "/boot/grub2"), "grub2-install"),
@@ -136,7 +136,7 @@ OTHER_PLACES = (
 
 
 def read_boot_loader(source: Source) -> Evidence[BootLoader]:
-    """Return the boot loader whose files are there; a place that may not be seen is a hole."""
+    """Return the boot loader whose files exist, Unknown where a path cannot be accessed."""
     for places, program in GRUB_PLACES:
         seen = _first_there(source, places)
         if isinstance(seen, Known):
@@ -147,25 +147,25 @@ def read_boot_loader(source: Source) -> Evidence[BootLoader]:
 
 
 def _other(source: Source) -> Evidence[BootLoader]:
-    hole: Unknown | None = None
+    unknown: Unknown | None = None
     for loader, places in OTHER_PLACES:
         seen = _first_there(source, places)
         if isinstance(seen, Known):
             return Known(BootLoader(loader), seen.origin)
-        hole = hole or seen
-    return hole or Known(BootLoader(Loader.NONE_FOUND), "/boot")
+        unknown = unknown or seen
+    return unknown or Known(BootLoader(Loader.NONE_FOUND), "/boot")
 
 
 def _first_there(source: Source, places: Sequence[str]) -> Evidence[str] | None:
-    """Return the first path that is there, None where all are certainly absent."""
-    hole: Unknown | None = None
+    """Return the first path that exists, None where all are certainly absent."""
+    unknown: Unknown | None = None
     for place in places:
         seen = source.fetch(RealPath(place))
         if isinstance(seen, Known):
             return Known(seen.value, place)
         if seen.why is not Why.ABSENT:
-            hole = hole or Unknown("boot loader", seen.why, seen.detail, seen.hint)
-    return hole
+            unknown = unknown or Unknown("boot loader", seen.why, seen.detail, seen.hint)
+    return unknown
 
 
 def _version(source: Source, program: str) -> str | None:

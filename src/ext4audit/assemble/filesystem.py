@@ -1,8 +1,12 @@
-"""Join what is known of one superblock into a Filesystem: usage, recorded errors, journal."""
+"""One filesystem: `FilesystemReader` joins all that is known of a superblock.
+
+The module also reads what only one filesystem has: usage, recorded errors, journal error number.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.inventory import SYS_EXT4, find_elsewhere
@@ -11,7 +15,7 @@ from ext4audit.assemble.options.places import OptionSources
 from ext4audit.assemble.reading import ask, integer, read, word
 from ext4audit.assemble.superblock import (
     device_path,
-    most_curable,
+    most_actionable,
     own_mount_point,
     read_superblock,
     read_unzeroed_groups,
@@ -34,12 +38,130 @@ from ext4audit.parsers.sysfs import parse_stat_filesystem
 from ext4audit.sources.ask import ReadBytes, RunCommand, Source, StatFilesystem
 
 USAGE = "space in use"
+RECORDED_ERRORS = "recorded errors"
+JOURNAL_ERRNO = "journal errno"
+NO_LAYOUT = Unknown(
+    "metadata layout",
+    Why.NOT_CAPTURED,
+    "the group descriptors of a device that nobody asked about are not read",
+    "name the device as a TARGET",
+)
+_IDLE = "the filesystem is not mounted"
+NOT_MOUNTED = Unknown("effective options", Why.ABSENT, _IDLE)
+NO_USAGE = Unknown(USAGE, Why.ABSENT, _IDLE)
+NO_JOURNAL_ERRNO = Unknown(JOURNAL_ERRNO, Why.ABSENT, _IDLE)
+NO_LAZY_INITIALIZATION = Unknown("groups to be initialized", Why.ABSENT, _IDLE)
+
+
+class FilesystemReader(NamedTuple):
+    """Reads filesystems one by one from what all of them share."""
+
+    source: Source
+    kernel: Evidence[Kernel]
+    mounts: tuple[Mount, ...]
+    devices: tuple[LsblkDevice, ...]
+    stacks: StackReader
+
+    def read(
+        self, number: DeviceNumber, name: str, *, alive: bool = True, with_layout: bool = True
+    ) -> Filesystem:
+        """Return the filesystem on a device, without its fstab entries: they need all UUIDs."""
+        fs = self._from_superblock(number, name)
+        if with_layout:
+            layout = read_layout(self.source, fs.device, fs.superblock, fs.stack)
+            fs = replace(fs, layout=layout)
+        return self._with_live_state(fs) if alive else fs
+
+    def _from_superblock(self, number: DeviceNumber, name: str) -> Filesystem:
+        """Return the filesystem as an unmounted one."""
+        mounts = tuple(mount for mount in self.mounts if mount.device_number == number)
+        stack = self.stacks.read(number)
+        path = device_path(stack, name)
+        superblock = read_superblock(self.source, path, number, mounts)
+        return Filesystem(
+            device_number=number,
+            name=name,
+            device=path,
+            fstype=NOT_MOUNTED,
+            alive=False,
+            mounts=mounts,
+            read_only=NOT_MOUNTED,
+            superblock=superblock,
+            uuid=self._uuid(number, superblock, mounts),
+            label=self._label(number, superblock),
+            options=NOT_MOUNTED,
+            fstab=Known((), "/etc/fstab"),
+            stack=stack,
+            layout=NO_LAYOUT,
+            usage=NO_USAGE,
+            errors=stored_errors(superblock),
+            journal_errno=NO_JOURNAL_ERRNO,
+            unzeroed_groups=NO_LAZY_INITIALIZATION,
+        )
+
+    def _with_live_state(self, fs: Filesystem) -> Filesystem:
+        """Add the state that the kernel has of a mounted filesystem."""
+        file = read(self.source, f"/proc/fs/ext4/{fs.name}/options", parse_options_file)
+        mount = self._mount(fs)
+        sources = OptionSources(file, mount, fs.superblock, self.kernel)
+        return replace(
+            fs,
+            alive=True,
+            fstype=derive("filesystem type", lambda mount: mount.fstype, mount),
+            read_only=_read_only(file, mount),
+            options=resolve_options(sources),
+            usage=read_usage(self.source, fs.device_number, fs.mounts),
+            errors=read_live_errors(self.source, fs.name, fs.superblock),
+            journal_errno=read_journal_errno(self.source, fs.device, fs.superblock),
+            unzeroed_groups=read_unzeroed_groups(self.source, fs.device, fs.superblock),
+        )
+
+    def _mount(self, fs: Filesystem) -> Evidence[Mount]:
+        if fs.mounts:
+            return Known(fs.mounts[0], "/proc/self/mountinfo")
+        return find_elsewhere(self.source, fs.device_number)
+
+    def _uuid(
+        self, number: DeviceNumber, superblock: Evidence[Superblock], mounts: tuple[Mount, ...]
+    ) -> str | None:
+        """Return the first UUID that is not all zeros: zeros are no identifier."""
+        listed = self._listed(number)
+        found = (
+            superblock.value.uuid if isinstance(superblock, Known) else None,
+            listed.uuid if listed else None,
+            read_uuid(self.source, number, mounts),
+        )
+        return next((uuid for uuid in found if uuid and uuid.strip("0-")), None)
+
+    def _label(self, number: DeviceNumber, superblock: Evidence[Superblock]) -> str | None:
+        listed = self._listed(number)
+        stored = superblock.value.label if isinstance(superblock, Known) else None
+        return stored or (listed.label if listed else None)
+
+    def _listed(self, number: DeviceNumber) -> LsblkDevice | None:
+        return next((each for each in self.devices if each.device_number == number), None)
+
+
+def _read_only(file: Evidence[tuple[str, ...]], shown: Evidence[Mount]) -> Evidence[bool]:
+    """Return whether the superblock is read-only; both places begin with ro or rw.
+
+    After an error the kernel can refuse all writes and still print rw. The tokens `emergency_ro`
+    (6.15) and `shutdown` show that state.
+    """
+    if isinstance(file, Known):
+        return derive("read-only state", _refuses_writes, file)
+    return derive("read-only state", lambda mount: _refuses_writes(mount.super_options), shown)
+
+
+def _refuses_writes(tokens: tuple[str, ...]) -> bool:
+    return "ro" in tokens[:1] or not {"emergency_ro", "shutdown"}.isdisjoint(tokens)
 
 
 def read_usage(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> Evidence[Usage]:
-    """Return the usage by a mount point that leads to this superblock, of the whole tree if any.
+    """Return the usage by a mount point of this superblock, preferably that of the whole tree.
 
-    At the top of a project with a quota statfs(2) tells the quota: a bind mount may be of one.
+    statfs(2) returns the quota instead at the top of a project with one, which a bind mount can
+    show.
     """
     ordered = tuple(sorted(mounts, key=lambda mount: mount.root != "/"))
     mount_point = own_mount_point(source, number, ordered)
@@ -49,19 +171,18 @@ def read_usage(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) 
     found = ask(source, StatFilesystem(mount_point), parse_stat_filesystem, USAGE)
     if isinstance(found, Unknown):
         return found
-    told, usage = found.value
-    if told != number:
-        return Unknown(USAGE, Why.FAILED, f"{mount_point} leads to the device {told}", "run again")
+    device, usage = found.value
+    if device != number:
+        return Unknown(
+            USAGE, Why.FAILED, f"{mount_point} leads to the device {device}", "run again"
+        )
     return Known(usage, found.origin)
-
-
-RECORDED_ERRORS = "recorded errors"
 
 
 def read_live_errors(
     source: Source, name: str, superblock: Evidence[Superblock]
 ) -> Evidence[ErrorCounters]:
-    """Return the counters of a filesystem that is alive; their details only where there are any."""
+    """Return the error counters of a live filesystem, with details only where there are errors."""
     directory = f"{SYS_EXT4}/{name}"
     count = integer(source, f"{directory}/errors_count")
     if isinstance(count, Unknown):
@@ -84,7 +205,7 @@ def read_live_errors(
 
 
 def stored_errors(superblock: Evidence[Superblock]) -> Evidence[ErrorCounters]:
-    """Return what the superblock itself says."""
+    """Return the error counters that the superblock stores."""
     if isinstance(superblock, Unknown):
         return superblock
     known = superblock.value
@@ -97,7 +218,7 @@ def stored_errors(superblock: Evidence[Superblock]) -> Evidence[ErrorCounters]:
 
 
 def _recorded(source: Source, prefix: str, stored: RecordedError | None) -> RecordedError | None:
-    """Return one error; before Linux 5.8 sysfs has no more of it than the time."""
+    """Return one recorded error; before Linux 5.8 sysfs has only its time."""
     at = value_or(integer(source, f"{prefix}_time"), 0) or None
     function = word(source, f"{prefix}_func")
     if function is None:
@@ -108,15 +229,13 @@ def _recorded(source: Source, prefix: str, stored: RecordedError | None) -> Reco
     return RecordedError(at, function, line, inode, block)
 
 
-JOURNAL_ERRNO = "journal errno"
-
-
 def read_journal_errno(
     source: Source, path: str, superblock: Evidence[Superblock]
 ) -> Evidence[int]:
-    """Return the error number, 0 for none or without a journal.
+    """Return the error number of the journal superblock, 0 without an error or a journal.
 
-    `superblock` was read from the device at `path`. dumpe2fs was asked already, and prints it.
+    `superblock` was read from the device at `path`. `dumpe2fs -h` prints the
+    number; its answer is known where the superblock was read by it.
     """
     if isinstance(superblock, Unknown):
         return superblock
@@ -131,13 +250,13 @@ def read_journal_errno(
     size_bytes = known.block_bytes or 0
     place = ReadBytes(path, known.journal_first_block * size_bytes, JOURNAL_SUPERBLOCK_BYTES)
     stored = derive(JOURNAL_ERRNO, parse_journal_superblock, source.fetch(place))
-    return stored if isinstance(stored, Known) else most_curable(printed, stored)
+    return stored if isinstance(stored, Known) else most_actionable(printed, stored)
 
 
 def read_layout(
     source: Source, path: str, superblock: Evidence[Superblock], stack: Evidence[BlockDevice]
 ) -> Evidence[MetadataLayout] | None:
-    """Return the metadata counted by member device, None where no stripe lies below."""
+    """Return the metadata counted by member device, None where nothing below stripes."""
     if isinstance(stack, Unknown):
         return stack
     if not may_stripe(stack.value):
@@ -145,100 +264,3 @@ def read_layout(
     from ext4audit.assemble.layout import measured_layout  # noqa: PLC0415 - 5 ms
 
     return measured_layout(source, path, superblock, stack.value)
-
-
-NO_LAYOUT = Unknown(
-    "metadata layout",
-    Why.NOT_CAPTURED,
-    "the group descriptors of a device that nobody asked about are not read",
-    "name the device as a TARGET",
-)
-_IDLE = "the filesystem is not mounted"
-NOT_MOUNTED = Unknown("effective options", Why.ABSENT, _IDLE)
-NO_USAGE = Unknown("space in use", Why.ABSENT, _IDLE)
-NO_JOURNAL_ERRNO = Unknown("journal errno", Why.ABSENT, _IDLE)
-NO_LAZY_INITIALIZATION = Unknown("groups to be initialized", Why.ABSENT, _IDLE)
-
-
-@dataclass(frozen=True, slots=True)
-class FilesystemReader:
-    """Reads filesystems one by one; what is the same for all of them is read once."""
-
-    source: Source
-    kernel: Evidence[Kernel]
-    mounts: tuple[Mount, ...]
-    devices: tuple[LsblkDevice, ...]
-    stacks: StackReader
-
-    def read(
-        self, number: DeviceNumber, name: str, *, alive: bool = True, with_layout: bool = True
-    ) -> Filesystem:
-        """Return the filesystem on a device, without its fstab entries: they need all UUIDs."""
-        mounts = tuple(mount for mount in self.mounts if mount.device_number == number)
-        stack = self.stacks.read(number)
-        path = device_path(stack, name)
-        superblock = read_superblock(self.source, path, number, mounts)
-        listed = next((each for each in self.devices if each.device_number == number), None)
-        shown = self._shown(number, mounts) if alive else NOT_MOUNTED
-        file = self._options_file(name) if alive else NOT_MOUNTED
-        known = superblock.value if isinstance(superblock, Known) else None
-        return Filesystem(
-            device_number=number,
-            name=name,
-            device=path,
-            fstype=derive("filesystem type", lambda mount: mount.fstype, shown),
-            alive=alive,
-            mounts=mounts,
-            read_only=_read_only(file, shown) if alive else NOT_MOUNTED,
-            superblock=superblock,
-            uuid=_uuid(
-                known.uuid if known else None,
-                listed.uuid if listed else None,
-                read_uuid(self.source, number, mounts),
-            ),
-            label=(known.label if known else None) or (listed.label if listed else None),
-            options=resolve_options(OptionSources(file, shown, superblock, self.kernel))
-            if alive
-            else NOT_MOUNTED,
-            fstab=Known((), "/etc/fstab"),
-            stack=stack,
-            layout=read_layout(self.source, path, superblock, stack) if with_layout else NO_LAYOUT,
-            usage=read_usage(self.source, number, mounts) if alive else NO_USAGE,
-            errors=read_live_errors(self.source, name, superblock)
-            if alive
-            else stored_errors(superblock),
-            journal_errno=read_journal_errno(self.source, path, superblock)
-            if alive
-            else NO_JOURNAL_ERRNO,
-            unzeroed_groups=read_unzeroed_groups(self.source, path, superblock)
-            if alive
-            else NO_LAZY_INITIALIZATION,
-        )
-
-    def _options_file(self, name: str) -> Evidence[tuple[str, ...]]:
-        return read(self.source, f"/proc/fs/ext4/{name}/options", parse_options_file)
-
-    def _shown(self, number: DeviceNumber, mounts: tuple[Mount, ...]) -> Evidence[Mount]:
-        if mounts:
-            return Known(mounts[0], "/proc/self/mountinfo")
-        return find_elsewhere(self.source, number)
-
-
-def _read_only(file: Evidence[tuple[str, ...]], shown: Evidence[Mount]) -> Evidence[bool]:
-    """Say whether the superblock is read-only; both places begin with ro or rw.
-
-    After an error the kernel may refuse all writes and still print rw: `emergency_ro` (6.15) and
-    `shutdown` say so.
-    """
-    if isinstance(file, Known):
-        return derive("read-only state", _refuses_writes, file)
-    return derive("read-only state", lambda mount: _refuses_writes(mount.super_options), shown)
-
-
-def _refuses_writes(tokens: tuple[str, ...]) -> bool:
-    return "ro" in tokens[:1] or not {"emergency_ro", "shutdown"}.isdisjoint(tokens)
-
-
-def _uuid(*stated: str | None) -> str | None:
-    """Return the first UUID that identifies something: all zeros means that none was made."""
-    return next((uuid for uuid in stated if uuid and uuid.strip("0-")), None)

@@ -1,12 +1,12 @@
-"""Assemble a host: the one entrance to this room."""
+"""`assemble_host`: a host with all its ext4 filesystems, the entry point of assembly."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from ext4audit.assemble.devices.fstab import list_devices, names, read_fstab
+from ext4audit.assemble.devices.fstab import list_devices, may_name, read_fstab
 from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.environment import (
     read_boot_loader,
@@ -28,7 +28,7 @@ from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.parsers.system import parse_kernel_arguments, parse_nodename
 from ext4audit.sources.ask import Source, Uname
 
-OF_THE_HOST = Unknown(
+NO_BOOT_LOADER = Unknown(
     "boot loader", Why.UNSUPPORTED, "a container has none", "run on the host itself"
 )
 
@@ -40,10 +40,10 @@ def assemble_host(
     only: Collection[DeviceNumber] | None = None,
     progress: Callable[[str], None] = lambda _doing: None,
 ) -> Host:
-    """Read a host, with all its live ext4 superblocks or only those on the devices `only`.
+    """Read a host with all its live ext4 superblocks, or only those on the devices `only`.
 
-    A device of `only` that is not alive is read from its superblock. `progress` is told
-    which device is read.
+    A device of `only` that is not mounted is read from its superblock. `progress` is called with
+    the name of each device before it is read.
     """
     inventory = take_inventory(source)
     mounts = value_or(inventory.mounts, ())
@@ -65,7 +65,7 @@ def assemble_host(
     filesystems = [read_filesystem(number) for number in wanted]
     lower = [read_filesystem(number) for number in _lower(filesystems, inventory.names)]
     container = read_container(source, mounts)
-    idle = _not_looked_for(container, only) or read_idle(
+    idle = _out_of_scope(container, only) or read_idle(
         source, devices, inventory.names, read_idle_filesystem
     )
     fstab = read_fstab(source, devices, mounts, [*filesystems, *lower])
@@ -80,24 +80,32 @@ def assemble_host(
         memory=read_memory(source),
         mounts=inventory.mounts,
         fstab=fstab,
-        filesystems=tuple(_with_fstab(fs, fstab) for fs in told_apart(filesystems)),
+        filesystems=_with_fstab(mark_shared_uuids(filesystems), fstab),
         gaps=inventory.gaps if only is None else (),
-        lower=tuple(_with_fstab(fs, fstab) for fs in lower),
+        lower=_with_fstab(lower, fstab),
         devices=devices,
         idle=idle
         if isinstance(idle, Unknown)
-        else Known(tuple(_with_fstab(fs, fstab) for fs in idle.value), idle.origin),
-        boot_loader=OF_THE_HOST if container else read_boot_loader(source),
+        else Known(_with_fstab(idle.value, fstab), idle.origin),
+        boot_loader=NO_BOOT_LOADER if container else read_boot_loader(source),
         md_arrays=read_md_arrays(source),
         fstrim=read_fstrim(source),
         raid0_default_layout=read_raid0_default_layout(source),
     )
 
 
-def _not_looked_for(
+def mark_shared_uuids(filesystems: list[Filesystem]) -> list[Filesystem]:
+    """Mark the filesystems that share a UUID: clones, snapshots, one image behind two loops."""
+    count = Counter(fs.uuid for fs in filesystems)
+    return [
+        replace(fs, shares_uuid=fs.uuid is not None and count[fs.uuid] > 1) for fs in filesystems
+    ]
+
+
+def _out_of_scope(
     container: str | None, only: Collection[DeviceNumber] | None
 ) -> Known[tuple[Filesystem, ...]] | None:
-    """Return that no idle filesystems are of concern, None where they are."""
+    """Return no idle filesystems where they are out of scope, None where they are in scope."""
     if only is not None:
         return Known((), "the targets: other devices were not looked at")
     if container is not None:
@@ -106,7 +114,7 @@ def _not_looked_for(
 
 
 def _lower(filesystems: list[Filesystem], names: Collection[DeviceNumber]) -> list[DeviceNumber]:
-    """Return the live superblocks that hold backing files of loop devices in these stacks."""
+    """Return the live superblocks that hold the backing files of loop devices in these stacks."""
     have = {fs.device_number for fs in filesystems}
     stacks = [fs.stack.value for fs in filesystems if isinstance(fs.stack, Known)]
     backing = {
@@ -132,17 +140,13 @@ def _read(
     return reader.read(number, name, alive=False, with_layout=with_layout)
 
 
-def _with_fstab(fs: Filesystem, fstab: Evidence[tuple[FstabEntry, ...]]) -> Filesystem:
-    """Attach the entries that name this device, or that may: their place is one of its own."""
+def _with_fstab(
+    filesystems: Iterable[Filesystem], fstab: Evidence[tuple[FstabEntry, ...]]
+) -> tuple[Filesystem, ...]:
+    """Attach to each filesystem the fstab entries that name it, or that may name it."""
     if isinstance(fstab, Unknown):
-        return replace(fs, fstab=fstab)
-    own = tuple(entry for entry in fstab.value if names(entry, fs))
-    return replace(fs, fstab=Known(own, fstab.origin))
-
-
-def told_apart(filesystems: list[Filesystem]) -> list[Filesystem]:
-    """Mark the filesystems that share a UUID: clones, snapshots, one image behind two loops."""
-    count = Counter(fs.uuid for fs in filesystems)
-    return [
-        replace(fs, shares_uuid=fs.uuid is not None and count[fs.uuid] > 1) for fs in filesystems
-    ]
+        return tuple(replace(fs, fstab=fstab) for fs in filesystems)
+    return tuple(
+        replace(fs, fstab=Known(tuple(e for e in fstab.value if may_name(e, fs)), fstab.origin))
+        for fs in filesystems
+    )

@@ -1,9 +1,9 @@
-"""Read the group table by the cheapest reader, and measure the metadata on the stack.
+"""The group table of a filesystem, and the metadata layout on the members of its stack.
 
-The descriptors themselves come first: those of 64 TiB are read and parsed in a tenth of the time
-that `dumpe2fs -g` and the parsing of its 29 MiB of text take. Where meta_bg puts them in 8192
-places dumpe2fs comes first: as many asks take as long on an idle machine, and five times as long
-on a busy one. Plain dumpe2fs is never run, and /proc/fs/ext4/*/mb_groups is never read: both read
+The group descriptors are read directly: for 64 TiB that takes a tenth of the time of `dumpe2fs -g`
+and the parsing of its 29 MiB of text. `dumpe2fs -g` comes first where meta_bg scatters the
+descriptors over up to 8192 places: as many asks take as long on an idle machine, and five times as
+long on a busy one. Plain dumpe2fs and /proc/fs/ext4/*/mb_groups are not used, because both read
 all the bitmaps of a production array.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ext4audit.assemble.reading import ask
-from ext4audit.assemble.superblock import device_node, most_curable, read_raw_superblock
+from ext4audit.assemble.superblock import device_node, most_actionable, read_raw_superblock
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import MetadataLayout
@@ -29,13 +29,13 @@ from ext4audit.parsers.dumpe2fs import parse_captured_groups
 from ext4audit.parsers.group_table import parse_group_descriptors, parse_group_table
 from ext4audit.sources.ask import CapturedDumpe2fs, ReadBytes, RunCommand, Source
 
-MOST_READINGS = 3
-"""How often a filesystem that grows meanwhile is read."""
+MAX_READINGS = 3
+"""The number of attempts to read a filesystem that is being resized."""
 MANY_PLACES = 64
-"""From here on one run of dumpe2fs is better than an ask for each place."""
-_LARGEST_ASK_BYTES = 64 << 20
-# The descriptors of 512 TiB. More is a damaged superblock.
-_MOST_BYTES = 256 << 20
+"""Above this number of places, one run of dumpe2fs is faster than an ask for each place."""
+_MAX_ASK_BYTES = 64 << 20
+# The descriptors of 512 TiB. A larger table means a damaged superblock.
+_MAX_TABLE_BYTES = 256 << 20
 
 
 def read_group_table(
@@ -43,7 +43,7 @@ def read_group_table(
 ) -> Evidence[GroupTable]:
     """Return the groups of the device at `path`, which must have the device number.
 
-    They are the groups that `superblock` has: what an online resize has added since is left out.
+    Only the groups of `superblock` are included, without those of a later online resize.
     """
     node = device_node(source, path, number)
     if isinstance(node, Unknown):
@@ -55,7 +55,7 @@ def read_group_table(
     listed = partial(ask, source, RunCommand(("dumpe2fs", "-g", path)), parse_group_table, what)
     captured = partial(ask, source, CapturedDumpe2fs(path), parse_captured_groups, what)
     first = (listed, raw) if _is_scattered(superblock) else (raw, listed)
-    return _first_that_fits(superblock, what, *first, captured)
+    return _first_consistent(superblock, what, *first, captured)
 
 
 def read_image_group_table(
@@ -65,25 +65,25 @@ def read_image_group_table(
     if isinstance(superblock, Unknown):
         return superblock
     raw = partial(_read_descriptors, source, path, offset_bytes)
-    return _first_that_fits(superblock, f"block groups of {path}", raw)
+    return _first_consistent(superblock, f"block groups of {path}", raw)
 
 
-def _first_that_fits(
+def _first_consistent(
     superblock: Known[Superblock], what: str, *readers: Callable[[], Evidence[GroupTable]]
 ) -> Evidence[GroupTable]:
-    """Return the first table that is one of the superblock, else the most curable hole."""
-    holes = []
+    """Return the first table that is consistent with the superblock, else an unknown."""
+    unknowns = []
     for read in readers:
         table = read()
         origin = table.origin if isinstance(table, Known) else None
-        fitted = derive(what, _fitted, table, superblock, origin=origin)
-        if isinstance(fitted, Known):
-            return fitted
-        holes.append(fitted)
-    return most_curable(*holes)
+        checked = derive(what, _checked, table, superblock, origin=origin)
+        if isinstance(checked, Known):
+            return checked
+        unknowns.append(checked)
+    return most_actionable(*unknowns)
 
 
-def _fitted(table: GroupTable, superblock: Superblock) -> GroupTable:
+def _checked(table: GroupTable, superblock: Superblock) -> GroupTable:
     groups, first_block = superblock.groups, superblock.first_block
     if groups is None or first_block is None:
         raise ValueError("the superblock's number of groups is not known")
@@ -91,13 +91,13 @@ def _fitted(table: GroupTable, superblock: Superblock) -> GroupTable:
 
 
 def _read_descriptors(source: Source, path: str, offset_bytes: int) -> Evidence[GroupTable]:
-    """Return the groups by their descriptors, between two equal readings of the superblock.
+    """Return the groups by their descriptors, read between two equal readings of the superblock.
 
-    A filesystem that is being resized has groups whose descriptors were not there a moment ago.
+    An online resize adds descriptors while they are read; the reading is then repeated.
     """
     what = f"block groups of {path}"
     before = read_raw_superblock(source, path, offset_bytes=offset_bytes)
-    for reading in range(MOST_READINGS):
+    for reading in range(MAX_READINGS):
         places = derive(what, partial(_places, path, offset_bytes, reading), before)
         table = _parse_places(source, what, places, derive(what, descriptor_bytes, before))
         after = read_raw_superblock(source, path, offset_bytes=offset_bytes, reading=reading + 1)
@@ -113,18 +113,18 @@ def _read_descriptors(source: Source, path: str, offset_bytes: int) -> Evidence[
 def _places(
     path: str, offset_bytes: int, reading: int, superblock: Superblock
 ) -> tuple[ReadBytes, ...]:
-    """Return the asks for all descriptors; ValueError for more than any filesystem has."""
-    if (superblock.groups or 0) * descriptor_bytes(superblock) > _MOST_BYTES:
+    """Return the asks for all descriptors; raise ValueError for an impossible number of groups."""
+    if (superblock.groups or 0) * descriptor_bytes(superblock) > _MAX_TABLE_BYTES:
         raise ValueError(f"{superblock.groups} block groups")
     return tuple(
         ReadBytes(
             path,
             offset_bytes + start + done,
-            min(length - done, _LARGEST_ASK_BYTES),
+            min(length - done, _MAX_ASK_BYTES),
             reading,
         )
         for start, length in descriptor_extents(superblock)
-        for done in range(0, length, _LARGEST_ASK_BYTES)
+        for done in range(0, length, _MAX_ASK_BYTES)
     )
 
 
@@ -134,7 +134,7 @@ def _parse_places(
     places: Evidence[tuple[ReadBytes, ...]],
     size_bytes: Evidence[int],
 ) -> Evidence[GroupTable]:
-    """Parse each answer before the next is asked for: they are never held all at once."""
+    """Parse each answer before the next ask, so that only one is in memory."""
     if isinstance(places, Unknown):
         return places
     tables = []
@@ -154,7 +154,7 @@ def _is_scattered(superblock: Known[Superblock]) -> bool:
 def measured_layout(
     source: Source, path: str, superblock: Evidence[Superblock], stack: BlockDevice
 ) -> Evidence[MetadataLayout] | None:
-    """Return the metadata counted by member device, None where nothing stripes after all."""
+    """Return the metadata counted by member device, None where nothing below stripes."""
     stack_map, doubts = map_or_guess(stack)
     if isinstance(stack_map, Known) and stack_map.value.geometry is None:
         return None
@@ -166,7 +166,7 @@ def measured_layout(
 
 
 def map_or_guess(stack: BlockDevice) -> tuple[Evidence[StackMap], tuple[Unknown, ...]]:
-    """Return the map of a stack, or the one that its I/O sizes suggest and what hides the true."""
+    """Return the map of a stack, or the map that its I/O sizes suggest with the reason of doubt."""
     found = map_stack(stack)
     if isinstance(found, Known):
         return found, ()

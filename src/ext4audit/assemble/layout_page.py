@@ -1,12 +1,13 @@
-"""Assemble the page of `ext4audit layout`: one filesystem's metadata on its members.
+"""The page of `ext4audit layout`: the metadata of one filesystem on the member devices.
 
-The filesystem is on a block device or in an image. Its members are those of the device stack,
-or of an array that the user states: a RAID controller shows one disk, and an image none.
+The filesystem is on a block device or in an image. Its members are those of the device stack, or
+of an array that the user describes: a RAID controller presents one disk, and an image has none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.image import (
@@ -29,13 +30,12 @@ from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
 from ext4audit.sources.ask import Source
 
-STATED = "as stated"
-"""The origin of members that the user described."""
+ARRAY_ORIGIN = "as stated"
+"""The origin of an array that the user describes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What a page is made of; `doubts` make the map of the members only likely."""
+class _Parts(NamedTuple):
+    """The evidence of a page; with `doubts` the map of the members is only likely."""
 
     target: str
     superblock: Evidence[Superblock]
@@ -45,17 +45,17 @@ class _Parts:
 
 
 def page_of_device(
-    source: Source, inventory: Inventory, number: DeviceNumber, stated: StripeGeometry | None
+    source: Source, inventory: Inventory, number: DeviceNumber, array: StripeGeometry | None
 ) -> Evidence[LayoutPage]:
-    """Return the page of the filesystem on a block device; `stated` replaces its own stack."""
+    """Return the page of the filesystem on a block device; `array` replaces its own stack."""
     mounts = value_or(inventory.mounts, ())
     stack = StackReader(source, mounts).read(number)
     path = device_path(stack, inventory.names.get(number, str(number)))
     own = tuple(mount for mount in mounts if mount.device_number == number)
     superblock = read_superblock(source, path, number, own)
     groups = read_group_table(source, path, number, superblock)
-    if stated is not None:
-        return _page(_Parts(path, superblock, groups, _map_as_stated(stated)))
+    if array is not None:
+        return _page(_Parts(path, superblock, groups, _map_of_array(array)))
     if isinstance(stack, Unknown):
         return stack
     found, doubts = map_or_guess(stack.value)
@@ -63,34 +63,34 @@ def page_of_device(
 
 
 def page_of_image(
-    source: Source, path: str, stated: StripeGeometry | None, offset: int
+    source: Source, path: str, array: StripeGeometry | None, offset: int
 ) -> Evidence[LayoutPage]:
     """Return the page of the filesystem in an image file.
 
-    The image is of the filesystem alone, or of a whole disk or array: then the filesystem begins
-    at the byte `offset`, or, where that is 0, in the only partition that holds one.
+    The image holds the filesystem alone, or a whole disk or array. There the filesystem begins at
+    the byte `offset` or, where that is 0, in the only partition with a filesystem.
     """
     found = _filesystem_of_image(source, path, offset)
     if isinstance(found, Unknown):
         return found
-    stack_map = _map_of_nothing(path)
-    if stated is not None:
-        stack_map = _map_as_stated(replace(stated, offset_bytes=offset or found.start_bytes))
+    stack_map = _single_device_map(path)
+    if array is not None:
+        stack_map = _map_of_array(replace(array, offset_bytes=offset or found.start_bytes))
     groups = read_image_groups(source, found)
     return _page(_Parts(found.device, found.superblock, groups, stack_map))
 
 
 def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesystem | Unknown:
-    """Choose by the offset where the image itself holds several filesystems, or shows none."""
+    """Select by the offset where the image has several filesystems, or none was found."""
     image = find_image(source, path)
-    every = image.filesystems if isinstance(image, Image) else ()
-    fitting = [fs for fs in every if not offset or fs.start_bytes in (0, offset)]
-    if len(fitting) == 1:
-        return fitting[0]
+    filesystems = image.filesystems if isinstance(image, Image) else ()
+    matching = [fs for fs in filesystems if not offset or fs.start_bytes in (0, offset)]
+    if len(matching) == 1:
+        return matching[0]
     what = f"filesystem in {path}"
-    if fitting:
-        places = ", ".join(str(fs.start_bytes) for fs in fitting)
-        detail = f"{len(fitting)} filesystems begin at bytes {places}"
+    if matching:
+        places = ", ".join(str(fs.start_bytes) for fs in matching)
+        detail = f"{len(matching)} filesystems begin at bytes {places}"
         return Unknown(what, Why.FAILED, f"{detail}: state one of them by --offset")
     if isinstance(image, BadImage):
         return Unknown(what, Why.UNPARSABLE, image.reason)
@@ -101,7 +101,7 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
 
 
 def _page(parts: _Parts) -> Evidence[LayoutPage]:
-    def made(groups: GroupTable, superblock: Superblock, stack_map: StackMap) -> LayoutPage:
+    def build(groups: GroupTable, superblock: Superblock, stack_map: StackMap) -> LayoutPage:
         layout = measure(groups, superblock, stack_map, doubts=parts.doubts)
         return LayoutPage(
             target=parts.target,
@@ -113,19 +113,19 @@ def _page(parts: _Parts) -> Evidence[LayoutPage]:
         )
 
     what = f"metadata layout of {parts.target}"
-    return derive(what, made, parts.groups, parts.superblock, parts.stack_map)
+    return derive(what, build, parts.groups, parts.superblock, parts.stack_map)
 
 
 def _origin(evidence: Evidence[object]) -> str:
     return evidence.origin if isinstance(evidence, Known) else ""
 
 
-def _map_as_stated(geometry: StripeGeometry) -> Evidence[StackMap]:
-    return derive("stated array", map_of, Known(geometry, STATED))
+def _map_of_array(geometry: StripeGeometry) -> Evidence[StackMap]:
+    return derive("stated array", map_of, Known(geometry, ARRAY_ORIGIN))
 
 
-def _map_of_nothing(path: str) -> Evidence[StackMap]:
-    """Return the map of an image of which no members are stated: all of it is in one place."""
+def _single_device_map(path: str) -> Evidence[StackMap]:
+    """Return the map of an image without a described array: a single device."""
     one = StackMap(
         members=(path,),
         geometry=None,

@@ -1,4 +1,4 @@
-"""Ask and parse in one step: the small words of assembly."""
+"""Functions that ask a source and parse the answer in one step."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def ask(source: Source, question: TextAsk, parse: Callable[[str], T], what: str) -> Evidence[T]:
-    """Fetch one text and parse it; a hole or an odd text becomes `Unknown(what)`."""
+    """Fetch one text and parse it; text that cannot be parsed becomes `Unknown(what)`."""
     return derive(what, parse, source.fetch(question))
 
 
 def read(source: Source, path: str, parse: Callable[[str], T]) -> Evidence[T]:
-    """Read one file and parse it; the path names it."""
+    """Read one file and parse it; its path is the name of the evidence."""
     return ask(source, ReadFile(path), parse, path)
 
 
@@ -33,12 +33,12 @@ def names(source: Source, path: str) -> Evidence[tuple[str, ...]]:
 
 
 def word(source: Source, path: str) -> str | None:
-    """Read one file of one line, None where it is not there: for enrichment only."""
+    """Read one file of one line, None where it is unknown: for optional details only."""
     return value_or(read(source, path, str.strip), "") or None
 
 
 def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:
-    """Try alternatives in order; when none answers, the first one's hole is the honest one."""
+    """Return the first known result of the attempts, or the first unknown where all fail."""
     first: Evidence[T] | None = None
     for attempt in attempts:
         answer = attempt()

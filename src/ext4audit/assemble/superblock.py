@@ -1,7 +1,7 @@
-"""Read one superblock by dumpe2fs, by its bytes or by the kernel; count unzeroed groups.
+"""One superblock: read by dumpe2fs, from its bytes or from the kernel; its unzeroed inode tables.
 
-It takes the groups in order, so that a few descriptors tell how far it has come. What an online
-resize adds behind is zeroed by then: the count is what is owed at the end of the filesystem.
+A path is checked against the device number before it is read: in a container, /dev can hold
+another device under the same name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_raw_superblock(
 ) -> Evidence[Superblock]:
     """Return the superblock of a filesystem that starts at `offset_bytes` of a device or image.
 
-    It does not look what device the path stands for: `device_node` does.
+    The device of the path is not checked here; `device_node` checks it.
     """
     place = ReadBytes(path, offset_bytes + SUPERBLOCK_OFFSET_BYTES, SUPERBLOCK_BYTES, reading)
     return derive(f"superblock of {path}", parse_raw_superblock, source.fetch(place))
@@ -53,7 +53,7 @@ def read_superblock(
 ) -> Evidence[Superblock]:
     """Return the superblock of the device at `path`, which must have the device number.
 
-    dumpe2fs first: it also knows the size of a journal that the superblock does not state.
+    dumpe2fs comes first because it also prints the size of a journal that the superblock lacks.
     """
     read = _read_device(source, path, number)
     if isinstance(read, Known):
@@ -70,7 +70,7 @@ def read_superblock(
 
 
 def dump_superblock(source: Source, path: str, number: DeviceNumber) -> Evidence[Superblock]:
-    """Return what `dumpe2fs -h` says of the device node at `path`."""
+    """Return the superblock that `dumpe2fs -h` prints for the device node at `path`."""
     node = device_node(source, path, number)
     if isinstance(node, Unknown):
         return node
@@ -81,17 +81,14 @@ def dump_superblock(source: Source, path: str, number: DeviceNumber) -> Evidence
 def read_image_superblock(source: Source, path: str, offset_bytes: int = 0) -> Evidence[Superblock]:
     """Return the superblock of a filesystem that starts at `offset_bytes` of an image file.
 
-    From its bytes, which needs no e2fsprogs. A device is read by `read_superblock`, which looks
-    that the path leads to it.
+    It is parsed from its bytes, without e2fsprogs. `read_superblock` reads devices: it checks
+    the device number.
     """
     return read_raw_superblock(source, path, offset_bytes=offset_bytes)
 
 
 def device_node(source: Source, path: str, number: DeviceNumber) -> Evidence[ResolvedPath]:
-    """Return what `path` leads to, if that is the node of the device with the number.
-
-    A container's /dev may hold another device under the same name.
-    """
+    """Return the resolved `path`, Unknown where it is not the node of this device."""
     node = ask(source, ResolvePath(path), parse_resolved_path, f"superblock of {path}")
     if isinstance(node, Known) and node.value.represents != number:
         detail = f"{path} is not the block device {number}"
@@ -99,18 +96,18 @@ def device_node(source: Source, path: str, number: DeviceNumber) -> Evidence[Res
     return node
 
 
-def most_curable(*holes: Unknown) -> Unknown:
-    """Return the hole that a user can do most about, the first where nothing tells them apart.
+def most_actionable(*unknowns: Unknown) -> Unknown:
+    """Return the unknown that a user can act on most easily, by default the first one.
 
-    That a reader is not installed or was not captured is of no use where another one was refused
-    and would work for root.
+    A reader that lacks permission works for root, so its unknown precedes that of a reader that
+    is not installed or whose answer was not captured.
     """
-    useless = {Why.ABSENT, Why.NOT_CAPTURED, Why.UNSUPPORTED}
-    return next((hole for hole in holes if hole.why not in useless), holes[0])
+    unavailable = {Why.ABSENT, Why.NOT_CAPTURED, Why.UNSUPPORTED}
+    return next((each for each in unknowns if each.why not in unavailable), unknowns[0])
 
 
 def _read_device(source: Source, path: str, number: DeviceNumber) -> Evidence[Superblock]:
-    """Return what the device itself says, by the first reader that can read it."""
+    """Return the superblock by the first reader that can read the device."""
     node = device_node(source, path, number)
     if isinstance(node, Unknown):
         return node
@@ -123,11 +120,11 @@ def _read_device(source: Source, path: str, number: DeviceNumber) -> Evidence[Su
     captured = ask(
         source, CapturedDumpe2fs(path), parse_captured_superblock, f"superblock of {path}"
     )
-    return captured if isinstance(captured, Known) else most_curable(dumped, raw)
+    return captured if isinstance(captured, Known) else most_actionable(dumped, raw)
 
 
 def read_uuid(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:
-    """Return the UUID that the kernel states for a mounted superblock (Linux 6.9)."""
+    """Return the UUID that the kernel reports for a mounted superblock (Linux 6.9)."""
     mount_point = own_mount_point(source, number, mounts)
     if mount_point is None:
         return None
@@ -139,14 +136,14 @@ def read_uuid(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -
 
 
 def device_path(stack: Evidence[BlockDevice], name: str) -> str:
-    """Return the path that a person types for a device."""
+    """Return the usual path of a device."""
     return stack.value.path if isinstance(stack, Known) else f"/dev/{name}"
 
 
 def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:
-    """Return a mount point that really leads to this superblock.
+    """Return a mount point of this superblock that no other filesystem is mounted over.
 
-    Another filesystem may be mounted over it: an ioctl there would answer for the wrong one.
+    An ioctl on an overmounted mount point answers for the other filesystem.
     """
     for mount in mounts:
         found = ask(source, ResolvePath(mount.mount_point), parse_resolved_path, mount.mount_point)
@@ -155,9 +152,9 @@ def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, .
     return None
 
 
-WHAT = "groups to be initialized"
+UNZEROED_GROUPS = "groups to be initialized"
 CHECKSUMMED = frozenset({"uninit_bg", "metadata_csum"})
-"""Without them no descriptor says what is zeroed, and mke2fs zeroes all."""
+"""Only with one of them does a descriptor have the flag; otherwise mke2fs zeroes all tables."""
 _READ_AT_ONCE_BYTES = 64 << 10
 _FEW_EXTENTS = 4
 
@@ -165,22 +162,28 @@ _FEW_EXTENTS = 4
 def read_unzeroed_groups(
     source: Source, path: str, superblock: Evidence[Superblock]
 ) -> Evidence[int]:
-    """Return the count for the device at `path`, from which `superblock` was read."""
+    """Count the groups whose inode tables the kernel still has to zero (lazy_itable_init).
+
+    `superblock` was read from the device at `path`. The kernel zeroes the groups in order, so
+    that a bisection over a few descriptors finds the first unzeroed one. Groups that an online
+    resize appends are zeroed, and hide unzeroed groups before them.
+    """
     if isinstance(superblock, Unknown):
         return superblock
     known = superblock.value
     if CHECKSUMMED.isdisjoint(known.features):
         return Known(0, superblock.origin)
     if known.groups is None:
-        return Unknown(WHAT, Why.DENIED, "the device itself was not read", "run as root")
-    places = derive(WHAT, partial(_places, path), superblock)
+        return Unknown(UNZEROED_GROUPS, Why.DENIED, "the device itself was not read", "run as root")
+    places = derive(UNZEROED_GROUPS, partial(_places, path), superblock)
     if isinstance(places, Unknown):
         return places
-    return _owed(source, places.value, descriptor_bytes(known), f"group descriptors of {path}")
+    origin = f"group descriptors of {path}"
+    return _count_by_bisection(source, places.value, descriptor_bytes(known), origin)
 
 
 def _places(path: str, superblock: Superblock) -> tuple[ReadBytes, ...]:
-    """Return the asks for all descriptors: as few as can be, or one a block where they are many."""
+    """Return the asks for all descriptors: one an extent, or one a block where there are many."""
     extents = descriptor_extents(superblock)
     size_bytes = sum(length for _, length in extents)
     if size_bytes > _READ_AT_ONCE_BYTES or len(extents) > _FEW_EXTENTS:
@@ -193,13 +196,15 @@ def _places(path: str, superblock: Superblock) -> tuple[ReadBytes, ...]:
     return tuple(ReadBytes(path, offset, length) for offset, length in extents)
 
 
-def _owed(source: Source, places: Sequence[ReadBytes], size: int, origin: str) -> Evidence[int]:
-    """Find the first place that has some by halving; all groups behind it are owed too."""
+def _count_by_bisection(
+    source: Source, places: Sequence[ReadBytes], size: int, origin: str
+) -> Evidence[int]:
+    """Find the first place with unzeroed groups; all groups behind it are unzeroed too."""
     low, high = 0, len(places) - 1
-    owed = _count(source, places[high], size)
-    if isinstance(owed, Unknown):
-        return owed
-    if owed.value == 0:
+    unzeroed = _count(source, places[high], size)
+    if isinstance(unzeroed, Unknown):
+        return unzeroed
+    if unzeroed.value == 0:
         return Known(0, origin)
     while low < high:
         middle = (low + high) // 2
@@ -207,12 +212,12 @@ def _owed(source: Source, places: Sequence[ReadBytes], size: int, origin: str) -
         if isinstance(found, Unknown):
             return found
         if found.value:
-            high, owed = middle, found
+            high, unzeroed = middle, found
         else:
             low = middle + 1
     behind = sum(place.length_bytes for place in places[high + 1 :]) // size
-    return Known(owed.value + behind, origin)
+    return Known(unzeroed.value + behind, origin)
 
 
 def _count(source: Source, place: ReadBytes, size: int) -> Evidence[int]:
-    return derive(WHAT, count_unzeroed, source.fetch(place), Known(size, ""))
+    return derive(UNZEROED_GROUPS, count_unzeroed, source.fetch(place), Known(size, ""))

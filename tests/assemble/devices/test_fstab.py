@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices.fstab import Identifier, list_devices
+from ext4audit.assemble.devices.fstab import DeviceResolver, list_devices
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
@@ -40,7 +40,7 @@ def resolve(
 ) -> Evidence[DeviceNumber]:
     """Resolve the first field of an fstab entry."""
     source = host.source()
-    return Identifier(source, list_devices(source), uuids or {}).resolve(spec)
+    return DeviceResolver(source, list_devices(source), uuids or {}).resolve(spec)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_an_identifier_that_no_device_has_is_a_hole_with_a_hint(spec: str) -> No
 
 @pytest.mark.parametrize("spec", ["/dev/nowhere", "none", "/dev/$(id)\n\x1b[31m"])
 def test_a_path_that_does_not_exist_is_a_hole(spec: str) -> None:
-    """The hole names the device as fstab spells it."""
+    """The unknown names the device as fstab spells it."""
     assert resolve(labelled_host(), spec) == absent(f"path {spec}")
 
 
@@ -138,7 +138,7 @@ def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
 
 
 def test_without_lsblk_the_first_reason_stands() -> None:
-    """It says why the better way failed."""
+    """It has the reason of the first attempt."""
     hole = Unknown("lsblk", Why.ABSENT, "no lsblk in /usr/bin", "install util-linux")
     host = debian_host().tell(LSBLK_JSON, hole).tell(LSBLK_PAIRS, failed("lsblk"))
     assert list_devices(host.source()) == hole

@@ -56,7 +56,7 @@ def test_a_snapshot_without_the_size_has_the_array_all_the_same() -> None:
 
 
 def test_other_levels_are_not_even_asked() -> None:
-    """A snapshot holds what is asked, and no more."""
+    """A snapshot holds only what is read."""
     recorder = RecordingSource(array_host("raid0").source())
     read_md(recorder, DIRECTORY)
     assert ReadFile(f"{DIRECTORY}/md/component_size") not in recorder.answers
@@ -118,7 +118,7 @@ def raid_host(**attributes: str) -> HostEvidence:
 
 
 def test_a_disk_is_the_bottom_of_its_stack() -> None:
-    """A disk has no slaves: that is known, and not a hole."""
+    """A disk has no slaves, which is known."""
     disk = stack(debian_host(), DeviceNumber(8, 16))
     assert (disk.kind, disk.path, disk.below) == (
         "disk",
@@ -167,7 +167,7 @@ def test_a_slash_in_a_kernel_name_is_a_bang_in_sysfs(name: str, path: str) -> No
 
 
 def test_an_md_array_has_its_members_in_the_order_of_their_slots() -> None:
-    """The directory lists names; the slots say which chunk comes first."""
+    """The directory lists names; the slots give the order of the chunks."""
     host = raid_host()
     for name, slot in {"vdb": "2", "vdc": "0", "vdd": "1"}.items():
         host.md_member(str(MD), name, slot)
@@ -208,7 +208,7 @@ def test_a_reshape_prints_the_new_value_and_the_old_one_in_parentheses(
     layout: int | None,
     reshape_position: str | None,
 ) -> None:
-    """The new value is taken, and the reshape is told."""
+    """The new value is used, and the reshape position is set."""
     array = stack(raid_host(**attributes), MD).md
     assert isinstance(array, Known)
     md = array.value
@@ -267,7 +267,7 @@ def test_a_dm_device_is_named_by_its_target(uuid: str, table: str | Unknown, kin
 
 
 def test_the_table_of_a_dm_device_is_kept_or_its_hole() -> None:
-    """What only root may see is a hole with a hint, not an empty table."""
+    """A table that only root can read is Unknown with a hint, not an empty one."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD))
     seen = stack(host.dm(str(DM), "vg0-data", "LVM-abc", LINEAR), DM).dm
     assert seen is not None
@@ -281,7 +281,7 @@ def test_the_table_of_a_dm_device_is_kept_or_its_hole() -> None:
 
 @pytest.mark.parametrize("name", ["-rf", "a b", "\udcff", "new\nline", "$(id)", "[/red]"])
 def test_a_hostile_dm_name_is_a_name(name: str) -> None:
-    """The table is asked for by number, so that a leading dash is no option of dmsetup."""
+    """The table is read by number, so that a leading dash is no option of dmsetup."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD)).dm(str(DM), name, "", LINEAR)
     device = stack(host, DM)
     assert device.dm is not None
@@ -322,7 +322,7 @@ def test_a_loop_file_on_tmpfs_lies_on_no_device() -> None:
 
 
 def test_a_loop_file_that_is_gone_is_a_hole_below() -> None:
-    """A deleted backing file still serves the device; what it lies on is not known."""
+    """A deleted backing file still serves the device; its filesystem is unknown."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img (deleted)")
     device = stack(host, LOOP)
     assert isinstance(device.below, Unknown)
@@ -368,8 +368,8 @@ def test_two_loop_devices_on_each_other_end() -> None:
         (denied(), "run as root"),
     ],
 )
-def test_without_sysfs_the_stack_is_a_hole_with_a_hint(hole: Unknown, hint: str) -> None:
-    """A container without /sys sees no devices, and is told where they can be seen."""
+def test_without_sysfs_the_stack_is_unknown_with_a_hint(hole: Unknown, hint: str) -> None:
+    """A container without /sys sees no devices; the hint names where they are visible."""
     host = debian_host().without("/sys").file("/sys/dev/block/8:16/uevent", hole)
     found = StackReader(host.source(), ()).read(DeviceNumber(8, 16))
     assert found == Unknown("block device 8:16", hole.why, hole.detail, hint)
@@ -391,7 +391,7 @@ def test_a_directory_of_slaves_that_cannot_be_listed_is_a_hole_below() -> None:
 
 
 def test_udev_is_enrichment() -> None:
-    """Its properties are there, sorted, or they are empty: never a hole."""
+    """Its properties are sorted, or empty where they are unknown."""
     host = debian_host()
     assert stack(host, DeviceNumber(8, 16)).udev == ()
     host.tell(UdevDatabase("8:16"), "ID_SERIAL=x\nDEVLINKS=/dev/disk/by-id/x\n")

@@ -33,7 +33,7 @@ NO_MAGIC = failed("dumpe2fs", "dumpe2fs: Bad magic number in super-block (exit s
 
 
 def resolve(host: HostEvidence, path: str) -> Target:
-    """Say which superblocks a path stands for."""
+    """Return the superblocks that a path selects."""
     source = host.source()
     return TargetResolver(source, take_inventory(source)).resolve(path)
 
@@ -112,7 +112,7 @@ def test_an_overlay_on_an_overlay_is_followed_to_the_disk() -> None:
 
 
 def test_an_overlay_whose_upper_directory_is_itself_ends() -> None:
-    """A table that lies in a ring does not hang the scan."""
+    """A cyclic table does not hang the scan."""
     host = overlay_host("/merged")
     assert isinstance(resolve(host, "/merged"), NotExt4)
 
@@ -125,7 +125,7 @@ def test_an_overlay_without_an_upper_directory_is_not_ext4() -> None:
 
 
 def test_an_overlay_whose_upper_directory_is_on_xfs_says_so() -> None:
-    """The chain is told to its end."""
+    """The reason describes the whole chain."""
     host = overlay_host().mount(70, "8:32", "/var/lib/docker", "/dev/sdc", fstype="xfs")
     host.path("/var/lib/docker/x/diff", "8:32", 70)
     assert resolve(host, "/merged") == NotExt4(
@@ -200,7 +200,7 @@ def test_an_unmounted_ext4_device_is_audited_from_its_superblock() -> None:
 def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
     hole: Unknown,
 ) -> None:
-    """Udev knows that it is ext4; the verdicts will say what they lack."""
+    """Udev has the type ext4; the verdicts name what they lack."""
     assert resolve(with_disk("ext4", hole), "/dev/sdc") == Superblocks(
         (SDC,), "not mounted, and its superblock cannot be read"
     )
@@ -240,7 +240,7 @@ def test_an_unmounted_device_that_shows_no_ext4(
 
 
 def test_an_image_file_stands_for_the_superblock_inside() -> None:
-    """The file that a live loop device is made of is asked for its content."""
+    """The backing file of a live loop device selects its content."""
     host = debian_host().loop("loop0", "7:0", "/data/disk.img").options("loop0")
     host.path("/data/disk.img", "8:16", 30, "file")
     assert resolve(host, "/data/disk.img") == Superblocks(
@@ -261,7 +261,7 @@ def test_an_image_file_is_found_by_its_canonical_name() -> None:
 
 @pytest.mark.parametrize("backing", ["/data/other.img", "/data/disk.img (deleted)"])
 def test_a_file_that_no_loop_device_has_is_only_a_file(backing: str) -> None:
-    """It stands for the filesystem that it lies on."""
+    """It selects the filesystem that contains it."""
     host = debian_host().loop("loop0", "7:0", backing).options("loop0")
     host.path("/data/disk.img", "8:16", 30, "file")
     assert resolve(host, "/data/disk.img") == Superblocks((SDB,))
@@ -335,7 +335,7 @@ def test_without_a_mount_table_a_path_names_nothing() -> None:
 
 
 def test_what_is_left_has_no_gaps_of_the_host() -> None:
-    """As of a live scan of TARGETs: the host as a whole was not asked for."""
+    """As in a live scan of TARGETs, the host as a whole is out of scope."""
     left = only_filesystems(HOST, ["/data", "sda1", UUID])
     assert [fs.name for fs in left.filesystems] == ["sda1", "dm-3"]
     assert left.gaps == ()

@@ -41,13 +41,13 @@ def holder(kind: str = "file") -> HostEvidence:
 
 
 def look(host: HostEvidence) -> Superblocks | Image | BadImage | PlainFile:
-    """Say what the path is as an image."""
+    """Return the image at the path."""
     source = host.source()
     return image_of_target(source, take_inventory(source), PATH)
 
 
 def test_a_regular_file_with_a_filesystem_is_an_image() -> None:
-    """Nothing that is mounted lies on it."""
+    """No mounted filesystem is on it."""
     found = look(holder())
     assert isinstance(found, Image)
     assert [fs.device for fs in found.filesystems] == [PATH]
@@ -80,7 +80,7 @@ def test_so_does_what_lies_on_the_loop_device() -> None:
 
 
 def test_a_loop_device_over_another_file_is_no_matter() -> None:
-    """Only what lies on this image counts."""
+    """Only filesystems on this image count."""
     host = holder().loop("loop0", "7:0", "/data/other.img").mount(50, "7:0", "/vm", "/dev/loop0")
     assert isinstance(look(host), Image)
 
@@ -138,7 +138,7 @@ def test_what_an_image_cannot_tell_says_where_to_ask() -> None:
 
 
 def test_a_healthy_image_passes_or_is_not_concerned() -> None:
-    """No rule about filesystems asks an image for what it cannot tell."""
+    """Every rule about filesystems gets a verdict for an image."""
     found = of_images(image())
     rules = [rule for rule in all_rules() if rule.scope is Scope.FILESYSTEM]
     verdicts = [judge(rule, found.filesystems[0], found) for rule in rules]

@@ -54,7 +54,7 @@ def disk(tmp_path: Path) -> Path:
 
 
 def test_a_filesystem_is_an_image_of_itself(tmp_path: Path) -> None:
-    """Its device is the file, and the origin says which bytes were read."""
+    """Its device is the file, and the origin names the bytes."""
     path = make(tmp_path / "fs.img", "whole")
     image = look(path)
     assert isinstance(image, Image)
@@ -103,7 +103,7 @@ def test_a_filesystem_at_the_beginning_hides_what_its_boot_sector_says(tmp_path:
 
 @pytest.mark.parametrize("block_bytes", ["1024", "4096"])
 def test_a_file_of_e2image_is_read_where_its_header_says(tmp_path: Path, block_bytes: str) -> None:
-    """With blocks of 1 KiB its copy of the superblock lies where a filesystem has its own."""
+    """With blocks of 1 KiB its copy of the superblock is at the offset of a filesystem's own."""
     image = make(tmp_path / "fs.img", "copied", "-b", block_bytes, size="64M")
     run("e2image", image, tmp_path / "copy.e2i")
     found = look(tmp_path / "copy.e2i")
@@ -124,7 +124,7 @@ def test_a_raw_file_of_e2image_is_a_filesystem(tmp_path: Path) -> None:
 
 
 def test_groups_of_a_partition_are_counted_from_its_start(disk: Path) -> None:
-    """They are those of the filesystem, wherever it lies."""
+    """They are those of the filesystem at any offset."""
     image = look(disk)
     assert isinstance(image, Image)
     groups = read_image_groups(LiveSource(), image.filesystems[1])
@@ -136,7 +136,7 @@ def test_groups_of_a_partition_are_counted_from_its_start(disk: Path) -> None:
 
 
 def test_a_qcow2_file_is_refused_with_the_command_that_helps(tmp_path: Path) -> None:
-    """It is an image, so that auditing what it lies on would be a surprise."""
+    """It is an image, so that the filesystem below it is not audited instead."""
     make(tmp_path / "fs.img", "q")
     run("e2image", "-Q", tmp_path / "fs.img", tmp_path / "fs.qcow2")
     bad = look(tmp_path / "fs.qcow2")
@@ -146,7 +146,7 @@ def test_a_qcow2_file_is_refused_with_the_command_that_helps(tmp_path: Path) -> 
 
 
 def test_a_damaged_superblock_is_told_and_not_audited(tmp_path: Path) -> None:
-    """Nothing that it says can be trusted; to audit what it lies on instead would pass."""
+    """It cannot be trusted, and the filesystem below it is not audited instead."""
     image = make(tmp_path / "fs.img", "whole")
     write_at(image, {1024 + 0x78: b"W"})
     assert look(image) == BadImage("the checksum of its superblock is wrong")
@@ -237,14 +237,14 @@ def test_an_e2image_file_that_was_interrupted_is_bad(
 
 
 class Bytes:
-    """Answers ReadBytes from memory, as the live source does from a file."""
+    """Serves ReadBytes from memory, as the live source does from a file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.asked = 0
 
     def fetch(self, ask: Any) -> Any:
-        """Return all the bytes that are asked for, or a hole."""
+        """Return all the requested bytes, or Unknown."""
         self.asked += 1
         found = self.data[ask.offset_bytes : ask.offset_bytes + ask.length_bytes]
         if len(found) < ask.length_bytes:

@@ -42,7 +42,7 @@ def in_sectors(image: Path) -> list[tuple[int, int, int]]:
 
 
 def told_by_partx(image: Path) -> list[tuple[int, int, int]]:
-    """Return what util-linux says, without the extended partitions themselves."""
+    """Return the partitions by util-linux, without the extended ones."""
     lines = run("partx", "-g", "-b", "-o", "NR,START,SECTORS,TYPE", image).splitlines()
     rows = [line.split() for line in lines]
     return [
@@ -112,7 +112,7 @@ def test_a_gpt_behind_an_ordinary_mbr_is_stale(disk: Path) -> None:
 
 
 def test_a_gpt_of_a_disk_with_blocks_of_4_kib_is_found(disk: Path) -> None:
-    """Its header lies at byte 4096, and it counts in blocks of 4096 bytes."""
+    """Its header is at byte 4096, and its unit is 4096 bytes."""
     entries = gpt_entry(256, 511).ljust(128 * 128, b"\0")
     pieces = {0: boot_record((0xEE, 1, 30719)), 4096: gpt_header(), 8192: entries}
     write_at(disk, pieces)
@@ -155,7 +155,7 @@ def test_a_chain_without_end_is_followed_as_far_as_linux_shows_partitions(disk: 
 
 
 def test_a_chain_that_leaves_the_image_ends_there(disk: Path) -> None:
-    """What lies behind the end cannot be read, and what came before it counts."""
+    """Records behind the end cannot be read; the partitions before it count."""
     write_at(
         disk,
         {
@@ -185,7 +185,7 @@ def test_of_a_million_entries_the_first_255_are_read(disk: Path) -> None:
     ],
 )
 def test_a_gpt_that_cannot_be_read_is_a_hole(disk: Path, header: bytes, detail: str) -> None:
-    """The protective entry says that there is one, so that the MBR is no answer."""
+    """The protective entry selects the GPT, so that the MBR is not used."""
     write_at(disk, {0: boot_record((0xEE, 1, 9)), SECTOR: header})
     hole = read_partitions(LiveSource(), str(disk))
     assert isinstance(hole, Unknown)
@@ -193,7 +193,7 @@ def test_a_gpt_that_cannot_be_read_is_a_hole(disk: Path, header: bytes, detail: 
 
 
 def test_an_entry_beyond_any_device_is_a_partition_of_which_nothing_is_read(disk: Path) -> None:
-    """The table says so; whoever looks there finds nothing."""
+    """The table lists it, and nothing can be read there."""
     entries = gpt_entry(2**63, 2**64 - 1)
     write_at(disk, {0: boot_record((0xEE, 1, 9)), SECTOR: gpt_header(count=1), 1024: entries})
     assert [p.start_bytes for p in found(disk)] == [2**63 * SECTOR]

@@ -21,7 +21,7 @@ def layers(
     fields: dict[str, object] | None = None,
     fstype: str | None = "ext4",
 ) -> list[tuple[Provenance, str]]:
-    """Return what each source says of an option, setter and token."""
+    """Return the provenance and the token of each layer of an option."""
     on_kernel: Evidence[Kernel] = Known(kernel(release), "uname") if release else NO_KERNEL
     on_disk: Evidence[Superblock] = NO_SUPERBLOCK
     if fields is not None:
@@ -60,7 +60,7 @@ def test_the_kernels_default_is_the_first_layer(name: str, release: str, token: 
     ],
 )
 def test_a_default_that_is_not_certain_is_no_layer(name: str, release: str | None) -> None:
-    """Nothing is concluded from a default that nobody verified."""
+    """A default that is not verified gives no layer."""
     assert layers(name, release) == []
 
 

@@ -39,7 +39,7 @@ def test_a_default_host_hides_nothing(era: Era, on_disk: Unknown | None) -> None
 @pytest.mark.parametrize("era", ERAS, ids=str)
 @pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
 def test_on_a_default_host_nothing_was_given_to_mount(era: Era, on_disk: Unknown | None) -> None:
-    """What a kernel shows by itself (data=ordered until 4.16) is nobody's mount option."""
+    """The default that a kernel lists (data=ordered until 4.16) is no mount option."""
     options = resolve(era.release[: era.release.rindex(".")], on_disk=on_disk)
     assert [each.token for each in options.options if each.set_by is Provenance.MOUNT] == []
 
@@ -107,7 +107,7 @@ def test_a_full_options_file_is_not_completed() -> None:
 def test_superblock_bits_hide_options(
     release: str, name: str, token: str, setter: Provenance
 ) -> None:
-    """After `tune2fs -o` the mount table says "rw", and three options are in force all the same."""
+    """After `tune2fs -o` the mount table lists only "rw", but three options are in force."""
     file = listing(
         release,
         {"barrier": "nobarrier", "delalloc": "nodelalloc", "data=ordered": "data=writeback"},
@@ -141,7 +141,7 @@ def test_superblock_bits_hide_options_on_an_old_kernel_too() -> None:
     ],
 )
 def test_the_superblock_string_hides_options(string: str, before: str, token: str) -> None:
-    """`tune2fs -E mount_opts=` is told apart from the bit field."""
+    """`tune2fs -E mount_opts=` is distinguished from the bit field."""
     options = resolve(
         file=listing("6.1", {before: token}), on_disk=superblock(mount_option_string=string)
     )
@@ -160,7 +160,7 @@ def test_the_errors_field_hides_its_policy() -> None:
 
 
 def test_what_only_the_superblock_can_have_set_is_inferred_without_reading_it() -> None:
-    """The file says nobarrier, the mount table is silent: so the superblock must say it."""
+    """The file lists nobarrier and the mount table does not: the superblock sets it."""
     options = resolve(file=listing("6.1", {"barrier": "nobarrier"}), on_disk=NO_SUPERBLOCK)
     (hidden,) = options.hidden
     assert (hidden.token, hidden.set_by, hidden.baseline) == (
@@ -171,7 +171,7 @@ def test_what_only_the_superblock_can_have_set_is_inferred_without_reading_it() 
 
 
 def test_nothing_is_inferred_where_no_mount_table_shows_the_superblock() -> None:
-    """Without a mount line the silence of the mount table proves nothing."""
+    """Without a line in the mount table an unlisted option proves nothing."""
     options = resolve(
         file=listing("6.1", {"barrier": "nobarrier"}), table=NO_MOUNT, on_disk=NO_SUPERBLOCK
     )
@@ -268,7 +268,7 @@ def test_every_place_that_speaks_of_an_option_is_a_layer() -> None:
 def test_what_data_journal_turns_off_is_implied(
     release: str, changes: dict[str, str], table: str, implied: set[str]
 ) -> None:
-    """data=journal ends delayed allocation and dioread_nolock; nobody asked for that itself."""
+    """data=journal disables delayed allocation and dioread_nolock, which are not set themselves."""
     options = resolve(release, file=listing(release, changes), table=table)
     assert {o.token for o in options.options if o.set_by is Provenance.IMPLIED} == implied
     assert options.hidden == ()
@@ -389,7 +389,7 @@ def test_a_lying_mount_table_does_not_acquit_the_superblock() -> None:
 
 
 def test_a_cured_stable_kernel_is_believed_without_a_journal() -> None:
-    """4.19.222 has the cure: its table is silent as it should be, and silence is evidence."""
+    """4.19.222 is fixed: an option that its table does not list is evidence."""
     options = resolve(
         "4.19",
         file=listing("4.19", {"data=ordered": "", "barrier": "nobarrier"}),
@@ -441,7 +441,7 @@ def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
 def test_a_stripe_is_shown_whoever_set_it(
     fields: dict[str, object], token: str, setter: str
 ) -> None:
-    """The mount table prints every stripe; only the superblock tells whose it is."""
+    """The mount table lists every stripe; only the superblock shows its provenance."""
     options = resolve(
         file=listing("6.1", {"stripe=0": token}),
         table=f"rw,{token}",
@@ -472,7 +472,7 @@ def test_a_shown_value_is_not_the_mounts_while_the_superblock_is_unread(
 
 
 def test_a_reserved_user_may_come_from_a_field_that_is_not_read() -> None:
-    """`tune2fs -u` shows as resuid= in the mount table: who set it is not known."""
+    """`tune2fs -u` shows as resuid= in the mount table: its provenance is unknown."""
     options = resolve(file=listing("6.1", {"resuid=0": "resuid=1000"}), table="rw,resuid=1000")
     assert option(options, "resuid").set_by is Provenance.UNKNOWN
 
@@ -531,7 +531,7 @@ def test_a_64_kib_page_makes_the_default_of_dioread_nolock_uncertain() -> None:
     [("barrier", "barrier"), ("delalloc", "delalloc"), ("data", "data=ordered")],
 )
 def test_without_the_options_file_table_and_superblock_together_tell(name: str, token: str) -> None:
-    """The table is silent and the superblock sets nothing: the kernel's default is in force."""
+    """The table lists and the superblock sets nothing: the kernel's default is in force."""
     options = resolve(file=NO_FILE)
     assert options.token(name) == Known(token, "Linux 6.1.192")
     assert (options.complete, options.source) == (False, f"{TABLE}, {DUMPE2FS}")
@@ -542,7 +542,7 @@ def test_without_the_options_file_table_and_superblock_together_tell(name: str, 
     [("barrier", "nobarrier"), ("delalloc", "nodelalloc"), ("data", "data=writeback")],
 )
 def test_without_the_options_file_the_superblock_convicts(name: str, token: str) -> None:
-    """A silent mount table means what the superblock says, and the superblock is cited."""
+    """An unlisted option has the value of the superblock, which is cited."""
     options = resolve(file=NO_FILE, on_disk=TUNED)
     found = option(options, name)
     assert (found.token, found.origin, found.hidden) == (token, DUMPE2FS, True)
@@ -565,14 +565,14 @@ def test_without_file_and_superblock_the_mount_tables_words_still_count() -> Non
 
 
 def test_a_hole_always_says_how_to_fill_it() -> None:
-    """The superblock was read, and the options that it cannot tell need the options file."""
+    """The superblock is known; the options that it does not contain need the options file."""
     hole = resolve(file=NO_FILE).token("journal_checksum")
     assert isinstance(hole, Unknown)
     assert hole.hint == "run on the host, where /proc/fs/ext4 shows every option in force"
 
 
 def test_without_any_place_nothing_is_known() -> None:
-    """Neither file nor mount table nor superblock: the options as a whole are a hole."""
+    """Without file, mount table and superblock the options as a whole are unknown."""
     found = resolve_options(sources(file=NO_FILE, table=NO_MOUNT, on_disk=NO_SUPERBLOCK))
     assert found == Unknown(FILE, Why.ABSENT, "No such file or directory", "run as root")
 
@@ -613,7 +613,7 @@ def test_silence_about_a_value_means_what_the_kernel_compares_it_with(
 def test_what_a_mount_brings_back_over_the_string_is_the_mounts(
     string: str, errors: str, before: str, token: str, baseline: str
 ) -> None:
-    """The table is silent of it, and without the mount's word the string would be in force."""
+    """The table does not list it, and without mount(2) the string would be in force."""
     options = resolve(
         file=listing("6.1", {before: token}),
         on_disk=superblock(mount_option_string=string, errors=errors),
@@ -623,7 +623,7 @@ def test_what_a_mount_brings_back_over_the_string_is_the_mounts(
 
 
 def test_an_unknown_kernel_leaves_its_defaults_open_and_the_superblocks_not() -> None:
-    """Without uname nothing is said of a default, while the superblock's bits still count."""
+    """Without uname the default is unknown; the bits of the superblock still count."""
     options = resolve(None, file=NO_FILE, on_disk=TUNED)
     assert options.find("auto_da_alloc") is None
     assert options.token("barrier") == Known("nobarrier", DUMPE2FS)
@@ -638,7 +638,7 @@ BY_CONFIGURATION = {"acl", "user_xattr"}
 
 @given(mounted=MOUNTED, root=st.booleans())
 def test_with_the_options_file_the_true_token_is_found(mounted: Mounted, *, root: bool) -> None:
-    """Whatever superblock and mount say, the file decides; who set it may stay open."""
+    """The file decides over superblock and mount; the provenance may stay unknown."""
     options = mounted.resolve(file=True, superblock_read=root)
     found = {name: option(options, name).token for name in mounted.in_force}
     assert found == mounted.in_force
@@ -656,7 +656,7 @@ def test_without_file_and_superblock_what_is_known_is_true(mounted: Mounted) -> 
 
 @given(mounted=MOUNTED)
 def test_table_and_superblock_together_find_every_true_token(mounted: Mounted) -> None:
-    """Unless the table lies, nothing stays unknown; even then nothing is wrong."""
+    """Only with an unreliable table does something stay unknown; nothing is ever wrong."""
     options = mounted.resolve(file=False, superblock_read=True)
     stated = {name for name in mounted.in_force if options.find(name)}
     assert {name: option(options, name).token for name in stated} == {
@@ -667,7 +667,7 @@ def test_table_and_superblock_together_find_every_true_token(mounted: Mounted) -
 
 @given(mounted=MOUNTED)
 def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounted) -> None:
-    """A hidden option is in force, nobody sees it, and no other option implies it."""
+    """A hidden option is in force, is not listed, and is not implied by another one."""
     assume(not mounted.lies)
     options = mounted.resolve(file=True, superblock_read=True)
     implied = OFF_WITH_DATA_JOURNAL if mounted.in_force.get("data") == "data=journal" else {}

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.options.places import setter_of_shown, silent_layer, table_lies
+from ext4audit.assemble.options.places import (
+    provenance_of_listed,
+    table_is_unreliable,
+    unlisted_layer,
+)
 from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Layer, Provenance
 
@@ -39,7 +43,7 @@ def test_silence_means_what_the_kernel_compares_the_option_with(
     name: str, layers: list[tuple[Provenance, str]], expected: str | None
 ) -> None:
     """A switch is compared with all layers, a value with one of them."""
-    found = silent_layer(spec_named(name), [Layer(setter, token, "") for setter, token in layers])
+    found = unlisted_layer(spec_named(name), [Layer(setter, token, "") for setter, token in layers])
     assert (found.token if found else None) == expected
 
 
@@ -61,7 +65,7 @@ def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
     shown: dict[str, str], upstream: tuple[int, ...] | None, *, has_journal: bool, expected: bool
 ) -> None:
     """It gives itself away by words that an honest table hardly ever prints."""
-    assert table_lies(shown, upstream, has_journal=has_journal) is expected
+    assert table_is_unreliable(shown, upstream, has_journal=has_journal) is expected
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_not_all_that_is_shown_was_given_to_mount(
     name: str, word: str, upstream: tuple[int, ...], *, superblock_read: bool, setter: Provenance
 ) -> None:
     """A value may be an unread superblock's; data=ordered was shown by itself until 4.16."""
-    found = setter_of_shown(
+    found = provenance_of_listed(
         spec_named(name),
         word,
         upstream,
@@ -95,13 +99,15 @@ def test_not_all_that_is_shown_was_given_to_mount(
 
 def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:
     """It may be the kernel's own choice, and which kernel it is is not known."""
-    found = setter_of_shown(
+    found = provenance_of_listed(
         spec_named("data"), "data=ordered", None, superblock_read=True, is_default=False
     )
     assert found is Provenance.UNKNOWN
 
 
 def test_a_word_that_no_table_knows_was_given_to_mount() -> None:
-    """What a vendor's kernel shows there, it was told."""
-    found = setter_of_shown(None, "synoacl", (4, 4, 0), superblock_read=False, is_default=False)
+    """What the kernel of a vendor lists there was set explicitly."""
+    found = provenance_of_listed(
+        None, "synoacl", (4, 4, 0), superblock_read=False, is_default=False
+    )
     assert found is Provenance.MOUNT

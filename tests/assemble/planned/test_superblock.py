@@ -47,7 +47,7 @@ def columns(prediction: Prediction) -> list[list[int]]:
 
 @needs_e2fsprogs
 def test_the_real_mke2fs_makes_it() -> None:
-    """Stride and stripe width are said to it, because it sees a file and not the array."""
+    """It gets stride and stripe width as options, because it sees a file and not the array."""
     made = predict(plan())
     superblock = superblock_of(made)
     assert (made.basis, made.doubts) == ("simulated", ())
@@ -86,7 +86,7 @@ def test_a_refusal_is_that_of_the_real_size(words: str, size_bytes: int, said: s
 
 @needs_e2fsprogs
 def test_a_silently_lowered_group_size_is_seen() -> None:
-    """Very many inodes make groups smaller than -g says (mke2fs 1.47.0)."""
+    """Very many inodes make groups smaller than the option -g (mke2fs 1.47.0)."""
     made = superblock_of(predict(disk_plan("-N 5300000 -g 32744", size_bytes=20 * GIB)))
     assert made.blocks_per_group == 32544
 

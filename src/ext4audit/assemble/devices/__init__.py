@@ -1,1 +1,1 @@
-"""Block devices, the fstab entries that name them, and the targets that resolve to them."""
+"""Block devices: their stacks, the fstab entries that name them, the targets on command lines."""

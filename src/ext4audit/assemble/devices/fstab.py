@@ -1,9 +1,12 @@
-"""The ext4 entries of /etc/fstab, and the device that each one names."""
+"""The ext4 entries of /etc/fstab, and the device that each entry names.
+
+`DeviceResolver` resolves the first field of an entry: a path or an identifier (fstab(5)).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask, first_known, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
@@ -29,33 +32,32 @@ IDENTIFIERS = {
     "PARTUUID": "partuuid",
     "PARTLABEL": "partlabel",
 }
-"""The keys of fstab(5)'s first field, and lsblk's column of each."""
+"""The keys of the first field of fstab(5), and the attribute of `LsblkDevice` for each."""
 
 
 def split_spec(spec: str) -> tuple[str, str] | None:
-    """Return key and value of a specification by identifier, None for a path."""
+    """Return the key and value of an identifier such as `UUID=…`, None for a path."""
     key, equals, value = spec.partition("=")
     return (key, value.strip('"')) if equals and "/" not in key else None
 
 
 def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
-    """Ask lsblk for JSON, or for pairs where util-linux is older than 2.27."""
+    """List block devices by `lsblk -J`, or by `lsblk -P` where util-linux is older than 2.27."""
     return first_known(
         lambda: ask(source, RunCommand(("lsblk", "-J", "-o", COLUMNS)), parse_lsblk_json, "lsblk"),
         lambda: ask(source, RunCommand(("lsblk", "-P", "-o", COLUMNS)), parse_lsblk_pairs, "lsblk"),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Identifier:
-    """Resolves device specifications: `uuids` are those that superblocks stated themselves."""
+class DeviceResolver(NamedTuple):
+    """Resolves the first field of fstab entries; `uuids` are read from superblocks."""
 
     source: Source
     devices: Evidence[tuple[LsblkDevice, ...]]
     uuids: dict[str, DeviceNumber]
 
     def resolve(self, spec: str) -> Evidence[DeviceNumber]:
-        """Return the device that an fstab(5) first field names."""
+        """Return the device that the first field of an fstab entry names."""
         parts = split_spec(spec)
         if parts is None:
             return self._path(spec)
@@ -88,7 +90,7 @@ class Identifier:
 
 
 def same_identifier(key: str, wanted: str, found: str) -> bool:
-    """Whether an identifier is the wanted one: "Data" and "data" are two labels, not one."""
+    """Return whether two identifiers of a key are equal; only UUIDs ignore case."""
     if key in {"UUID", "PARTUUID"}:
         return found.lower() == wanted.lower()
     return found == wanted
@@ -109,8 +111,8 @@ def read_fstab(
     mounts: Sequence[Mount],
     filesystems: Sequence[Filesystem],
 ) -> Evidence[tuple[FstabEntry, ...]]:
-    """Read the ext4 entries of fstab; a host without the file intends nothing by it."""
-    reader = _Reader(source, devices, mounts, filesystems)
+    """Read the ext4 entries of fstab, none where the file does not exist."""
+    reader = _EntryReader(source, devices, mounts, filesystems)
     lines = read(source, FSTAB, parse_fstab)
     if isinstance(lines, Unknown) and lines.why is Why.ABSENT:
         return Known((), f"{FSTAB} (absent)")
@@ -119,23 +121,22 @@ def read_fstab(
     )
 
 
-def names(entry: FstabEntry, fs: Filesystem) -> bool:
-    """Whether an entry names this device, or may: its device is not found, its place is ours."""
+def may_name(entry: FstabEntry, fs: Filesystem) -> bool:
+    """Return whether an entry names this filesystem, or may: an unknown device is mounted here."""
     if isinstance(entry.device_number, Known):
         return entry.device_number.value == fs.device_number
-    here = fs.device_number not in entry.other_devices
-    return here and any(entry.is_for(mount) for mount in fs.mounts)
+    possible = fs.device_number not in entry.other_devices
+    return possible and any(entry.is_for(mount) for mount in fs.mounts)
 
 
 def _is_ext(line: FstabLine) -> bool:
-    """Whether an entry is for the ext4 driver; "auto" may be, a bind mount is not an entry."""
+    """Return whether the ext4 driver can serve an entry: "auto" included, bind mounts excluded."""
     types = set(line.fstype.split(","))
     return bool(types & (EXT_FSTYPES | {"auto"})) and not {"bind", "rbind"} & set(line.options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Joins lines of fstab with what is known of devices, mounts and filesystems."""
+class _EntryReader(NamedTuple):
+    """Joins lines of fstab with devices, mounts and filesystems."""
 
     source: Source
     devices: Evidence[tuple[LsblkDevice, ...]]
@@ -143,37 +144,36 @@ class _Reader:
     filesystems: Sequence[Filesystem]
 
     def entry(self, line: FstabLine) -> FstabEntry:
-        """Find the device that a line names; of several of that name, the one mounted there.
+        """Return the entry of a line, with the device that it names.
 
-        An LVM snapshot mounted beside its origin else takes the origin's entry, and of two
-        filesystems with one label the other one. Where nothing of that name is found, tell
-        which of the mounted ones it certainly is not: `LABEL=gone` on a mount point that holds
-        another label once passed as mounted, and the next boot failed.
+        Where several devices have the identifier, the one mounted on the mount point of the
+        entry is meant: an LVM snapshot has the UUID of its origin. `other_devices` are mounted
+        there under another identifier: the entry does not name them, and the next boot fails.
         """
         uuids = {fs.uuid.lower(): fs.device_number for fs in self.filesystems if fs.uuid}
-        found = Identifier(self.source, self.devices, uuids).resolve(line.spec)
+        found = DeviceResolver(self.source, self.devices, uuids).resolve(line.spec)
         entry = FstabEntry(line, found, self._real(line.mount_point))
         if isinstance(found, Known) and split_spec(line.spec) is None:
             return entry
         there = [mount for mount in self.mounts if entry.is_for(mount)]
-        verdicts = {mount.device_number: self._is(line.spec, found, mount) for mount in there}
-        for number, (same, origin) in verdicts.items():
+        matches = {mount.device_number: self._matches(line.spec, found, mount) for mount in there}
+        for number, (same, origin) in matches.items():
             if same:
                 return FstabEntry(line, Known(number, origin), entry.real_mount_point)
-        others = tuple(number for number, (same, _) in verdicts.items() if same is False)
+        others = tuple(number for number, (same, _) in matches.items() if same is False)
         return FstabEntry(line, found, entry.real_mount_point, others)
 
     def _real(self, mount_point: str) -> str | None:
-        """Resolve links in a mount point that the mount table does not show as it is written."""
+        """Return the mount point of an entry with its symbolic links resolved, None if unknown."""
         if any(mount.mount_point == mount_point for mount in self.mounts):
             return mount_point
         real = self.source.fetch(RealPath(mount_point))
         return value_or(real, "").removesuffix("\n") or None
 
-    def _is(
+    def _matches(
         self, spec: str, found: Evidence[DeviceNumber], mount: Mount
     ) -> tuple[bool | None, str]:
-        """Return whether a mounted device is the one of a specification, and who says so."""
+        """Return whether a mounted device is the named one (None if unknown), and the origin."""
         parts = split_spec(spec)
         if parts is not None:
             shown, origin = self._identifier(parts[0], mount.device_number)
@@ -182,10 +182,10 @@ class _Reader:
             return True, "/proc/self/mountinfo"
         if isinstance(found, Unknown) and found.why is Why.ABSENT:
             return False, ""
-        return self._holds(spec, mount.device_number)
+        return self._is_backed_by(spec, mount.device_number)
 
     def _identifier(self, key: str, number: DeviceNumber) -> tuple[str | None, str]:
-        """Return a device's identifier of one kind, "" for none, None where it cannot be seen."""
+        """Return the identifier of a device, "" for none, None if unknown; and its origin."""
         fs = next((fs for fs in self.filesystems if fs.device_number == number), None)
         own = {"UUID": fs.uuid, "LABEL": fs.label}.get(key) if fs else None
         if own is not None:
@@ -197,8 +197,8 @@ class _Reader:
         read_whole = fs is not None and isinstance(fs.superblock, Known)
         return ("", "superblock") if read_whole and key in {"UUID", "LABEL"} else (None, "")
 
-    def _holds(self, path: str, number: DeviceNumber) -> tuple[bool | None, str]:
-        """Return whether a loop device is over the image file that an entry names."""
+    def _is_backed_by(self, path: str, number: DeviceNumber) -> tuple[bool | None, str]:
+        """Return whether a device is a loop device over the image file at `path`."""
         attribute = f"/sys/dev/block/{number}/loop/backing_file"
         backing = read(self.source, attribute, lambda text: text.removesuffix("\n"))
         if isinstance(backing, Unknown):
@@ -208,5 +208,5 @@ class _Reader:
 
 
 def _origin(evidence: Evidence[object]) -> str:
-    """Return where evidence was read, empty for a hole."""
+    """Return the origin of evidence, empty for an unknown."""
     return evidence.origin if isinstance(evidence, Known) else ""

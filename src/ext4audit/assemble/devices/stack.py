@@ -1,13 +1,14 @@
-"""The stack of block devices below a filesystem, from sysfs: queues and md arrays included.
+"""The stack of block devices below a filesystem, read from sysfs.
 
-`/sys/dev/block/MAJ:MIN` leads to a device whatever it is called; a partition's disk is its
-parent directory, an assembled device names its members in `slaves/`, and a loop device names
-a file, whose filesystem lies on the next device.
+`StackReader` starts at `/sys/dev/block/MAJ:MIN`. The disk of a partition is the parent directory,
+`slaves/` of an assembled device lists its members, and the backing file of a loop device is on
+the filesystem of the next device. Queue limits, md arrays, device-mapper tables and udev
+properties are read with each device.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask, integer, names, read, word
 from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
@@ -31,115 +32,15 @@ from ext4audit.parsers.sysfs import (
 )
 from ext4audit.sources.ask import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
 
-
-def read_queue(source: Source, directory: str) -> QueueLimits:
-    """Read `queue/*` below a device's sysfs directory; each value may be a hole."""
-    return QueueLimits(
-        write_cache=read(source, f"{directory}/queue/write_cache", parse_write_cache),
-        fua=read(source, f"{directory}/queue/fua", parse_flag),
-        rotational=read(source, f"{directory}/queue/rotational", parse_flag),
-        discard_max_bytes=integer(source, f"{directory}/queue/discard_max_bytes"),
-        minimum_io_bytes=integer(source, f"{directory}/queue/minimum_io_size"),
-        optimal_io_bytes=integer(source, f"{directory}/queue/optimal_io_size"),
-        logical_block_bytes=integer(source, f"{directory}/queue/logical_block_size"),
-        physical_block_bytes=integer(source, f"{directory}/queue/physical_block_size"),
-        nr_requests=integer(source, f"{directory}/queue/nr_requests"),
-        max_sectors_kb=integer(source, f"{directory}/queue/max_sectors_kb"),
-        wbt_latency_usec=integer(source, f"{directory}/queue/wbt_lat_usec"),
-    )
-
-
 MEMBER_PREFIX = "dev-"
 SLOTLESS = frozenset({"none", "journal"})
-"""What the slot of a spare reads, and that of the disk that holds a RAID5's write journal."""
+"""The content of `slot` for a spare, and for the write journal of a RAID5."""
 SECTORS_PER_KIB = 2
-
-
-def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
-    """Read the array below a device's sysfs directory; None where the device is no md array."""
-    level = source.fetch(ReadFile(f"{directory}/md/level"))
-    if isinstance(level, Unknown):
-        return None
-    layout = read(source, f"{directory}/md/layout", _new_value)
-    reshape = read(source, f"{directory}/md/reshape_position", str.strip)
-    degraded = value_or(integer(source, f"{directory}/md/degraded"), None)
-    action = word(source, f"{directory}/md/sync_action")
-    component = _component(source, directory, derive("md level", str.strip, level))
-
-    def build(level: str, chunk: int, disks: int, members: tuple[MdMember, ...]) -> MdArray:
-        position = value_or(reshape, "none")
-        return MdArray(
-            level=level.strip() or "inactive",
-            chunk_bytes=chunk,
-            raid_disks=disks,
-            layout=value_or(layout, None),
-            reshape_position=None if position == "none" else position,
-            members=members,
-            component_sectors=component,
-            degraded=degraded,
-            sync_action=action,
-        )
-
-    return derive(
-        f"md array {directory}/md",
-        build,
-        level,
-        read(source, f"{directory}/md/chunk_size", _new_value),
-        read(source, f"{directory}/md/raid_disks", _new_value),
-        _members(source, f"{directory}/md"),
-        origin=f"{directory}/md",
-    )
-
-
-def _component(source: Source, directory: str, level: Evidence[str]) -> int | None:
-    """Read how much is used of each member; only the far copies of a RAID10 depend on it."""
-    if value_or(level, "") != "raid10":
-        return None
-    kib = value_or(integer(source, f"{directory}/md/component_size"), None)
-    return None if kib is None else kib * SECTORS_PER_KIB
-
-
-def _new_value(text: str) -> int:
-    """Read "6 (5)": during a reshape md prints the new value and the old one in parentheses."""
-    return parse_integer(text.partition("(")[0])
-
-
-def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
-    entries = names(source, directory)
-    if isinstance(entries, Unknown):
-        return entries
-    members = []
-    for entry in entries.value:
-        if entry.startswith(MEMBER_PREFIX):
-            member = _member(source, directory, entry)
-            if isinstance(member, Unknown):
-                return member
-            members.append(member.value)
-    in_array = sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot)
-    return Known(tuple(in_array), entries.origin)
-
-
-def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
-    def build(slot: str, offset: int, size_kib: int) -> MdMember:
-        number = -1 if slot.strip() in SLOTLESS else parse_integer(slot)
-        name = entry.removeprefix(MEMBER_PREFIX)
-        return MdMember(number, name, offset, size_kib * SECTORS_PER_KIB)
-
-    return derive(
-        f"md member {directory}/{entry}",
-        build,
-        source.fetch(ReadFile(f"{directory}/{entry}/slot")),
-        integer(source, f"{directory}/{entry}/offset"),
-        integer(source, f"{directory}/{entry}/size"),
-    )
-
-
 HINT = "mount /sys, or run on the host instead of in a container"
 
 
-@dataclass(frozen=True, slots=True)
-class StackReader:
-    """Reads device stacks from one source; `mounts` tell what a loop's backing file is on."""
+class StackReader(NamedTuple):
+    """Reads device stacks; `mounts` have the filesystem types below backing files of loops."""
 
     source: Source
     mounts: tuple[Mount, ...]
@@ -149,7 +50,7 @@ class StackReader:
     ) -> Evidence[BlockDevice]:
         """Return the device with this number and all below it.
 
-        `above` are the devices already passed: a loop device may hold its own backing file.
+        `above` are the devices already visited: a loop device can hold its own backing file.
         """
         directory = f"/sys/dev/block/{number}"
         uevent = read(self.source, f"{directory}/uevent", parse_key_values)
@@ -232,7 +133,7 @@ class StackReader:
     def _one_below(
         self, number: Evidence[DeviceNumber], above: frozenset[DeviceNumber]
     ) -> Evidence[BlockDevice] | None:
-        """Return the device, None where there is none: a loop file on tmpfs lies on no device."""
+        """Return the device, None where there is none: a backing file on tmpfs is on no device."""
         if isinstance(number, Unknown):
             return number
         if number.value.major == 0 or number.value in above:
@@ -243,7 +144,7 @@ class StackReader:
         name = self.source.fetch(ReadFile(f"{directory}/dm/name"))
         if isinstance(name, Unknown):
             return None
-        # By number, not by name: a name may begin with a dash.
+        # By number because a name can begin with a dash.
         command = RunCommand(("dmsetup", "table", "-j", str(number.major), "-m", str(number.minor)))
         return DmDevice(
             name=name.value.removesuffix("\n"),
@@ -277,7 +178,7 @@ class StackReader:
         raise ValueError(f"no mount has the id {mount_id}")
 
     def _udev(self, number: DeviceNumber) -> tuple[tuple[str, str], ...]:
-        """Read udev's properties: enrichment, so that their absence is no hole."""
+        """Read the udev properties; they are optional details, empty where unknown."""
         question = UdevDatabase(str(number))
         properties = ask(self.source, question, parse_key_values, "udev properties")
         return tuple(sorted(value_or(properties, {}).items()))
@@ -292,3 +193,99 @@ def _kind(md: Evidence[MdArray] | None, dm: DmDevice | None, loop: LoopDevice | 
             return f"dm-{targets.pop()}"
         return "dm-crypt" if dm.uuid.startswith("CRYPT-") else "dm"
     return "disk" if loop is None else "loop"
+
+
+def read_queue(source: Source, directory: str) -> QueueLimits:
+    """Read `queue/*` below the sysfs directory of a device; each value can be unknown."""
+    return QueueLimits(
+        write_cache=read(source, f"{directory}/queue/write_cache", parse_write_cache),
+        fua=read(source, f"{directory}/queue/fua", parse_flag),
+        rotational=read(source, f"{directory}/queue/rotational", parse_flag),
+        discard_max_bytes=integer(source, f"{directory}/queue/discard_max_bytes"),
+        minimum_io_bytes=integer(source, f"{directory}/queue/minimum_io_size"),
+        optimal_io_bytes=integer(source, f"{directory}/queue/optimal_io_size"),
+        logical_block_bytes=integer(source, f"{directory}/queue/logical_block_size"),
+        physical_block_bytes=integer(source, f"{directory}/queue/physical_block_size"),
+        nr_requests=integer(source, f"{directory}/queue/nr_requests"),
+        max_sectors_kb=integer(source, f"{directory}/queue/max_sectors_kb"),
+        wbt_latency_usec=integer(source, f"{directory}/queue/wbt_lat_usec"),
+    )
+
+
+def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
+    """Read the array below the sysfs directory of a device, None where it is no md array."""
+    level = source.fetch(ReadFile(f"{directory}/md/level"))
+    if isinstance(level, Unknown):
+        return None
+    layout = read(source, f"{directory}/md/layout", _new_value)
+    reshape = read(source, f"{directory}/md/reshape_position", str.strip)
+    degraded = value_or(integer(source, f"{directory}/md/degraded"), None)
+    action = word(source, f"{directory}/md/sync_action")
+    component = _component(source, directory, derive("md level", str.strip, level))
+
+    def build(level: str, chunk: int, disks: int, members: tuple[MdMember, ...]) -> MdArray:
+        position = value_or(reshape, "none")
+        return MdArray(
+            level=level.strip() or "inactive",
+            chunk_bytes=chunk,
+            raid_disks=disks,
+            layout=value_or(layout, None),
+            reshape_position=None if position == "none" else position,
+            members=members,
+            component_sectors=component,
+            degraded=degraded,
+            sync_action=action,
+        )
+
+    return derive(
+        f"md array {directory}/md",
+        build,
+        level,
+        read(source, f"{directory}/md/chunk_size", _new_value),
+        read(source, f"{directory}/md/raid_disks", _new_value),
+        _members(source, f"{directory}/md"),
+        origin=f"{directory}/md",
+    )
+
+
+def _component(source: Source, directory: str, level: Evidence[str]) -> int | None:
+    """Read the used size of each member; only the far copies of a RAID10 depend on it."""
+    if value_or(level, "") != "raid10":
+        return None
+    kib = value_or(integer(source, f"{directory}/md/component_size"), None)
+    return None if kib is None else kib * SECTORS_PER_KIB
+
+
+def _new_value(text: str) -> int:
+    """Parse "6 (5)": during a reshape md prints the old value in parentheses."""
+    return parse_integer(text.partition("(")[0])
+
+
+def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
+    entries = names(source, directory)
+    if isinstance(entries, Unknown):
+        return entries
+    members = []
+    for entry in entries.value:
+        if entry.startswith(MEMBER_PREFIX):
+            member = _member(source, directory, entry)
+            if isinstance(member, Unknown):
+                return member
+            members.append(member.value)
+    in_array = sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot)
+    return Known(tuple(in_array), entries.origin)
+
+
+def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
+    def build(slot: str, offset: int, size_kib: int) -> MdMember:
+        number = -1 if slot.strip() in SLOTLESS else parse_integer(slot)
+        name = entry.removeprefix(MEMBER_PREFIX)
+        return MdMember(number, name, offset, size_kib * SECTORS_PER_KIB)
+
+    return derive(
+        f"md member {directory}/{entry}",
+        build,
+        source.fetch(ReadFile(f"{directory}/{entry}/slot")),
+        integer(source, f"{directory}/{entry}/offset"),
+        integer(source, f"{directory}/{entry}/size"),
+    )

@@ -1,8 +1,9 @@
-"""Which superblock a path or a word stands for: through bind mounts, overlays and loop files.
+"""TARGET arguments: the superblocks that a path or an identifier selects.
 
-The mount id of an O_PATH descriptor is exact where st_dev is not: a file on an overlay shows a
-device number that no mount table lists (seen on 6.18), and `findmnt -T` names both of two
-filesystems that are stacked on one directory.
+`TargetResolver` resolves a path on the live host through bind mounts, overlays and loop devices.
+It uses the mount id of an O_PATH descriptor, because st_dev is not exact: a file on an overlay has
+a device number that no mount table lists (observed on 6.18). `only_filesystems` selects from a
+host that is already assembled.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MAX_OVERLAY_DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Superblocks:
-    """The superblocks that a path stands for; `note` says what is not obvious about it."""
+    """The superblocks that a path selects; `note` is an explanation for the user, or empty."""
 
     device_numbers: tuple[DeviceNumber, ...]
     note: str = ""
@@ -35,14 +36,14 @@ class Superblocks:
 
 @dataclass(frozen=True, slots=True)
 class NotExt4:
-    """The path exists and is not on ext4; the sentence says what it is on."""
+    """The path exists and is not on ext4; `reason` describes where it is."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """The path does not exist, or may not be looked at."""
+    """The path does not exist or cannot be accessed."""
 
     reason: str
 
@@ -58,7 +59,7 @@ class TargetResolver:
     inventory: Inventory
 
     def resolve(self, path: str, depth: int = 0) -> Target:
-        """Say which superblocks `path` stands for, or why none."""
+        """Return the superblocks that `path` selects, or the reason why it selects none."""
         found = ask(self.source, ResolvePath(path), parse_resolved_path, f"path {path}")
         if isinstance(found, Unknown):
             missing = found.why is Why.ABSENT
@@ -84,12 +85,12 @@ class TargetResolver:
             return NotExt4(f"not ext4: {fstype}")
         if superblock.why is Why.FAILED:
             return NotExt4(f"not ext4: no ext4 superblock on it ({superblock.detail})")
-        # A dumpe2fs that is missing, refused or hung tells nothing of what is on the device.
+        # Without an answer of dumpe2fs the content of the device is unknown.
         hint = f"; {superblock.hint}" if superblock.hint else ""
         return Unreachable(f"cannot be read: {superblock.detail}{hint}")
 
     def _loop_over(self, path: str, found: ResolvedPath) -> Superblocks | None:
-        """Return the superblock inside an image file that a live loop device is made of."""
+        """Return the superblock inside an image file that backs a live loop device."""
         if found.type != "file":
             return None
         real = value_or(self.source.fetch(RealPath(path)), path).removesuffix("\n")
@@ -112,15 +113,15 @@ class TargetResolver:
         return NotExt4(f"not ext4: {mount.fstype} (mounted on {mount.mount_point})")
 
     def _overlay(self, mount: Mount, depth: int) -> Target:
-        """Follow an overlay to its upper directory: that is where writes go."""
-        words = (option.partition("=") for option in mount.super_options)
-        upper = next((value for key, _, value in words if key == "upperdir"), None)
+        """Resolve an overlay to its upper directory, which receives the writes."""
+        options = (option.partition("=") for option in mount.super_options)
+        upper = next((value for key, _, value in options if key == "upperdir"), None)
         if upper is None:
             return NotExt4(
                 f"not ext4: an overlay without an upper directory on {mount.mount_point}"
             )
         if not upper.startswith("/"):
-            # It is relative to the directory in which somebody ran mount(8), not to ours.
+            # It is relative to the unknown directory in which mount(8) was run.
             return Unreachable(f"is on an overlay whose upper directory {upper} cannot be found")
         below = self.resolve(upper, depth + 1)
         if isinstance(below, Superblocks):
@@ -130,27 +131,27 @@ class TargetResolver:
         return NotExt4(f"an overlay whose upper directory {upper} is {below.reason}")
 
 
-def only_filesystems(host: Host, words: Sequence[str]) -> Host:
-    """Return the host with the filesystems that any of the words names, and no others.
+def only_filesystems(host: Host, targets: Sequence[str]) -> Host:
+    """Return the host with only the filesystems that one of the targets names.
 
-    What is not known of the host as a whole is then no gap: it was not asked.
+    The gaps of the host as a whole are dropped, because they are out of scope.
     """
-    named = {id(fs) for word in words for fs in named_filesystems(host, word)}
+    named = {id(fs) for target in targets for fs in named_filesystems(host, target)}
     chosen = tuple(fs for fs in host.filesystems if id(fs) in named)
     return replace(host, filesystems=chosen, gaps=())
 
 
-def named_filesystems(host: Host, word: str) -> tuple[Filesystem, ...]:
-    """Return the filesystems that a word names.
+def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
+    """Return the filesystems that a target names.
 
-    A word is a device ("/dev/sda1", "sda1", "8:1"), a UUID (also "UUID=…"), a label
-    ("LABEL=…"), or a path, which stands for the filesystem that it lies on: the last one
-    mounted on its longest mount point. Links of the host are not known, and not followed.
+    A target is a device ("/dev/sda1", "sda1", "8:1"), a UUID (also "UUID=…"), a label
+    ("LABEL=…"), or a path. A path selects the last filesystem that is mounted on its longest
+    mount point. Symbolic links of the host are unknown, and are not followed.
     """
-    direct = tuple(fs for fs in host.filesystems if word in _names(fs))
-    if direct or not word.startswith("/"):
+    direct = tuple(fs for fs in host.filesystems if target in _names(fs))
+    if direct or not target.startswith("/"):
         return direct
-    mount = _mount_of(value_or(host.mounts, ()), word)
+    mount = _mount_of(value_or(host.mounts, ()), target)
     if mount is None:
         return ()
     return tuple(fs for fs in host.filesystems if fs.device_number == mount.device_number)
@@ -166,7 +167,7 @@ def _names(fs: Filesystem) -> set[str]:
 
 
 def _mount_of(mounts: Sequence[Mount], path: str) -> Mount | None:
-    """Return the mount with the longest mount point above a path, the last of several."""
+    """Return the mount with the longest mount point above a path, the last one of several."""
     inside = f"{path.rstrip('/')}/"
     above = [m for m in mounts if inside.startswith(f"{m.mount_point.rstrip('/')}/")]
     return max(reversed(above), key=lambda mount: len(mount.mount_point), default=None)

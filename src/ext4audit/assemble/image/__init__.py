@@ -1,4 +1,7 @@
-"""Find the ext2, ext3 and ext4 filesystems in an image file or in its partitions."""
+"""Image files: the ext2, ext3 and ext4 filesystems in a file or in its partitions.
+
+`find_image` recognizes filesystem images, disk images with an MBR or a GPT, and e2image files.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +31,172 @@ from ext4audit.parsers.group_table import parse_group_descriptors
 from ext4audit.parsers.superblock import parse_image_superblock, parse_raw_superblock
 from ext4audit.sources.ask import ReadBytes, Source
 
-MOST_PARTITIONS = 255
+FIRST_BYTES = 512
+QCOW = b"QFI\xfb"
+"""The magic of QCOW2 files: those of `e2image -Q`, and disks of virtual machines."""
+MAX_PARTITIONS = 255
 """DISK_MAX_PARTS without the disk itself (include/linux/genhd.h): Linux shows no more."""
 SECTOR_BYTES = 512
 BLOCK_BYTES = (512, 4096)
-"""The logical blocks of disks: a GPT counts in them, and nothing in it says which."""
+"""The logical block sizes of disks: the unit of a GPT, which does not record it."""
 FIRST_LOGICAL = 5
 
 
-def read_partitions(source: Source, path: str) -> Evidence[tuple[Partition, ...]]:
-    """Return the partitions of an image; Unknown where its beginning is no partition table.
+@dataclass(frozen=True, slots=True)
+class ImageFilesystem:
+    """A filesystem in an image file, and the byte at which it begins.
 
-    With a protective entry the GPT counts and the other entries of a hybrid MBR do not, as in
-    Linux. An MBR counts in sectors of 512 bytes: those of disks with larger blocks are not
+    `partition` is None where the filesystem is in no partition. `descriptors_at_bytes` is set for
+    e2image files only, which store the metadata in an order of their own.
+    """
+
+    path: str
+    start_bytes: int
+    superblock: Known[Superblock]
+    partition: Partition | None = None
+    descriptors_at_bytes: int | None = None
+
+    @property
+    def device(self) -> str:
+        """The image as an argument of dumpe2fs, tune2fs and debugfs ("disk.img?offset=1048576").
+
+        A name that begins with a dash gets a prefix: the programs would take it as an option.
+        """
+        path = f"./{self.path}" if self.path.startswith("-") else self.path
+        return f"{path}?offset={self.start_bytes}" if self.start_bytes else path
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image file with filesystems; `note` is a remark for the user, or empty."""
+
+    path: str
+    filesystems: tuple[ImageFilesystem, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BadImage:
+    """An image file that cannot be audited, and the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFile:
+    """Any other file; `note` is a remark on its content for the user, or empty."""
+
+    note: str = ""
+
+
+def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
+    """Return the image in a regular file, with its filesystems.
+
+    A file is an image if it has a valid superblock: of its own, in a partition, or in the copy
+    of e2image.
+    """
+    first = source.fetch(ReadBytes(path, 0, FIRST_BYTES))
+    if isinstance(first, Unknown):
+        denied = first.why is Why.DENIED
+        return PlainFile(f"not looked whether it is an image: {first.detail}" if denied else "")
+    if first.value.startswith(QCOW):
+        advice = "qemu-img convert -O raw, or e2image -r for what e2image -Q made"
+        return BadImage(f"a QCOW2 image, which is not read: make it a raw one ({advice})")
+    if is_e2image(first.value):
+        return _of_e2image(source, path)
+    whole = _superblock_at(source, path, SUPERBLOCK_OFFSET_BYTES)
+    if isinstance(whole, Known):
+        fs = ImageFilesystem(path, 0, whole)
+        return Image(path, (fs,), _cut_short(source, fs))
+    return whole or _of_disk(source, path)
+
+
+def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTable]:
+    """Return the group table of a filesystem in an image."""
+    if fs.descriptors_at_bytes is None:
+        return read_image_group_table(source, fs.path, fs.superblock, fs.start_bytes)
+    superblock, what = fs.superblock.value, f"block groups of {fs.path}"
+    groups = superblock.groups or 0
+    size = descriptor_bytes(superblock)
+
+    def build(data: bytes) -> GroupTable:
+        table = parse_group_descriptors(data, size)
+        return table.checked(groups, superblock.first_block or 0, superblock.size_blocks)
+
+    return derive(
+        what, build, source.fetch(ReadBytes(fs.path, fs.descriptors_at_bytes, groups * size))
+    )
+
+
+def _of_e2image(source: Source, path: str) -> Image | BadImage:
+    answer = source.fetch(ReadBytes(path, 0, HEADER_BYTES))
+    header = derive(f"header of {path}", parse_e2image_header, answer)
+    if isinstance(header, Unknown):
+        return BadImage(_reason(header))
+    found = _superblock_at(source, path, header.value.superblock_at_bytes)
+    if found is None:
+        return BadImage("an e2image file that holds no superblock")
+    if isinstance(found, BadImage):
+        return found
+    descriptors_at = header.value.descriptors_at_bytes
+    return Image(path, (ImageFilesystem(path, 0, found, descriptors_at_bytes=descriptors_at),))
+
+
+def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
+    """Look for a filesystem in each partition; the note has the damaged ones."""
+    partitions = value_or(read_partitions(source, path), ())
+    found, bad = [], []
+    for partition in partitions:
+        superblock = _superblock_at(source, path, partition.start_bytes + SUPERBLOCK_OFFSET_BYTES)
+        if isinstance(superblock, BadImage):
+            bad.append(f"partition {partition.number}: {superblock.reason}")
+        elif superblock is not None:
+            found.append(ImageFilesystem(path, partition.start_bytes, superblock, partition))
+    if found:
+        cut = (_cut_short(source, fs) for fs in found)
+        return Image(path, tuple(found), "; ".join(filter(None, (*cut, *bad))))
+    if bad:
+        return BadImage("; ".join(bad))
+    count = len(partitions)
+    return PlainFile(f"no ext2, ext3 or ext4 in its partitions ({count})" if count else "")
+
+
+def _superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:
+    """Return the superblock at a byte, None where there is none.
+
+    A valid magic number with a valid block size and descriptor size is no coincidence: any other
+    error of such a superblock is damage.
+    """
+    answer = source.fetch(ReadBytes(path, offset, SUPERBLOCK_BYTES))
+    what = f"superblock of {path}"
+    if isinstance(derive(what, parse_raw_superblock, answer), Unknown):
+        return None
+    origin = f"superblock at byte {offset} of {path}"
+    found = derive(what, parse_image_superblock, answer, origin=origin)
+    return found if isinstance(found, Known) else BadImage(_reason(found))
+
+
+def _cut_short(source: Source, fs: ImageFilesystem) -> str:
+    """Return a remark where the image ends before its filesystem, else an empty string."""
+    superblock = fs.superblock.value
+    size_bytes = superblock.size_blocks * (superblock.block_bytes or 0)
+    last = ReadBytes(fs.path, fs.start_bytes + size_bytes - 1, 1)
+    if isinstance(source.fetch(last), Known):
+        return ""
+    where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
+    return f"{where} is cut short: its filesystem has {size_bytes} bytes"
+
+
+def _reason(unknown: Unknown) -> str:
+    """Return the message of a parser without the name of the exception."""
+    return unknown.detail.removeprefix("ValueError: ")
+
+
+def read_partitions(source: Source, path: str) -> Evidence[tuple[Partition, ...]]:
+    """Return the partitions of an image, Unknown where it begins with no partition table.
+
+    As in Linux, a protective entry selects the GPT, and other entries of a hybrid MBR are ignored.
+    The unit of an MBR is taken to be 512 bytes: partitions of disks with larger blocks are not
     found.
     """
     what = f"partition table of {path}"
@@ -50,26 +206,26 @@ def read_partitions(source: Source, path: str) -> Evidence[tuple[Partition, ...]
     if any(entry.type == PROTECTIVE for entry in entries.value):
         return _read_gpt(source, path, what)
     found = (*_primary(entries.value), *_logical(source, path, entries.value))
-    return Known(found[:MOST_PARTITIONS], f"MBR of {path}")
+    return Known(found[:MAX_PARTITIONS], f"MBR of {path}")
 
 
 def _read_gpt(source: Source, path: str, what: str) -> Evidence[tuple[Partition, ...]]:
-    """Try the sizes of a logical block; the hole of the usual one is the one to tell."""
-    holes = []
+    """Try each logical block size; the unknown of the usual size is the result if all fail."""
+    unknowns = []
     for block_bytes in BLOCK_BYTES:
         answer = source.fetch(ReadBytes(path, block_bytes, RECORD_BYTES))
         header = derive(what, parse_gpt_header, answer)
         if isinstance(header, Known):
             return _read_entries(source, path, header.value, block_bytes)
-        holes.append(header)
-    return holes[0]
+        unknowns.append(header)
+    return unknowns[0]
 
 
 def _read_entries(
     source: Source, path: str, header: GptHeader, block_bytes: int
 ) -> Evidence[tuple[Partition, ...]]:
-    """Read as many entries as Linux shows, however many the header claims."""
-    length = min(header.entries, MOST_PARTITIONS) * header.entry_bytes
+    """Read the entries of the table, at most as many as Linux uses."""
+    length = min(header.entries, MAX_PARTITIONS) * header.entry_bytes
     place = ReadBytes(path, header.entries_at_blocks * block_bytes, length)
 
     def partitions(data: bytes) -> tuple[Partition, ...]:
@@ -89,7 +245,7 @@ def _primary(entries: tuple[BootEntry, ...]) -> Iterator[Partition]:
 
 
 def _logical(source: Source, path: str, entries: tuple[BootEntry, ...]) -> Iterator[Partition]:
-    """Yield what the chains of records in extended partitions lead to."""
+    """Yield the logical partitions in the chains of boot records of extended partitions."""
     number = FIRST_LOGICAL
     seen: set[int] = set()
     for entry in entries:
@@ -105,12 +261,12 @@ def _logical(source: Source, path: str, entries: tuple[BootEntry, ...]) -> Itera
 def _chain(
     source: Source, path: str, first_sectors: int, seen: set[int]
 ) -> Iterator[tuple[int, tuple[BootEntry, ...]]]:
-    """Yield each record and where it lies; a chain that returns to a record ends there.
+    """Yield the sector and the content of each boot record of a chain.
 
-    So does one that is longer than any that Linux follows, or that leaves the image.
+    A chain ends where it returns to a record, leaves the image, or exceeds the limit of Linux.
     """
     at_sectors = first_sectors
-    while at_sectors not in seen and len(seen) < MOST_PARTITIONS:
+    while at_sectors not in seen and len(seen) < MAX_PARTITIONS:
         seen.add(at_sectors)
         place = ReadBytes(path, at_sectors * SECTOR_BYTES, RECORD_BYTES)
         record = derive(f"boot record of {path}", parse_boot_record, source.fetch(place))
@@ -126,159 +282,3 @@ def _chain(
 def _partition(number: int, base_sectors: int, entry: BootEntry) -> Partition:
     start = (base_sectors + entry.start_sectors) * SECTOR_BYTES
     return Partition(number, start, entry.size_sectors * SECTOR_BYTES)
-
-
-FIRST_BYTES = 512
-QCOW = b"QFI\xfb"
-"""How QCOW2 files begin: those of `e2image -Q`, and disks of virtual machines."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageFilesystem:
-    """A filesystem in an image file, and where it begins there.
-
-    `partition` is None where it is no partition. `descriptors_at_bytes` is set for a file of
-    e2image only, which holds metadata in an order of its own: nothing else in it is where the
-    filesystem has it.
-    """
-
-    path: str
-    start_bytes: int
-    superblock: Known[Superblock]
-    partition: Partition | None = None
-    descriptors_at_bytes: int | None = None
-
-    @property
-    def device(self) -> str:
-        """The image as dumpe2fs, tune2fs and debugfs 1.47 take it ("disk.img?offset=1048576").
-
-        A name that begins with a dash would be an option to them.
-        """
-        path = f"./{self.path}" if self.path.startswith("-") else self.path
-        return f"{path}?offset={self.start_bytes}" if self.start_bytes else path
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image file; `note` says what else is to be known of it."""
-
-    path: str
-    filesystems: tuple[ImageFilesystem, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BadImage:
-    """A file that is an image and cannot be audited; the sentence says why."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlainFile:
-    """Any other file; `note` says what it looked like, empty where it looked like nothing."""
-
-    note: str = ""
-
-
-def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
-    """Say whether a regular file is an image, and of which filesystems.
-
-    It is one if a superblock in it is whole and plausible: at its beginning, in a partition, or
-    in the copy that e2image made.
-    """
-    first = source.fetch(ReadBytes(path, 0, FIRST_BYTES))
-    if isinstance(first, Unknown):
-        denied = first.why is Why.DENIED
-        return PlainFile(f"not looked whether it is an image: {first.detail}" if denied else "")
-    if first.value.startswith(QCOW):
-        advice = "qemu-img convert -O raw, or e2image -r for what e2image -Q made"
-        return BadImage(f"a QCOW2 image, which is not read: make it a raw one ({advice})")
-    if is_e2image(first.value):
-        return _of_e2image(source, path)
-    whole = _superblock_at(source, path, SUPERBLOCK_OFFSET_BYTES)
-    if isinstance(whole, Known):
-        fs = ImageFilesystem(path, 0, whole)
-        return Image(path, (fs,), _cut_short(source, fs))
-    return whole or _of_disk(source, path)
-
-
-def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTable]:
-    """Return where the metadata of each block group lies, in blocks of the filesystem."""
-    if fs.descriptors_at_bytes is None:
-        return read_image_group_table(source, fs.path, fs.superblock, fs.start_bytes)
-    superblock, what = fs.superblock.value, f"block groups of {fs.path}"
-    groups = superblock.groups or 0
-    size = descriptor_bytes(superblock)
-
-    def fitted(data: bytes) -> GroupTable:
-        table = parse_group_descriptors(data, size)
-        return table.checked(groups, superblock.first_block or 0, superblock.size_blocks)
-
-    return derive(
-        what, fitted, source.fetch(ReadBytes(fs.path, fs.descriptors_at_bytes, groups * size))
-    )
-
-
-def _of_e2image(source: Source, path: str) -> Image | BadImage:
-    answer = source.fetch(ReadBytes(path, 0, HEADER_BYTES))
-    header = derive(f"header of {path}", parse_e2image_header, answer)
-    if isinstance(header, Unknown):
-        return BadImage(_reason(header))
-    found = _superblock_at(source, path, header.value.superblock_at_bytes)
-    if found is None:
-        return BadImage("an e2image file that holds no superblock")
-    if isinstance(found, BadImage):
-        return found
-    descriptors_at = header.value.descriptors_at_bytes
-    return Image(path, (ImageFilesystem(path, 0, found, descriptors_at_bytes=descriptors_at),))
-
-
-def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
-    """Look into each partition; one that is damaged is told beside those that are not."""
-    partitions = value_or(read_partitions(source, path), ())
-    found, bad = [], []
-    for partition in partitions:
-        superblock = _superblock_at(source, path, partition.start_bytes + SUPERBLOCK_OFFSET_BYTES)
-        if isinstance(superblock, BadImage):
-            bad.append(f"partition {partition.number}: {superblock.reason}")
-        elif superblock is not None:
-            found.append(ImageFilesystem(path, partition.start_bytes, superblock, partition))
-    if found:
-        cut = (_cut_short(source, fs) for fs in found)
-        return Image(path, tuple(found), "; ".join(filter(None, (*cut, *bad))))
-    if bad:
-        return BadImage("; ".join(bad))
-    count = len(partitions)
-    return PlainFile(f"no ext2, ext3 or ext4 in its partitions ({count})" if count else "")
-
-
-def _superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:
-    """Return the superblock at a byte; None where nothing there is meant to be one.
-
-    That the magic number, the block size and the descriptor size are right is no accident in
-    any file: what is wrong behind them is damage.
-    """
-    answer = source.fetch(ReadBytes(path, offset, SUPERBLOCK_BYTES))
-    what = f"superblock of {path}"
-    if isinstance(derive(what, parse_raw_superblock, answer), Unknown):
-        return None
-    origin = f"superblock at byte {offset} of {path}"
-    found = derive(what, parse_image_superblock, answer, origin=origin)
-    return found if isinstance(found, Known) else BadImage(_reason(found))
-
-
-def _cut_short(source: Source, fs: ImageFilesystem) -> str:
-    """Say that the image ends before the filesystem does: a copy that was interrupted."""
-    superblock = fs.superblock.value
-    size_bytes = superblock.size_blocks * (superblock.block_bytes or 0)
-    last = ReadBytes(fs.path, fs.start_bytes + size_bytes - 1, 1)
-    if isinstance(source.fetch(last), Known):
-        return ""
-    where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
-    return f"{where} is cut short: its filesystem has {size_bytes} bytes"
-
-
-def _reason(hole: Unknown) -> str:
-    """Return what the parser said, without Python's name for it."""
-    return hole.detail.removeprefix("ValueError: ")

@@ -1,4 +1,4 @@
-"""Filesystems of image files as subjects of an audit, and which image a TARGET is."""
+"""Images as TARGET arguments, and hosts whose filesystems are in image files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ext4audit.assemble.filesystem import (
     NOT_MOUNTED,
     stored_errors,
 )
-from ext4audit.assemble.host import told_apart
+from ext4audit.assemble.host import mark_shared_uuids
 from ext4audit.assemble.image import BadImage, Image, ImageFilesystem, PlainFile, find_image
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.reading import ask
@@ -29,9 +29,9 @@ from ext4audit.sources.ask import RealPath, ResolvePath, Source
 def image_of_target(
     source: Source, inventory: Inventory, path: str
 ) -> Superblocks | Image | BadImage | PlainFile:
-    """Say what a path is as an image; anything but a regular file is a plain file here.
+    """Return the image at a path, PlainFile where it is no regular file.
 
-    What is mounted from an image is judged as it lives: its bytes in the file may be older, and
+    A mounted image selects its live superblocks: the bytes in the file can be outdated, and
     tune2fs must not write to them.
     """
     found = ask(source, ResolvePath(path), parse_resolved_path, f"path {path}")
@@ -50,7 +50,7 @@ def image_of_target(
 
 
 def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
-    """Return the live superblocks that lie on the file: by a loop, also below others."""
+    """Return the live superblocks whose stack has a loop device over the file."""
     real = value_or(source.fetch(RealPath(path)), path).removesuffix("\n")
     reader = StackReader(source, value_or(inventory.mounts, ()))
     found = []
@@ -64,13 +64,13 @@ def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceN
 
 
 HINT = "scan it on the host that mounts it, or plan for that host"
-NO_HOST = "images, which have no other devices"
+IMAGES_ORIGIN = "images, which have no other devices"
 NUMBERS_OF_A_FILESYSTEM = 2
-"""Its own, and that of the file below. The major number 0 is of no block device."""
+"""One for the partition, one for the file. No block device has their major number 0."""
 
 
 def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) -> Host:
-    """Return the unknown host of images: all that the audit has are their bytes."""
+    """Return a host with the filesystems of images; everything else about it is unknown."""
     return Host(
         name=name,
         taken_at=taken_at,
@@ -82,9 +82,9 @@ def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) 
         memory=_not_captured("memory"),
         mounts=_not_captured("mount table"),
         fstab=_not_captured("/etc/fstab"),
-        filesystems=tuple(told_apart(_filesystems(images))),
-        devices=Known((), NO_HOST),
-        idle=Known((), NO_HOST),
+        filesystems=tuple(mark_shared_uuids(_filesystems(images))),
+        devices=Known((), IMAGES_ORIGIN),
+        idle=Known((), IMAGES_ORIGIN),
         boot_loader=_not_captured("boot loader"),
         md_arrays=_not_captured("mdadm.conf"),
         fstrim=_not_captured("fstrim.timer"),
@@ -93,9 +93,9 @@ def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) 
 
 
 def with_images(host: Host, images: Sequence[ImageFilesystem]) -> Host:
-    """Return a host that is audited together with images; they are none of its filesystems."""
+    """Return a host with the filesystems of images added to its own."""
     everything = [*host.filesystems, *_filesystems(images)]
-    return replace(host, filesystems=tuple(told_apart(everything)))
+    return replace(host, filesystems=tuple(mark_shared_uuids(everything)))
 
 
 def _filesystems(images: Iterable[ImageFilesystem]) -> list[Filesystem]:
@@ -131,7 +131,7 @@ def _filesystem(image: ImageFilesystem, minor: int) -> Filesystem:
 
 
 def _stack(image: ImageFilesystem, minor: int) -> BlockDevice:
-    """Return the file as a device, and the partition above it; it lies on nothing that is known."""
+    """Return the file as a block device without members, with the partition above it if any."""
     file = _file(image, minor)
     if image.partition is None:
         return file
@@ -161,8 +161,8 @@ def _file(image: ImageFilesystem, minor: int) -> BlockDevice:
 
 
 def _queue() -> QueueLimits:
-    hole = _not_captured("request queue")
-    return QueueLimits(hole, hole, hole, hole, hole, hole, hole, hole, hole, hole, hole)
+    gap = _not_captured("request queue")
+    return QueueLimits(gap, gap, gap, gap, gap, gap, gap, gap, gap, gap, gap)
 
 
 def _not_captured(what: str) -> Unknown:

@@ -1,12 +1,14 @@
-"""Where option values are visible: mount table, options file, superblock, fstab.
+"""The places that list mount options, and the meaning of an option that a place does not list.
 
-Source: `_ext4_show_options` of fs/ext4/super.c, Linux 3.10 to 7.2.
+`OptionSources` are the places of one superblock: the options file, the mount table, the
+superblock. `read_tokens` reads the first two. Source of the rules: `_ext4_show_options` of
+fs/ext4/super.c, Linux 3.10 to 7.2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Kernel
@@ -30,46 +32,46 @@ PRINTED_UNLESS_COMPILED_DEFAULT = frozenset(
         "resuid resgid"
     ).split()
 )
-"""Values that are printed whoever set them: the superblock's string and fields included."""
+"""Values that the table lists unless they are the compiled default, whatever set them."""
 
 WITHOUT_A_LAYER = frozenset({"resuid", "resgid"})
-"""Values that a superblock field sets too, and no reader of superblocks here shows that field."""
+"""Values that a superblock field can set which our readers of superblocks do not show."""
 
 DATA_ORDERED = "data=ordered"
 DATA_ORDERED_PRINTED_BEFORE: Version = (4, 17)
-"""Until then the data mode that the kernel chose by itself is printed like a given one."""
+"""Older kernels list the default data mode like an explicit one."""
 
-WORDS_OF_A_LIE = frozenset({"block_validity", "user_xattr", "acl"})
-"""Defaults that only a lying table prints, as a rule: stable kernels (4.19.222) have the cure."""
+UNRELIABLE_TABLE_TOKENS = frozenset({"block_validity", "user_xattr", "acl"})
+"""Defaults that only an unreliable table lists. Stable kernels such as 4.19.222 are fixed."""
 
 
-def table_lies(
+def table_is_unreliable(
     shown: Mapping[str, str], upstream: Version | None, *, has_journal: bool | None
 ) -> bool:
-    """Whether the table's switches are those of 4.4 to 5.1 without a journal.
+    """Return whether the switches of the table are those of Linux 4.4 to 5.1 without a journal.
 
-    It then prints what is on and drops what is off, as if every default were off: `barrier` is
-    no explicit opposite there, and a missing `nobarrier` proves nothing (1e381f60dad9).
+    Such a table lists every switch that is on and none that is off, as if all defaults were off:
+    `barrier` is not explicit there, and a missing `nobarrier` proves nothing (1e381f60dad9).
     """
     since, before = MOUNT_TABLE_WRONG_WITHOUT_JOURNAL
     in_range = upstream is None or since <= upstream < before
-    return in_range and not has_journal and not WORDS_OF_A_LIE.isdisjoint(shown.values())
+    return in_range and not has_journal and not UNRELIABLE_TABLE_TOKENS.isdisjoint(shown.values())
 
 
-def silent_layer(spec: OptionSpec, layers: Sequence[Layer]) -> Layer | None:
-    """Return the layer that is in force where the table does not mention an option.
+def unlisted_layer(spec: OptionSpec, layers: Sequence[Layer]) -> Layer | None:
+    """Return the layer that is in force where the table does not list an option.
 
-    A switch and the data mode are printed where they differ from what kernel and superblock set
-    together; `errors=` where it differs from the superblock's field; other values where they
-    differ from the compiled default: `-o commit=5` over a string `commit=30` prints nothing.
-    None where silence proves nothing.
+    The table lists a switch and the data mode where they differ from the defaults of the kernel
+    and the superblock together, `errors=` where it differs from the superblock field, and other
+    values where they differ from the compiled default: `-o commit=5` over a string `commit=30`
+    is not listed. None where an unlisted option proves nothing.
     """
-    by_setter = {layer.provenance: layer for layer in layers}
-    default = by_setter.get(Provenance.KERNEL_DEFAULT)
+    by_provenance = {layer.provenance: layer for layer in layers}
+    default = by_provenance.get(Provenance.KERNEL_DEFAULT)
     if spec.name in PRINTED_UNLESS_COMPILED_DEFAULT:
         return default
     if spec.name == "errors":
-        return by_setter.get(Provenance.SUPERBLOCK_FIELD)
+        return by_provenance.get(Provenance.SUPERBLOCK_FIELD)
     if spec.name == "data" or (not spec.has_value and (spec.off or spec.defaults)):
         return layers[-1] if layers else None
     if default is None or any(layer.token != default.token for layer in layers):
@@ -77,7 +79,7 @@ def silent_layer(spec: OptionSpec, layers: Sequence[Layer]) -> Layer | None:
     return default
 
 
-def setter_of_shown(
+def provenance_of_listed(
     spec: OptionSpec | None,
     token: str,
     upstream: Version | None,
@@ -85,10 +87,10 @@ def setter_of_shown(
     superblock_read: bool,
     is_default: bool,
 ) -> Provenance:
-    """Say who set an option that the table shows and no superblock layer names.
+    """Return the provenance of an option that the table lists and no superblock layer sets.
 
-    Not always the mount: data=ordered of the kernel's own choice was printed for years, and a
-    value may come from a superblock that could not be read.
+    It is not always mount(2): older kernels list the default data=ordered, and a superblock that
+    was not read can have set a value.
     """
     if spec is None or not spec.has_value:
         return Provenance.MOUNT
@@ -101,11 +103,10 @@ def setter_of_shown(
     return Provenance.MOUNT if seen else Provenance.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class OptionSources:
-    """Everything that says something of one live superblock's options.
+class OptionSources(NamedTuple):
+    """The evidence about the options of one live superblock.
 
-    `mount` is any line of a mount table that shows it: super options are the same on all.
+    `mount` is any of its lines in a mount table: all of them list the same super options.
     """
 
     file: Evidence[tuple[str, ...]]
@@ -115,69 +116,71 @@ class OptionSources:
 
     @property
     def upstream(self) -> Version | None:
-        """The number of the upstream kernel, None where the kernel is not known."""
+        """The upstream version of the kernel, None where the kernel is unknown."""
         return self.kernel.value.upstream if isinstance(self.kernel, Known) else None
 
     @property
     def mount_table(self) -> tuple[str, ...] | None:
-        """The superblock's options as a mount table prints them, None where none shows it."""
+        """The options that the mount table lists, None without a mount table."""
         return self.mount.value.super_options if isinstance(self.mount, Known) else None
 
     @property
     def mount_origin(self) -> str:
-        """Where the mount table was read."""
+        """The origin of the mount table."""
         return self.mount.origin if isinstance(self.mount, Known) else ""
 
     @property
     def fstype(self) -> str | None:
-        """The type it is mounted as: the driver has other defaults for ext2 and ext3."""
+        """The type of the mount: the driver has other defaults for ext2 and ext3."""
         return self.mount.value.fstype if isinstance(self.mount, Known) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The canonical token of each option by place; `listed` is None without the options file.
+class OptionTokens(NamedTuple):
+    """The canonical token of each option in the options file, if known, and in the mount table.
 
-    `lies` says that the switches of the mount table tell nothing of who set them.
+    Where the table is `unreliable`, its switches do not show the provenance.
     """
 
-    listed: Mapping[str, str] | None
-    shown: Mapping[str, str]
-    lies: bool
+    in_file: Mapping[str, str] | None
+    in_table: Mapping[str, str]
+    unreliable: bool
 
     @property
     def best(self) -> Mapping[str, str]:
-        """The place that shows most: the options file, else the mount table."""
-        return self.shown if self.listed is None else self.listed
+        """The tokens of the more complete place: the options file, else the mount table."""
+        return self.in_table if self.in_file is None else self.in_file
 
-    def given(self, name: str, spec: OptionSpec | None) -> str | None:
-        """Return the token by which the mount table speaks of an option, None where it does not."""
-        lied = self.lies and spec is not None and not spec.has_value
-        return None if lied else self.shown.get(name)
+    def listed(self, name: str, spec: OptionSpec | None) -> str | None:
+        """Return the token of an option in the mount table, None where it is not reliable."""
+        ignored = self.unreliable and spec is not None and not spec.has_value
+        return None if ignored else self.in_table.get(name)
 
 
-def read_words(sources: OptionSources) -> Words:
-    """Read what the options file and the mount table say of each option."""
-    shown = _by_name(sources.mount_table or ())
-    listed = None
+def read_tokens(sources: OptionSources) -> OptionTokens:
+    """Read the tokens of each option from the options file and the mount table."""
+    in_table = _by_name(sources.mount_table or ())
+    in_file = None
     if isinstance(sources.file, Known):
         table = frozenset(sources.mount_table or ())
-        listed = _listed(sources.file.value, table, sources.upstream)
-    journal = _has_journal(listed, shown, sources.superblock)
-    return Words(listed, shown, table_lies(shown, sources.upstream, has_journal=journal))
+        in_file = _of_file(sources.file.value, table, sources.upstream)
+    journal = _has_journal(in_file, in_table, sources.superblock)
+    unreliable = table_is_unreliable(in_table, sources.upstream, has_journal=journal)
+    return OptionTokens(in_file, in_table, unreliable)
 
 
 def _has_journal(
-    listed: Mapping[str, str] | None, shown: Mapping[str, str], superblock: Evidence[Superblock]
+    in_file: Mapping[str, str] | None,
+    in_table: Mapping[str, str],
+    superblock: Evidence[Superblock],
 ) -> bool:
-    """Say whether there is a journal, by the best that is known: without one is no data mode."""
-    if listed is None and isinstance(superblock, Known):
+    """Return whether there is a journal; a filesystem without one has no data mode."""
+    if in_file is None and isinstance(superblock, Known):
         return superblock.value.has_journal
-    return "data" in (shown if listed is None else listed)
+    return "data" in (in_table if in_file is None else in_file)
 
 
 def _by_name(tokens: Sequence[str]) -> dict[str, str]:
-    """Map option names to canonical tokens; a token that no table knows stands for itself."""
+    """Map option names to canonical tokens; an unrecognized token is its own name."""
     found = {}
     for token in tokens:
         recognized = recognize(token)
@@ -188,16 +191,16 @@ def _by_name(tokens: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _listed(
-    tokens: Sequence[str], shown: frozenset[str], upstream: Version | None
+def _of_file(
+    tokens: Sequence[str], table: frozenset[str], upstream: Version | None
 ) -> dict[str, str]:
-    """Read the options file: without false tokens, completed where it lists only what is on."""
+    """Map the tokens of the options file, without false ones and with the switches that are off."""
     false = {
         each.token
         for each in FALSE_TOKENS
         if upstream is not None and each.since <= upstream < each.before
     }
-    found = _by_name([token for token in tokens if token not in false or token in shown])
+    found = _by_name([token for token in tokens if token not in false or token in table])
     if not FULL_DISPLAY_TOKENS.intersection(tokens):
         found.setdefault("auto_da_alloc", "auto_da_alloc")
         for name in UNLISTED_IS_OFF:

@@ -1,1 +1,1 @@
-"""Filesystems that do not exist yet."""
+"""Planned filesystems: the superblock that mke2fs will make, and a host with it."""

@@ -1,4 +1,4 @@
-"""A host with the one filesystem of a plan: its devices, its mount, its usage."""
+"""`planned_host`: a host with the filesystem of a plan, its devices, its mount and its usage."""
 
 from __future__ import annotations
 
@@ -26,9 +26,110 @@ from ext4audit.layout.levels import map_of
 from ext4audit.layout.load import measure
 
 PLAN_ORIGIN = "the plan"
+OPTIONS_ORIGIN = "planned mount options"
+NOT_RUNNING = "no kernel has mounted it yet"
 ARRAY = DeviceNumber(9, 0)
 EXTENDED_MAJOR = 259
-"""Of block devices beyond the fixed numbers (Documentation/admin-guide/devices.txt)."""
+"""The major number of devices without a fixed one (Documentation/admin-guide/devices.txt)."""
+_FIRST_INODES = 11
+"""The reserved inodes of ext4, and lost+found."""
+
+
+def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
+    """Return the host of a plan; facts that are not in the plan are unknown, with a hint."""
+    fs = _filesystem(plan, predicted)
+    return Host(
+        name=plan.host.name,
+        taken_at=taken_at,
+        kernel=plan.host.kernel,
+        os=plan.host.os,
+        virtualization=plan.host.virtualization,
+        container=None,
+        kernel_arguments=Known((), PLAN_ORIGIN),
+        memory=plan.host.memory,
+        mounts=Known(fs.mounts, PLAN_ORIGIN),
+        fstab=fs.fstab,
+        filesystems=(fs,),
+        gaps=predicted.doubts,
+        planned=True,
+        devices=Known((), PLAN_ORIGIN),
+        idle=Known((), PLAN_ORIGIN),
+        boot_loader=_not_planned("boot loader"),
+        md_arrays=Known((), PLAN_ORIGIN),
+        fstrim=_not_planned("fstrim.timer"),
+        raid0_default_layout=Known(0, PLAN_ORIGIN),
+    )
+
+
+def _not_planned(what: str) -> Unknown:
+    return Unknown(what, Why.NOT_CAPTURED, "a plan does not tell it", "scan the host once it runs")
+
+
+def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
+    stack = planned_stack(plan)
+    mount = planned_mount(plan, stack.device_number)
+    shown = Known(mount, OPTIONS_ORIGIN)
+    superblock = derive(
+        "planned superblock", lambda made: _cleared(made, plan), predicted.superblock
+    )
+    known = superblock.value if isinstance(superblock, Known) else None
+    return Filesystem(
+        device_number=stack.device_number,
+        name=plan.name,
+        device=plan.device,
+        fstype=Known(plan.fstype, PLAN_ORIGIN),
+        alive=True,
+        mounts=(mount,),
+        read_only=Known("ro" in mount.super_options[:1], OPTIONS_ORIGIN),
+        superblock=superblock,
+        uuid=known.uuid if known else None,
+        label=known.label if known else None,
+        options=resolve_options(
+            OptionSources(_no_options_file(plan), shown, superblock, plan.host.kernel)
+        ),
+        fstab=Known((planned_entry(plan, stack.device_number),), PLAN_ORIGIN),
+        stack=Known(stack, PLAN_ORIGIN),
+        layout=_layout(plan, predicted),
+        usage=derive("planned usage", planned_usage, superblock),
+        errors=Known(ErrorCounters(0), PLAN_ORIGIN),
+        journal_errno=Known(0, PLAN_ORIGIN),
+        unzeroed_groups=Known(0, PLAN_ORIGIN),
+    )
+
+
+def _cleared(superblock: Superblock, plan: Plan) -> Superblock:
+    """Return the superblock after tune2fs has cleared the options of the plan."""
+    kept = tuple(each for each in superblock.default_mount_options if each not in plan.cleared)
+    return replace(superblock, default_mount_options=kept)
+
+
+def _no_options_file(plan: Plan) -> Unknown:
+    """Return the unknown options file, with a hint to the missing argument."""
+    hint = "say it in --mount-options: whether this kernel has it by default is not verified"
+    if isinstance(plan.host.kernel, Unknown):
+        hint = plan.host.kernel.hint
+    return Unknown("options in force", Why.NOT_CAPTURED, NOT_RUNNING, hint)
+
+
+def _layout(plan: Plan, predicted: Prediction) -> Evidence[MetadataLayout] | None:
+    """Return the metadata counted by member device, None where nothing stripes."""
+    geometry = plan.geometry
+    if geometry is None:
+        return None
+
+    def count(table: GroupTable, superblock: Superblock) -> MetadataLayout:
+        return measure(
+            table,
+            superblock,
+            map_of(geometry),
+            basis=predicted.basis,
+            doubts=predicted.doubts,
+        )
+
+    origin = predicted.table.origin if isinstance(predicted.table, Known) else None
+    return derive(
+        "planned metadata layout", count, predicted.table, predicted.superblock, origin=origin
+    )
 
 
 def planned_stack(plan: Plan) -> BlockDevice:
@@ -67,7 +168,7 @@ def _disk(plan: Plan, slot: int, name: str, path: str, size_bytes: int) -> Block
 
 
 def _member_bytes(plan: Plan) -> int:
-    """Return what the array uses of each member, rounded up to whole chunks."""
+    """Return the used size of each member, rounded up to whole chunks."""
     copies = {"raid1": plan.members, "raid10": NEAR_COPIES}.get(plan.level, 1)
     columns = plan.members if copies > 1 else plan.data_members
     unit = plan.chunk_bytes or SECTOR_BYTES
@@ -89,7 +190,7 @@ def _array(plan: Plan, member_bytes: int) -> MdArray:
 
 
 def _array_queue(plan: Plan) -> QueueLimits:
-    """Return the queue of an array, which passes requests on: what is known are its I/O sizes."""
+    """Return the queue limits of an array: those of a member, with the I/O sizes of the stripe."""
     stripe_bytes = plan.chunk_bytes * plan.data_members
     return QueueLimits(
         write_cache=plan.queue.write_cache,
@@ -114,19 +215,16 @@ def _none(name: str) -> Unknown:
     return Unknown(f"queue/{name} of an array", Why.ABSENT, "an array has no queue of its own")
 
 
-OPTIONS_ORIGIN = "planned mount options"
-
-
 def planned_mount(plan: Plan, number: DeviceNumber) -> Mount:
     """Return the line of mountinfo that the planned mount will have.
 
-    All of its ext4 options are in it, also those that a mount table hides because they are the
-    default: the plan says who asks for them.
+    It lists all ext4 options of the plan, also the defaults that a mount table hides, because
+    the plan sets them explicitly.
     """
     flags = flags_of(plan.mount_options)
     state = "ro" if "ro" in flags else "rw"
     shared = tuple(flag for flag in flags if flag in SUPERBLOCK_FLAGS)
-    # mountinfo shows strictatime by no word at all.
+    # mountinfo does not list strictatime.
     own = tuple(flag for flag in flags if flag not in SUPERBLOCK_FLAGS | {"ro", "strictatime"})
     return Mount(
         mount_id=1,
@@ -142,26 +240,26 @@ def planned_mount(plan: Plan, number: DeviceNumber) -> Mount:
 
 
 def planned_entry(plan: Plan, number: DeviceNumber) -> FstabEntry:
-    """Return the fstab entry that asks for the same."""
-    words = plan.mount_options or ("defaults",)
+    """Return the fstab entry of the planned mount."""
+    options = plan.mount_options or ("defaults",)
     line = FstabLine(
         line_number=1,
         spec=plan.device,
         mount_point=plan.mount_point,
         fstype=plan.fstype,
-        options=words,
-        raw_options=",".join(words),
+        options=options,
+        raw_options=",".join(options),
         dump_frequency=0,
         fsck_pass=1 if plan.mount_point == "/" else 2,
     )
-    return FstabEntry(line, Known(number, "the plan"), plan.mount_point)
+    return FstabEntry(line, Known(number, PLAN_ORIGIN), plan.mount_point)
 
 
-def _tokens(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tokens of ext4 in their canonical spelling, with what data=journal implies."""
+def _tokens(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the canonical tokens of ext4 options, with those that data=journal implies."""
     tokens = {}
-    for word in words:
-        known = recognize(word)
+    for option in options:
+        known = recognize(option)
         if known is not None:
             tokens[known[0].name] = known[1]
     if tokens.get("data") == "data=journal":
@@ -169,15 +267,11 @@ def _tokens(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(token for token in tokens.values() if token)
 
 
-_FIRST_INODES = 11
-"""Taken by ext4 itself, and by lost+found."""
-
-
 def planned_usage(superblock: Superblock) -> Usage:
-    """Return the usage of a fresh filesystem: what is not free is metadata and no space at all.
+    """Return the usage of a fresh filesystem; its size excludes the metadata.
 
-    Where nobody made it yet, the metadata are taken to be the inode tables and the journal: the
-    rest is a thousandth. ValueError where the superblock does not say enough.
+    A predicted superblock has no free blocks: the metadata are then the inode tables and the
+    journal, and the rest of a thousandth is neglected. ValueError where a size is unknown.
     """
     block_bytes, inodes = superblock.block_bytes, superblock.inode_count
     if not block_bytes or inodes is None:
@@ -194,104 +288,4 @@ def planned_usage(superblock: Superblock) -> Usage:
         available_blocks=max(0, free - (superblock.reserved_blocks or 0)),
         inodes=inodes,
         free_inodes=inodes - _FIRST_INODES if free_inodes is None else free_inodes,
-    )
-
-
-NOT_RUNNING = "no kernel has mounted it yet"
-
-
-def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
-    """Return the host of a plan; what the plan does not say is a hole that names the flag."""
-    fs = _filesystem(plan, predicted)
-    return Host(
-        name=plan.host.name,
-        taken_at=taken_at,
-        kernel=plan.host.kernel,
-        os=plan.host.os,
-        virtualization=plan.host.virtualization,
-        container=None,
-        kernel_arguments=Known((), "the plan"),
-        memory=plan.host.memory,
-        mounts=Known(fs.mounts, "the plan"),
-        fstab=fs.fstab,
-        filesystems=(fs,),
-        gaps=predicted.doubts,
-        planned=True,
-        devices=Known((), "the plan"),
-        idle=Known((), "the plan"),
-        boot_loader=_not_planned("boot loader"),
-        md_arrays=Known((), "the plan"),
-        fstrim=_not_planned("fstrim.timer"),
-        raid0_default_layout=Known(0, "the plan"),
-    )
-
-
-def _not_planned(what: str) -> Unknown:
-    return Unknown(what, Why.NOT_CAPTURED, "a plan does not tell it", "scan the host once it runs")
-
-
-def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
-    stack = planned_stack(plan)
-    mount = planned_mount(plan, stack.device_number)
-    shown = Known(mount, OPTIONS_ORIGIN)
-    superblock = derive(
-        "planned superblock", lambda made: _cleared(made, plan), predicted.superblock
-    )
-    known = superblock.value if isinstance(superblock, Known) else None
-    return Filesystem(
-        device_number=stack.device_number,
-        name=plan.name,
-        device=plan.device,
-        fstype=Known(plan.fstype, "the plan"),
-        alive=True,
-        mounts=(mount,),
-        read_only=Known("ro" in mount.super_options[:1], OPTIONS_ORIGIN),
-        superblock=superblock,
-        uuid=known.uuid if known else None,
-        label=known.label if known else None,
-        options=resolve_options(
-            OptionSources(_no_options_file(plan), shown, superblock, plan.host.kernel)
-        ),
-        fstab=Known((planned_entry(plan, stack.device_number),), "the plan"),
-        stack=Known(stack, "the plan"),
-        layout=_layout(plan, predicted),
-        usage=derive("planned usage", planned_usage, superblock),
-        errors=Known(ErrorCounters(0), "the plan"),
-        journal_errno=Known(0, "the plan"),
-        unzeroed_groups=Known(0, "the plan"),
-    )
-
-
-def _cleared(superblock: Superblock, plan: Plan) -> Superblock:
-    """Return the superblock as tune2fs leaves it behind mke2fs."""
-    kept = tuple(word for word in superblock.default_mount_options if word not in plan.cleared)
-    return replace(superblock, default_mount_options=kept)
-
-
-def _no_options_file(plan: Plan) -> Unknown:
-    """Return why the options in force cannot be read, and what would settle them."""
-    hint = "say it in --mount-options: whether this kernel has it by default is not verified"
-    if isinstance(plan.host.kernel, Unknown):
-        hint = plan.host.kernel.hint
-    return Unknown("options in force", Why.NOT_CAPTURED, NOT_RUNNING, hint)
-
-
-def _layout(plan: Plan, predicted: Prediction) -> Evidence[MetadataLayout] | None:
-    """Return where the metadata will lie on the stripe, None where nothing stripes."""
-    geometry = plan.geometry
-    if geometry is None:
-        return None
-
-    def count(table: GroupTable, superblock: Superblock) -> MetadataLayout:
-        return measure(
-            table,
-            superblock,
-            map_of(geometry),
-            basis=predicted.basis,
-            doubts=predicted.doubts,
-        )
-
-    origin = predicted.table.origin if isinstance(predicted.table, Known) else None
-    return derive(
-        "planned metadata layout", count, predicted.table, predicted.superblock, origin=origin
     )

@@ -1,8 +1,8 @@
-"""Let the real mke2fs make a planned filesystem in memory, and read what it made."""
+"""Simulation of a planned filesystem: mke2fs runs on a sparse file in memory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
@@ -21,12 +21,11 @@ from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.sources.ask import ReadBytes, RunCommand, Source, VirtualMemory
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """What mke2fs will make, and how that is known; `doubts` make it only likely.
+class Prediction(NamedTuple):
+    """The superblock and group table that mke2fs will make; with `doubts` they are only likely.
 
-    `assumed` are sentences for people. A superblock that is Unknown(FAILED) was refused by
-    mke2fs, in its own words.
+    `assumed` are sentences for the user. The superblock is Unknown(FAILED) with the message of
+    mke2fs where mke2fs rejects the plan.
     """
 
     superblock: Evidence[Superblock]
@@ -38,12 +37,12 @@ class Prediction:
 
 ORIGIN = "made by mke2fs in memory"
 MOST_BYTES = 300 << 20
-"""What a simulation may take of memory, and a quarter of what is available."""
+"""The memory limit of a simulation; a quarter of the available memory is another limit."""
 DESCRIPTOR_BYTES = 64
 BESIDE_BYTES = 16 << 20
 """The journal's ends, the root directory, and the first bitmaps of a simulation."""
-QUICKLY = ("lazy_itable_init=1", "nodiscard")
-"""For the simulation only: neither moves anything."""
+FAST_OPTIONS = ("lazy_itable_init=1", "nodiscard")
+"""Extended options that shorten the simulation and move no metadata."""
 
 
 def run_mke2fs(
@@ -51,13 +50,13 @@ def run_mke2fs(
 ) -> Evidence[str]:
     """Run mke2fs on the planned device, or on the first bytes of it."""
     size = () if size_bytes is None else (f"{size_bytes >> 10}k",)
-    said = words.without_value("-t").with_extended(*QUICKLY).arguments()
-    argv = ("mke2fs", *flags, "-F", "-t", plan.fstype, *said, plan.device, *size)
+    options = words.without_value("-t").with_extended(*FAST_OPTIONS).arguments()
+    argv = ("mke2fs", *flags, "-F", "-t", plan.fstype, *options, plan.device, *size)
     return source.fetch(RunCommand(argv))
 
 
 def simulated(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> Prediction | None:
-    """Return what mke2fs makes, None where this machine cannot spare the memory."""
+    """Return the result of mke2fs, None where this machine lacks the memory."""
     if _predicted_bytes(dry) > _spare_bytes(source):
         return None
     done = run_mke2fs(source, plan, words, "-q")
@@ -69,10 +68,10 @@ def simulated(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
 
 
 def _predicted_bytes(dry: DryRun) -> int:
-    """Return what the simulation will take: a copy of all descriptors in each sparse_super group.
+    """Return the memory of the simulation: a copy of all descriptors in each sparse_super group.
 
-    Groups 1 and the powers of 3, 5 and 7 hold one (ext4(5), sparse_super). What takes more
-    (-O ^sparse_super) is stopped by the source.
+    These are group 1 and the powers of 3, 5 and 7 (ext4(5), sparse_super). The source stops a
+    simulation that needs more (-O ^sparse_super).
     """
     copies = 2 + sum(_powers(base, dry.groups) for base in (3, 5, 7))
     return dry.groups * DESCRIPTOR_BYTES * copies + BESIDE_BYTES
@@ -95,7 +94,7 @@ def _spare_bytes(source: Source) -> int:
 def made_superblock(
     source: Source, device: str, done: Evidence[str], origin: str
 ) -> Evidence[Superblock]:
-    """Read the superblock that was made; a refusal stays that refusal."""
+    """Read the superblock that mke2fs made, or return the error of mke2fs."""
     if isinstance(done, Unknown):
         return done
     raw = source.fetch(ReadBytes(device, SUPERBLOCK_OFFSET_BYTES, SUPERBLOCK_BYTES))
@@ -103,16 +102,16 @@ def made_superblock(
 
 
 def _table(source: Source, device: str, superblock: Evidence[Superblock]) -> Evidence[GroupTable]:
-    """Read the descriptors that were made."""
+    """Read the group descriptors that mke2fs made."""
     if isinstance(superblock, Unknown):
         return superblock
     parts = [
         source.fetch(ReadBytes(device, offset, length))
         for offset, length in descriptor_extents(superblock.value)
     ]
-    holes = [part for part in parts if isinstance(part, Unknown)]
-    if holes:
-        return holes[0]
+    unknowns = [part for part in parts if isinstance(part, Unknown)]
+    if unknowns:
+        return unknowns[0]
     raw = b"".join(part.value for part in parts if isinstance(part, Known))
     return derive(
         "planned block groups",

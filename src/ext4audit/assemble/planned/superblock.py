@@ -1,9 +1,9 @@
-"""The superblock and group table that mke2fs will make: simulated, or computed.
+"""`predict_superblock`: the superblock and group table that mke2fs will make for a plan.
 
-The real mke2fs on a sparse file in memory is exact, and costs what the copies of the group
-descriptors take: 15 MB for each TiB with the defaults. Beyond what this machine can spare, mke2fs
-still chooses the parameters (`-n`, at the real size) and the features (at a small size), and
-the places of the metadata come from the closed form.
+A simulation by mke2fs on a sparse file in memory is exact. It needs the memory of all copies of
+the group descriptors: 15 MB for each TiB with the defaults. On a machine with less memory, mke2fs
+chooses the parameters (`-n` at the real size) and the features (at a small size), and a closed form
+gives the places of the metadata. Without mke2fs, the rules of upstream mke2fs 1.47 give all of it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,100 @@ from ext4audit.parsers.mke2fs import DryRun, parse_dry_run
 from ext4audit.sources.ask import RunCommand, Source
 
 SMALL_BYTES = 1 << 30
-"""The size at which features are looked up where the real size cannot be simulated."""
+"""The size of the simulation for the features, where the real size cannot be simulated."""
 CLOSED_FORM = "closed form of mke2fs's placement"
 NO_MKE2FS = "install e2fsprogs on the machine that judges the plan"
 MOVING = frozenset({"resize", "packed_meta_blocks"})
-"""Words of -E that change what lies before the bitmaps, or where they are."""
+"""Options of -E that move the bitmaps, or change the blocks before them."""
 SMALLER = "judge the plan on a machine with more memory, or with a smaller -G"
 
 
+def predict_superblock(source: Source, plan: Plan) -> Prediction:
+    """Predict the filesystem of a plan; `source` runs mke2fs and reads what it made."""
+    local = ask(source, RunCommand(("mke2fs", "-V")), parse_banner, "version of mke2fs")
+    if isinstance(local, Unknown):
+        return _finished(plan, without_mke2fs(plan, local), local)
+    words = _adjusted(plan, local.value)
+    dry = run_mke2fs(source, plan, words, "-n", "-v")
+    found = derive("parameters of mke2fs", parse_dry_run, dry)
+    if isinstance(found, Unknown):
+        failed = Prediction(found, found, "simulated", (), ())
+        return _finished(plan, failed, local)
+    words = words.with_extended(*plan.stripe_options(found.value.block_bytes))
+    made = simulated(source, plan, words, found.value)
+    if made is None:
+        made = computed(source, plan, words, found.value)
+    return _finished(plan, made, local)
+
+
+def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsArguments:
+    """Return the options of the plan, preceded by features that the target version sets."""
+    target = _target(plan)
+    if target is None or target == local:
+        return plan.mkfs
+    return plan.mkfs.with_features_first(*feature_arguments(local, target))
+
+
+def _target(plan: Plan) -> E2fsprogsVersion | None:
+    """Return the planned version, None where a configuration file defines the features."""
+    host = plan.host
+    if host.e2fsprogs is None or host.configuration is not None:
+        return None
+    return parse_version(host.e2fsprogs)
+
+
+def _finished(plan: Plan, made: Prediction, local: Evidence[E2fsprogsVersion]) -> Prediction:
+    """Complete a prediction: the features of the target version, doubts and assumptions."""
+    target = _target(plan)
+    superblock = derive(
+        "planned superblock", lambda known: _as_planned(known, plan, local, target), made.superblock
+    )
+    doubts = made.doubts
+    if target is not None and target < OLDEST:
+        detail = f"what e2fsprogs {plan.host.e2fsprogs} makes is not known in detail"
+        doubts = (*doubts, Unknown("planned superblock", Why.UNSUPPORTED, detail))
+    return made._replace(
+        superblock=superblock,
+        doubts=doubts,
+        assumed=tuple(_assumed(plan, made.basis, local)),
+    )
+
+
+def _as_planned(
+    superblock: Superblock,
+    plan: Plan,
+    local: Evidence[E2fsprogsVersion],
+    target: E2fsprogsVersion | None,
+) -> Superblock:
+    """Return the superblock without a random UUID, and with the features of the target version."""
+    added = features_to_add(local.value, target) if isinstance(local, Known) and target else set()
+    uuid = plan.mkfs.value("-U")
+    return replace(
+        superblock,
+        uuid=superblock.uuid if uuid not in {None, "random", "time", "clear"} else None,
+        features=superblock.features | added,
+    )
+
+
+def _assumed(plan: Plan, basis: str, local: Evidence[E2fsprogsVersion]) -> list[str]:
+    if isinstance(local, Unknown):
+        return [f"computed by the rules of upstream mke2fs 1.47: {local.detail}"]
+    version = ".".join(map(str, local.value))
+    file = plan.host.configuration or "/etc/mke2fs.conf of this machine"
+    how = {
+        "simulated": f"simulated in memory by mke2fs {version} with {file}",
+        "computed": f"parameters by mke2fs {version} with {file}, places of the metadata by the "
+        "closed form: a simulation would take too much memory",
+    }
+    assumed = [how[basis]]
+    target = _target(plan)
+    if target is not None and target != local.value:
+        assumed.append(f"features as upstream e2fsprogs {plan.host.e2fsprogs} sets them by default")
+    return assumed
+
+
 def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> Prediction:
-    """Compute the places from parameters of the real size and features of a small one."""
+    """Compute the places from the parameters of the real size and the features of a small one."""
     usage = words
     if words.value("-T") is None and len(dry.usage_types):
         usage = words.with_value("-T", ",".join(dry.usage_types))
@@ -56,7 +140,7 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
 
 
 def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
-    """Return the superblock of the real size: what mke2fs chose, with the features of a small."""
+    """Return the superblock of the real size, with the features of the small one."""
     clusters = small.cluster_blocks or 1
     options = MkfsOptions(
         features=small.features,
@@ -94,8 +178,9 @@ def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
 
 
 def _backups(words: MkfsArguments) -> int:
-    said = [word.partition("=")[2] for word in words.extended if word.startswith("num_backup_sb=")]
-    return int(said[-1]) if said else 2
+    prefix = "num_backup_sb="
+    numbers = [each.removeprefix(prefix) for each in words.extended if each.startswith(prefix)]
+    return int(numbers[-1]) if numbers else 2
 
 
 def _placed(
@@ -110,16 +195,16 @@ def _placed(
 
 
 def _unseen(words: MkfsArguments) -> tuple[Unknown, ...]:
-    """Return a doubt where an option moves metadata and the closed form does not know it."""
-    said = [word for word in words.extended if word.partition("=")[0] in MOVING]
-    if not said:
+    """Return a doubt where an option moves metadata in a way that the closed form lacks."""
+    moving = [each for each in words.extended if each.partition("=")[0] in MOVING]
+    if not moving:
         return ()
-    detail = f"-E {','.join(said)} moves metadata as the closed form does not know"
+    detail = f"-E {','.join(moving)} moves metadata as the closed form does not know"
     return (Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER),)
 
 
 def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknown, ...]:
-    """Return a doubt where our parameters are not those of mke2fs."""
+    """Return a doubt where our parameters differ from those of mke2fs."""
     if isinstance(superblock, Unknown):
         return ()
     ours = superblock.value
@@ -134,19 +219,19 @@ def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknow
     return (Unknown("planned block groups", Why.UNSUPPORTED, "; ".join(wrong), SMALLER),)
 
 
-def without_mke2fs(plan: Plan, hole: Unknown) -> Prediction:
-    """Compute all from the rules of upstream mke2fs 1.47; a doubt says so."""
+def without_mke2fs(plan: Plan, unknown: Unknown) -> Prediction:
+    """Compute superblock and table by the rules of upstream mke2fs 1.47, with a doubt."""
     superblock = derive(
         "planned superblock",
         lambda: parameters(plan.size_bytes, _upstream(plan)),
         origin=f"rules of mke2fs 1.47, {CLOSED_FORM}",
     )
-    doubt = Unknown("planned block groups", hole.why, hole.detail, hole.hint or NO_MKE2FS)
+    doubt = Unknown("planned block groups", unknown.why, unknown.detail, unknown.hint or NO_MKE2FS)
     return _placed(superblock, CLOSED_FORM, (doubt,))
 
 
 def _upstream(plan: Plan) -> MkfsOptions:
-    """Return the options as upstream's mke2fs.conf completes them."""
+    """Return the options of the plan, completed by the mke2fs.conf of upstream."""
     words = plan.mkfs
     features = set(DEFAULT_FEATURES)
     for word in words.features:
@@ -179,88 +264,3 @@ def _upstream(plan: Plan) -> MkfsOptions:
 def _number(words: MkfsArguments, flag: str) -> int | None:
     value = words.value(flag)
     return None if value is None else int(value)
-
-
-def predict_superblock(source: Source, plan: Plan) -> Prediction:
-    """Predict the filesystem of a plan; `source` runs mke2fs and reads what it made."""
-    local = ask(source, RunCommand(("mke2fs", "-V")), parse_banner, "version of mke2fs")
-    if isinstance(local, Unknown):
-        return _finished(plan, without_mke2fs(plan, local), local)
-    words = _adjusted(plan, local.value)
-    dry = run_mke2fs(source, plan, words, "-n", "-v")
-    found = derive("parameters of mke2fs", parse_dry_run, dry)
-    if isinstance(found, Unknown):
-        hole = Prediction(found, found, "simulated", (), ())
-        return _finished(plan, hole, local)
-    words = words.with_extended(*plan.stripe_options(found.value.block_bytes))
-    made = simulated(source, plan, words, found.value)
-    if made is None:
-        made = computed(source, plan, words, found.value)
-    return _finished(plan, made, local)
-
-
-def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsArguments:
-    """Return the user's options behind what the target's version sets otherwise than ours."""
-    target = _target(plan)
-    if target is None or target == local:
-        return plan.mkfs
-    return plan.mkfs.with_features_first(*feature_arguments(local, target))
-
-
-def _target(plan: Plan) -> E2fsprogsVersion | None:
-    """Return the planned version, None where a configuration file speaks for it."""
-    host = plan.host
-    if host.e2fsprogs is None or host.configuration is not None:
-        return None
-    return parse_version(host.e2fsprogs)
-
-
-def _finished(plan: Plan, made: Prediction, local: Evidence[E2fsprogsVersion]) -> Prediction:
-    """Take out what nobody knows yet, and say what was assumed."""
-    target = _target(plan)
-    superblock = derive(
-        "planned superblock", lambda known: _as_planned(known, plan, local, target), made.superblock
-    )
-    doubts = made.doubts
-    if target is not None and target < OLDEST:
-        detail = f"what e2fsprogs {plan.host.e2fsprogs} makes is not known in detail"
-        doubts = (*doubts, Unknown("planned superblock", Why.UNSUPPORTED, detail))
-    return replace(
-        made,
-        superblock=superblock,
-        doubts=doubts,
-        assumed=tuple(_assumed(plan, made.basis, local)),
-    )
-
-
-def _as_planned(
-    superblock: Superblock,
-    plan: Plan,
-    local: Evidence[E2fsprogsVersion],
-    target: E2fsprogsVersion | None,
-) -> Superblock:
-    """Return the superblock without a UUID that was drawn for the simulation only."""
-    added = features_to_add(local.value, target) if isinstance(local, Known) and target else set()
-    said = plan.mkfs.value("-U")
-    return replace(
-        superblock,
-        uuid=superblock.uuid if said not in {None, "random", "time", "clear"} else None,
-        features=superblock.features | added,
-    )
-
-
-def _assumed(plan: Plan, basis: str, local: Evidence[E2fsprogsVersion]) -> list[str]:
-    if isinstance(local, Unknown):
-        return [f"computed by the rules of upstream mke2fs 1.47: {local.detail}"]
-    version = ".".join(map(str, local.value))
-    file = plan.host.configuration or "/etc/mke2fs.conf of this machine"
-    how = {
-        "simulated": f"simulated in memory by mke2fs {version} with {file}",
-        "computed": f"parameters by mke2fs {version} with {file}, places of the metadata by the "
-        "closed form: a simulation would take too much memory",
-    }
-    said = [how[basis]]
-    target = _target(plan)
-    if target is not None and target != local.value:
-        said.append(f"features as upstream e2fsprogs {plan.host.e2fsprogs} sets them by default")
-    return said
