@@ -15,7 +15,7 @@ from ext4audit.rules.shared.error_state import has_stopped
 
 MESSAGE = "errors=continue: when the kernel finds broken metadata it logs it and goes on writing"
 REMOUNT_READ_ONLY = "errors=remount-ro"
-STOPPING = frozenset({REMOUNT_READ_ONLY, remedies.superblock_fields.PANIC})
+STOPPING = frozenset({REMOUNT_READ_ONLY, "errors=panic"})
 
 BOOT = " Correct rootflags= in the boot loader's configuration as well."
 OVERRULED = (
