@@ -9,8 +9,9 @@ from typing import NamedTuple
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
-from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
+from ext4audit.facts.option_table import sets_option
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions
 from ext4audit.facts.profile import ActiveProfile, Profile
 from ext4audit.facts.superblock import RecordedError, Superblock
 
@@ -220,3 +221,14 @@ class Host:
         wanted = device_number.value
         known = (*self.filesystems, *self.lower)
         return next((fs for fs in known if fs.device_number == wanted), None)
+
+
+def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:
+    """Return an option as it is in force, or None where that is unknown."""
+    return fs.options.value.find(name) if isinstance(fs.options, Known) else None
+
+
+def fstab_lines(fs: Filesystem, name: str) -> tuple[FstabLine, ...]:
+    """Return the fstab lines of the device that set the option `name` to some state."""
+    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
+    return tuple(e.line for e in entries if any(sets_option(o, name) for o in e.line.options))

@@ -148,3 +148,21 @@ class ResolvedPath(NamedTuple):
     device_number: DeviceNumber
     type: str
     represents: DeviceNumber | None = None
+
+
+def flags_in_force(mount: Mount) -> tuple[str, ...]:
+    """Return the flags of a mount as mount(8) takes them."""
+    flags = [flag for flag in mount.mount_options if flag in MOUNT_FLAGS | ATIME_OPTIONS.keys()]
+    atime = () if "relatime" in flags or "noatime" in flags else ("strictatime",)
+    shared = [flag for flag in mount.super_options if flag in SUPERBLOCK_FLAGS]
+    return (
+        "ro" if "ro" in mount.super_options else "rw",
+        *(flag for flag in flags if flag != "ro"),
+        *atime,
+        *shared,
+    )
+
+
+def intended_flags(options: Iterable[str]) -> set[str]:
+    """Return the flags that the options of an fstab line set; the last option wins."""
+    return set(flags_of(options))

@@ -290,3 +290,9 @@ def spec_named(name: str) -> OptionSpec:
         if spec.name == name:
             return spec
     raise KeyError(name)
+
+
+def sets_option(token: str, name: str) -> bool:
+    """Whether a token spells some state of the option `name`."""
+    known = recognize(token)
+    return known is not None and known[0].name == name

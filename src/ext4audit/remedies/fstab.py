@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Known
-from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
 from ext4audit.finding import Phase, Step
@@ -38,18 +36,6 @@ class FstabEdit(NamedTuple):
 
     apply: tuple[str, ...]
     undo: tuple[str, ...]
-
-
-def fstab_lines(fs: Filesystem, name: str) -> tuple[FstabLine, ...]:
-    """Return the fstab lines of the device that set the option `name` to some state."""
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
-    return tuple(e.line for e in entries if any(sets_option(o, name) for o in e.line.options))
-
-
-def sets_option(token: str, name: str) -> bool:
-    """Whether a token spells some state of the option `name`."""
-    known = recognize(token)
-    return known is not None and known[0].name == name
 
 
 def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tuple[Step, ...]:

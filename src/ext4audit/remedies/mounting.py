@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ext4audit.evidence import Known
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Provenance
@@ -21,7 +21,7 @@ from ext4audit.remedies.default_options import (
     verify_command,
 )
 from ext4audit.remedies.fstab import FstabEdit, edit_options
-from ext4audit.remedies.options import BINDS, change_options, option_of
+from ext4audit.remedies.options import BINDS, change_options
 from ext4audit.remedies.remount import (
     fstab_line,
     mount_again,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ext4audit.evidence import Known
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import FstabLine, Mount
 from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import EffectiveOption, Provenance
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.default_options import (
     apply_commands,
@@ -21,11 +21,6 @@ from ext4audit.remedies.remount import mount_again, remount_command, typed, usab
 from ext4audit.remedies.shell import in_phase, quote
 
 BINDS = frozenset({"bind", "rbind"})
-
-
-def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:
-    """Return an option as it is in force, or None where that is unknown."""
-    return fs.options.value.find(name) if isinstance(fs.options, Known) else None
 
 
 def _lasting(

@@ -14,11 +14,10 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
     CLEARED,
-    MOUNT_FLAGS,
-    SUPERBLOCK_FLAGS,
     FstabLine,
     Mount,
-    flags_of,
+    flags_in_force,
+    intended_flags,
 )
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.options import EffectiveOption, Provenance
@@ -135,19 +134,6 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
     return f"mount -t {quote(mount.fstype)} -o {options} {quote(fs.device)} {where}"
 
 
-def flags_in_force(mount: Mount) -> tuple[str, ...]:
-    """Return the flags of a mount as mount(8) takes them."""
-    flags = [flag for flag in mount.mount_options if flag in MOUNT_FLAGS | ATIME_OPTIONS.keys()]
-    atime = () if "relatime" in flags or "noatime" in flags else ("strictatime",)
-    shared = [flag for flag in mount.super_options if flag in SUPERBLOCK_FLAGS]
-    return (
-        "ro" if "ro" in mount.super_options else "rw",
-        *(flag for flag in flags if flag != "ro"),
-        *atime,
-        *shared,
-    )
-
-
 def _fstab_agrees(fs: Filesystem, mount: Mount, names: Collection[str]) -> bool:
     """Whether a remount by mount point changes nothing but the options `names`."""
     if isinstance(fs.fstab, Unknown):
@@ -179,11 +165,6 @@ def _lost(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[s
         by_hand = option.set_by is Provenance.MOUNT and option.token != option.baseline
         if by_hand and option.name not in names and option.token not in asked:
             yield option.token
-
-
-def intended_flags(options: Sequence[str]) -> set[str]:
-    """Return the flags that the options of an fstab line set; the last option wins."""
-    return set(flags_of(options))
 
 
 def _blocking(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:

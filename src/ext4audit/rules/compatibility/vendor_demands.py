@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
@@ -75,7 +75,7 @@ def _beside(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, 
     """Return what must go with nodelalloc where dioread_nolock would make writes slow."""
     if tokens.get("delalloc") != "nodelalloc":
         return {}
-    option = remedies.options.option_of(fs, "dioread_nolock")
+    option = option_of(fs, "dioread_nolock")
     exposed = exposure("PRF001", host.kernel)
     affected = isinstance(exposed, Known) and exposed.value.affected
     off = option is not None and option.token == "nodioread_nolock"  # noqa: S105 - an option

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.mount import ATIME_OPTIONS, intended_flags
 from ext4audit.facts.options import EffectiveOption, Provenance
 from ext4audit.finding import (
     Citation,
@@ -87,7 +87,7 @@ def _lost_flags(intent: Intent) -> frozenset[str]:
     has_atime = any(option in ATIME_OPTIONS for option in options)
     atime = frozenset(ATIME_OPTIONS if has_atime else {"relatime"})
     forced = frozenset({"ro"}).difference(intent.mount.mount_options)
-    return intent.live_flags - remedies.remount.intended_flags(options) - atime - forced
+    return intent.live_flags - intended_flags(options) - atime - forced
 
 
 def _finding(

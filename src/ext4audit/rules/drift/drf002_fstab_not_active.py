@@ -8,7 +8,7 @@ from dataclasses import replace
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS
+from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, intended_flags
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.finding import (
@@ -210,7 +210,7 @@ def _remount(
 ) -> Iterator[Remedy]:
     """Yield the remount that reads fstab again, with its verification and rollback."""
     changed = [(drift.intended, drift.in_force) for drift in inactive]
-    in_fstab = frozenset(remedies.remount.intended_flags(intent.entry.line.options))
+    in_fstab = frozenset(intended_flags(intent.entry.line.options))
     kept = sorted(only_running(intent, in_fstab))
     steps = remedies.remount.remount_by_fstab(fs, intent.mount, changed, flags, kept)
     if steps:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, need
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
@@ -233,7 +233,7 @@ def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | N
 
 def _also(fs: Filesystem, options: Sequence[EffectiveOption | OnDiskDefault]) -> str:
     """Return the clause on the options that fstab sets to some state."""
-    shown = [option.token for option in options if remedies.fstab.fstab_lines(fs, option.name)]
+    shown = [option.token for option in options if fstab_lines(fs, option.name)]
     return f" (fstab does say something of {', '.join(shown)})" if shown else ""
 
 
@@ -253,7 +253,7 @@ def _citations(
 
 
 def _cite_fstab(fs: Filesystem, name: str) -> Iterator[Citation]:
-    for line in remedies.fstab.fstab_lines(fs, name):
+    for line in fstab_lines(fs, name):
         yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option, in_rootflags
@@ -109,7 +109,7 @@ def _wanted(fs: Filesystem, host: Host) -> str:
     A panic that is configured somewhere is deliberate, and no other rule proposes less.
     """
     demands = (token for token in demanded(fs, host) if token.startswith("errors="))
-    lines = remedies.fstab.fstab_lines(fs, "errors")
+    lines = fstab_lines(fs, "errors")
     in_fstab = (o for line in lines for o in reversed(line.options) if o.startswith("errors="))
     field = fs.superblock.value.errors if isinstance(fs.superblock, Known) else ""
     configured = (*demands, *in_fstab, f"errors={field}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
@@ -75,7 +75,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _stripe(fs: Filesystem, host: Host) -> int:
     """Return the stripe in blocks; of the superblock in a plan, which has no mount table."""
-    option = remedies.options.option_of(fs, "stripe")
+    option = option_of(fs, "stripe")
     is_set = option is not None and option.token != NO_STRIPE
     return at_mount(need(fs.superblock)) if host.planned and not is_set else in_force(fs)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need, value_or
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.option_table import recognize
+from ext4audit.facts.host import Filesystem, Host, fstab_lines
+from ext4audit.facts.option_table import recognize, sets_option
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions import Exposure
@@ -49,7 +48,7 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     if option.hidden:
         yield Citation("set by", PLACES[option.set_by], option.origin)
     yield cite_mount_table(options)
-    for line in remedies.fstab.fstab_lines(fs, name):
+    for line in fstab_lines(fs, name):
         yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
 
 
@@ -62,9 +61,7 @@ def cite_mount_table(options: EffectiveOptions) -> Citation:
 
 def in_rootflags(fs: Filesystem, host: Host, name: str) -> bool:
     """Whether rootflags= sets some state of an option of the root filesystem."""
-    return "/" in fs.mount_points and any(
-        remedies.fstab.sets_option(o, name) for o in rootflags(host)
-    )
+    return "/" in fs.mount_points and any(sets_option(o, name) for o in rootflags(host))
 
 
 def rootflags(host: Host) -> tuple[str, ...]:
@@ -80,7 +77,7 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
         return " Correct rootflags= in the boot loader's configuration as well."
     options = fs.options.value if isinstance(fs.options, Known) else None
     option = options.find(name) if options else None
-    if option is None or _is_stored(option) or remedies.fstab.fstab_lines(fs, name):
+    if option is None or _is_stored(option) or fstab_lines(fs, name):
         return ""
     return " Neither fstab nor the superblock has it: correct the unit or script that mounts it."
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount
 from ext4audit.facts.option_table import recognize
@@ -262,7 +262,5 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
 def _has_async_commit(fs: Filesystem, host: Host) -> bool:
     """Whether it is in force, or fstab or rootflags= set it."""
     in_force = is_in_force(need(fs.options), ASYNC_COMMIT)
-    configured = remedies.fstab.fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(
-        fs, host, ASYNC_COMMIT
-    )
+    configured = fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(fs, host, ASYNC_COMMIT)
     return in_force or bool(configured)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, FstabEntry, Mount
+from ext4audit.facts.mount import (
+    ATIME_OPTIONS,
+    SUPERBLOCK_FLAGS,
+    FstabEntry,
+    Mount,
+    flags_in_force,
+    intended_flags,
+)
 from ext4audit.facts.option_table import (
     NOT_EXT4_OPTIONS,
     NOT_EXT4_OPTIONS_WITH_VALUE,
@@ -83,7 +89,7 @@ class Intent(NamedTuple):
     def live_flags(self) -> frozenset[str]:
         """The flags in force on the mount, "rw" left out; a later mount has no superblock flags."""
         flags = {
-            *remedies.remount.flags_in_force(self.mount),
+            *flags_in_force(self.mount),
             *{"ro"}.intersection(self.mount.mount_options),
         }
         return frozenset(flags - {"rw"} - (set() if self.first else SUPERBLOCK_FLAGS))
@@ -112,7 +118,7 @@ def configured_flags(tokens: Sequence[str]) -> frozenset[str]:
     """
     has_atime = any(token in ATIME_OPTIONS for token in tokens)
     default = frozenset() if has_atime else frozenset(ATIME_OPTIONS)
-    return frozenset(remedies.remount.intended_flags(tokens)) - default
+    return frozenset(intended_flags(tokens)) - default
 
 
 def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
