@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ext4audit.cli import fleet_host
-from ext4audit.cli import scan_evidence as scan_from
+from ext4audit.cli import captured as fleet_host
+from ext4audit.cli import captured as scan_from
 from ext4audit.cli.app import run_program
 from ext4audit.cli.output import FORMATS, NAGIOS
 from ext4audit.engine import audit

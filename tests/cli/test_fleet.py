@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ext4audit.cli import fleet
-from ext4audit.cli.fleet_host import Job, Place, audit_place, names_of
+from ext4audit.cli.captured import Job, Place, audit_place, names_of
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host

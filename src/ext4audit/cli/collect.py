@@ -15,7 +15,7 @@ from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.output import check_destination, own_stream, write
-from ext4audit.cli.scan_evidence import resolve_targets
+from ext4audit.cli.targets import resolve_targets
 from ext4audit.cli.terminal import progress
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host

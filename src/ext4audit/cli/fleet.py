@@ -16,7 +16,7 @@ from dataclasses import replace
 import click
 
 from ext4audit.cli.app import print_diagnostic, print_error
-from ext4audit.cli.fleet_host import Job, Place, audit_place, ignore_interrupts, names_of, unread
+from ext4audit.cli.captured import Job, Place, audit_place, ignore_interrupts, names_of, unread
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Output, writing
 from ext4audit.cli.reports import page_of, write_pages

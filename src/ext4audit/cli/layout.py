@@ -10,7 +10,7 @@ import click
 from ext4audit import __version__
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
-from ext4audit.assemble.layout_page import page_of_device, page_of_image
+from ext4audit.assemble.layout import page_of_device, page_of_image
 from ext4audit.cli.app import completer, lazily, print_diagnostic
 from ext4audit.cli.options import Choice
 from ext4audit.cli.output import check_destination, write

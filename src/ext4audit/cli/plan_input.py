@@ -12,7 +12,7 @@ import click
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import did_you_mean
-from ext4audit.cli.fleet_host import utf8
+from ext4audit.cli.captured import utf8
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts import toml_reader
 from ext4audit.facts.devices import QueueLimits

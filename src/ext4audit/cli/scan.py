@@ -57,10 +57,10 @@ def command(
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = chosen(given)
     if sources:
-        code: int = lazily("cli.scan_evidence", "scan_from")(sources, targets, asked)
+        code: int = lazily("cli.captured", "scan_from")(sources, targets, asked)
         return code
     if targets:
-        report = lazily("cli.scan_evidence", "scan_targets")(targets, asked, timeout_seconds)
+        report = lazily("cli.targets", "scan_targets")(targets, asked, timeout_seconds)
         return print_report(report, asked, whole=False)
     with progress(quiet=asked.verbosity < 0) as show:
         report = audit_host(

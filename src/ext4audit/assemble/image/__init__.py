@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ext4audit.assemble.layout import read_image_group_table
+from ext4audit.assemble.group_table import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.devices import Partition
 from ext4audit.facts.superblock import GroupTable, Superblock

@@ -1,4 +1,4 @@
-"""One host of a fleet, from its evidence to its line; runs in a process of its own."""
+"""`scan --from`: audit captured evidence, of one host or of each host of a fleet."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import click
+
 from ext4audit.api import audit_snapshot
 from ext4audit.cli.app import lazily
+from ext4audit.cli.options import ReportOptions
+from ext4audit.cli.output import NAGIOS
 from ext4audit.cli.policy import PostProcessing
+from ext4audit.cli.reports import print_report, write_page
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
-from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, exit_code
+from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, NAGIOS_UNKNOWN, exit_code
 from ext4audit.renderers import ndjson
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.fleet import FoundRule, HostLine
 from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
+from ext4audit.sources.captured import STANDARD_INPUT, hosts_in
 from ext4audit.sources.containers.tree import ArchiveError
 
 
@@ -131,3 +137,59 @@ def _found(report: Report) -> tuple[FoundRule, ...]:
             if known is None or not known.worst.at_least(finding.severity):
                 worst[rule.code] = FoundRule(rule.code, rule.name, finding.severity)
     return tuple(worst.values())
+
+
+WITHOUT_UNREAD = frozenset({"text", "json"})
+"""Formats of one report: where there is none, standard error says why."""
+
+
+def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportOptions) -> int:
+    """Audit the sources; raises UsageError where nothing can be audited."""
+    places = _places([utf8(source) for source in sources])
+    words = tuple(utf8(target) for target in targets)
+    if len(places) == 1:
+        return _scan_one(places[0], words, asked)
+    if any(output.fmt == "json" for output in asked.outputs):
+        raise click.UsageError(f"{len(places)} hosts are not one object: use -f ndjson")
+    code: int = lazily("cli.fleet", "scan_fleet")(places, words, asked)
+    return code
+
+
+def _places(sources: list[str]) -> list[Place]:
+    """Return where each host's evidence lies; raises UsageError for a source that is none."""
+    if sources.count(STANDARD_INPUT) > 1:
+        raise click.UsageError("standard input can be read once only")
+    places = []
+    try:
+        for source in sources:
+            hosts = hosts_in(source)
+            places += [Place(source, False)] if hosts is None else [Place(h, True) for h in hosts]
+    except ArchiveError as error:
+        raise click.UsageError(str(error)) from None
+    return places
+
+
+def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:
+    try:
+        report = audit_snapshot(
+            place.path,
+            rules=asked.rules,
+            profiles=asked.profiles,
+            targets=targets,
+            in_fleet=place.in_fleet,
+        )
+    except ArchiveError as error:
+        _write_unread(place.path, str(error), asked)
+        if asked.outputs[0].fmt == NAGIOS:
+            return NAGIOS_UNKNOWN
+        raise click.UsageError(str(error)) from None
+    if targets and not report.host.filesystems:
+        raise click.UsageError(f"{place.path}: no ext4 filesystem is called {', '.join(targets)}")
+    return print_report(report, asked, whole=not targets)
+
+
+def _write_unread(path: str, message: str, asked: ReportOptions) -> None:
+    """Write the line of a host that could not be read, wherever a format has one."""
+    for output in asked.outputs:
+        if output.fmt not in WITHOUT_UNREAD:
+            write_page(output, (Audited(path, None, message),), asked)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ext4audit.assemble.layout import read_group_table, read_image_group_table
+from ext4audit.assemble.group_table import read_group_table, read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock

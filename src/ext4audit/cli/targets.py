@@ -1,4 +1,4 @@
-"""What `scan` audits beside this host: TARGETs, image files and captured evidence."""
+"""`scan TARGET…`: the superblocks that paths and devices stand for, and image files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import click
 
 from ext4audit import report
-from ext4audit.api import audit_snapshot
 from ext4audit.assemble.devices.target import (
     NotExt4,
     Superblocks,
@@ -21,21 +20,14 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.image import BadImage, Image, ImageFilesystem
 from ext4audit.assemble.image.host import host_of_images, image_of_target, with_images
 from ext4audit.assemble.inventory import Inventory, take_inventory
-from ext4audit.cli.app import lazily, print_diagnostic
-from ext4audit.cli.fleet_host import Place, utf8
+from ext4audit.cli.app import print_diagnostic
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import NAGIOS
-from ext4audit.cli.reports import print_report, write_page
 from ext4audit.cli.terminal import progress
 from ext4audit.engine import audit
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.policy.exit_codes import NAGIOS_UNKNOWN
-from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Report
 from ext4audit.rule import Scope
 from ext4audit.sources.ask import Source
-from ext4audit.sources.captured import STANDARD_INPUT, hosts_in
-from ext4audit.sources.containers.tree import ArchiveError
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.text import utc_now
 
@@ -133,59 +125,3 @@ def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Rep
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
     source = report.Source("image", name)
     return audit(source, host_of_images(images, utc_now(), name), rules, asked.profiles)
-
-
-WITHOUT_UNREAD = frozenset({"text", "json"})
-"""Formats of one report: where there is none, standard error says why."""
-
-
-def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportOptions) -> int:
-    """Audit the sources; raises UsageError where nothing can be audited."""
-    places = _places([utf8(source) for source in sources])
-    words = tuple(utf8(target) for target in targets)
-    if len(places) == 1:
-        return _scan_one(places[0], words, asked)
-    if any(output.fmt == "json" for output in asked.outputs):
-        raise click.UsageError(f"{len(places)} hosts are not one object: use -f ndjson")
-    code: int = lazily("cli.fleet", "scan_fleet")(places, words, asked)
-    return code
-
-
-def _places(sources: list[str]) -> list[Place]:
-    """Return where each host's evidence lies; raises UsageError for a source that is none."""
-    if sources.count(STANDARD_INPUT) > 1:
-        raise click.UsageError("standard input can be read once only")
-    places = []
-    try:
-        for source in sources:
-            hosts = hosts_in(source)
-            places += [Place(source, False)] if hosts is None else [Place(h, True) for h in hosts]
-    except ArchiveError as error:
-        raise click.UsageError(str(error)) from None
-    return places
-
-
-def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:
-    try:
-        report = audit_snapshot(
-            place.path,
-            rules=asked.rules,
-            profiles=asked.profiles,
-            targets=targets,
-            in_fleet=place.in_fleet,
-        )
-    except ArchiveError as error:
-        _write_unread(place.path, str(error), asked)
-        if asked.outputs[0].fmt == NAGIOS:
-            return NAGIOS_UNKNOWN
-        raise click.UsageError(str(error)) from None
-    if targets and not report.host.filesystems:
-        raise click.UsageError(f"{place.path}: no ext4 filesystem is called {', '.join(targets)}")
-    return print_report(report, asked, whole=not targets)
-
-
-def _write_unread(path: str, message: str, asked: ReportOptions) -> None:
-    """Write the line of a host that could not be read, wherever a format has one."""
-    for output in asked.outputs:
-        if output.fmt not in WITHOUT_UNREAD:
-            write_page(output, (Audited(path, None, message),), asked)
