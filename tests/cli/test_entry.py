@@ -30,7 +30,7 @@ MISTAKES = [
         ["scan", "--formatt", "json"],
         "ext4audit: no such option: --formatt (did you mean --format?)",
     ),
-    (["scan", "-f", "xml"], "ext4audit: --format: there is no 'xml' (there are text, json,"),
+    (["scan", "-f", "xml"], "ext4audit: --format: there is no 'xml' (there are csv, github,"),
     (["scan", "--color", "sometimes"], "ext4audit: --color: there is no 'sometimes'"),
     (["scan", "--fail-on", "worst"], "ext4audit: --fail-on: there is no 'worst'"),
     (["scan", "--select", "LAY01"], "ext4audit: no rule is called 'LAY01' (did you mean LAY001?)"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from ext4audit.cli.app import COMMANDS, app
-from ext4audit.cli.options import Choice
+from ext4audit.cli.app import COMMANDS, Choice, app
 from support.program import run
 
 

@@ -137,6 +137,24 @@ def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> s
     return f" (did you mean {near[0]}?)" if near else ""
 
 
+_ALIKE = 0.6
+"""Fewer letters in common, and "xml" is taken for "html"; then all the words are listed."""
+
+
+class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on, at run time too
+    """click's, which lists the words and names none as the nearest."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the word; raises BadParameter."""
+        words = [str(each) for each in self.choices]
+        if value in words:
+            return str(value)
+        near = did_you_mean(str(value).lower(), words, _ALIKE) or f" (there are {', '.join(words)})"
+        raise click.BadParameter(f"there is no {str(value)!r}{near}", ctx, param)
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from ext4audit.cli.app import completer
+from ext4audit.cli.app import Choice, completer
 from ext4audit.cli.baseline import read_reports
-from ext4audit.cli.options import Choice
 from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, write
 from ext4audit.finding import Severity
 from ext4audit.policy.baseline import Difference, difference, known_host, original_text

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ext4audit.cli.app import completer, did_you_mean
+from ext4audit.cli.app import Choice, completer
 from ext4audit.cli.output import FORMATS, Output, check_destination, outputs_of
 from ext4audit.cli.policy import (
     PostProcessing,
@@ -24,24 +24,6 @@ from ext4audit.finding import Severity
 from ext4audit.policy.file import NEVER
 from ext4audit.rule import Rule
 from ext4audit.sources.text import utc_now
-
-_ALIKE = 0.6
-"""Fewer letters in common, and "xml" is taken for "html"; then all the words are listed."""
-
-
-class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on, at run time too
-    """click's, which lists the words and names none as the nearest."""
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        """Return the word; raises BadParameter."""
-        words = [str(each) for each in self.choices]
-        if value in words:
-            return str(value)
-        near = did_you_mean(str(value).lower(), words, _ALIKE) or f" (there are {', '.join(words)})"
-        raise click.BadParameter(f"there is no {str(value)!r}{near}", ctx, param)
-
 
 _LONGEST_SECONDS = 86400
 

@@ -11,8 +11,8 @@ import click
 from ext4audit.assemble.planned.host import planned_host
 from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
-from ext4audit.cli.app import completer, lazily
-from ext4audit.cli.options import Choice, ReportOptions, chosen, report_options, timeout_option
+from ext4audit.cli.app import Choice, completer, lazily
+from ext4audit.cli.options import ReportOptions, chosen, report_options, timeout_option
 from ext4audit.cli.output import Output, write
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
 from ext4audit.cli.policy import on_plans

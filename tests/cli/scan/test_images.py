@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +47,15 @@ def disk(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def public(tmp_path: Path) -> Iterator[Path]:
-    """Let anybody come to this test's files: pytest's folders are its user's alone."""
-    changed = [each for each in (tmp_path, *tmp_path.parents) if each.stat().st_mode & 0o5 != 0o5]
-    modes = {each: each.stat().st_mode for each in changed}
-    for each in changed:
-        each.chmod(0o755)
-    yield tmp_path
-    for each, mode in modes.items():
-        each.chmod(mode)
+def public(tmp_path: Path) -> Path:
+    """Let anybody come to this test's files: pytest's folders are its user's alone.
+
+    The folders stay open: those above are shared with tests of other processes.
+    """
+    for each in (tmp_path, *tmp_path.parents):
+        if each.stat().st_mode & 0o5 != 0o5:
+            each.chmod(0o755)
+    return tmp_path
 
 
 def report(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any]:
