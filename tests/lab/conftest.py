@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.boots import run_in_boots
-from lab.kernels import KERNELS, unpack
-from lab.machine import Disk, Machine, missing_tools
-from lab.scenario import JsonObject, all_scenarios
+from lab.support.boots import run_in_boots
+from lab.support.kernels import KERNELS, unpack
+from lab.support.machine import Disk, Machine, missing_tools
+from lab.support.scenario import JsonObject, all_scenarios
 
 QUICK_ERA = "6.1"
 ERAS = os.environ.get("EXT4AUDIT_LAB_ERAS", QUICK_ERA).split(",")
@@ -106,5 +106,5 @@ def _booted(era: str, tmp_path_factory: pytest.TempPathFactory) -> Guest:
 
 
 def _boot(machine: Machine, names: Sequence[str]) -> None:
-    command = f"{sys.executable} -m lab.inside /lab-results {' '.join(names)}"
+    command = f"{sys.executable} -m lab.support.inside /lab-results {' '.join(names)}"
     machine.run(f"cd {TESTS}; PYTHONPATH={TESTS} {command}", PATIENCE_SECONDS)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.boots import MOST_BOOTS, run_in_boots
+from lab.support.boots import MOST_BOOTS, run_in_boots
 
 NAMES = ("first", "second", "third")
 
 
 class FakeGuest:
-    """Runs scenarios as lab.inside does; each has an ending: "done", "dirty", "dead"."""
+    """Runs scenarios as lab.support.inside does; each has an ending: "done", "dirty", "dead"."""
 
     def __init__(self, results: Path, **endings: str) -> None:
         self.results = results

@@ -13,7 +13,7 @@ from ext4audit.evidence import Known
 from ext4audit.sources.ask import describe
 from ext4audit.sources.snapshot import read_snapshot
 from lab.conftest import Guest
-from lab.scenario import JsonObject
+from lab.support.scenario import JsonObject
 
 HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
 HONEST, HIDDEN = ("ro", True), ("rw", False)

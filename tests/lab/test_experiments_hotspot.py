@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lab.conftest import Guest
-from lab.scenario import JsonObject
+from lab.support.scenario import JsonObject
 
 LAYOUTS = {
     "default": ([6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0], "fail"),

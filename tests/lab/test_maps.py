@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lab.conftest import Guest
-from lab.scenario import JsonObject
+from lab.support.scenario import JsonObject
 
 K64, K128, K512, K520 = 64 << 10, 128 << 10, 512 << 10, 520 << 10
 MIB = 1 << 20

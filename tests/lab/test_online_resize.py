@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.conftest import Guest
-from lab.scenario import JsonObject
+from lab.support.scenario import JsonObject
 
 TABLES = ("one table", "meta_bg")
 BEING_RESIZED = "the filesystem is being resized"

@@ -13,7 +13,7 @@ from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.parsers.mounts import parse_mountinfo, parse_options_file
 from ext4audit.remedies.remount import NOT_BY_REMOUNT
 from lab.conftest import Guest
-from lab.scenario import JsonObject
+from lab.support.scenario import JsonObject
 from support.builders import kernel
 
 REFUSED = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.conftest import Guest
-from lab.scenario import JsonObject
+from lab.support.scenario import JsonObject
 
 CURED = {
     "dur001_nobarrier_on_a_mirror": ("fail critical", "pass", "remount"),

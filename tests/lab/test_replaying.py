@@ -12,9 +12,9 @@ from ext4audit.evidence import Unknown, Why
 from ext4audit.sources.ask import Answer, Ask, ListDir
 from ext4audit.sources.captured import open_captured
 from ext4audit.sources.snapshot import MapSource, read_snapshot, write_snapshot
-from lab.capturing import COLLECTED, NOT_ROOT, SENT, live, replayed
 from lab.conftest import Guest
-from lab.story import TAKEN_AT
+from lab.support.capturing import COLLECTED, NOT_ROOT, SENT, live, replayed
+from lab.support.story import TAKEN_AT
 from lab.test_stacks import HOSTS, every_stack
 
 UNPRIVILEGED = pytest.mark.parametrize("name", ["md_raid0", "lvm_striped"])

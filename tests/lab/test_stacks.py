@@ -11,7 +11,7 @@ import pytest
 from ext4audit.rules import all_rules
 from ext4audit.sources.snapshot import read_snapshot
 from lab.conftest import Guest
-from lab.scenario import JsonObject
+from lab.support.scenario import JsonObject
 
 HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
 BACK, THROUGH = "write back", "write through"

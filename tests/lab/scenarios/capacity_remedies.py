@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lab.curing import WHERE, Patient, fstab_entry, remedies, told
-from lab.devices import disk, run
-from lab.scenario import JsonObject, scenario
+from lab.support.curing import WHERE, Patient, fstab_entry, remedies, told
+from lab.support.devices import disk, run
+from lab.support.scenario import JsonObject, scenario
 from support.scratch import apply
 
 

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from ext4audit.facts.mount import DeviceNumber
-from lab.devices import disk, md, mounted
-from lab.scenario import JsonObject, scenario
 from lab.scenarios.stacks_md import CHUNK, GIB_SECTORS, raid_disks
-from lab.stacks import linear, logical_volume, luks, partitions
+from lab.support.devices import disk, md, mounted
+from lab.support.scenario import JsonObject, scenario
+from lab.support.stacks import linear, logical_volume, luks, partitions
 from support.shells.collector import SHELLS, differences
 
 LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lab.devices import disk, mounted, run
-from lab.scenario import JsonObject, scenario
+from lab.support.devices import disk, mounted, run
+from lab.support.scenario import JsonObject, scenario
 from support.scratch import judge_host, scan
 
 MIB = 1 << 20

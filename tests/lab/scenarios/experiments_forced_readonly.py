@@ -14,9 +14,9 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.sources.ask import ReadFile
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource, write_snapshot
-from lab.devices import disk, mounted, run
-from lab.scenario import JsonObject, scenario
-from lab.story import SNAPSHOTS, TAKEN_AT, host_called_lab
+from lab.support.devices import disk, mounted, run
+from lab.support.scenario import JsonObject, scenario
+from lab.support.story import SNAPSHOTS, TAKEN_AT, host_called_lab
 
 STORY = "forced-readonly"
 PLACE = "/data"

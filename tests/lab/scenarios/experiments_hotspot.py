@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ext4audit.evidence import Known
-from lab.devices import disk, md, mounted, run, writes
-from lab.scenario import JsonObject, scenario
+from lab.support.devices import disk, md, mounted, run, writes
+from lab.support.scenario import JsonObject, scenario
 from support.scratch import judge_host, scan
 
 DIRECTORIES = 600

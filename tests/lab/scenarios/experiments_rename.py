@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ext4audit.evidence import need
 from ext4audit.rules.performance.stall import read_drains, stall_seconds
-from lab.devices import disk, mounted
-from lab.scenario import JsonObject, scenario
+from lab.support.devices import disk, mounted
+from lab.support.scenario import JsonObject, scenario
 from support.scratch import judge_host, scan
 
 MIB = 1 << 20

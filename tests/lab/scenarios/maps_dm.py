@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from lab.devices import disk, md
-from lab.patterns import follow
-from lab.scenario import JsonObject, scenario
 from lab.scenarios.stacks_md import raid_disks
-from lab.stacks import linear, logical_volume, luks, partitions
+from lab.support.devices import disk, md
+from lab.support.patterns import follow
+from lab.support.scenario import JsonObject, scenario
+from lab.support.stacks import linear, logical_volume, luks, partitions
 
 EXTEND = ("lvextend", "-y", "-L", "+64M", "lab/data")
 SMALL = ("-L", "256M")

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.devices import disk, md, run
-from lab.patterns import follow
-from lab.scenario import JsonObject, scenario
 from lab.scenarios.stacks_md import raid_disks
-from lab.stacks import partitions
+from lab.support.devices import disk, md, run
+from lab.support.patterns import follow
+from lab.support.scenario import JsonObject, scenario
+from lab.support.stacks import partitions
 
 MIB_SECTORS = 2048
 UNEQUAL_KIB = (65600, 163840, 98304)

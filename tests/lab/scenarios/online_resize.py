@@ -14,8 +14,8 @@ from ext4audit.facts.superblock import GroupTable
 from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.parsers.sysfs import parse_device_number
 from ext4audit.sources.live import LiveSource
-from lab.devices import disk, mounted, run
-from lab.scenario import JsonObject, scenario
+from lab.support.devices import disk, mounted, run
+from lab.support.scenario import JsonObject, scenario
 
 FIRST_MIB, LAST_MIB, STEP_MIB = 64, 832, 48
 PLACE = "/mnt/growing"

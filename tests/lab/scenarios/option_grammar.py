@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.devices import disk, run
-from lab.mounting import mount_call, unmount
-from lab.scenario import JsonObject, scenario
+from lab.support.devices import disk, run
+from lab.support.mounting import mount_call, unmount
+from lab.support.scenario import JsonObject, scenario
 from support.options.grammar import TOGETHER, grammar_words
 
 PLACE = Path("/mnt/grammar")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ext4audit.facts.option_table import OPTIONS, OptionSpec
-from lab.devices import disk, run
-from lab.mounting import MS_REMOUNT, KernelLog, mount_call, unmount
-from lab.scenario import JsonObject, scenario
+from lab.support.devices import disk, run
+from lab.support.mounting import MS_REMOUNT, KernelLog, mount_call, unmount
+from lab.support.scenario import JsonObject, scenario
 
 PLACE = Path("/mnt/options")
 MKFS = ("mkfs.ext4", "-q", "-F", "-b")

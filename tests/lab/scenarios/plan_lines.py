@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any
 
-from lab.devices import disk, md, run
-from lab.scenario import JsonObject, scenario
+from lab.support.devices import disk, md, run
+from lab.support.scenario import JsonObject, scenario
 from support.scratch import judge_host, run_shell, scan
 
 PLACE = "/mnt/planned"

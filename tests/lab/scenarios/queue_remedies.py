@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.curing import prepared
-from lab.devices import run
-from lab.scenario import JsonObject, scenario
+from lab.support.curing import prepared
+from lab.support.devices import run
+from lab.support.scenario import JsonObject, scenario
 
 DIRTY_BYTES = 400 << 20
 """3.3 s of writing at the 125 MB/s that PRF002 assumes of a virtual disk, of whose requests the

@@ -8,9 +8,9 @@ from ext4audit.evidence import Known
 from ext4audit.facts.host import Host
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.parsers.system import parse_kernel
-from lab.curing import WHERE, Patient, prepared, remedies, told, write_fstab
-from lab.devices import disk, md, mounted, run
-from lab.scenario import JsonObject, scenario
+from lab.support.curing import WHERE, Patient, prepared, remedies, told, write_fstab
+from lab.support.devices import disk, md, mounted, run
+from lab.support.scenario import JsonObject, scenario
 
 AFFECTED = "4.19.91-18.al7.x86_64"
 """A release in the range of Alibaba's page; no kernel of the archive still has the defect."""

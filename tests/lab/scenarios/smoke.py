@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from lab.devices import disk, mounted, run
-from lab.scenario import JsonObject, scenario
+from lab.support.devices import disk, mounted, run
+from lab.support.scenario import JsonObject, scenario
 
 
 @scenario(every_era=True)

@@ -6,11 +6,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from lab.devices import md, mounted, run
-from lab.scenario import JsonObject, scenario
 from lab.scenarios.stacks_md import CHUNK, raid_disks
-from lab.stacks import logical_volume
-from lab.story import host_called_lab
+from lab.support.devices import md, mounted, run
+from lab.support.scenario import JsonObject, scenario
+from lab.support.stacks import logical_volume
+from lab.support.story import host_called_lab
 
 PLACE = "/data"
 ARCHIVE = Path("/lab-results/sosreport.tar.gz")

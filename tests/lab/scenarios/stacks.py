@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.devices import disk
-from lab.scenario import JsonObject, scenario
-from lab.stacks import linear, scsi_disk, setting
-from lab.story import tell
+from lab.support.devices import disk
+from lab.support.scenario import JsonObject, scenario
+from lab.support.stacks import linear, scsi_disk, setting
+from lab.support.story import tell
 
 SMALLEST = "64M"
 """scsi_debug keeps its disk in the guest's memory."""

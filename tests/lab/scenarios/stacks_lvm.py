@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lab.devices import disk
-from lab.scenario import JsonObject, scenario
 from lab.scenarios.stacks_md import raid_disks
-from lab.stack_remedies import recreate, turn_barriers_on
-from lab.stacks import logical_volume
-from lab.story import tell
+from lab.support.devices import disk
+from lab.support.scenario import JsonObject, scenario
+from lab.support.stack_remedies import recreate, turn_barriers_on
+from lab.support.stacks import logical_volume
+from lab.support.story import tell
 
 
 @scenario()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lab.devices import disk, md
-from lab.scenario import JsonObject, scenario
-from lab.stack_remedies import recreate
-from lab.stacks import luks, partitions
-from lab.story import tell
+from lab.support.devices import disk, md
+from lab.support.scenario import JsonObject, scenario
+from lab.support.stack_remedies import recreate
+from lab.support.stacks import luks, partitions
+from lab.support.story import tell
 
 CHUNK = "--chunk=512"
 GIB_SECTORS = 1 << 21

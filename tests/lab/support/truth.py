@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ext4audit.parsers.group_table import parse_group_table
-from lab.devices import run
+from lab.support.devices import run
 
 BLOCK_BYTES = 4096
 

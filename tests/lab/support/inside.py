@@ -1,8 +1,8 @@
 """The guest's side: run scenarios one after the other, and write down what each found.
 
-`python -m lab.inside DIRECTORY NAME…` writes DIRECTORY/NAME.json as soon as NAME has ended, so
-that a guest that dies keeps what it had. It stops after a scenario that has left something behind:
-the rest then run in a new boot.
+`python -m lab.support.inside DIRECTORY NAME…` writes DIRECTORY/NAME.json as soon as NAME has ended,
+so that a guest that dies keeps what it had. It stops after a scenario that has left something
+behind: the rest then run in a new boot.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 import traceback
 from pathlib import Path
 
-from lab.scenario import Scenario, all_scenarios
+from lab.support.scenario import Scenario, all_scenarios
 
 STACKED = ("md*", "dm-*", "sd*", "loop*/backing_file")
 """What a scenario builds on the guest's disks, in /sys/block."""

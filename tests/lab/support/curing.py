@@ -13,8 +13,8 @@ from ext4audit.finding import Phase, Remedy
 from ext4audit.report import Verdict
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
-from lab.devices import disk, run
-from lab.scenario import JsonObject
+from lab.support.devices import disk, run
+from lab.support.scenario import JsonObject
 from support.scratch import apply, roll_back, scan
 
 FSTAB = Path("/etc/fstab")

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lab.devices import run, wait_for
+from lab.support.devices import run, wait_for
 
 os.environ["DM_DISABLE_UDEV"] = "1"
 LVM_CONFIG = (

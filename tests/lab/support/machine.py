@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.kernels import Unpacked
+from lab.support.kernels import Unpacked
 
 TOOLS = (
     "qemu-system-x86_64",

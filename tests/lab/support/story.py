@@ -22,10 +22,10 @@ from ext4audit.report import Report, Source, Verdict
 from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource, read_snapshot, write_snapshot
-from lab.capturing import NOT_ROOT, capture, capture_as_nobody
-from lab.devices import mounted, run, serials, wipe_idle_disks
-from lab.scenario import JsonObject
-from lab.truth import bitmap_reads
+from lab.support.capturing import NOT_ROOT, capture, capture_as_nobody
+from lab.support.devices import mounted, run, serials, wipe_idle_disks
+from lab.support.scenario import JsonObject
+from lab.support.truth import bitmap_reads
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 SNAPSHOTS = Path("/lab-results/fixtures")

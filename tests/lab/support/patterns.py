@@ -18,8 +18,8 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout.byte_map import Place, StackMap
 from ext4audit.layout.stack import map_stack
 from ext4audit.sources.live import LiveSource
-from lab.devices import serials
-from lab.scenario import JsonObject
+from lab.support.devices import serials
+from lab.support.scenario import JsonObject
 
 BLOCK_BYTES = 4096
 RANDOM_BLOCKS = 24

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ext4audit.evidence import Known
-from lab.curing import Patient, remedies, told
-from lab.devices import mounted, run
-from lab.scenario import JsonObject
-from lab.story import PLACE, host_called_lab
-from lab.truth import bitmap_reads
+from lab.support.curing import Patient, remedies, told
+from lab.support.devices import mounted, run
+from lab.support.scenario import JsonObject
+from lab.support.story import PLACE, host_called_lab
+from lab.support.truth import bitmap_reads
 from support.scratch import apply, scan
 
 
