@@ -130,7 +130,7 @@ def test_a_failure_is_what_fails_the_audit(
     severity: Severity, threshold: Severity | None, kind: str
 ) -> None:
     """What is milder than --fail-on is skipped with its text; without one only information is."""
-    page = replace(PAGE, threshold=threshold)
+    page = PAGE._replace(threshold=threshold)
     read = suites(Audited("x", rated_report(severity)), page=page)
     assert kinds(read)["KRN003 fast-commit-corruption"] == kind
     assert "This kernel can lose files." in case_of(read, "KRN003").result[0].message

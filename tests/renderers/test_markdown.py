@@ -181,11 +181,11 @@ def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
 
 def test_quiet_leaves_the_sections_out() -> None:
     """The tables of findings and of gaps stay."""
-    quiet = Shown(render((NIGHT,), replace(PAGE, verbosity=-1)))
+    quiet = Shown(render((NIGHT,), PAGE._replace(verbosity=-1)))
     assert quiet.headings == ["Host db1"]
     assert not quiet.blocks
     assert len(quiet.rows) == 3
-    assert len(Shown(render((MURKY,), replace(PAGE, verbosity=-1))).rows) == 6
+    assert len(Shown(render((MURKY,), PAGE._replace(verbosity=-1))).rows) == 6
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -88,7 +87,7 @@ def test_the_status_follows_severity_and_threshold(
     severity: Severity, threshold: Severity | None, expected: str
 ) -> None:
     """The ranges of the performance data alert for the same."""
-    page = replace(PAGE, threshold=threshold)
+    page = PAGE._replace(threshold=threshold)
     found = read(Audited("r", rated_report(severity)), page=page)
     assert found.status == expected
     assert found.alerts == {"CRITICAL": {"crit"}, "WARNING": {"warn"}, "OK": set()}[expected]
@@ -127,7 +126,7 @@ def test_what_nobody_could_judge_is_unknown() -> None:
         "[UNKNOWN] CAP001 inode-exhaustion on m, /dev/sda on /data: something (permission denied) "
         "(to know it: run as root)"
     )
-    allowed = read(MURKY, page=replace(PAGE, allow_incomplete=True))
+    allowed = read(MURKY, page=PAGE._replace(allow_incomplete=True))
     assert (allowed.status, len(allowed.lines)) == ("OK", 5)
 
 
@@ -139,7 +138,7 @@ def test_a_host_that_could_not_be_read_is_unknown() -> None:
         found.lines
     )
     assert read(*FLEET).status == "CRITICAL"
-    allowed = replace(PAGE, allow_incomplete=True)
+    allowed = PAGE._replace(allow_incomplete=True)
     assert read(CLEAN, UNREADABLE, page=allowed).status == "OK"
     assert read(UNREADABLE, page=allowed).status == "UNKNOWN"
 
@@ -163,7 +162,7 @@ def test_lines_end_at_fifty() -> None:
     found = read(*many)
     assert (len(found.lines), found.lines[-1]) == (51, "and 10 more")
     assert found.numbers["high"] == 60
-    assert len(read(*many, page=replace(PAGE, verbosity=-1)).lines) == 0
+    assert len(read(*many, page=PAGE._replace(verbosity=-1)).lines) == 0
 
 
 @pytest.mark.parametrize(

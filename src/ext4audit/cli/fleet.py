@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
-from dataclasses import replace
 
 import click
 
@@ -123,7 +122,7 @@ def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
 
 def _job(targets: tuple[str, ...], asked: ReportOptions, streams: Sequence[Output]) -> Job:
     pages = (
-        (output.fmt, replace(page_of(output, asked), verbosity=-1, width=None))
+        (output.fmt, page_of(output, asked)._replace(verbosity=-1, width=None))
         for output in streams
     )
     return Job(

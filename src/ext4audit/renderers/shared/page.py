@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.report import Report
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
+class Audited(NamedTuple):
     """One host: its report, or why there is none. `label` names the source as the user did."""
 
     label: str
@@ -20,8 +19,7 @@ class Audited:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Settings of one output, and data of the run that it comes from.
 
     `threshold` is the severity at which an audit fails, None for never. `seconds` is the
