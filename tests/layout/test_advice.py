@@ -165,6 +165,8 @@ def test_the_inode_ratio_is_kept(fields: dict[str, Any], ratio: int | None) -> N
     [
         pytest.param(12, "raid0", made(), 13, id="12 to 13"),
         pytest.param(3, "raid0", made(group_option=32760), 4, id="3 is bad for 32760"),
+        pytest.param(13, "raid0", made(group_option=32760), 16, id="three more members are near"),
+        pytest.param(12, "raid0", made(group_option=32760), None, id="four more members are not"),
         pytest.param(12, "raid10", made(), None, id="only RAID0 grows by a member"),
         pytest.param(12, "dm-striped", made(), None, id="LVM does not grow in width"),
     ],
@@ -381,6 +383,16 @@ def test_an_even_layout_needs_no_counsel() -> None:
     assert (advice.recreate, advice.in_place, advice.growth) == (None, None, None)
     assert (advice.no_help, advice.mitigations) == ((), ())
     assert advice.curable == "The bitmaps are spread over all disks."
+
+
+@pytest.mark.parametrize(("members", "even"), [(20, True), (19, False)])
+def test_a_layout_counts_as_even_from_095(members: int, *, even: bool) -> None:
+    """One empty member of n gives an index of (n - 1) / n: 0.95 of 20, 0.947 of 19."""
+    found = layout([100] * (members - 1) + [0])
+    advice = layout_advice(found, superblock())
+    assert advice.is_even is even
+    assert (advice.curable == "The bitmaps are spread over all disks.") is even
+    assert (advice.no_help == ()) is even
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,10 @@ def test_cap001_says_that_nothing_is_left() -> None:
         # What mke2fs makes by default, up to the type "huge" of 64 KiB for each inode.
         (using(11, inodes=6_553_600, place="/var/lib/docker"), Outcome.PASS),
         (using(11, inodes=1_638_400, place="/var/lib/docker"), Outcome.PASS),
-        # In use, it is measured by its use.
+        (using(11, inodes=1_638_375, place="/var/lib/docker"), Outcome.FAIL),
+        # In use, it is measured by its use: from 1000 inodes on.
+        (using(999, inodes=100_000, place="/var/lib/docker"), Outcome.FAIL),
+        (using(1000, inodes=100_000, place="/var/lib/docker"), Outcome.PASS),
         (using(20_000, inodes=100_000, place="/var/lib/docker"), Outcome.PASS),
     ],
 )
