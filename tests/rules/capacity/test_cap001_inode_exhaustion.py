@@ -110,6 +110,15 @@ def test_cap001_names_the_command_that_finds_the_files() -> None:
 
 
 @pytest.mark.parametrize(
+    ("inodes", "dense"), [(INODES, 8192), (10_485_760, 5120), (52_428_800, 4096)]
+)
+def test_cap001_halves_the_ratio_within_limits(inodes: int, dense: int) -> None:
+    """A new filesystem has an inode for 4 to 8 KiB: 100 GiB had one for 10 KiB, or for 2."""
+    (finding,) = verdict(using(inodes, inodes=inodes)).findings
+    assert f"(mkfs.ext4 -i {dense})" in finding.remedies[2].summary
+
+
+@pytest.mark.parametrize(
     ("device_gib", "says"), [(100, "Grow the volume"), (300, "as CAP005 says")]
 )
 def test_cap001_uses_the_room_that_its_device_has(device_gib: int, says: str) -> None:
