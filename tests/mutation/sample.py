@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "src/ext4audit"
 ROOMS = ("rules", "layout", "assemble", "policy", "remedies")
 LEAST_KILLED_PERCENT = 90
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 300
 OPERATORS = (
     *("NumberReplacer", "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceUnaryOperator_Delete_Not"),
     *("ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "AddNot", "ZeroIterationForLoop"),
@@ -90,12 +90,14 @@ def modules() -> list[Path]:
 
 
 def tests_of(module: Path) -> tuple[Path, ...]:
-    """Return the tests that mirror a module, then those of its importers; else a folder."""
-    imported = ".".join(("ext4audit", *module.with_suffix("").parts))
-    importers = (path for path in modules() if f"from {imported} import" in path.read_text())
-    mirrors = [mirror_of(path) for path in (PACKAGE / module, *importers)]
-    existing = tuple(path for path in mirrors if path.exists())
-    return existing or (next(path for path in mirrors[0].parents if path.exists()),)
+    """Return the tests that mirror a module, then those of its importers, then their folder."""
+    dotted = ".".join(module.with_suffix("").parts)
+    uses = f"from ext4audit.{dotted} import", f" {dotted}.", f"({dotted}."
+    texts = {path: path.read_text() for path in modules()}
+    users = (path for path, text in texts.items() if any(use in text for use in uses))
+    mirrors = [mirror_of(path) for path in (PACKAGE / module, *users)]
+    folder = next(path for path in mirrors[0].parents if path.exists())
+    return *(path for path in mirrors if path.exists()), folder
 
 
 def mirror_of(path: Path) -> Path:
