@@ -241,6 +241,15 @@ def large_superblock(groups: int) -> bytes:
     return bytes(data)
 
 
+def test_an_image_holds_the_filesystem_at_its_start_by_default() -> None:
+    """The offset is for partitions."""
+    host = HostEvidence()
+    for reading in (0, 1):
+        host.tell(superblock_at("/img", reading), superblock_bytes(2))
+    host.tell(descriptors_at("/img", 2), descriptor_bytes(0, 2))
+    assert isinstance(read_image_group_table(host.source(), "/img", superblock()), Known)
+
+
 def test_an_image_may_hold_the_filesystem_at_an_offset() -> None:
     """All places move by it; the device of the path is not checked."""
     host = HostEvidence()

@@ -59,6 +59,7 @@ def test_a_concatenation_ends_one_component_before_the_next() -> None:
     assert (layer.begins_bytes, layer.period_bytes) == ((0, 100), None)
     with pytest.raises(ValueError, match="byte 150 is beyond 150 bytes"):
         layer.data(150)
+    assert concatenated([1, 1]).data(1) == ((1, 0),)
 
 
 @pytest.mark.parametrize(

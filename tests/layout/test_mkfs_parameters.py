@@ -10,6 +10,7 @@ from support.images.mke2fs import needs_e2fsprogs, read_superblock, run, sparse_
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
 BIGALLOC = DEFAULT_FEATURES | {"bigalloc"}
+SPARSE_SUPER2 = DEFAULT_FEATURES | {"sparse_super2"}
 META_BG = (DEFAULT_FEATURES | {"meta_bg"}) - {"resize_inode"}
 COMPARED = (
     "size_blocks block_bytes first_block blocks_per_group inodes_per_group inode_bytes "
@@ -26,10 +27,13 @@ def fields_of(made: Superblock, *fields: str) -> tuple[object, ...]:
     ("size_bytes", "block_bytes", "inodes_per_group", "groups", "reserved"),
     [
         pytest.param(2 * MIB, 1024, 256, 1, 15, id="floppy"),
+        pytest.param(3 * MIB, 1024, 768, 1, 23, id="the smallest of the small"),
         pytest.param(100 * MIB, 1024, 1968, 13, 256, id="small"),
         pytest.param(511 * MIB, 1024, 2040, 64, 256, id="the largest of the small"),
+        pytest.param(512 * MIB, 4096, 8192, 4, 63, id="the smallest of the default"),
         pytest.param(1 * GIB, 4096, 8192, 8, 127, id="default"),
         pytest.param(1 * TIB, 4096, 8192, 8192, 1024, id="1 TiB"),
+        pytest.param(4 * TIB - MIB, 4096, 8192, 32768, 1024, id="the largest of the default"),
         pytest.param(4 * TIB, 4096, 4096, 32768, 1024, id="big"),
         pytest.param(16 * TIB, 4096, 2048, 131072, 0, id="huge, too large to grow into a reserve"),
     ],
@@ -85,6 +89,22 @@ def test_what_mke2fs_refuses(size_bytes: int, options: MkfsOptions, expected: st
     """A group size out of range, too many inodes, no room: an error, and no endless search."""
     with pytest.raises(ValueError, match=expected):
         parameters(size_bytes, options)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "options", "backups"),
+    [
+        (GIB, MkfsOptions(features=SPARSE_SUPER2), (1, 7)),
+        (GIB, MkfsOptions(features=SPARSE_SUPER2, backup_superblocks=1), (1,)),
+        (256 * MIB, MkfsOptions(features=SPARSE_SUPER2, block_bytes=4096), (1,)),
+        (128 * MIB, MkfsOptions(features=SPARSE_SUPER2, block_bytes=4096), ()),
+    ],
+)
+def test_sparse_super2_backs_up_in_the_first_and_the_last_group(
+    size_bytes: int, options: MkfsOptions, backups: tuple[int, ...]
+) -> None:
+    """Of two groups one has a backup, and one group has none."""
+    assert parameters(size_bytes, options).backup_bgs == backups
 
 
 def test_a_last_group_that_is_too_small_is_left_out() -> None:

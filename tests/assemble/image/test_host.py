@@ -117,6 +117,7 @@ def test_a_partition_lies_on_the_image() -> None:
     assert (top.kind, top.name, top.start_sectors) == ("partition", "fs.img partition 3", 2048)
     assert top.size_sectors == Known(8000, "/srv/fs.img")
     assert (below.kind, below.name, below.path) == ("image", "fs.img", "/srv/fs.img")
+    assert (top.device_number, below.device_number) == (DeviceNumber(0, 2), DeviceNumber(0, 1))
     assert fs.device == "/srv/fs.img?offset=1048576"
 
 

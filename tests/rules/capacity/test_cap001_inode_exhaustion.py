@@ -86,7 +86,10 @@ def test_cap001_says_that_nothing_is_left() -> None:
         # What mke2fs makes by default, up to the type "huge" of 64 KiB for each inode.
         (using(11, inodes=6_553_600, place="/var/lib/docker"), Outcome.PASS),
         (using(11, inodes=1_638_400, place="/var/lib/docker"), Outcome.PASS),
-        # In use, it is measured by its use.
+        (using(11, inodes=1_638_375, place="/var/lib/docker"), Outcome.FAIL),
+        # In use, it is measured by its use: from 1000 inodes on.
+        (using(999, inodes=100_000, place="/var/lib/docker"), Outcome.FAIL),
+        (using(1000, inodes=100_000, place="/var/lib/docker"), Outcome.PASS),
         (using(20_000, inodes=100_000, place="/var/lib/docker"), Outcome.PASS),
     ],
 )
@@ -104,6 +107,15 @@ def test_cap001_names_the_command_that_finds_the_files() -> None:
     assert "find '/my data' -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail" in find
     assert finding.remedies[2].destructive
     assert all(not remedy.steps for remedy in finding.remedies)
+
+
+@pytest.mark.parametrize(
+    ("inodes", "dense"), [(INODES, 8192), (10_485_760, 5120), (52_428_800, 4096)]
+)
+def test_cap001_halves_the_ratio_within_limits(inodes: int, dense: int) -> None:
+    """A new filesystem has an inode for 4 to 8 KiB: 100 GiB had one for 10 KiB, or for 2."""
+    (finding,) = verdict(using(inodes, inodes=inodes)).findings
+    assert f"(mkfs.ext4 -i {dense})" in finding.remedies[2].summary
 
 
 @pytest.mark.parametrize(

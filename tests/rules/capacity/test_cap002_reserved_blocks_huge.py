@@ -79,6 +79,39 @@ def test_cap002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict(fs).outcome is outcome
 
 
+def reserving(gib: int, blocks: int, **changes: Any) -> Filesystem:
+    """Build a half full filesystem that reserves exactly so many blocks."""
+    total = gib * GIB // BLOCK
+    own = superblock(size_blocks=total, reserved_blocks=blocks)
+    return sized(gib, 0, **{"superblock": known(own, "dumpe2fs"), **changes})
+
+
+def with_unavailable(gib: int, blocks: int) -> Filesystem:
+    """Build one without a superblock, whose two counts of statfs differ by so many blocks."""
+    total = gib * GIB // BLOCK
+    found = usage(size_blocks=total, free_blocks=total // 2, available_blocks=total // 2 - blocks)
+    return sized(gib, 0, usage=known(found, "statfs"), **UNREAD)
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        # From 4 % on.
+        (reserving(1000, 10_485_759), Outcome.PASS),
+        (reserving(1000, 10_485_760), Outcome.FAIL),
+        # Above 50 GiB, which is less than 4 % of 2000 GiB.
+        (reserving(2000, 50 * GIB // BLOCK), Outcome.PASS),
+        (reserving(2000, 50 * GIB // BLOCK + 1), Outcome.FAIL),
+        # The kernel's own 4096 clusters are not available either, and are not root's.
+        (with_unavailable(1000, 10_485_760 + 4095), Outcome.PASS),
+        (with_unavailable(1000, 10_485_760 + 4096), Outcome.FAIL),
+    ],
+)
+def test_cap002_limits(fs: Filesystem, outcome: Outcome) -> None:
+    """One block decides at each limit."""
+    assert verdict(fs).outcome is outcome
+
+
 @pytest.mark.parametrize(
     ("free_percent", "severity"),
     [(50, Severity.LOW), (15.1, Severity.LOW), (14.9, Severity.MEDIUM), (1, Severity.MEDIUM)],

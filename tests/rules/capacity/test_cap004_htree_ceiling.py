@@ -63,7 +63,12 @@ UNCOUNTED: dict[str, Any] = {"errors": unknown("recorded errors")}
         # Warnings have other causes: with so few files no directory can be full.
         (holding(1_000_000, warnings=9), Outcome.PASS),
         (holding(1_000_000, **UNREAD, **UNCOUNTED), Outcome.PASS),
+        # The fewest names that fill one directory.
+        (holding(1_809_989, warnings=1), Outcome.PASS),
+        (holding(1_809_990, warnings=1), Outcome.FAIL),
         (holding(11, **SMALL_BLOCKS), Outcome.FAIL),
+        (holding(11, block=1024, inodes=418_446), Outcome.PASS),
+        (holding(11, block=1024, inodes=418_447), Outcome.FAIL),
         (holding(11, **SMALL_BLOCKS, features=LARGE), Outcome.PASS),
         (holding(11, **SMALL_BLOCKS, **UNREAD), Outcome.UNDETERMINED),
         # mke2fs gives blocks of 1 KiB to a /boot of 500 MB.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Phase, Severity
@@ -55,6 +56,15 @@ def test_cmp003_grades_by_how_likely_the_name_moves(on: Host, severity: Severity
     """Two disks of a kind can swap; one disk of a virtual machine hardly moves."""
     (finding,) = verdict(on).findings
     assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("devices", "named"), [(NVME, ", one of 2 disks nvme*: "), (NVME[:2], " from /dev/nvme1n1: ")]
+)
+def test_cmp003_names_the_number_of_disks(devices: tuple[LsblkDevice, ...], named: str) -> None:
+    """One disk is not one of several."""
+    (finding,) = verdict(naming("/dev/nvme1n1", devices=known(devices))).findings
+    assert named in finding.message
 
 
 @pytest.mark.parametrize(

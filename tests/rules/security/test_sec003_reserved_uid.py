@@ -46,6 +46,7 @@ def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], w
     assert finding.severity is Severity.INFO
     assert who in finding.message
     assert "5120 MiB" in finding.message
+    assert "5120 MiB" in [cited.value for cited in finding.citations]
 
 
 def test_without_root_the_size_is_left_out() -> None:

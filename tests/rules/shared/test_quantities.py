@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,13 @@ from ext4audit.rules.shared.quantities import (
     block_bytes,
     device_bytes,
     full_share,
+    has_room_to_grow,
     percent,
     seconds_since_1970,
     size,
     utc,
 )
-from support.builders import GIB, filesystem, known, superblock, unknown, usage
+from support.builders import GIB, disk, filesystem, known, superblock, unknown, usage
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,23 @@ def test_the_block_size_is_known_without_root(fs: Filesystem, origin: str | None
 def test_the_size_of_a_device_that_is_not_seen() -> None:
     """The hole of the stack is the hole of the size."""
     assert isinstance(device_bytes(filesystem(stack=unknown("stack"))), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("changes", "room"),
+    [
+        ({}, True),
+        ({"stack": unknown("stack")}, False),
+        ({"superblock": unknown("superblock")}, False),
+        ({"superblock": known(superblock(size_blocks=300 * GIB // 4096))}, False),
+    ],
+)
+def test_room_to_grow_must_be_known(changes: dict[str, Any], *, room: bool) -> None:
+    """A device of 300 GiB around a filesystem of 100 GiB has room; a hole is none."""
+    large = known(disk(size_sectors=known(300 * GIB // 512, "/sys")))
+    own = known(superblock(size_blocks=100 * GIB // 4096))
+    fs = filesystem(**{"stack": large, "superblock": own, **changes})
+    assert has_room_to_grow(fs) is room
 
 
 MOST = 4102444800 * 4

@@ -28,6 +28,7 @@ NOT_RUN = {
     "uv run pytest -m lab": "it boots kernels; a test of each file in tests/lab is run by CI",
     "EXT4AUDIT_LAB_ERAS=5.10,6.1,6.12,newest uv run pytest -m lab": "the same",
     "uv run pytest -m bench -s": "it measures for minutes; CI runs it",
+    "uv run --with cosmic-ray python tests/mutation/sample.py 60": "it runs tests for minutes",
     ".ci/run": "it runs the whole suite",
     "sudo apt-get install python3-pip git": "it changes the machine",
     "ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5 --offset 1M": "it needs a "

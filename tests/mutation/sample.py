@@ -1,0 +1,144 @@
+"""Change one operator or number of the package at a time, and run the unit tests of its module.
+
+`uv run --with cosmic-ray python tests/mutation/sample.py 60` tries 60 mutants of the rooms that
+decide. A second argument is the seed of the sample. cosmic-ray provides the operators. Mutants are
+written to a temporary copy of the package. The exit code is 1 when fewer than 90 % are killed.
+"""
+
+from __future__ import annotations
+
+import compileall
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from typing import NamedTuple
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator
+
+REPOSITORY = Path(__file__).parents[2]
+PACKAGE = REPOSITORY / "src/ext4audit"
+ROOMS = ("rules", "layout", "assemble", "policy", "remedies")
+LEAST_KILLED_PERCENT = 90
+TIMEOUT_SECONDS = 300
+OPERATORS = (
+    *("NumberReplacer", "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceUnaryOperator_Delete_Not"),
+    *("ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "AddNot", "ZeroIterationForLoop"),
+    *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak"),
+    *(
+        f"ReplaceComparisonOperator_{change}"
+        for change in "Lt_LtE LtE_Lt Gt_GtE GtE_Gt Eq_NotEq NotEq_Eq Is_IsNot IsNot_Is".split()
+    ),
+    *(
+        f"ReplaceBinaryOperator_{change}"
+        for change in "Add_Sub Sub_Add Mul_FloorDiv FloorDiv_Mul Mod_FloorDiv".split()
+    ),
+)
+"""No operator on `|`: most of its mutants are annotations, which nothing evaluates."""
+
+
+class Mutant(NamedTuple):
+    """The nth place in a module that an operator can change."""
+
+    module: Path
+    operator: str
+    occurrence: int
+    line: int
+
+    def __str__(self) -> str:
+        """Name the place and the change."""
+        return f"src/ext4audit/{self.module}:{self.line} {self.operator} #{self.occurrence}"
+
+
+def main(count: int, seed: int) -> bool:
+    """Try mutants and print the survivors; return whether enough are killed."""
+    sample = random.Random(seed).sample(list(mutants()), count)  # noqa: S311 - reproducible
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "ext4audit"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        compileall.compile_dir(copy, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+        tests = {mutant: tests_of(mutant.module) for mutant in sample}
+        together = tuple(sorted({path for paths in tests.values() for path in paths}))
+        if not passes(copy, together, len(together) * TIMEOUT_SECONDS):
+            raise SystemExit("The tests fail without a mutation.")
+        killed = sum(is_killed(copy, mutant, tests[mutant]) for mutant in sorted(sample))
+    print(f"{killed} of {count} mutants killed ({100 * killed / count:.0f} %), seed {seed}")
+    return 100 * killed >= LEAST_KILLED_PERCENT * count
+
+
+def mutants() -> Iterator[Mutant]:
+    """Yield all mutants of the rooms."""
+    for path in modules():
+        nodes = list(ast_nodes(get_ast(path.read_text())))
+        for name in OPERATORS:
+            operator = get_operator(f"core/{name}")()
+            lines = [start[0] for node in nodes for (start, _) in operator.mutation_positions(node)]
+            for occurrence, line in enumerate(lines):
+                yield Mutant(path.relative_to(PACKAGE), name, occurrence, line)
+
+
+def modules() -> list[Path]:
+    """Return the modules of the rooms."""
+    return sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
+
+
+def tests_of(module: Path) -> tuple[Path, ...]:
+    """Return the tests that mirror a module, then those of its importers, then their folder."""
+    dotted = ".".join(module.with_suffix("").parts)
+    uses = f"from ext4audit.{dotted} import", f" {dotted}.", f"({dotted}."
+    texts = {path: path.read_text() for path in modules()}
+    users = (path for path, text in texts.items() if any(use in text for use in uses))
+    mirrors = [mirror_of(path) for path in (PACKAGE / module, *users)]
+    folder = next(path for path in mirrors[0].parents if path.exists())
+    return *(path for path in mirrors if path.exists()), folder
+
+
+def mirror_of(path: Path) -> Path:
+    """Return where the tests of a module are; those of a package have its name."""
+    stem = path.parent.name if path.stem == "__init__" else path.stem
+    return REPOSITORY / "tests" / path.parent.relative_to(PACKAGE) / f"test_{stem}.py"
+
+
+def is_killed(copy: Path, mutant: Mutant, tests: tuple[Path, ...]) -> bool:
+    """Write a mutant into the copy, run its tests, and restore the module."""
+    module = copy / mutant.module
+    original = module.read_text()
+    operator = get_operator(f"core/{mutant.operator}")()
+    module.write_text(mutate_code(original, operator, mutant.occurrence))
+    survives = passes(copy, tests, TIMEOUT_SECONDS)
+    module.write_text(original)
+    print(f"{'SURVIVED' if survives else 'killed'} {mutant}", flush=True)
+    return not survives
+
+
+def passes(copy: Path, tests: tuple[Path, ...], timeout_seconds: int) -> bool:
+    """Whether tests pass with the copy of the package; a test that does not end fails."""
+    options = "-x -q -n 0 -p no:cacheprovider --hypothesis-seed=0".split()
+    environment = {
+        "PYTHONPATH": str(copy.parent),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(copy.parent / "hypothesis"),
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, "-m", "not kernel and not bench", *tests],
+            cwd=REPOSITORY,
+            env=os.environ | environment,
+            timeout=timeout_seconds,
+            capture_output=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(not main(*map(int, [*sys.argv[1:], "60", "0"][:2])))
