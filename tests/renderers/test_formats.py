@@ -13,10 +13,9 @@ from ext4audit.renderers import formats
 from ext4audit.renderers.shared.page import Page
 
 
-def test_the_formats_are_the_modules_of_the_package() -> None:
-    """The order is alphabetical; JSON has its version in the name of the module only."""
-    expected = "csv github gitlab html json junit markdown nagios ndjson prometheus sarif text"
-    assert list(formats()) == expected.split()
+def test_the_formats_are_in_alphabetical_order() -> None:
+    """JSON has its version in the name of the module only."""
+    assert list(formats()) == sorted(formats())
     assert {name: module for name, module in formats().items() if name != module} == {
         "json": "json_v1"
     }

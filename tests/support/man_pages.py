@@ -54,7 +54,7 @@ OF_A_PLUGIN = (
     f"Where the first format is `{NAGIOS}`, it is that of a monitoring plugin: 0 OK, 1 WARNING, "
     "2 CRITICAL, 3 UNKNOWN."
 )
-GENERATED = '.\\" Made by tests/generated_files.py of what the program says of itself.'
+GENERATED = '.\\" Made by tests/support/generated_files.py of what the program says of itself.'
 
 LIST, TEXT = "a list of texts, or one", "a text"
 KEYS = {

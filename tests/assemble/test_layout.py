@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ext4audit.assemble.layout_page import page_of_image
+from ext4audit.assemble.layout import page_of_image
 from ext4audit.evidence import Known, Unknown
 from support.hosts.evidence_host import HostEvidence
 from support.images.mke2fs import stripe
