@@ -19,12 +19,12 @@ from ext4audit.renderers.shared.escape import visible
 
 
 def print_diagnostic(message: str) -> None:
-    """Write one line; a newline inside it is a hostile name's, and is shown, not sent."""
+    """Print one line; a newline in it comes from a hostile name and is shown escaped."""
     print_error(f"ext4audit: {visible(message)}")
 
 
 def print_error(text: str) -> None:
-    """Write text as it is; where it cannot be written, the exit code still tells.
+    """Write text unchanged; if that fails, the exit code still reports the error.
 
     A full disk or a closed pipe behind standard error once made a usage error exit 1.
     """
@@ -36,7 +36,7 @@ def print_error(text: str) -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Send what the stream still holds nowhere: Python's flush at exit would make it 120."""
+    """Discard buffered output: Python's flush at exit would change the exit code to 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -57,11 +57,11 @@ COMMANDS = {
 
 
 class OutputFailed(Exception):  # noqa: N818 - what happened, told to the user as it is
-    """The text cannot be written where it was to go; the message says where, and why."""
+    """The output cannot be written; the message has the destination and the reason."""
 
 
 class NoCommand(click.UsageError):
-    """Nothing was typed after the program's name; the message is the whole help."""
+    """The command line is empty; the message is the complete help."""
 
 
 class LazyGroup(click.Group):
@@ -137,11 +137,11 @@ def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> s
 
 
 _ALIKE = 0.6
-"""Fewer letters in common, and "xml" is taken for "html"; then all the words are listed."""
+"""Below this similarity all choices are listed: "xml" is not suggested as "html"."""
 
 
 class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on, at run time too
-    """click's, which lists the words and names none as the nearest."""
+    """click's Choice, with the nearest value in the error message."""
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -211,7 +211,7 @@ def run_program(arguments: Sequence[str]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Stand in for streams that the caller closed (`>&-`): Python makes them None."""
+    """Replace streams that the caller closed (`>&-`): Python sets them to None."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
@@ -232,7 +232,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
-    """Say in one line what is wrong with what was typed."""
+    """Print in one line what is wrong with the command line."""
     if isinstance(error, NoCommand):
         print_error(error.message)
         return EXIT_USAGE
@@ -244,7 +244,7 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 
 def _page(error: click.ClickException, arguments: Sequence[str]) -> str:
-    """Return what has the help: click does not say of which command an option lacks its value."""
+    """Return the command whose help applies: click does not name it for a missing value."""
     context = getattr(error, "ctx", None)
     if context is not None:
         return str(context.command_path)

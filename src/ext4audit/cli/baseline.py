@@ -82,7 +82,7 @@ def _documents(text: str) -> list[Mapping[str, Any]]:
 
 
 def no_report(path: str, why: str) -> click.UsageError:
-    """Return the refusal of a file that is no report."""
+    """Return the usage error for a file that is no report."""
     return click.UsageError(f"{path}: not a report of `ext4audit scan -f json`: {why}")
 
 

@@ -30,12 +30,12 @@ from ext4audit.sources.containers.tree import ArchiveError
 
 
 def utf8(word: str) -> str:
-    """Return a word of the command line as names are everywhere: UTF-8 with surrogateescape."""
+    """Return an argument as all names are: UTF-8 with surrogateescape."""
     return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 class Job(NamedTuple):
-    """What is asked of every host; rules by their codes, for the way into another process.
+    """The job for every host; rules by their codes, to be sent to another process.
 
     `pages` are how the formats look that are written host by host, by format. `keep` says that
     the reports are wanted too, for the formats that show all hosts together.
@@ -52,19 +52,19 @@ class Job(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a host's evidence lies; `in_fleet`, where it was found and not named."""
+    """The location of a host's evidence; `in_fleet` means that it was found, not named."""
 
     path: str
     in_fleet: bool
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent: it reaches the whole group, and each would print a traceback."""
+    """Ignore Ctrl-C in a worker: the parent handles it, and each worker would print a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def audit_place(place: Place, job: Job) -> HostLine:
-    """Audit one host; what cannot be read is a line too."""
+    """Audit one host; a host that cannot be read also has a line."""
     rules = [rule for rule in all_rules() if rule.code in job.rules]
     try:
         report = audit_snapshot(
@@ -91,7 +91,7 @@ def audit_place(place: Place, job: Job) -> HostLine:
 
 
 def unread(path: str, message: str, kind: str, job: Job) -> HostLine:
-    """Return the line of a host that gave no report."""
+    """Return the line of a host without a report."""
     code = 0 if job.allow_incomplete else EXIT_INCOMPLETE
     return HostLine(
         _last_part(path),
@@ -110,12 +110,12 @@ def _unread_text(path: str, message: str, kind: str, fmt: str, page: Page) -> st
 
 
 def _last_part(path: str) -> str:
-    """Return the name that tells hosts apart in a sum: many are called "localhost"."""
+    """Return the last part of a path, which identifies a host: many are named "localhost"."""
     return path.rstrip("/").rpartition("/")[2] or path
 
 
 def names_of(places: Sequence[Place]) -> list[str]:
-    """Return what each place is called in a sum: its whole path where others end alike."""
+    """Return the name of each place in a summary: the whole path where the last parts are equal."""
     ends = [_last_part(place.path) for place in places]
     times = Counter(ends)
     return [end if times[end] == 1 else place.path for end, place in zip(ends, places, strict=True)]
@@ -140,7 +140,7 @@ def _found(report: Report) -> tuple[FoundRule, ...]:
 
 
 WITHOUT_UNREAD = frozenset({"text", "json"})
-"""Formats of one report: where there is none, standard error says why."""
+"""Formats of one report; without a report, standard error has the reason."""
 
 
 def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportOptions) -> int:
@@ -156,7 +156,7 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
 
 
 def _places(sources: list[str]) -> list[Place]:
-    """Return where each host's evidence lies; raises UsageError for a source that is none."""
+    """Return the location of each host's evidence; raises UsageError for a bad source."""
     if sources.count(STANDARD_INPUT) > 1:
         raise click.UsageError("standard input can be read once only")
     places = []

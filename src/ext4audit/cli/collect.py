@@ -27,7 +27,7 @@ from ext4audit.sources.text import utc_now
 
 SUPERBLOCK_BYTES = 1024
 NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
-"""What another way of running can cure; what a host simply has not is no news."""
+"""Reasons that another way of running can remedy; what a host lacks is not reported."""
 
 
 @click.command("collect")
@@ -101,7 +101,7 @@ def command(
 
 
 def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> tuple[Host, bytes]:
-    """Assemble the host for the sake of what that asks, and return the answers as a tar.gz."""
+    """Assemble the host to record all asks, and return the answers as a tar.gz."""
     taken_at = utc_now()
     recorder = RecordingSource(LiveSource(timeout_seconds))
     only = resolve_targets(recorder, targets) if targets else None
@@ -118,7 +118,7 @@ def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> t
 
 
 def _is_fat(ask: Ask) -> bool:
-    """Whether an answer is large, and an audit without it is still of use."""
+    """Whether an answer is large and an audit without it is still useful."""
     match ask:
         case UdevDatabase():
             return True
@@ -130,11 +130,11 @@ def _is_fat(ask: Ask) -> bool:
 
 
 def _tell_unseen(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None:
-    """Say on standard error what the snapshot lacks, one line a cause."""
-    holes = [answer for answer in answers.values() if isinstance(answer, Unknown)]
+    """Report on standard error what the snapshot lacks, one line for each cause."""
+    unknown = [answer for answer in answers.values() if isinstance(answer, Unknown)]
     causes: dict[tuple[str, str], list[str]] = {}
-    for hole in [*(hole for hole in holes if hole.why in NOT_SEEN), *gaps]:
-        causes.setdefault((hole.detail, hole.hint), []).append(hole.what)
+    for gap in [*(each for each in unknown if each.why in NOT_SEEN), *gaps]:
+        causes.setdefault((gap.detail, gap.hint), []).append(gap.what)
     for (detail, hint), what in causes.items():
         more = f" and {len(what) - 1} more" if len(what) > 1 else ""
         print_diagnostic(f"not seen: {what[0]}{more}: {detail}{f' ({hint})' if hint else ''}")

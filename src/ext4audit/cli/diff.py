@@ -1,4 +1,4 @@
-"""`ext4audit diff`: what two reports say differently."""
+"""`ext4audit diff`: the differences of two reports."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
 
 
 def _taken(reports: list[Document], like: Document) -> Document:
-    """Take the report of the same host out of those with its name."""
+    """Remove and return the report of the same host from those with its name."""
     if not reports:
         return NOTHING
     here = known_host(like).superblocks

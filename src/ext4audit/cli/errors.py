@@ -18,7 +18,7 @@ FORMAT = re.compile("--format(?:=(?P<long>.*))?|-[qv]*f(?P<short>.*)", re.DOTALL
 
 
 def _is_plugin(arguments: Sequence[str]) -> bool:
-    """Whether the first format of a command line is that of Nagios, whose codes then hold.
+    """Whether the first format of a command line is that of Nagios, whose exit codes then apply.
 
     The command line may be one that cannot be parsed.
     """
@@ -45,7 +45,7 @@ def refuse_as_plugin(why: str, arguments: Sequence[str]) -> int | None:
 
 
 def reason(error: click.ClickException) -> str:
-    """Return in one line what is wrong, and what is near to what was typed."""
+    """Return in one line what is wrong, and the nearest valid value."""
     if isinstance(error, click.NoSuchOption):
         return f"no such option: {error.option_name}{_near(error)}"
     if isinstance(error, click.BadOptionUsage):
@@ -58,7 +58,7 @@ def reason(error: click.ClickException) -> str:
 
 
 def _near(error: click.NoSuchOption) -> str:
-    """Name the nearest long option: of single letters each is as near as any other."""
+    """Return the nearest long option; single letters have no nearest option."""
     if error.ctx is None or not error.option_name.startswith("--"):
         return ""
     parameters = error.ctx.command.get_params(error.ctx)
@@ -67,7 +67,7 @@ def _near(error: click.NoSuchOption) -> str:
 
 
 def _misused(error: click.BadOptionUsage) -> str:
-    """Tell a value that is missing from one that is too much: nothing else can be wrong."""
+    """Return whether a value is missing or superfluous: nothing else can be wrong."""
     too_much = "does not take" in error.message
     return f"{error.option_name} takes {'no' if too_much else 'a'} value"
 
@@ -82,5 +82,5 @@ def _name(parameter: click.Parameter | None) -> str:
 
 
 def _plain(message: str) -> str:
-    """Return a message as ours are: it goes on after a colon, without a full stop."""
+    """Return a message in our form: it follows a colon and has no full stop."""
     return (message[:1].lower() + message[1:]).removesuffix(".")

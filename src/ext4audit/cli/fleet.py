@@ -1,4 +1,4 @@
-"""`scan --from` with many hosts: all cores, memory that stays flat, one line a host."""
+"""`scan --from` with many hosts: on all cores, in constant memory, one line for each host."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
 
 
 def _until_it_fails(put: Callable[[str], None], failures: list[OSError]) -> Callable[[str], None]:
-    """Return a function that writes until that fails: files beside it are still to be filled."""
+    """Return a function that writes until writing fails: other outputs are still to be written."""
 
     def go_on(text: str) -> None:
         try:
@@ -97,7 +97,7 @@ class _Lines:
 
 
 def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: ReportOptions) -> int:
-    """Write the formats that show all hosts, say what is left to say, return the exit code."""
+    """Write the formats that show all hosts and the notices, and return the exit code."""
     later = [output for output in asked.outputs if output.fmt not in ONE_BY_ONE]
     write_pages(later, lines.hosts, asked)
     whole = not targets and sums.read == sums.hosts
@@ -199,7 +199,7 @@ def _processes(workers: int, job: Job) -> ProcessPoolExecutor:
 
 
 _HERE: dict[str, Job] = {}
-"""What a worker does, given to it once: a baseline of a whole fleet is too long for every host."""
+"""The job of a worker, sent once: a baseline of a whole fleet is too long for each host."""
 
 
 def _begin(job: Job) -> None:
@@ -221,7 +221,7 @@ def _shown(lines: Iterator[HostLine], hosts: int, *, quiet: bool) -> Iterator[Ho
 
 
 def _ticker(hosts: int) -> Callable[[int], None]:
-    """Return a function that repaints the status line, not more often than eyes can follow.
+    """Return a function that repaints the status line at a limited rate.
 
     No thread does it: rich's does, and a fork beside a thread can hang.
     """

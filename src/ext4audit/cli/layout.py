@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 60.0
 
 
 def _sectors(text: str) -> int:
-    """Return bytes; ValueError for what no device has: a chunk of 1 byte was counted once."""
+    """Return bytes; ValueError for sizes that no device has, such as a chunk of 1 byte."""
     size_bytes = size_of(text)
     if size_bytes % SECTOR_BYTES:
         raise ValueError(f"{text} is no multiple of {SECTOR_BYTES} bytes")
@@ -128,7 +128,7 @@ def command(
 def _stated(
     members: int | None, chunk: int | None, level: str | None, offset: int | None
 ) -> StripeGeometry | None:
-    """Return the array that is stated, None for none; half of one is a usage error."""
+    """Return the array that the options describe, None without one; half of one is an error."""
     if members is None and chunk is None:
         if level:
             raise click.UsageError("--level needs --members and --chunk")
@@ -161,7 +161,7 @@ def _read(target: str, stated: StripeGeometry | None, offset: int) -> Evidence[L
 
 
 def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
-    """Refuse a file that is no image: it was typed by mistake, and nothing is missing in it."""
+    """Refuse a file that is no image: the target is mistyped, and no evidence is missing."""
     if isinstance(page, Unknown):
         raise click.UsageError(f"{path}: not an ext4 image that can be read: {page.detail}")
     return page

@@ -43,7 +43,7 @@ def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
 
 
 def _bounded(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
-    """Refuse what no clock can wait for: FloatRange lets "nan" pass, and "inf" never ends."""
+    """Refuse durations that cannot be waited for: FloatRange accepts "nan" and "inf"."""
     if not 0 < seconds <= _LONGEST_SECONDS:
         raise click.BadParameter(f"{seconds:g} is not more than 0 and at most 86400 seconds.")
     return seconds
@@ -54,7 +54,7 @@ DEFAULT_FAIL_ON = "medium"
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What was asked of a report; `threshold` None means that no finding fails.
+    """The options of a report; `threshold` None means that no finding fails.
 
     `started` is a reading of the monotonic clock, in seconds.
     """
@@ -71,7 +71,7 @@ class ReportOptions:
 
 
 def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> ReportOptions:
-    """Return what the options choose; raises UsageError for what cannot be.
+    """Return the validated options of a report; raises UsageError.
 
     `usual` says which rules judge where the options choose none.
     """

@@ -15,7 +15,7 @@ from ext4audit.cli.app import OutputFailed
 from ext4audit.renderers import formats
 
 MOST_LINKS = 40
-"""As many as the kernel follows in one path (path_resolution(7))."""
+"""Symbolic links that the kernel follows in one path (path_resolution(7))."""
 
 
 def own_stream(path: str) -> int | None:
@@ -56,7 +56,7 @@ def write(text: str, path: str | None) -> None:
 
 @contextmanager
 def writing(path: str | None) -> Iterator[Callable[[str], None]]:
-    """Give a function that writes piece by piece, to `path` or to standard output.
+    """Yield a function that writes in pieces, to `path` or to standard output.
 
     Raises OutputFailed, and BrokenPipeError where the reader has gone.
     """
@@ -84,7 +84,7 @@ def _print(text: str) -> None:
 
 
 PERMISSIONS = 0o666
-"""What open(2) is asked for; the umask takes its share, as of any file."""
+"""The mode for open(2), from which the umask is subtracted."""
 
 
 def refusal(path: str) -> str | None:
@@ -199,12 +199,12 @@ def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, 
 
 
 def counted(times: int) -> str:
-    """Return how often something is said."""
+    """Return a count in words."""
     return {0: "never", 1: "once", 2: "twice"}.get(times, f"{times} times")
 
 
 def _place(path: str | None) -> str | int:
-    """Return what "a" and "./a" have in common, and "-" and /dev/stdout."""
+    """Return the identity of a destination: equal for "a" and "./a", for "-" and /dev/stdout."""
     if path is None:
         return 1
 

@@ -64,7 +64,7 @@ class PlanJudge:
         return self._made[alike]
 
     def judge(self, plan: Plan) -> Report:
-        """Return what the rules say of a plan."""
+        """Return the report of the rules on a plan."""
         if plan not in self._judged:
             host = planned_host(plan, self.predict(plan), self._taken_at)
             self._judged[plan] = audit(self._source, host, self._rules, self._profiles)
@@ -96,7 +96,7 @@ def _advice(plan: Plan, corrected: Correction, judge: PlanJudge) -> PlanAdvice:
 
 
 def _assumed(plan: Plan) -> tuple[str, ...]:
-    """Say what stands for things that a plan leaves open and that are no hole."""
+    """Return the assumptions that replace what a plan leaves open."""
     host = plan.host
     layouts = {
         "raid10": "md's default layout for RAID10: near=2",
@@ -198,7 +198,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
 
 
 def _said(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the words of the plan by key: the file's, and over them those of the flags."""
+    """Return the settings of the plan by key: flags override the file."""
     flags = {key: given[key] for key in (*KEYS, "from") if given[key] is not None}
     from_file = read_plan_file(given["file"], (*KEYS, "from")) if given["file"] else {}
     levels = [key for key in flags if key.startswith("raid")]

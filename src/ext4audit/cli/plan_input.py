@@ -31,7 +31,7 @@ _CHOICES = {
     "errors": ("continue", "remount-ro", "panic"),
 }
 """Values of options that every kernel checks (fs/ext4/super.c, Linux 3.10 to 7.2). A plan with
-data=bogus once got a mount line that fails."""
+data=bogus must not get a mount line that fails."""
 LARGEST_BYTES = 1 << 50
 """More than mke2fs 1.47 can make in memory or on a disk of today: it gives up at 16 PiB."""
 
@@ -81,7 +81,7 @@ _LARGEST_BYTES = 1 << 20
 
 
 def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
-    """Return what the file says by key, `-` spelled `_`; raises UsageError for what is wrong."""
+    """Return the settings of the file by key, `-` spelled `_`; raises UsageError for wrong ones."""
     toml = toml_reader()
     try:
         with Path(path).open("rb") as file:
@@ -125,7 +125,7 @@ def planned_host(said: Mapping[str, Any]) -> PlannedHost:
 
 
 def not_said(key: str, example: str) -> Unknown:
-    """Return the hole of a word that a plan does not say; the hint names the flag."""
+    """Return the Unknown of a setting that a plan leaves open; the hint names the flag."""
     flag = f"--{key.replace('_', '-')}"
     hint = f"{flag} {example}".rstrip()
     return Unknown(f"{key} of the plan", Why.NOT_CAPTURED, "the plan does not say", hint)
@@ -138,7 +138,7 @@ def _said(
     base: Evidence[T] | None,
     example: str,
 ) -> Evidence[T]:
-    """Return what a word says, what the base host has, or the hole that names the flag."""
+    """Return a setting, else the value of the base host, else the Unknown that names the flag."""
     if said.get(key) is None:
         return not_said(key, example) if base is None else base
     try:
@@ -217,7 +217,7 @@ KEYS = (
 
 
 def plan_of(said: Mapping[str, Any]) -> Plan:
-    """Return the plan that was said."""
+    """Return the plan that the settings describe."""
     level, members = _array(said)
     return Plan(
         device=_value(said, "device", path_of, DEVICES[level != DISK]),
@@ -259,7 +259,7 @@ def _chunk_bytes(said: Mapping[str, Any], level: str) -> int:
 
 
 def _queue(said: Mapping[str, Any]) -> QueueLimits:
-    """Return the queue of each member: what was said, and holes that name the flag."""
+    """Return the queue of each member: the settings, and Unknowns that name the flag."""
     zero = Known(0, "the plan")
     return QueueLimits(
         write_cache=_evidence(said, "write_cache", _cache, "back"),
@@ -277,7 +277,7 @@ def _queue(said: Mapping[str, Any]) -> QueueLimits:
 
 
 def _left_open(name: str) -> Unknown:
-    """Return the hole of what no word of a plan says."""
+    """Return the Unknown of a property that no setting of a plan describes."""
     return Unknown(f"queue/{name} of the planned disks", Why.NOT_CAPTURED, "no plan says it")
 
 

@@ -31,7 +31,7 @@ from ext4audit.rules import all_rules, default_rules
 
 
 def active_profiles(words: Sequence[str]) -> tuple[ActiveProfile, ...]:
-    """Return the profiles that "tidb", "tidb,kafka=/srv/*" name; raises UsageError."""
+    """Return the profiles of values like "tidb" and "tidb,kafka=/srv/*"; raises UsageError."""
     return tuple(_active(words)) if words else ()
 
 
@@ -53,7 +53,7 @@ LARGEST_POLICY_BYTES = 1 << 20
 
 
 def read_policy(config: str | None) -> Policy:
-    """Return the policy that is in force, an empty one without a file; raises UsageError.
+    """Return the policy in force, an empty one without a file; raises UsageError.
 
     The nearest file counts alone: nothing of another is mixed in.
     """
@@ -82,7 +82,7 @@ def _policy_text(path: str) -> str:
 
 
 def _nearest() -> str | None:
-    """Return the first file on the way up from the working directory, else the host's."""
+    """Return the nearest file in the working directory and its parents, else the host's."""
     for folder in _upwards():
         path = f"{folder.rstrip('/')}/{NAME}"
         if os.path.isfile(path):  # noqa: PTH113 - pathlib costs a scan its start
@@ -104,7 +104,7 @@ def _upwards() -> Iterator[str]:
 
 
 def _refuse_a_strangers(path: str) -> None:
-    """Refuse a file that anybody could have put there: it could suppress what root must see.
+    """Refuse a file that any user could have created: it could suppress findings of root's scan.
 
     In /tmp every user may make a file of this name above the directory in which root works.
     """
@@ -122,12 +122,12 @@ DEMANDS = "CMP007"
 
 
 def on_hosts(rule: Rule) -> bool:
-    """Whether a rule judges hosts when nobody chooses."""
+    """Whether a rule judges hosts by default."""
     return rule.default
 
 
 def on_plans(rule: Rule) -> bool:
-    """Whether a rule judges plans when nobody chooses."""
+    """Whether a rule judges plans by default."""
     return rule.in_plans
 
 
@@ -191,7 +191,7 @@ class PostProcessing(NamedTuple):
     baselines: Mapping[str, Sequence[Any]] | None = None
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
-        """Treat one host's report; `alone` says that no other host is audited beside it."""
+        """Process one host's report; `alone` means that no other host is audited in this run."""
         used, blind = frozenset[SuppressionRule](), frozenset[str]()
         if self.suppressions:
             report, used = suppress(report, self.suppressions, self.today)
@@ -201,7 +201,7 @@ class PostProcessing(NamedTuple):
         return Processed(report, used, blind)
 
     def one(self, report: Report, rules: Sequence[Rule], *, whole: bool) -> Report:
-        """Return the report of a single host, with what the policy file must be told of.
+        """Return the report of a single host, with notices about the policy file.
 
         `whole` says that all its filesystems were judged: a suppression may match another one.
         """
@@ -223,7 +223,7 @@ class PostProcessing(NamedTuple):
 
 
 def post_processing_of(policy: Policy, baseline: str | None, now: str) -> PostProcessing:
-    """Return what the policy and --baseline ask for; raises UsageError for a bad baseline."""
+    """Return the post-processing by the policy and --baseline; raises UsageError."""
     if baseline is None:
         return PostProcessing(policy.suppressions, now[:DAY_LETTERS])
 

@@ -40,7 +40,7 @@ def append_summary(hosts: Sequence[Audited], page: Page) -> None:
 
 
 def _cut(text: str, room_bytes: int) -> bytes:
-    """Return the lines that there is room for, and say so where they are not all."""
+    """Return the lines that fit, with a note where lines are cut."""
     whole = text.encode("utf-8", "backslashreplace")
     if len(whole) <= room_bytes:
         return whole
@@ -61,7 +61,7 @@ def _open_fence(text: bytes) -> bytes:
 
 
 def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) -> int:
-    """Write one host's report, and return the exit code that it deserves.
+    """Write one host's report, and return its exit code.
 
     `whole` says that all its filesystems were judged.
     """
@@ -73,7 +73,7 @@ def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) ->
 
 
 def print_notices(report: Report, asked: ReportOptions) -> None:
-    """Say on standard error what the policy file has to be told of, where no text shows it."""
+    """Print notices about the policy file on standard error, where no text report has them."""
     if asked.verbosity < 0 or all(output.fmt != DEFAULT for output in asked.outputs):
         for notice in report.notices:
             print_diagnostic(notice)
@@ -87,7 +87,7 @@ def code_of(report: Report, asked: ReportOptions) -> int:
 
 
 def write_pages(outputs: Sequence[Output], hosts: Sequence[Audited], asked: ReportOptions) -> None:
-    """Write hosts in every format; a consumer that fails takes no other's report with it.
+    """Write hosts in every format; a destination that fails does not prevent the others.
 
     Raises OutputFailed or BrokenPipeError of the first that failed, when all were tried.
     """
@@ -99,7 +99,7 @@ def write_pages(outputs: Sequence[Output], hosts: Sequence[Audited], asked: Repo
 def _failure(
     output: Output, hosts: Sequence[Audited], asked: ReportOptions
 ) -> OutputFailed | BrokenPipeError | None:
-    """Write hosts in one format, and return what went wrong at its place."""
+    """Write hosts in one format, and return the error of its destination."""
     try:
         write_page(output, hosts, asked)
     except (OutputFailed, BrokenPipeError) as error:
@@ -116,7 +116,7 @@ def write_page(output: Output, hosts: Sequence[Audited], asked: ReportOptions) -
 
 
 def page_of(output: Output, asked: ReportOptions) -> Page:
-    """Return how a page looks at its place: a file has no colour, no width, and all of Unicode."""
+    """Return the page for a destination: a file has no colour, no width, and full Unicode."""
     to_file = output.path is not None
     return Page(
         tool_version=__version__,

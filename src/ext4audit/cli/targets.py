@@ -36,7 +36,7 @@ READ_AS_IMAGE = "an image, audited from its bytes; its directory stands for what
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the targets stand for, each once, in the order in which they were typed."""
+    """The superblocks and images of the targets, each once, in the order of the command line."""
 
     device_numbers: tuple[DeviceNumber, ...]
     images: tuple[ImageFilesystem, ...]
@@ -59,7 +59,7 @@ def choose_targets(source: Source, targets: Sequence[str]) -> Chosen:
 
 
 def _utf8(target: str) -> str:
-    """Return a name as it is everywhere: UTF-8 with surrogateescape, whatever the locale."""
+    """Return a name as UTF-8 with surrogateescape, independent of the locale."""
     return os.fsencode(target).decode("utf-8", "surrogateescape")
 
 
@@ -75,7 +75,7 @@ def _look_at(source: Source, inventory: Inventory, path: str) -> Target | Image:
 
 
 def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
-    """Tell what is not obvious, and refuse what leaves nothing or was mistyped."""
+    """Report notes, and refuse mistyped targets and a command line without any filesystem."""
     numbers: list[DeviceNumber] = []
     images: list[ImageFilesystem] = []
     reasons = []
@@ -103,11 +103,11 @@ def _each_once(images: Sequence[ImageFilesystem]) -> tuple[ImageFilesystem, ...]
 
 
 OF_IMAGES_TOO = frozenset({"HLT003"})
-"""The rules about a host that judge what no host has mounted: an image left unclean."""
+"""The host rules that also judge images: an image can be left unclean."""
 
 
 def scan_targets(targets: tuple[str, ...], asked: ReportOptions, timeout_seconds: float) -> Report:
-    """Judge what the targets stand for; raises UsageError when nothing is left to judge."""
+    """Judge the filesystems of the targets; raises UsageError when none is left."""
     source = LiveSource(timeout_seconds=timeout_seconds)
     chosen = choose_targets(source, targets)
     if not chosen.device_numbers:
@@ -120,7 +120,7 @@ def scan_targets(targets: tuple[str, ...], asked: ReportOptions, timeout_seconds
 
 
 def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Report:
-    """Judge images alone: there is no host, so that most rules about one have no subject."""
+    """Judge images alone: without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
     source = report.Source("image", name)

@@ -35,7 +35,7 @@ def width(stream: TextIO) -> int | None:
 
 
 def is_ascii_only(stream: TextIO) -> bool:
-    """Whether the stream cannot encode the glyphs of the report."""
+    """Whether the encoding of the stream lacks the glyphs of the report."""
     try:
         "●✓─▏█".encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -24,22 +24,22 @@ def _object(page: LayoutPage, tool_version: str) -> dict[str, Any]:
         "uuid": page.superblock.uuid,
         "read_from": {"stack": page.stack, "groups": page.origin},
         "layout": layout_object(page.layout),
-        "counsel": None if page.advice is None else _counsel(page.advice),
+        "counsel": None if page.advice is None else _layout_advice(page.advice),
     }
 
 
-def _counsel(counsel: LayoutAdvice) -> dict[str, Any]:
+def _layout_advice(advice: LayoutAdvice) -> dict[str, Any]:
     return {
-        "sentence": counsel.sentence,
-        "is_even": counsel.is_even,
-        "curable": counsel.curable,
-        "incurable": counsel.incurable,
-        "advice": None if counsel.advice is None else _advice(counsel.advice),
-        "grow_to_members": None if counsel.growth is None else counsel.growth.members,
-        "recreate": counsel.recreate,
-        "in_place": counsel.in_place,
-        "no_help": list(counsel.no_help),
-        "mitigations": list(counsel.mitigations),
+        "sentence": advice.sentence,
+        "is_even": advice.is_even,
+        "curable": advice.curable,
+        "incurable": advice.incurable,
+        "advice": None if advice.advice is None else _advice(advice.advice),
+        "grow_to_members": None if advice.growth is None else advice.growth.members,
+        "recreate": advice.recreate,
+        "in_place": advice.in_place,
+        "no_help": list(advice.no_help),
+        "mitigations": list(advice.mitigations),
     }
 
 

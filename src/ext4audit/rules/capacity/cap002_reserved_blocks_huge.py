@@ -7,7 +7,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.citations import superblock_field
 from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percent, size
 
 MUCH_BYTES = 50 * GIB
@@ -94,7 +94,7 @@ def _reserved_blocks(fs: Filesystem, usage: Usage) -> Evidence[int]:
     Once users have no block left, the difference is only what root has not used of the reserve.
     It is then a lower bound, and suffices where it is large already.
     """
-    exact = stated(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks)
+    exact = superblock_field(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks)
     unavailable = usage.free_blocks - usage.available_blocks
     if isinstance(exact, Unknown) and (usage.available_blocks > 0 or _is_much(unavailable, usage)):
         return Known(max(0, unavailable - KERNELS_OWN_BLOCKS), origin_of(fs.usage))

@@ -20,7 +20,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import RuleOutput
-from ext4audit.rules.shared.citations import rootflags, stated, what_else_sets_it
+from ext4audit.rules.shared.citations import rootflags, superblock_field, what_else_sets_it
 from ext4audit.rules.shared.demands import canonical
 
 
@@ -127,8 +127,8 @@ def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> RuleOutput:
     if set(profile.features) - need(fs.superblock).features:
         return  # without the feature there are no clusters
     block_bytes, blocks = need(
-        stated(fs, "block size", lambda superblock: superblock.block_bytes),
-        stated(fs, "cluster size", lambda superblock: superblock.cluster_blocks),
+        superblock_field(fs, "block size", lambda superblock: superblock.block_bytes),
+        superblock_field(fs, "cluster size", lambda superblock: superblock.cluster_blocks),
     )
     has = block_bytes * blocks
     if has != wanted:
@@ -139,7 +139,9 @@ def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> RuleOutput:
 
 
 def _reserve(fs: Filesystem, profile: Profile, most: int) -> RuleOutput:
-    reserved = need(stated(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks))
+    reserved = need(
+        superblock_field(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks)
+    )
     blocks = need(fs.superblock).size_blocks
     if reserved * PERCENT <= most * blocks or not blocks:
         yield Citation("reserved blocks", str(reserved), _origin(fs))

@@ -14,7 +14,7 @@ from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.citations import superblock_field
 
 PATH = re.compile(r"/dev/disk/by-(?P<kind>uuid|label)/(?P<value>.+)")
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
@@ -221,7 +221,7 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
     unidentified = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
     labels = _go_by_label(host)
     for fs in unidentified:
-        need(stated(fs, f"label of {fs.device}", _label) if labels else fs.superblock)
+        need(superblock_field(fs, f"label of {fs.device}", _label) if labels else fs.superblock)
     seen = {fs.device_number: fs for fs in unidentified}
     return tuple(
         row._replace(fstype="ext4", uuid=seen[number].uuid, label=seen[number].label)

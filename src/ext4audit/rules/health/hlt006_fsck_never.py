@@ -11,7 +11,7 @@ from ext4audit.facts.mount import FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.citations import superblock_field
 
 NOT_AT_BOOT = remedies.options.BINDS | {"noauto"}
 
@@ -72,7 +72,7 @@ def _periodic_check(fs: Filesystem) -> Evidence[bool]:
         mounts, seconds = superblock.max_mount_count, superblock.check_interval_seconds
         return None if mounts is None or seconds is None else (mounts, seconds)
 
-    counts = stated(fs, "when to check", read)
+    counts = superblock_field(fs, "when to check", read)
     return derive("when to check", lambda each: each[0] > 0 or each[1] > 0, counts)
 
 

@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.citations import superblock_field
 from ext4audit.rules.shared.quantities import (
     GIB,
     cite_journal,
@@ -108,7 +108,7 @@ def _shape(fs: Filesystem) -> Evidence[Shape]:
     """Return the shape: of statfs, which needs no root, else of the superblock."""
     if isinstance(fs.usage, Known):
         return derive("shape", _used, fs.usage)
-    return stated(fs, "size of a block", _superblock_shape)
+    return superblock_field(fs, "size of a block", _superblock_shape)
 
 
 def _used(usage: Usage) -> Shape:
@@ -167,7 +167,7 @@ def _finding(
     ]
     known = shape.value if isinstance(shape, Known) else None
     huge = known is not None and known.small_blocks and known.size_bytes > HUGE
-    exact = stated(fs, "size", _superblock_shape)
+    exact = superblock_field(fs, "size", _superblock_shape)
     large = exact.value if isinstance(exact, Known) else known
     much = size(large.size_bytes) if large else "a large filesystem"
     return Finding(

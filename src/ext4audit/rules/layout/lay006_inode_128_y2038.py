@@ -8,7 +8,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.citations import superblock_field
 
 SMALL, USUAL = 128, 256
 NOT_IN_PLACE = frozenset({"flex_bg", "metadata_csum"})
@@ -50,7 +50,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where the content is replaced before 2038 anyway, and on /boot.
     """
-    inode_bytes = need(stated(fs, "size of an inode", lambda each: each.inode_bytes))
+    inode_bytes = need(superblock_field(fs, "size of an inode", lambda each: each.inode_bytes))
     superblock = need(fs.superblock)
     seen = Citation("inode size", f"{inode_bytes} bytes", _origin(fs, host))
     if inode_bytes > SMALL:

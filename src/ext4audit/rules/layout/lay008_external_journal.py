@@ -10,7 +10,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.citations import superblock_field
 from ext4audit.rules.shared.quantities import is_external
 
 REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
@@ -52,7 +52,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     superblock = need(fs.superblock)
     if not superblock.has_journal:
         raise NotApplicable("it has no journal")
-    where = need(stated(fs, "place of the journal", _place))
+    where = need(superblock_field(fs, "place of the journal", _place))
     if not is_external(superblock):
         yield Citation("journal", where, _origin(fs))
         return

@@ -120,7 +120,9 @@ def _table_would_show(fs: Filesystem, options: EffectiveOptions, name: str) -> b
 T = TypeVar("T")
 
 
-def stated(fs: Filesystem, what: str, read: Callable[[Superblock], T | None]) -> Evidence[T]:
+def superblock_field(
+    fs: Filesystem, what: str, read: Callable[[Superblock], T | None]
+) -> Evidence[T]:
     """Return what `read` finds in the superblock; None becomes an unknown that names `what`.
 
     The ioctl that works without root omits sizes, and the superblock's own bytes can omit the

@@ -14,7 +14,7 @@ from ext4audit.facts.options import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation
 from ext4audit.layout.striping import MOST_COLUMNS, may_stripe
-from ext4audit.rules.shared.citations import stated
+from ext4audit.rules.shared.citations import superblock_field
 
 GIB = 1 << 30
 UNITS = ("TiB", 1 << 40), ("GiB", GIB), ("MiB", 1 << 20)
@@ -72,7 +72,9 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
     if not isinstance(fs.stack, Known):
         return fs.stack
     if fs.stack.value.kind in IMAGES:
-        return stated(fs, "size", lambda s: s.block_bytes and s.size_blocks * s.block_bytes)
+        return superblock_field(
+            fs, "size", lambda s: s.block_bytes and s.size_blocks * s.block_bytes
+        )
     sectors = fs.stack.value.size_sectors
     return Known(sectors.value * 512, sectors.origin) if isinstance(sectors, Known) else sectors
 
@@ -95,7 +97,7 @@ def has_room_to_grow(fs: Filesystem) -> bool:
 
 def block_bytes(fs: Filesystem) -> Evidence[int]:
     """Return the size of a block; of statfs(2) where the superblock's is not known."""
-    found = stated(fs, "block size", lambda superblock: superblock.block_bytes)
+    found = superblock_field(fs, "block size", lambda superblock: superblock.block_bytes)
     if isinstance(found, Unknown) and isinstance(fs.usage, Known):
         return Known(fs.usage.value.block_bytes, fs.usage.origin)
     return found
@@ -190,8 +192,8 @@ def usual_blocks(size_blocks: int) -> int:
 
 def journal_of(fs: Filesystem) -> Evidence[Journal]:
     """Return the internal journal of a filesystem that has one."""
-    block_bytes = stated(fs, "size of a block", lambda each: each.block_bytes)
-    present = stated(fs, "size of the journal", lambda each: each.journal_bytes)
+    block_bytes = superblock_field(fs, "size of a block", lambda each: each.block_bytes)
+    present = superblock_field(fs, "size of the journal", lambda each: each.journal_bytes)
 
     def join(superblock: Superblock, block: int, journal: int) -> Journal:
         usual = usual_blocks(superblock.size_blocks) * block
