@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import gc
+import os
+import sys
+from contextlib import suppress
 
-gc.set_threshold(50_000)  # tests/bench/test_startup.py shows what this gives
-
-import os  # noqa: E402
-import sys  # noqa: E402
-from contextlib import suppress  # noqa: E402
-
-from ext4audit.cli.app import run_program  # noqa: E402
+from ext4audit.cli.app import run_program
 
 
 def main() -> None:
