@@ -98,7 +98,7 @@ def tools_of_a_scan(mounts: list[Scratch]) -> list[tuple[str, ...]]:
 
 
 def test_a_json_scan_of_five_mounts_is_quick(five_mounts: list[Scratch]) -> None:
-    """A JSON scan takes at most 22 empty interpreters beside what its tools take."""
+    """A JSON scan takes at most 28 empty interpreters beside what its tools take."""
     command = program("scan", "-f", "json", *(str(mount.mount_point) for mount in five_mounts))
     found = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
     assert len(found["filesystems"]) == 5
@@ -109,7 +109,7 @@ def test_a_json_scan_of_five_mounts_is_quick(five_mounts: list[Scratch]) -> None
     own = scan - tools
     print(f"\nscan -f json {scan:.0f} ms, tools {tools:.0f} ms, own {own:.0f} ms: ", end="")
     print(f"{own / empty:.1f} interpreters of {empty:.0f} ms")
-    assert own <= 22 * empty
+    assert own <= 28 * empty
 
 
 SCAN = (
