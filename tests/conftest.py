@@ -91,6 +91,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to spread over workers what must not run beside its like.
+
+    The group is a suffix of the node's id (pytest-xdist); pytest 9.2 keeps the id elsewhere.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    for item in session.items:
+        group = item.get_closest_marker("xdist_group")
+        if group and not item.nodeid.endswith(f"@{group.args[0]}"):
+            raise pytest.UsageError(f"pytest-xdist does not keep {item.nodeid} in {group.args[0]}")
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Move this process into a mount namespace of its own; it dies with the process.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, permutations, product
 
 import pytest
@@ -38,7 +39,7 @@ class Order:
     before: State
     after: State
 
-    @property
+    @cached_property
     def changes(self) -> dict[str, set[str]]:
         """The states that it brings about, by option: in force, and at the next mount."""
         said: dict[str, set[str]] = {}
@@ -50,7 +51,7 @@ class Order:
                 said.setdefault(name, set()).add(two.get(name, ""))
         return said
 
-    @property
+    @cached_property
     def asked_for(self) -> set[str]:
         """The words that it brings into force, or writes down where they did not stand."""
         written = set(written_in(self.after)) - set(written_in(self.before))

@@ -9,6 +9,7 @@ is not known, and nothing is concluded from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -275,6 +276,7 @@ NOT_EXT4_FSTYPE_DEFAULTS: Mapping[str, str] = MappingProxyType({"delalloc": "nod
 """What the ext4 driver leaves off for superblocks mounted as ext2 or ext3."""
 
 
+@lru_cache(maxsize=1024)
 def recognize(token: str) -> tuple[OptionSpec, str] | None:
     """Return the option that a token belongs to and its canonical spelling, None if unknown."""
     for spec in OPTIONS:

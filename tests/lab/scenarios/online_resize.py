@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ext4audit.assemble.group_table import read_group_table
 from ext4audit.assemble.superblock import read_image_superblock
@@ -18,7 +20,33 @@ from lab.support.devices import disk, mounted, run
 from lab.support.scenario import JsonObject, scenario
 
 FIRST_MIB, LAST_MIB, STEP_MIB = 64, 832, 48
+MOST_SECONDS_OF_A_READING = 120
 PLACE = "/mnt/growing"
+
+
+@dataclass
+class _Growth:
+    """How far the growth is; `read` is released after each reading."""
+
+    worker: threading.Thread = field(default_factory=threading.Thread)
+    begun: int = 0
+    ended: int = 0
+    read: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def wait_for_readings(self) -> None:
+        """Wait until the reading that is under way and one more have ended."""
+        while self.read.acquire(blocking=False):
+            pass
+        for _ in range(2):
+            assert self.read.acquire(timeout=MOST_SECONDS_OF_A_READING), "nothing was read"
+
+
+class _Reading(NamedTuple):
+    """The groups that the superblock tells, the table, and whether no step overlapped them."""
+
+    groups: int | None
+    table: Evidence[GroupTable]
+    is_between_steps: bool
 
 
 @scenario()
@@ -30,59 +58,70 @@ def online_resize() -> JsonObject:
 def _grow(*options: str) -> JsonObject:
     device = disk("wide")
     run("mkfs.ext4", "-q", "-F", "-b", "1024", *options, device, f"{FIRST_MIB}M")
-    readings: list[tuple[int | None, Evidence[GroupTable]]] = []
+    readings: list[_Reading] = []
     with mounted(device, at=PLACE, mkfs=None) as place:
         with _busy(place), _growing(device) as growth:
-            while growth.is_alive():
-                readings.append(_read(device))
+            while growth.worker.is_alive():
+                readings.append(_read(device, growth))
         run("sync")
         last = parse_group_table(run("dumpe2fs", "-g", device))
     fsck = run("e2fsck", "-fn", device)
     return {
         "groups": last.groups,
-        "readings": [_told(*one, last) for one in readings],
+        "readings": [_described(reading, last) for reading in readings],
         "fsck": fsck,
     }
 
 
-def _read(device: str) -> tuple[int | None, Evidence[GroupTable]]:
-    """Read the superblock, then the groups that it has; return how many those are."""
+def _read(device: str, growth: _Growth) -> _Reading:
+    """Read the superblock, then the groups that it has."""
     source = LiveSource()
+    steps_before = growth.begun, growth.ended
     superblock = read_image_superblock(source, device)
     number = parse_device_number(Path("/sys/block", Path(device).name, "dev").read_text())
-    return need(superblock).groups, read_group_table(source, device, number, superblock)
+    table = read_group_table(source, device, number, superblock)
+    steps = growth.begun, growth.ended
+    growth.read.release()
+    is_between_steps = steps_before == steps and growth.begun == growth.ended
+    return _Reading(need(superblock).groups, table, is_between_steps)
 
 
-def _told(groups: int | None, table: Evidence[GroupTable], last: GroupTable) -> JsonObject:
+def _described(reading: _Reading, last: GroupTable) -> JsonObject:
     """Return what is right of a reading: no group of a mounted filesystem moves as it grows."""
-    if not isinstance(table, Known):
-        return {"groups": groups, "hole": table.detail}
-    value = table.value
-    return {
-        "groups": groups,
-        "origin": table.origin,
-        "is_beginning_of_last": value.groups == groups and value == last.first(value.groups),
-    }
+    told: JsonObject = {"groups": reading.groups, "is_between_steps": reading.is_between_steps}
+    if not isinstance(reading.table, Known):
+        return {**told, "hole": reading.table.detail}
+    value = reading.table.value
+    is_beginning = value.groups == reading.groups and value == last.first(value.groups)
+    return {**told, "origin": reading.table.origin, "is_beginning_of_last": is_beginning}
 
 
 @contextlib.contextmanager
-def _growing(device: str) -> Iterator[threading.Thread]:
-    """Grow step by step meanwhile; the thread ends with the last step."""
+def _growing(device: str) -> Iterator[_Growth]:
+    """Grow step by step meanwhile; the thread ends with the last step.
+
+    Between two steps it waits until two readings have ended: the second began after the step,
+    so that a reader slower than a step also meets a filesystem that does not grow.
+    """
     failures: list[AssertionError] = []
+    growth = _Growth()
 
     def work() -> None:
         try:
             for mib in range(FIRST_MIB + STEP_MIB, LAST_MIB + 1, STEP_MIB):
+                growth.begun += 1
                 run("resize2fs", device, f"{mib}M")
+                growth.ended += 1
+                growth.wait_for_readings()
         except AssertionError as error:
             failures.append(error)
 
-    worker = threading.Thread(target=work)
-    worker.start()
+    growth.worker = threading.Thread(target=work)
+    growth.worker.start()
     try:
-        yield worker
+        yield growth
     finally:
-        worker.join()
+        growth.worker.join()
     assert not failures, failures
 
 

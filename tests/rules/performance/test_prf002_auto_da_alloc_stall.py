@@ -371,10 +371,11 @@ def read_dirty() -> dict[str, int]:
 
 
 @pytest.fixture
-def dirty_limits() -> Iterator[dict[str, int]]:
-    """Bring the machine's vm.dirty_* back to what they were."""
+def dirty_limits() -> Iterator[None]:
+    """Give the machine the kernel's default vm.dirty_*, and bring back what they were."""
     before = read_dirty()
-    yield before
+    run_shell("sysctl -w vm.dirty_background_ratio=10 vm.dirty_ratio=20")
+    yield
     for prefix in ("dirty_background", "dirty"):
         size = before[f"{prefix}_bytes"]
         knob, value = ("bytes", size) if size else ("ratio", before[f"{prefix}_ratio"])
@@ -416,7 +417,11 @@ class Mounted:
 
 
 @pytest.fixture
-def mounted(tmp_path: Path, private_mounts: None) -> Iterator[Mounted]:  # noqa: ARG001
+def mounted(
+    tmp_path: Path,
+    private_mounts: None,  # noqa: ARG001
+    dirty_limits: None,  # noqa: ARG001
+) -> Iterator[Mounted]:
     """Mount a filesystem, with throttling as on a disk; the loop device gets its own back."""
     with sparse_image(768 * MIB) as image:
         scratch = Scratch(image, tmp_path / "mnt").make(size="768M").mount()
@@ -481,10 +486,9 @@ def test_verifying_fails_while_throttling_is_on(mounted: Mounted) -> None:
     ],
 )
 def test_bounding_the_backlog_turns_the_real_finding_into_a_note(
-    mounted: Mounted, etc: Path, dirty_limits: dict[str, int], setting: str
+    mounted: Mounted, etc: Path, setting: str
 ) -> None:
     """The printed commands bound the limits, survive a reload, and go back exactly."""
-    assert dirty_limits
     run_shell(f"sysctl -w {setting}")
     before = read_dirty()
     finding = mounted.finding()

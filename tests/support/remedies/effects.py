@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
 from ext4audit.facts.option_table import OPTIONS, recognize
@@ -41,13 +42,13 @@ class State:
         """What the bits of the superblock mean."""
         return tuple(BITS[word] for word in self.bits if word in BITS)
 
-    @property
+    @cached_property
     def stored(self) -> dict[str, str]:
         """What a mount without options has."""
         fields = (f"errors={self.errors}", *self.bit_tokens, *self.string.split(","))
         return {**self.kernel, **meanings(fields)}
 
-    @property
+    @cached_property
     def next(self) -> dict[str, str]:
         """What is in force after the next boot."""
         return {**self.stored, ATIME: "relatime", **meanings(self.fstab)}
@@ -79,7 +80,7 @@ def effect(remedy: Remedy, state: State) -> State:
 def _run(command: str, state: State) -> State:
     """Run one command; a guard before it is taken to hold."""
     command = re.sub(r"^test ! -e \S+ && ", "", command)
-    words = shlex.split(command.removeprefix("LC_ALL=C "))
+    words = _words(command)
     if words[0] == "sed" and "-i" in words:
         return _edited(words[-2], state)
     if words[0] == "mount":
@@ -90,6 +91,11 @@ def _run(command: str, state: State) -> State:
         return _tuned(words[1], words[2], state)
     assert ASKS.match(command) or not CONCERNED.match(command) or words[0] == "umount", command
     return state
+
+
+@lru_cache(maxsize=4096)
+def _words(command: str) -> list[str]:
+    return shlex.split(command.removeprefix("LC_ALL=C "))
 
 
 def _edited(script: str, state: State) -> State:
