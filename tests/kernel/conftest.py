@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
     The directory is bound and not the file, because `sed -i` renames.
     """
     copy = tmp_path / "etc"
-    shutil.copytree("/etc", copy, symlinks=True)
+    run("cp", "-a", "/etc", copy)
     run("mount", "--bind", copy, "/etc")
     yield Path("/etc/fstab")
     run("umount", "/etc")

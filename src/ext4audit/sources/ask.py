@@ -9,17 +9,34 @@ from ext4audit.evidence import Evidence
 
 
 @dataclass(frozen=True, slots=True)
-class ReadFile:
-    """The text of a file, decoded as UTF-8 with surrogateescape."""
+class _OfHost:
+    """An ask without a parameter. Asks are equal if their classes and their parameters are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPath:
+    """An ask about a path."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class ListDir:
+class _OfMountPoint:
+    """An ask about the filesystem at a mount point."""
+
+    mount_point: str
+
+
+class ReadFile(_OfPath):
+    """The text of a file, decoded as UTF-8 with surrogateescape."""
+
+    __slots__ = ()
+
+
+class ListDir(_OfPath):
     """The names in a directory, sorted, separated by NUL (a name may hold anything else)."""
 
-    path: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +52,25 @@ class RunCommand:
     argv: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Uname:
+class Uname(_OfHost):
     """`release`, `version`, `machine`, `nodename` of uname(2), one a line, in this order.
 
     No newline at the end. A node name may hold newlines: split at the first three.
     """
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class VirtualMemory:
+
+class VirtualMemory(_OfHost):
     """`total` and `available` memory in bytes, one a line, in this order (psutil)."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class EffectiveUser:
+
+class EffectiveUser(_OfHost):
     """The effective user id as a decimal number."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,50 +84,45 @@ class UdevDatabase:
     device_number: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvePath:
+class ResolvePath(_OfPath):
     """The file at a path, found by O_PATH and /proc/self/fdinfo without opening it.
 
     KEY=value lines: `mount_id`, `device_number` (of the filesystem, st_dev), `type` (file,
     directory, block, other), `represents` (the number of a block device node, else absent).
     """
 
-    path: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RealPath:
+class RealPath(_OfPath):
     """The canonical absolute path of a path, symbolic links resolved (realpath(3))."""
 
-    path: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StatFilesystem:
+class StatFilesystem(_OfPath):
     """The numbers of statvfs(3) for the filesystem at a path, found by O_PATH without opening it.
 
     One line, separated by blanks: the filesystem's device number (st_dev) and f_frsize,
     f_blocks, f_bfree, f_bavail, f_files, f_ffree.
     """
 
-    path: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TuneSuperblock:
+class TuneSuperblock(_OfMountPoint):
     """The 232 bytes of EXT4_IOC_GET_TUNE_SB_PARAM for the filesystem at a mount point.
 
     fs/ext4/ioctl.c, Linux 6.18; answers without root and without opening the block device.
     """
 
-    mount_point: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FilesystemUuid:
+class FilesystemUuid(_OfMountPoint):
     """The 16 bytes of FS_IOC_GETFSUUID for the filesystem at a mount point (Linux 6.9)."""
 
-    mount_point: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +140,14 @@ class ReadBytes:
     reading: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedDumpe2fs:
+class CapturedDumpe2fs(_OfPath):
     """The output of `dumpe2fs` without options for a device, for archives that hold it.
 
     The live source never answers it: without options dumpe2fs reads every initialised bitmap of
     the device, 64 MiB for each TiB in use.
     """
 
-    path: str
+    __slots__ = ()
 
 
 TextAsk: TypeAlias = (

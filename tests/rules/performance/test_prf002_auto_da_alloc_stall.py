@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -387,7 +386,7 @@ def dirty_limits() -> Iterator[None]:
 def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
     """Put a copy of /etc over /etc in this mount namespace."""
     copy = tmp_path / "etc"
-    shutil.copytree("/etc", copy, symlinks=True)
+    run("cp", "-a", "/etc", copy)
     (copy / "udev" / "rules.d").mkdir(parents=True, exist_ok=True)
     run("mount", "--bind", copy, "/etc")
     yield copy

@@ -31,6 +31,8 @@ def visible(text: str, *, ascii_only: bool = False) -> str:
     byte-identical. A name that consists of the characters `\x1b` is therefore shown like ESC;
     only JSON distinguishes them. Where something is escaped, each backslash is doubled.
     """
+    if text.isascii() and text.isprintable():
+        return text
     if all(_is_shown(char, ascii_only=ascii_only) for char in text):
         return text
     return "".join(_escaped(char, ascii_only=ascii_only) for char in text)
