@@ -63,7 +63,7 @@ def rule_that(
         ((CITED,), Outcome.PASS, (), (), (CITED,)),
         ((FINDING,), Outcome.FAIL, (FINDING,), (), ()),
         ((CITED, FINDING, OTHER), Outcome.FAIL, (FINDING, OTHER), (), (CITED,)),
-        ((FINDING, FINDING), Outcome.FAIL, (FINDING, replace(FINDING, fact="#2")), (), ()),
+        ((FINDING, FINDING), Outcome.FAIL, (FINDING, FINDING._replace(fact="#2")), (), ()),
         ((UNDETERMINED,), Outcome.UNDETERMINED, (), (UNKNOWN, SECOND_UNKNOWN), ()),
         ((CITED, UNDETERMINED), Outcome.UNDETERMINED, (), (UNKNOWN, SECOND_UNKNOWN), (CITED,)),
         ((FINDING, UNDETERMINED), Outcome.FAIL, (FINDING,), (UNKNOWN, SECOND_UNKNOWN), ()),

@@ -87,7 +87,7 @@ def _disambiguated(finding: Finding, before: Sequence[Finding]) -> Finding:
     while fact in facts:
         number += 1
         fact = f"{finding.fact} #{number}".lstrip()
-    return finding if fact == finding.fact else replace(finding, fact=fact)
+    return finding if fact == finding.fact else finding._replace(fact=fact)
 
 
 def rated(verdict: Verdict, profiles: Sequence[Profile]) -> Verdict:
@@ -99,7 +99,7 @@ def rated(verdict: Verdict, profiles: Sequence[Profile]) -> Verdict:
     if not (profiles and verdict.findings):
         return verdict
     findings = tuple(_rated(f, verdict.rule.code, profiles) for f in verdict.findings)
-    return replace(verdict, findings=findings)
+    return verdict._replace(findings=findings)
 
 
 def _rated(finding: Finding, code: str, profiles: Sequence[Profile]) -> Finding:
@@ -133,4 +133,4 @@ def _with(finding: Finding, severity: Severity, by: Sequence[tuple[Profile, Seve
     cited = tuple(
         Citation(f"{severity.value} by profile {p.name}", p.says, p.source) for p, _ in by
     )
-    return replace(finding, severity=severity, citations=(*finding.citations, *cited))
+    return finding._replace(severity=severity, citations=(*finding.citations, *cited))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -68,8 +67,7 @@ class Step(NamedTuple):
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(NamedTuple):
     """One way to fix a finding, computed from the evidence.
 
     `steps` are in the order of execution: a persistent step comes first where a file must be
@@ -94,8 +92,7 @@ class Suppression(NamedTuple):
     expires: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A defect of one subject, with a one-sentence message that includes the consequence.
 
     `fact` identifies what failed where a rule can find several defects in one subject: the mount

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -22,8 +21,7 @@ class Outcome(Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The result of one rule for one subject.
 
     `filesystem_id` is None when the subject is the host. `unknowns` are those that ended the
@@ -56,8 +54,7 @@ class Source(NamedTuple):
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """The result of an audit. There is one verdict for each selected rule and subject.
 
     `fixed` are the findings of the baseline that no longer occur, None without a baseline.
@@ -101,8 +98,7 @@ class PlanLine(NamedTuple):
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanAdvice:
+class PlanAdvice(NamedTuple):
     """The report on a plan beside its verdicts: how it was predicted, and the lines to use.
 
     `basis` is "simulated" (the real mke2fs made it, in memory) or "computed" (by closed form).

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
@@ -54,8 +53,7 @@ class Scope(Enum):
     HOST = "host"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule of the catalogue.
 
     `severity` is the worst that its findings can have. `page` is the docstring of the check, the

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ext4audit.assemble.group_table import read_group_table, read_image_group_table
@@ -270,7 +268,7 @@ def test_a_superblock_without_a_geometry_finds_no_table() -> None:
     """The ioctl returns neither block size nor group size."""
     known = superblock()
     assert isinstance(known, Known)
-    tuned = Known(replace(known.value, blocks_per_group=None), "ioctl")
+    tuned = Known(known.value._replace(blocks_per_group=None), "ioctl")
     table = read_group_table(readable(debian_host()).source(), PATH, SDB, tuned)
     assert isinstance(table, Unknown)
     assert table.why is Why.UNPARSABLE

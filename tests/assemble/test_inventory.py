@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ext4audit.assemble import inventory as module
@@ -28,7 +26,7 @@ from support.hosts.evidence_host import (
 
 def line(mount_id: int, parent_id: int, mount_point: str) -> Mount:
     """Build a line of mountinfo by its place in the tree."""
-    return replace(mount(mount_point, mount_id=mount_id), parent_id=parent_id)
+    return mount(mount_point, mount_id=mount_id)._replace(parent_id=parent_id)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ext4audit.assemble.layout import page_of_image
@@ -43,7 +41,7 @@ def test_a_stated_array_has_the_members_of_the_page(offset: int) -> None:
     array = stripe(4, 512)
     page = page_of_image(with_filesystem(offset).source(), PATH, array, offset)
     assert isinstance(page, Known)
-    assert page.value.layout.geometry == replace(array, offset_bytes=offset)
+    assert page.value.layout.geometry == array._replace(offset_bytes=offset)
     assert len(page.value.layout.members) == 4
     assert page.value.advice is not None
     assert page.value.stack == "as stated"

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 
@@ -37,8 +36,7 @@ def rounded(superblock: Superblock) -> Superblock:
     unit = 1 << 20 if journal and journal >= 8 << 20 else 1 << 10
     if written and written >= 8192:
         written = (written + 512) >> 10 << 10
-    return replace(
-        superblock,
+    return superblock._replace(
         journal_first_block=None,
         journal_bytes=journal and journal // unit * unit,
         # dumpe2fs prints no line for zero.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ext4audit.facts.layout import MemberLoad, Spread
@@ -54,7 +52,7 @@ def test_each_kind_of_metadata_has_its_own_spread() -> None:
         MemberLoad("sda", 10, 20, 30, 4, 40, bitmap_parity=5, touch_parity=7),
         MemberLoad("sdb", 1, 2, 3, 0, 0, bitmap_parity=0, touch_parity=0),
     )
-    measured = replace(layout([1, 1]), members=loads)
+    measured = layout([1, 1])._replace(members=loads)
     assert measured.bitmaps.loads == (35, 3)
     assert measured.bitmap_data.loads == (30, 3)
     assert measured.inode_tables.loads == (30, 3)
@@ -66,9 +64,8 @@ def test_the_parity_disk_of_a_raid4_is_not_judged() -> None:
     """It is written with every bitmap, whatever the layout: an even RAID4 is even."""
     measured = layout([100, 100, 100])
     assert measured.geometry is not None
-    raid4 = replace(
-        measured,
-        geometry=replace(measured.geometry, level="raid4"),
+    raid4 = measured._replace(
+        geometry=measured.geometry._replace(level="raid4"),
         members=(
             *measured.members[:2],
             MemberLoad("vdd", 0, 0, 0, bitmap_parity=200),
@@ -80,4 +77,4 @@ def test_the_parity_disk_of_a_raid4_is_not_judged() -> None:
 
 def test_without_a_stripe_all_members_are_judged() -> None:
     """A concatenation has members and no geometry."""
-    assert replace(layout([3, 1]), geometry=None).bitmaps.loads == (3, 1)
+    assert layout([3, 1])._replace(geometry=None).bitmaps.loads == (3, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from math import gcd
 from typing import Any
 
@@ -425,7 +424,7 @@ def test_missing_advice_is_reported(changes: dict[str, int], expected: str) -> N
 
 def test_without_a_stripe_there_is_no_counsel() -> None:
     """One disk has nothing to spread over."""
-    bare: MetadataLayout = replace(layout([1]), geometry=None)
+    bare: MetadataLayout = layout([1])._replace(geometry=None)
     with pytest.raises(ValueError, match="nothing stripes"):
         layout_advice(bare, superblock())
 

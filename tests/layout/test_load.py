@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from array import array
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -52,14 +51,14 @@ def test_each_kind_of_metadata_is_counted_on_its_member() -> None:
 )
 def test_the_filesystem_begins_at_an_offset(offset_bytes: int, block_bitmaps: list[int]) -> None:
     """A block lies where its first byte lies, counted from the start of the stripe."""
-    geometry = replace(FOUR, offset_bytes=offset_bytes)
+    geometry = FOUR._replace(offset_bytes=offset_bytes)
     measured = measure(GroupTable([0, 1], [2, 3], [4, 5]), TWO_GROUPS, map_of(geometry))
     assert [each.block_bitmaps for each in measured.members] == block_bitmaps
 
 
 def test_a_mirrored_block_counts_on_every_copy() -> None:
     """RAID10 with two near copies writes each bitmap on two members."""
-    geometry = replace(FOUR, level="raid10", layout=0x102)
+    geometry = FOUR._replace(level="raid10", layout=0x102)
     measured = measure(FEW, TWO_GROUPS, map_of(geometry))
     assert [each.block_bitmaps for each in measured.members] == [2, 2, 0, 0]
     assert [each.inode_bitmaps for each in measured.members] == [0, 0, 2, 2]
@@ -67,7 +66,7 @@ def test_a_mirrored_block_counts_on_every_copy() -> None:
 
 def test_parity_is_counted_beside_the_data() -> None:
     """RAID5 left-symmetric: chunks 0 to 2 have their parity on member 3, chunk 3 on member 2."""
-    geometry = replace(FOUR, level="raid5", layout=2)
+    geometry = FOUR._replace(level="raid5", layout=2)
     measured = measure(FEW, TWO_GROUPS, map_of(geometry))
     assert [each.bitmaps for each in measured.members] == [2, 2, 0, 0]
     assert [each.bitmap_parity for each in measured.members] == [0, 0, 0, 4]

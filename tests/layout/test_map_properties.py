@@ -92,8 +92,8 @@ def test_after_a_period_the_same_members_come_again(
     """Data and parity, wherever the filesystem starts."""
     geometry, _ = array
     if geometry.level == "linear":
-        geometry = replace(geometry, level="raid0")
-    found = map_of(replace(geometry, offset_bytes=offset_bytes))
+        geometry = geometry._replace(level="raid0")
+    found = map_of(geometry._replace(offset_bytes=offset_bytes))
     assert found.period_bytes is not None
     assert members_of(found, byte) == members_of(found, byte + found.period_bytes)
 

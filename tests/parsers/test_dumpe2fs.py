@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -191,8 +190,7 @@ def test_a_filesystem(stored: Stored, name: str, fields: dict[str, object]) -> N
 def test_hostile_names_forge_no_field(stored: Stored) -> None:
     """A label and a mount point that hold lines of dumpe2fs are read as label and mount point."""
     superblock = parse_superblock(stored("dumpe2fs/1.47.0-hostile-names.txt"))
-    assert superblock == replace(
-        superblock,
+    assert superblock == superblock._replace(
         label="x\nBlock size: 1",
         last_mounted_on="/mnt/\nDefault mount options:    nobarrier",
         default_mount_options=("user_xattr", "acl"),

@@ -60,10 +60,10 @@ def accepted(made: Report) -> Report:
     """Return the report with every finding suppressed."""
     suppression = Suppression("it is so")
     verdicts = [
-        replace(v, findings=tuple(replace(f, suppression=suppression) for f in v.findings))
+        v._replace(findings=tuple(f._replace(suppression=suppression) for f in v.findings))
         for v in made.verdicts
     ]
-    return replace(made, verdicts=tuple(verdicts))
+    return made._replace(verdicts=tuple(verdicts))
 
 
 def document(made: Report) -> dict[str, Any]:

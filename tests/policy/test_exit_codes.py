@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ext4audit.engine import audit
@@ -40,9 +38,9 @@ def set_aside(made: Report, *, known: bool) -> Report:
     """Return the report with all findings known, or suppressed."""
     changes = {"known": True} if known else {"suppression": Suppression("so")}
     verdicts = [
-        replace(v, findings=tuple(replace(f, **changes) for f in v.findings)) for v in made.verdicts
+        v._replace(findings=tuple(f._replace(**changes) for f in v.findings)) for v in made.verdicts
     ]
-    return replace(made, verdicts=tuple(verdicts))
+    return made._replace(verdicts=tuple(verdicts))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -132,7 +131,7 @@ def test_ext3_becomes_ext4_in_fstab_first() -> None:
 
 def test_there_is_no_conversion_where_fstab_cannot_be_edited() -> None:
     """Else the mount at the end would be of ext3, and fail."""
-    line = replace(fstab_entry(fstype="ext3").line, fstype="ext3\0")
+    line = fstab_entry(fstype="ext3").line._replace(fstype="ext3\0")
     fs, lines = ext3(line)
     assert convert_to_ext4(fs, lines, ("extent",)) == ()
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,7 +190,7 @@ def test_the_first_field_is_changed_and_changed_back(
     """Only the device's name changes, and the undo restores the file byte for byte."""
     fstab = place(tmp_path, written)
     before = fstab.read_bytes()
-    edit = edit_spec(replace(line("", mount_point), spec="/dev/sda1"), "UUID=12-34")
+    edit = edit_spec(line("", mount_point)._replace(spec="/dev/sda1"), "UUID=12-34")
     assert edit is not None
     assert run(edit.apply, tmp_path)
     assert fstab.read_bytes() == before.replace(b"/dev/sda1", b"UUID=12-34", 1)
@@ -214,7 +213,7 @@ def test_the_first_field_of_another_line_is_left_alone(changed: str, tmp_path: P
     """A line that is not what was audited keeps its device, and the last command says so."""
     fstab = place(tmp_path, changed)
     before = fstab.read_bytes()
-    edit = edit_spec(replace(line(""), spec="/dev/sda1"), "UUID=12-34")
+    edit = edit_spec(line("")._replace(spec="/dev/sda1"), "UUID=12-34")
     assert edit is not None
     assert not run(edit.apply, tmp_path)
     assert fstab.read_bytes() == before
@@ -231,7 +230,7 @@ def test_the_first_field_of_another_line_is_left_alone(changed: str, tmp_path: P
 )
 def test_a_first_field_that_fstab_may_spell_otherwise_is_not_edited(spec: str, wanted: str) -> None:
     """Blanks and bytes in octal, and names that no identifier has."""
-    assert edit_spec(replace(line(""), spec=spec), wanted) is None
+    assert edit_spec(line("")._replace(spec=spec), wanted) is None
 
 
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed")

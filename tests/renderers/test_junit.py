@@ -191,17 +191,17 @@ def test_a_case_has_all_findings_of_a_rule() -> None:
 def test_a_verdict_without_a_named_hole_is_no_pass() -> None:
     """A rule that gives up without a reason has not passed either."""
     judged = report(host(filesystem()), barriers)
-    verdict = replace(judged.verdicts[0], outcome=Outcome.UNDETERMINED)
-    read = suites(Audited("x", replace(judged, verdicts=(verdict,))))
+    verdict = judged.verdicts[0]._replace(outcome=Outcome.UNDETERMINED)
+    read = suites(Audited("x", judged._replace(verdicts=(verdict,))))
     assert case_of(read, "DUR001").result[0].message == "not determined"
 
 
 def test_a_hole_that_is_met_twice_is_told_once() -> None:
     """Two facts may be missing for one reason."""
     judged = report(host(filesystem(superblock=HOLE)), inodes)
-    verdict = replace(judged.verdicts[0], unknowns=(HOLE, HOLE))
+    verdict = judged.verdicts[0]._replace(unknowns=(HOLE, HOLE))
     (skipped,) = case_of(
-        suites(Audited("x", replace(judged, verdicts=(verdict,)))), "CAP001"
+        suites(Audited("x", judged._replace(verdicts=(verdict,)))), "CAP001"
     ).result
     assert skipped.message == "not determined: something (permission denied)"
     assert skipped.text == f"{skipped.message}\nrun as root"

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -174,7 +172,7 @@ def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
     found = hostile_report("/x")
     shown = Shown(render((Audited("a", found), Audited("b", hostile_report("/y"))), PAGE))
     assert shown.rows[1][:4] == ["/x", "INCOMPLETE", "high", "low"]
-    incomplete = replace(found, verdicts=tuple(replace(v, findings=()) for v in found.verdicts))
+    incomplete = found._replace(verdicts=tuple(v._replace(findings=()) for v in found.verdicts))
     shown = Shown(render((Audited("a", incomplete), Audited("b", hostile_report("/y"))), PAGE))
     assert shown.rows[1][:3] == ["/x", "INCOMPLETE", "?"]
 
@@ -215,7 +213,7 @@ def assert_shown(found: Report) -> None:
 def test_a_plan_is_no_host() -> None:
     """A reader who was not there must not look for a filesystem that nobody made."""
     assert CLEAN.report
-    report = replace(CLEAN.report, source=Source("plan", "/dev/md0 on /data"))
+    report = CLEAN.report._replace(source=Source("plan", "/dev/md0 on /data"))
     lines = render([Audited("plan", report)], PAGE).splitlines()
     assert lines[:3] == [
         "## Plan /dev/md0 on /data",

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -146,8 +145,8 @@ def test_names_and_series_are_unique() -> None:
     assert_well_formed(families(*FLEET))
     assert_well_formed(families(NIGHT, NIGHT, Audited("y", night_report())))
     report = night_report()
-    twice = [replace(v, findings=v.findings * 2) for v in report.verdicts]
-    double = Audited("x", replace(report, verdicts=tuple(twice)))
+    twice = [v._replace(findings=v.findings * 2) for v in report.verdicts]
+    double = Audited("x", report._replace(verdicts=tuple(twice)))
     assert_well_formed(families(double))
     assert len(samples(double)["ext4audit_finding"]) == 2
     assert numbers(samples(double), "ext4audit_findings", "severity")["critical"] == 2

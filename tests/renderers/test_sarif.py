@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -165,7 +164,7 @@ def test_a_finding_is_a_result() -> None:
 def test_a_finding_that_cites_fstab_is_there() -> None:
     """Where an inventory keeps the file, the alert stands on the line."""
     cited = (Citation("fstab line 4", "defaults", "/etc/fstab"),)
-    of = changed(report(host(md127()), old_kernel), lambda _, f: replace(f, citations=cited))
+    of = changed(report(host(md127()), old_kernel), lambda _, f: f._replace(citations=cited))
     location = run_of(Audited("x", of))["results"][0]["locations"][0]["physicalLocation"]
     assert location["artifactLocation"]["uri"] == "hosts/db1/etc/fstab"
     assert location["region"] == {"startLine": 4, "startColumn": 1, "endLine": 4, "endColumn": 1}
@@ -218,11 +217,11 @@ def test_a_fixed_finding_keeps_its_fingerprint() -> None:
     before = report(host(md127("/srv")), old_kernel)
     (old,) = run_of(Audited("x", before))["results"]
     shown = FixedFinding("KRN003", "the host", "", "x")
-    (gone,) = run_of(Audited("x", replace(before, verdicts=(), fixed=(shown,))))["results"]
+    (gone,) = run_of(Audited("x", before._replace(verdicts=(), fixed=(shown,))))["results"]
     assert gone["partialFingerprints"] == old["partialFingerprints"]
     on_disk = FixedFinding("DUR001", "/dev/md127 on /mnt/a\x1b[b", "", "x")
     assert NIGHT.report is not None
-    fixed = replace(NIGHT.report, verdicts=(), fixed=(on_disk,))
+    fixed = NIGHT.report._replace(verdicts=(), fixed=(on_disk,))
     (gone,) = run_of(Audited("x", fixed))["results"]
     assert gone["partialFingerprints"] == run_of(NIGHT)["results"][0]["partialFingerprints"]
 
@@ -319,7 +318,7 @@ def test_the_help_of_a_rule_is_its_page(rule: Any) -> None:
 def test_a_long_description_is_cut_between_two_words() -> None:
     """GitHub takes 1024 characters."""
     page = f"## What it checks\n\n{'some words ' * 200}\n\n## Why it matters\n\nIt does."
-    text = descriptor(replace(old_kernel, page=page))["fullDescription"]["text"]
+    text = descriptor(old_kernel._replace(page=page))["fullDescription"]["text"]
     assert 1000 < len(text) <= 1024
     assert text.endswith((" some…", " words…"))
 

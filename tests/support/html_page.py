@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from xml.etree.ElementTree import Element
 
 from ext4audit.finding import Suppression
@@ -77,17 +76,17 @@ def suppressed(of: Report, code: str) -> Report:
     """Suppress the findings of one rule."""
     why = Suppression("Replaced in spring", "dba@example", "2027-03-31")
     verdicts = [
-        replace(v, findings=tuple(replace(f, suppression=why) for f in v.findings))
+        v._replace(findings=tuple(f._replace(suppression=why) for f in v.findings))
         if v.rule.code == code
         else v
         for v in of.verdicts
     ]
-    return replace(of, verdicts=tuple(verdicts))
+    return of._replace(verdicts=tuple(verdicts))
 
 
 def known_before(of: Report) -> Report:
     """Say that a baseline has every finding."""
     verdicts = [
-        replace(v, findings=tuple(replace(f, known=True) for f in v.findings)) for v in of.verdicts
+        v._replace(findings=tuple(f._replace(known=True) for f in v.findings)) for v in of.verdicts
     ]
-    return replace(of, verdicts=tuple(verdicts), fixed=())
+    return of._replace(verdicts=tuple(verdicts), fixed=())

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import first_known, integer, names, read
@@ -220,7 +219,7 @@ def mark_overmounted(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
         return True
 
     return tuple(
-        replace(mount, overmounted=mount.fstype in EXT_FSTYPES and is_hidden(mount))
+        mount._replace(overmounted=mount.fstype in EXT_FSTYPES and is_hidden(mount))
         for mount in mounts
     )
 

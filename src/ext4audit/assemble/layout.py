@@ -6,7 +6,6 @@ of an array that the user describes: a RAID controller presents one disk, and an
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -83,7 +82,7 @@ def page_of_image(
         return found
     stack_map = _single_device_map(path)
     if array is not None:
-        stack_map = _map_of_array(replace(array, offset_bytes=offset or found.start_bytes))
+        stack_map = _map_of_array(array._replace(offset_bytes=offset or found.start_bytes))
     groups = read_image_groups(source, found)
     return _page(_Parts(found.device, found.superblock, groups, stack_map))
 

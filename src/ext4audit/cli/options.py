@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -52,8 +51,7 @@ def _bounded(_context: click.Context, _option: click.Parameter, seconds: float) 
 DEFAULT_FAIL_ON = "medium"
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
+class ReportOptions(NamedTuple):
     """The options of a report; `threshold` None means that no finding fails.
 
     `started` is a reading of the monotonic clock, in seconds.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -207,7 +206,7 @@ class PostProcessing(NamedTuple):
         """
         processed = self.apply(report, alone=True)
         notices = self.notices(processed.used, processed.blind, rules, whole=whole)
-        return replace(processed.report, notices=notices)
+        return processed.report._replace(notices=notices)
 
     def notices(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import click
 
@@ -34,8 +34,7 @@ from ext4audit.sources.text import utc_now
 READ_AS_IMAGE = "an image, audited from its bytes; its directory stands for what it lies on"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """The superblocks and images of the targets, each once, in the order of the command line."""
 
     device_numbers: tuple[DeviceNumber, ...]

@@ -42,8 +42,7 @@ class MdMember(NamedTuple):
     size_sectors: int
 
 
-@dataclass(frozen=True, slots=True)
-class MdArray:
+class MdArray(NamedTuple):
     """`/sys/block/mdX/md/*`: level ("raid0"), chunk, width, layout (-1: not set), members.
 
     `reshape_position` is None when no reshape runs. `component_sectors` is how much the array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from ext4audit.evidence import Unknown
@@ -55,8 +54,7 @@ Basis: TypeAlias = Literal["descriptors", "computed", "simulated"]
 filesystem's parameters, or read off a filesystem that mke2fs made in a simulation."""
 
 
-@dataclass(frozen=True, slots=True)
-class StripeGeometry:
+class StripeGeometry(NamedTuple):
     """A stripe: its members in slot order, and how a byte of the top device finds one.
 
     `offset_bytes` is where the filesystem starts on the striped device (partitions, LVM).
@@ -112,8 +110,7 @@ class Spread(NamedTuple):
         return self.skew / len(self.loads)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberLoad:
+class MemberLoad(NamedTuple):
     """The metadata on one member device; a mirrored block counts on each of its copies.
 
     `inode_tables` counts the tables that start here. `descriptor_blocks` are blocks of the
@@ -152,8 +149,7 @@ class MemberLoad:
         return self.bitmaps + self.inode_tables + self.described_groups + self.touch_parity
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataLayout:
+class MetadataLayout(NamedTuple):
     """The metadata of one filesystem, counted per member device of its stack.
 
     `geometry` is the stripe, None where nothing stripes (one disk, a mirror, a concatenation).

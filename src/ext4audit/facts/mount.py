@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from posixpath import normpath
 from types import MappingProxyType
 from typing import NamedTuple
@@ -24,8 +23,7 @@ class DeviceNumber(NamedTuple):
         return f"{self.major}:{self.minor}"
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """One line of mountinfo (proc_pid_mountinfo(5)), with octal escapes decoded.
 
     `mount_options` are per mount (nosuid, relatime, ro of a bind mount); `super_options` belong
@@ -45,8 +43,7 @@ class Mount:
     overmounted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FstabLine:
+class FstabLine(NamedTuple):
     """One entry of fstab(5) with octal escapes decoded; `raw_options` as the file spells them."""
 
     line_number: int
@@ -59,8 +56,7 @@ class FstabLine:
     fsck_pass: int
 
 
-@dataclass(frozen=True, slots=True)
-class FstabEntry:
+class FstabEntry(NamedTuple):
     """An fstab line and the device that its first field names on this host.
 
     `real_mount_point` is the mount point with links resolved, None where that is not known.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -34,8 +33,7 @@ class Layer(NamedTuple):
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveOption:
+class EffectiveOption(NamedTuple):
     """One option in force.
 
     `name` is the option ("barrier", "data"); `token` how the options file spells its state
@@ -54,8 +52,7 @@ class EffectiveOption:
     layers: tuple[Layer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveOptions:
+class EffectiveOptions(NamedTuple):
     """The options in force on one live superblock, resolved from every place that shows them.
 
     `source` is the best place that could be read; `complete` means that it shows every option

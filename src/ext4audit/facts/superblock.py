@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -22,8 +21,7 @@ class RecordedError(NamedTuple):
     block: int
 
 
-@dataclass(frozen=True, slots=True)
-class Superblock:
+class Superblock(NamedTuple):
     """The fields of a superblock. A field is None where the reader that was used cannot see it.
 
     `default_mount_options` are the names of the bit field (`Default mount options:` of

@@ -11,7 +11,6 @@ runs of each on real arrays for what it changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ext4audit.facts.layout import (
     Growth,
@@ -145,7 +144,7 @@ def growth(geometry: StripeGeometry, superblock: Superblock) -> Growth | None:
     if geometry.level != "raid0":
         return None
     for members in range(now + 1, now + MOST_NEW_MEMBERS + 1):
-        wider = replace(geometry, members=tuple(str(slot) for slot in range(members)))
+        wider = geometry._replace(members=tuple(str(slot) for slot in range(members)))
         try:
             even = evenness(map_of(wider), superblock)
         except ValueError:
@@ -160,8 +159,7 @@ def described(layout: MetadataLayout, superblock: Superblock) -> Superblock:
     largest = 8 * layout.block_bytes * layout.cluster_blocks
     if layout.blocks_per_group > largest:
         raise ValueError(f"one block of bitmap does not describe {layout.blocks_per_group} blocks")
-    return replace(
-        superblock,
+    return superblock._replace(
         size_blocks=layout.size_blocks,
         block_bytes=layout.block_bytes,
         first_block=superblock.first_block or 0,

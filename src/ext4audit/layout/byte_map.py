@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from math import gcd, lcm
 from typing import NamedTuple
@@ -251,4 +250,4 @@ def _moved(geometry: StripeGeometry, bytes_further: int) -> StripeGeometry:
     offset_bytes = geometry.offset_bytes + bytes_further
     if offset_bytes < 0:  # a later part of a concatenation: only the place in the stripe counts
         offset_bytes %= geometry.chunk_bytes * len(geometry.members)
-    return replace(geometry, offset_bytes=offset_bytes)
+    return geometry._replace(offset_bytes=offset_bytes)

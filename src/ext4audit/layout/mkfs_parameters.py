@@ -6,7 +6,7 @@ The rules are those of mke2fs(8) and mke2fs.conf(5) with the settings that upstr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.groups import (
@@ -105,7 +105,7 @@ def parameters(size_bytes: int, options: MkfsOptions | None = None) -> Superbloc
         excess_blocks = _tail_blocks(made)
         if not excess_blocks:
             return _finished(made)
-        draft = replace(draft, size_blocks=draft.size_blocks - excess_blocks)
+        draft = draft._replace(size_blocks=draft.size_blocks - excess_blocks)
 
 
 def _requested(size_bytes: int, options: MkfsOptions) -> Superblock:
@@ -175,7 +175,7 @@ def _with_smaller_groups(requested: Superblock, draft: Superblock) -> Superblock
     blocks = draft.blocks_per_group or 0
     if blocks < LEAST_CLUSTERS_PER_GROUP or "bigalloc" in draft.features:
         raise ValueError("too many inodes for the groups")
-    return replace(requested, blocks_per_group=blocks - GROUP_STEP)
+    return requested._replace(blocks_per_group=blocks - GROUP_STEP)
 
 
 def _with_inodes(draft: Superblock, wanted: int) -> Superblock:
@@ -184,7 +184,7 @@ def _with_inodes(draft: Superblock, wanted: int) -> Superblock:
     per_block = block_bytes // inode_bytes
     count = min(wanted, INODE_NUMBERS_OF_A_GROUP - per_block, MOST_OF_32_BITS // (groups or 1))
     filled = -(-count // per_block) * per_block // INODE_STEP * INODE_STEP
-    return replace(draft, inodes_per_group=filled, inode_count=filled * (groups or 0))
+    return draft._replace(inodes_per_group=filled, inode_count=filled * (groups or 0))
 
 
 def _with_descriptors(draft: Superblock) -> Superblock:
@@ -192,20 +192,20 @@ def _with_descriptors(draft: Superblock) -> Superblock:
     last = (draft.groups or 0) - 1
     named = (last if group == LAST_GROUP else group for group in draft.backup_bgs or ())
     backups = tuple(sorted({group for group in named if 0 < group <= last}))
-    made = replace(draft, backup_bgs=backups)
+    made = draft._replace(backup_bgs=backups)
     reserved = _reserved_for_growth(made)
     together = reserved + descriptor_table_blocks(made)
     if "meta_bg" not in made.features and together > (made.blocks_per_group or 0) * 3 // 4:
         features = made.features - {"resize_inode"} | {"meta_bg"}
-        return replace(made, features=features, reserved_gdt_blocks=0)
-    return replace(made, reserved_gdt_blocks=reserved)
+        return made._replace(features=features, reserved_gdt_blocks=0)
+    return made._replace(reserved_gdt_blocks=reserved)
 
 
 def _reserved_for_growth(made: Superblock) -> int:
     """Return the descriptor blocks reserved for a later resize (mke2fs(8), -E resize)."""
     if "resize_inode" not in made.features:
         return 0
-    grown = replace(made, size_blocks=min(made.size_blocks * GROWTH, MOST_OF_32_BITS))
+    grown = made._replace(size_blocks=min(made.size_blocks * GROWTH, MOST_OF_32_BITS))
     more = -(-(grown.groups or 0) // descriptors_per_block(made)) - descriptor_table_blocks(made)
     return max(0, min(more, (made.block_bytes or 0) // BLOCK_NUMBER_BYTES))
 
@@ -230,8 +230,7 @@ def _finished(made: Superblock) -> Superblock:
         LARGEST_JOURNAL_BLOCKS,
     )
     features = made.features if journal_blocks else made.features - {"has_journal"}
-    return replace(
-        made,
+    return made._replace(
         features=features,
         descriptor_bytes=descriptor_bytes(made),
         first_meta_bg=0,

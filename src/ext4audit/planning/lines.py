@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.superblock import Superblock
@@ -100,9 +100,9 @@ def with_plan_remedies(plan: Plan, report: Report, judge: Judge) -> Report:
         changes = cures.get(code) or notes.get(code) or ()
         evidence = tuple(_cited(each) for each in verdict.evidence)
         findings = tuple(_planned(each, changes) for each in verdict.findings)
-        return replace(verdict, findings=findings, evidence=evidence)
+        return verdict._replace(findings=findings, evidence=evidence)
 
-    return replace(report, verdicts=tuple(planned(each) for each in report.verdicts))
+    return report._replace(verdicts=tuple(planned(each) for each in report.verdicts))
 
 
 def _cures(
@@ -131,9 +131,9 @@ def _planned(finding: Finding, changes: Sequence[Change]) -> Finding:
     remedies = [Remedy(f"{each.summary}.", Disruption.ONLINE) for each in changes]
     if not any(each.remakes for each in changes):
         others = (each for each in finding.remedies if _applies(each, has_change=bool(changes)))
-        remedies += [replace(each, steps=()) for each in others]
+        remedies += [each._replace(steps=()) for each in others]
     citations = tuple(_cited(each) for each in finding.citations)
-    return replace(finding, remedies=tuple(remedies), citations=citations)
+    return finding._replace(remedies=tuple(remedies), citations=citations)
 
 
 def _applies(remedy: Remedy, *, has_change: bool) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from ext4audit.finding import Finding, Severity
@@ -159,13 +158,13 @@ def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
     def mark(verdict: Verdict, finding: Finding) -> Finding:
         accepted = finding.suppression is not None
         if earlier.has(key_of(verdict, finding), finding.severity, accepted=accepted):
-            return replace(finding, known=True)
+            return finding._replace(known=True)
         return finding
 
-    verdicts = [replace(v, findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
+    verdicts = [v._replace(findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
     still = (key_of(v, f) for v in report.verdicts for f in v.findings)
     gone = tuple(_fixed(earlier.without(still), _judged_in_report(report)))
-    return replace(report, verdicts=tuple(verdicts), fixed=gone)
+    return report._replace(verdicts=tuple(verdicts), fixed=gone)
 
 
 def key_of(verdict: Verdict, finding: Finding) -> Key:

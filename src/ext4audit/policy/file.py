@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -115,10 +114,10 @@ def suppress(
         if found is None:
             return finding
         used.add(found)
-        return replace(finding, suppression=found.suppression)
+        return finding._replace(suppression=found.suppression)
 
-    verdicts = [replace(v, findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
-    return replace(report, verdicts=tuple(verdicts)), frozenset(used)
+    verdicts = [v._replace(findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
+    return report._replace(verdicts=tuple(verdicts)), frozenset(used)
 
 
 def stale(

@@ -220,7 +220,7 @@ def convert_to_ext4(
     """
     edits = [edit_type(line, "ext4") for line in lines]
     work = f"{_set(fs, ','.join(features))} && {checked(fs)}"
-    mounts = tuple(replace(mount, fstype="ext4") for mount in fs.mounts)
+    mounts = tuple(mount._replace(fstype="ext4") for mount in fs.mounts)
     steps = unmounted_steps(replace(fs, mounts=mounts), (work,), tuple(_is_ext4(fs)))
     if not steps or any(edit is None for edit in edits):
         return ()

@@ -87,7 +87,7 @@ def _remount(fs: Filesystem, mount: Mount, options: Sequence[str]) -> str:
 def _edited(entry: FstabEntry, change: FlagChange) -> FstabEntry:
     kept = [option for option in entry.line.options if option not in change.drop]
     more = [option for option in change.add if option not in kept]
-    return replace(entry, line=replace(entry.line, options=(*kept, *more)))
+    return entry._replace(line=entry.line._replace(options=(*kept, *more)))
 
 
 def _is_concerned(entry: FstabEntry, change: FlagChange) -> bool:
@@ -155,7 +155,7 @@ def relax_access_times(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> 
 def _relaxed(fs: Filesystem, mount: Mount, wanted: str) -> tuple[Step, ...]:
     change = FlagChange(
         before=mount,
-        after=replace(mount, mount_options=(*mount.mount_options, wanted)),
+        after=mount._replace(mount_options=(*mount.mount_options, wanted)),
         apply=(wanted,),
         undo=("strictatime",),
         drop=STRICT | (GENTLER - {wanted}),
@@ -183,7 +183,7 @@ def clear_sync(fs: Filesystem, *, dirsync: bool) -> tuple[Step, ...]:
     kept = tuple(option for option in mount.super_options if option not in SYNCHRONOUS)
     change = FlagChange(
         before=mount,
-        after=replace(mount, super_options=kept),
+        after=mount._replace(super_options=kept),
         apply=("async",),
         undo=("sync",),
         drop=SYNCHRONOUS,
@@ -276,7 +276,7 @@ def _atime_change(mount: Mount, wanted: str) -> FlagChange:
     kept = tuple(each for each in mount.mount_options if each not in ATIME_OPTIONS)
     return FlagChange(
         before=mount,
-        after=replace(mount, mount_options=(*kept, wanted)),
+        after=mount._replace(mount_options=(*kept, wanted)),
         apply=(wanted,),
         undo=before or ("strictatime",),
         drop=ATIME_OPTIONS.keys() - {wanted},
@@ -298,4 +298,4 @@ def _after(fs: Filesystem, change: FlagChange) -> Filesystem:
 def _written(entry: FstabEntry) -> FstabEntry:
     """Return the entry with its options as an edit writes them."""
     options = ",".join(entry.line.options) or "defaults"
-    return replace(entry, line=replace(entry.line, raw_options=options))
+    return entry._replace(line=entry.line._replace(raw_options=options))

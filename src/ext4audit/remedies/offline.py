@@ -112,7 +112,7 @@ def without_error_state(mount: Mount) -> Mount:
     options = [option for option in mount.super_options if option not in ERROR_STATES]
     if "ro" not in mount.mount_options:
         options = ["rw" if option == "ro" else option for option in options]
-    return replace(mount, super_options=tuple(options))
+    return mount._replace(super_options=tuple(options))
 
 
 def _no_errors_left(fs: Filesystem) -> str:

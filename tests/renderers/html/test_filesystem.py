@@ -87,7 +87,7 @@ def test_a_degraded_array_says_so() -> None:
     """The table of the stack shows how many members an array misses."""
     array = raid([disk()], level="raid1")
     assert isinstance(array.md, Known)
-    broken = replace(array, md=known(replace(array.md.value, degraded=1)))
+    broken = replace(array, md=known(array.md.value._replace(degraded=1)))
     page = read(report(host(filesystem(stack=known(broken)))))
     assert "degraded: 1 missing" in words(fold(page, "Device stack"))
 
@@ -153,7 +153,7 @@ def test_a_setting_shows_each_layer_that_spoke() -> None:
         Layer(Provenance.MOUNT, "barrier", "mountinfo"),
     )
     whole = options("barrier")
-    won = replace(whole, options=tuple(replace(o, layers=layers) for o in whole.options))
+    won = whole._replace(options=tuple(o._replace(layers=layers) for o in whole.options))
     page = read(report(host(filesystem(options=known(won)))))
     shown = words(fold(page, "21 mount options"))
     assert "superblock default mount options: nobarrier (dumpe2fs)" in shown

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.page import Audited
 from support.builders import host
@@ -59,7 +57,7 @@ def test_the_cell_has_the_worst_of_all_filesystems() -> None:
         for verdict in night_report().verdicts
         if verdict.rule.code == "LAY001" and verdict.findings
     ]
-    mild = replace(bad, findings=(replace(bad.findings[0], severity=Severity.INFO),))
-    of = replace(night_report(), verdicts=(mild, bad, mild))
+    mild = bad._replace(findings=(bad.findings[0]._replace(severity=Severity.INFO),))
+    of = night_report()._replace(verdicts=(mild, bad, mild))
     matrix = only(with_class(read(of, UNREAD), "matrix"))
     assert words(next(matrix.iter("td"))) == "medium"

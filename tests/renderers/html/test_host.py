@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ext4audit.engine import audit
@@ -45,7 +43,7 @@ def test_the_banner_says_what_the_exit_code_says(
 def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     """Known findings are folded and marked; those that are gone have a list."""
     gone = FixedFinding("DUR002", "/data", "barrier", "Barriers were hidden.")
-    known_ = replace(known_before(night_report()), fixed=(gone,), notices=("CAP001 is unused",))
+    known_ = known_before(night_report())._replace(fixed=(gone,), notices=("CAP001 is unused",))
     page = read(known_)
     assert "In the baseline." in words(fold(page, "2 findings set aside"))
     fixed = fold(page, "1 finding of the baseline fixed")

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from support.builders import host, unknown
 from support.formats.sample_reports import (
     QUOTED,
@@ -117,8 +115,8 @@ def test_a_broken_rule_alone_is_a_blind_spot() -> None:
 def test_every_hole_of_a_rule_is_told() -> None:
     """A rule that needs two things that are not known names both, once each."""
     two = (unknown("the journal"), unknown("the superblock"))
-    verdicts = [replace(verdict, unknowns=two) for verdict in murky_report().verdicts]
-    shown = words(read(replace(murky_report(), verdicts=tuple(verdicts))))
+    verdicts = [verdict._replace(unknowns=two) for verdict in murky_report().verdicts]
+    shown = words(read(murky_report()._replace(verdicts=tuple(verdicts))))
     assert shown.count("the journalpermission denied") == shown.count("the superblockp") == 2
 
 

@@ -4,7 +4,6 @@ import base64
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -301,7 +300,7 @@ def test_ratios_are_rounded() -> None:
 
 def test_a_layout_without_a_stripe_and_with_doubts() -> None:
     """`stripe` is null where nothing stripes, and each doubt is spelled as an unknown is."""
-    measured = replace(layout([1]), geometry=None, basis="computed", doubts=(UNREAD,))
+    measured = layout([1])._replace(geometry=None, basis="computed", doubts=(UNREAD,))
     shown = only_filesystem(filesystem(layout=known(measured)))["layout"]
     assert (shown["stripe"], shown["basis"]) == (None, "computed")
     assert [doubt["what"] for doubt in shown["doubts"]] == ["something"]

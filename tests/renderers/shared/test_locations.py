@@ -105,7 +105,7 @@ def test_fingerprints_are_the_same_in_every_run() -> None:
     """They depend on host, rule, superblock and fact: not on devices, text, lines or severity."""
     fs = filesystem(uuid="u-1")
     renamed = replace(fs, device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
-    worse = replace(row(renamed), finding=replace(found(), severity=Severity.HIGH, message="Bad."))
+    worse = replace(row(renamed), finding=found()._replace(severity=Severity.HIGH, message="Bad."))
     assert fingerprints([row(fs)]) == fingerprints([worse])
     assert fingerprints([row(fs)]) == ("5189168c8f0dfeac908fbbd987feec1c",)
 

@@ -31,7 +31,7 @@ def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
     """The reason of a suppression precedes the baseline."""
     assert TREATED.report is not None
     (row,) = [r for r in rows("db9", TREATED.report) if r.rule.code == "DUR001"]
-    assert replace(row, finding=replace(row.finding, known=True)).state == "suppressed"
+    assert replace(row, finding=row.finding._replace(known=True)).state == "suppressed"
 
 
 def test_a_subject_is_named_by_device_and_mount_point() -> None:

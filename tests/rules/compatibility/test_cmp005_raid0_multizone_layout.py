@@ -24,7 +24,7 @@ def array(*sizes: int, layout: int | None = -1, level: str = "raid0") -> BlockDe
     made = raid(DISKS, level=level)
     assert isinstance(made.md, Known)
     members = tuple(MdMember(i, f"vd{'bc'[i]}", 2048, size) for i, size in enumerate(sizes))
-    changed: MdArray = replace(made.md.value, layout=layout, members=members)
+    changed: MdArray = made.md.value._replace(layout=layout, members=members)
     return replace(made, md=known(changed, "/sys/block/md127/md"))
 
 

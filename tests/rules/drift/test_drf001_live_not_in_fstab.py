@@ -110,7 +110,7 @@ def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
     """`commit=30` in the mount table may come from the superblock's string: likely."""
     one = options("commit=30", set_by=Provenance.MOUNT)
     fs = filesystem(
-        options=known(replace(one, options=tuple(replace(o, baseline=None) for o in one.options)))
+        options=known(one._replace(options=tuple(o._replace(baseline=None) for o in one.options)))
     )
     (finding,) = verdict(fs).findings
     assert finding.confidence is Confidence.LIKELY
@@ -128,9 +128,9 @@ def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
     """Barriers by a remount, over a superblock that says nobarrier, are to be kept."""
     one = options("barrier")
     changed = tuple(
-        replace(o, baseline="nobarrier") if o.name == "barrier" else o for o in one.options
+        o._replace(baseline="nobarrier") if o.name == "barrier" else o for o in one.options
     )
-    (finding,) = verdict(filesystem(options=known(replace(one, options=changed)))).findings
+    (finding,) = verdict(filesystem(options=known(one._replace(options=changed)))).findings
     assert [remedy.summary for remedy in finding.remedies] == [
         "Keep what is in force: write barrier into fstab."
     ]

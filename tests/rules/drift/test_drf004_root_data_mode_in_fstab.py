@@ -154,10 +154,10 @@ def entry_of_the_root(words: str, stage: Stage) -> None:
 def as_root(host: Host) -> Host:
     """Return the host as if the filesystem were its root."""
     (fs, *_) = host.filesystems
-    mounts = tuple(replace(mount, mount_point="/") for mount in fs.mounts)
+    mounts = tuple(mount._replace(mount_point="/") for mount in fs.mounts)
     entries = host.fstab.value if isinstance(host.fstab, Known) else ()
     own = tuple(e for e in entries if e.line.mount_point == "/")
-    entries = tuple(replace(e, device_number=Known(fs.device_number, "test")) for e in own)
+    entries = tuple(e._replace(device_number=Known(fs.device_number, "test")) for e in own)
     return replace(
         host,
         filesystems=(replace(fs, mounts=mounts, fstab=Known(entries, "/etc/fstab")),),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ext4audit.engine import judge
@@ -59,7 +57,7 @@ def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
         (mount("/srv"), fstab_entry(mount_point="//srv/./"), Outcome.PASS),
         (
             mount("/srv"),
-            replace(fstab_entry(mount_point="/link"), real_mount_point="/srv"),
+            fstab_entry(mount_point="/link")._replace(real_mount_point="/srv"),
             Outcome.PASS,
         ),
         (
@@ -70,8 +68,7 @@ def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
         (mount("/srv", number=DeviceNumber(8, 9)), fstab_entry(mount_point="/srv"), Outcome.FAIL),
         (
             mount("/srv"),
-            replace(
-                fstab_entry(mount_point="/srv", number=unknown("device LABEL=gone")),
+            fstab_entry(mount_point="/srv", number=unknown("device LABEL=gone"))._replace(
                 other_devices=(DeviceNumber(8, 0),),
             ),
             Outcome.FAIL,

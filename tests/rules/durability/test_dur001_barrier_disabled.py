@@ -273,10 +273,10 @@ def test_every_layer_that_says_something_is_cited_once() -> None:
         Layer(Provenance.MOUNT, "nobarrier", "/proc/self/mountinfo"),
     )
     with_layers = tuple(
-        replace(o, layers=layers) if o.name == "barrier" else o for o in found.options
+        o._replace(layers=layers) if o.name == "barrier" else o for o in found.options
     )
     fs = on(disk(limits=THROUGH))
-    fs = replace(fs, options=known(replace(found, options=with_layers)))
+    fs = replace(fs, options=known(found._replace(options=with_layers)))
     assert [(each.label, each.value, each.origin) for each in finding_of(fs).citations] == [
         ("option in force: barrier", "nobarrier", "/proc/fs/ext4/sda/options"),
         ("kernel default", "barrier", "Linux 6.1.0"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ def verdict(fs: Filesystem) -> Verdict:
 def unlisted(*tokens: str) -> EffectiveOptions:
     """Build the options of a mount without a journal: no line data=."""
     full = options(*tokens)
-    return replace(full, options=tuple(each for each in full.options if each.name != "data"))
+    return full._replace(options=tuple(each for each in full.options if each.name != "data"))
 
 
 def without(**changes: Any) -> Filesystem:

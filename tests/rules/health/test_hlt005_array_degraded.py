@@ -20,7 +20,7 @@ def array(level: str, disks: int, degraded: int | None, action: str | None = "id
     """Build an array in some state."""
     made = raid([disk(f"vd{i}", DeviceNumber(253, i)) for i in range(disks)], level=level)
     assert isinstance(made.md, Known)
-    return replace(made, md=known(replace(made.md.value, degraded=degraded, sync_action=action)))
+    return replace(made, md=known(made.md.value._replace(degraded=degraded, sync_action=action)))
 
 
 def verdict(stack: Evidence[BlockDevice]) -> Verdict:

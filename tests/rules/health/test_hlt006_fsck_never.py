@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from support.builders import filesystem, fstab_entry, host, known, superblock, u
 def entry(number: int, *words: str, mount_point: str = "/data") -> FstabEntry:
     """Build an fstab entry with this sixth field."""
     made = fstab_entry(*words, mount_point=mount_point)
-    return replace(made, line=replace(made.line, fsck_pass=number))
+    return made._replace(line=made.line._replace(fsck_pass=number))
 
 
 def having(*entries: FstabEntry, **stated: Any) -> Filesystem:

@@ -36,8 +36,8 @@ EVEN = [1600] * 12
 def layout(loads: list[int], **changes: Any) -> MetadataLayout:
     """Build a layout on sdb, sdc, …: virtual disks do not tell whether they rotate."""
     built = metadata_layout(loads, **changes)
-    members = tuple(replace(each, name=f"sd{each.name[2:]}") for each in built.members)
-    return replace(built, members=members)
+    members = tuple(each._replace(name=f"sd{each.name[2:]}") for each in built.members)
+    return built._replace(members=members)
 
 
 def array(rotational: list[Evidence[bool] | bool], prefix: str = "sd") -> BlockDevice:
@@ -196,7 +196,7 @@ def test_slots_in_another_order_than_names_are_no_range() -> None:
     """Members are told one by one where their names do not follow each other in the array."""
     even = layout([1600] * 4)
     slots = [even.members[index] for index in (1, 0, 2, 3)]
-    verdict = verdict_of(striped(replace(even, members=tuple(slots))))
+    verdict = verdict_of(striped(even._replace(members=tuple(slots))))
     assert verdict.evidence[2].value == "sdc: 1600, sdb: 1600, sdd to sde: 1600"
 
 
@@ -232,7 +232,7 @@ def test_a_hotspot_on_unseen_disks_is_found_and_the_hole_is_shown(
             id="256 KiB",
         ),
         pytest.param(
-            striped(replace(layout(HOT), cluster_blocks=16, blocks_per_group=524288)),
+            striped(layout(HOT)._replace(cluster_blocks=16, blocks_per_group=524288)),
             "mkfs.ext4 -b 4096 -g 32744 -G 1 -O bigalloc -C 65536 -i 262144 "
             "-E stride=0,stripe_width=1536 /dev/md127",
             id="bigalloc; without packing a stride would move the bitmaps",
@@ -284,7 +284,7 @@ def leveled(level: str, loads: list[int], **changes: Any) -> MetadataLayout:
     """Build a layout on another level."""
     built = layout(loads, **changes)
     assert built.geometry is not None
-    return replace(built, geometry=replace(built.geometry, level=level))
+    return built._replace(geometry=built.geometry._replace(level=level))
 
 
 def _growth(fs: Filesystem) -> list[str]:
@@ -333,7 +333,7 @@ def test_recreating_without_the_stride_is_a_remedy_where_groups_are_not_packed()
     """With -G 1, a stride moves the bitmaps of groups that are otherwise as advised."""
     as_advised = layout([4000, 0, 4000, 0], chunk_bytes=32768, blocks_per_group=32760)
     fs = striped(
-        replace(as_advised, flex_bg_groups=1), superblock=known(superblock(stride_blocks=8))
+        as_advised._replace(flex_bg_groups=1), superblock=known(superblock(stride_blocks=8))
     )
     assert "-g 32760 -G 1 " in mkfs_of(fs).steps[0].command
     fs = replace(fs, superblock=known(superblock(stride_blocks=0)))
@@ -350,7 +350,7 @@ def test_every_level_that_stripes_is_judged(level: str) -> None:
 @pytest.mark.parametrize(
     "measured",
     [
-        pytest.param(replace(layout(HOT), geometry=None), id="one disk after the other"),
+        pytest.param(layout(HOT)._replace(geometry=None), id="one disk after the other"),
         pytest.param(leveled("raid1", HOT), id="a mirror"),
         pytest.param(leveled("linear", HOT), id="a concatenation that was described"),
         pytest.param(layout([9000]), id="one member"),
@@ -365,17 +365,17 @@ def test_parity_can_even_the_bitmaps_out() -> None:
     """Bitmaps on one disk of three, parity on the two others."""
     measured = leveled("raid5", [200, 0, 0])
     members = tuple(
-        replace(each, bitmap_parity=parity)
+        each._replace(bitmap_parity=parity)
         for each, parity in zip(measured.members, (0, 190, 180), strict=True)
     )
-    assert verdict_of(striped(replace(measured, members=members))).outcome is Outcome.PASS
+    assert verdict_of(striped(measured._replace(members=members))).outcome is Outcome.PASS
 
 
 def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
     """Even bitmaps pass, whatever the table does: no option of mke2fs moves it."""
     measured = layout(EVEN)
-    members = (replace(measured.members[0], described_groups=9594), *measured.members[1:])
-    verdict = verdict_of(striped(replace(measured, members=members)))
+    members = (measured.members[0]._replace(described_groups=9594), *measured.members[1:])
+    verdict = verdict_of(striped(measured._replace(members=members)))
     assert verdict.outcome is Outcome.PASS
     assert {each.label: each.value for each in verdict.evidence}[
         "spread of the descriptor table"
@@ -392,7 +392,7 @@ def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
 def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Outcome) -> None:
     """A hotspot on a guessed stripe is likely; evenness on one is no pass."""
     hole = unknown("dmsetup table")
-    verdict = verdict_of(striped(replace(layout(loads), doubts=(hole,))))
+    verdict = verdict_of(striped(layout(loads)._replace(doubts=(hole,))))
     assert verdict.outcome is outcome
     assert verdict.unknowns == (hole,)
     assert {each.confidence for each in verdict.findings} <= {Confidence.LIKELY}
@@ -405,10 +405,10 @@ def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Ou
 def test_a_virtual_disk_does_not_prove_that_it_rotates(prefix: str, model: str | None) -> None:
     """A virtio disk says that it rotates over anything: the finding is likely, and complete."""
     hot = layout(HOT)
-    members = tuple(replace(each, name=f"{prefix}{each.name[2:]}") for each in hot.members)
+    members = tuple(each._replace(name=f"{prefix}{each.name[2:]}") for each in hot.members)
     stack = array([True] * 12, prefix)
     disks = tuple(replace(each, model=model) for each in stack.known_below)
-    fs = striped(replace(hot, members=members), stack=known(replace(stack, below=known(disks))))
+    fs = striped(hot._replace(members=members), stack=known(replace(stack, below=known(disks))))
     verdict = verdict_of(fs)
     (finding,) = verdict.findings
     assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.LIKELY)
@@ -440,7 +440,7 @@ def test_the_stripe_width_counts_what_holds_data_of_its_own(
     """Neither parity nor near copies: RAID stripe width is for the allocator (mke2fs(8))."""
     hot = leveled(level, HOT, blocks_per_group=32736)
     assert hot.geometry is not None
-    hot = replace(hot, geometry=replace(hot.geometry, layout=md_layout))
+    hot = hot._replace(geometry=hot.geometry._replace(layout=md_layout))
     command = mkfs_of(striped(hot)).steps[0].command
     assert f"stripe_width={stripe_width} " in command
 

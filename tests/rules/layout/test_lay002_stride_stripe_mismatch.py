@@ -127,7 +127,7 @@ def test_lay002_compares_the_stripe_in_force_with_the_array(
         on(raid(MEMBERS, limits=sizes(1 << 16, 1 << 18))),
         on(
             replace(
-                RAID5, md=known(replace(need(RAID5.md or unknown("md")), reshape_position="8"))
+                RAID5, md=known(need(RAID5.md or unknown("md"))._replace(reshape_position="8"))
             ),
             16,
             64,

@@ -82,11 +82,11 @@ def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
     shown = ("rw", "nodelalloc", "nodioread_nolock", JOURNAL, "commit=30")
     found = options(JOURNAL, "nodelalloc", "nodioread_nolock", "commit=30", mount_table=shown)
     implied = tuple(
-        replace(option, set_by=Provenance.IMPLIED) if option.token.startswith("no") else option
+        option._replace(set_by=Provenance.IMPLIED) if option.token.startswith("no") else option
         for option in found.options
     )
     fs = journaling(fstab=known(()), mounts=(mount(super_options=shown),))
-    fs = replace(fs, options=known(replace(found, options=implied)))
+    fs = replace(fs, options=known(found._replace(options=implied)))
     (remedy,) = finding_of(fs).remedies
     immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
     assert immediate == [

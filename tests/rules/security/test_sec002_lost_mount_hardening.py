@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,7 +89,7 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
 
 def test_sec002_prints_no_command_for_a_mount_that_another_one_hides() -> None:
     """Its mount point leads to the other one."""
-    hidden = replace(mount(), overmounted=True)
+    hidden = mount()._replace(overmounted=True)
     (finding,) = verdict(asked("nosuid", mounts=(hidden,))).findings
     assert finding.remedies == ()
 

@@ -284,7 +284,7 @@ def as_text(
 PAGE = Page("0.1.0", "2026-01-02T03:04:05Z", seconds=1.25)
 NIGHT = Audited("fleet/night", night_report())
 CLEAN = Audited("fleet/clean", report(host(root(), name="web1"), barriers))
-MURKY = Audited("fleet/murky", replace(murky_report(), host=replace(murky_report().host, name="m")))
+MURKY = Audited("fleet/murky", murky_report()._replace(host=replace(murky_report().host, name="m")))
 UNREADABLE = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
 SUPPRESSION = Suppression("replaced in May", "storage team", "2026-05-31")
 GONE = FixedFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.")
@@ -294,10 +294,10 @@ NOTICE = "the suppression of DUR004 for '/x' expired on 2026-01-01"
 def changed(of: Report, change: Callable[[Verdict, Finding], Finding]) -> Report:
     """Return the report with each finding changed."""
     verdicts = [
-        replace(v, findings=tuple(change(v, finding) for finding in v.findings))
+        v._replace(findings=tuple(change(v, finding) for finding in v.findings))
         for v in of.verdicts
     ]
-    return replace(of, verdicts=tuple(verdicts))
+    return of._replace(verdicts=tuple(verdicts))
 
 
 def treated_report() -> Report:
@@ -306,17 +306,17 @@ def treated_report() -> Report:
 
     def treat(verdict: Verdict, finding: Finding) -> Finding:
         if verdict.rule.code == "DUR001":
-            return replace(finding, suppression=SUPPRESSION)
-        return replace(finding, known=verdict.rule.code == "LAY001")
+            return finding._replace(suppression=SUPPRESSION)
+        return finding._replace(known=verdict.rule.code == "LAY001")
 
     judged = report(subjects, barriers, hotspot, renames, old_kernel)
-    return replace(changed(judged, treat), fixed=(GONE,), notices=(NOTICE,))
+    return changed(judged, treat)._replace(fixed=(GONE,), notices=(NOTICE,))
 
 
 def rated_report(severity: Severity) -> Report:
     """Audit a host whose one finding has this severity."""
     judged = report(host(name="r1"), old_kernel)
-    return changed(judged, lambda _, finding: replace(finding, severity=severity))
+    return changed(judged, lambda _, finding: finding._replace(severity=severity))
 
 
 TREATED = Audited("fleet/treated", treated_report())

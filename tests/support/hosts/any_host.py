@@ -264,7 +264,7 @@ def placed(fs: Filesystem, number: DeviceNumber, others: Iterator[DeviceNumber])
     stack = fs.stack
     if isinstance(stack, Known):
         stack = replace(stack, value=renumbered(stack.value, number, others))
-    mounts = tuple(replace(each, device_number=number) for each in fs.mounts)
+    mounts = tuple(each._replace(device_number=number) for each in fs.mounts)
     return replace(fs, device_number=number, mounts=mounts, stack=stack)
 
 

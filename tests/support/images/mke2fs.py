@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,7 @@ def read_table(image: Path) -> GroupTable:
 def stripe(members: int, chunk_kib: int, level: str = "raid0", **changes: Any) -> StripeGeometry:
     """Describe an array of disks."""
     names = tuple(f"m{slot}" for slot in range(members))
-    return replace(StripeGeometry("md127", level, chunk_kib * KIB, 0, names), **changes)
+    return StripeGeometry("md127", level, chunk_kib * KIB, 0, names)._replace(**changes)
 
 
 def measure_image(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ext4audit.assemble.devices.fstab import list_devices
 from ext4audit.assemble.inventory import Inventory
@@ -26,23 +26,20 @@ MAX_OVERLAY_DEPTH = 8
 """Overlays on overlays; the kernel itself allows two (FILESYSTEM_MAX_STACK_DEPTH)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Superblocks:
+class Superblocks(NamedTuple):
     """The superblocks that a path selects; `note` is an explanation for the user, or empty."""
 
     device_numbers: tuple[DeviceNumber, ...]
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NotExt4:
+class NotExt4(NamedTuple):
     """The path exists and is not on ext4; `reason` describes where it is."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(NamedTuple):
     """The path does not exist or cannot be accessed."""
 
     reason: str

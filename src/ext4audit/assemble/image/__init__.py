@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.assemble.group_table import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
@@ -42,8 +42,7 @@ BLOCK_BYTES = (512, 4096)
 FIRST_LOGICAL = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFilesystem:
+class ImageFilesystem(NamedTuple):
     """A filesystem in an image file, and the byte at which it begins.
 
     `partition` is None where the filesystem is in no partition. `descriptors_at_bytes` is set for
@@ -66,8 +65,7 @@ class ImageFilesystem:
         return f"{path}?offset={self.start_bytes}" if self.start_bytes else path
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """An image file with filesystems; `note` is a remark for the user, or empty."""
 
     path: str
@@ -75,15 +73,13 @@ class Image:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BadImage:
+class BadImage(NamedTuple):
     """An image file that cannot be audited, and the reason."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlainFile:
+class PlainFile(NamedTuple):
     """Any other file; `note` is a remark on its content for the user, or empty."""
 
     note: str = ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
 from ext4audit.assemble.planned.simulation import Prediction
@@ -100,7 +98,7 @@ def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
 def _cleared(superblock: Superblock, plan: Plan) -> Superblock:
     """Return the superblock after tune2fs has cleared the options of the plan."""
     kept = tuple(each for each in superblock.default_mount_options if each not in plan.cleared)
-    return replace(superblock, default_mount_options=kept)
+    return superblock._replace(default_mount_options=kept)
 
 
 def _no_options_file(plan: Plan) -> Unknown:

@@ -97,8 +97,7 @@ def _as_planned(
     """Return the superblock without a random UUID, and with the features of the target version."""
     added = features_to_add(local.value, target) if isinstance(local, Known) and target else set()
     uuid = plan.mkfs.value("-U")
-    return replace(
-        superblock,
+    return superblock._replace(
         uuid=superblock.uuid if uuid not in {None, "random", "time", "clear"} else None,
         features=superblock.features | added,
     )
@@ -155,8 +154,7 @@ def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
         stripe_width_blocks=small.stripe_width_blocks,
     )
     made = parameters(plan.size_bytes, options)
-    return replace(
-        small,
+    return small._replace(
         features=made.features,
         size_blocks=made.size_blocks,
         block_bytes=made.block_bytes,

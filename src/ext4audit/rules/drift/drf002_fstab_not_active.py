@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
@@ -182,7 +181,7 @@ def _remedies(
     fix = _correct(intent, wrong_tokens(fs, host, inactive, flags, intent), inactive)
     if fix is not None:
         why = f" {warning(bad)}." if bad else ""
-        yield replace(fix, summary=f"{fix.summary}{why}{stays(kept)}")
+        yield fix._replace(summary=f"{fix.summary}{why}{stays(kept)}")
     elif by_mount:
         tokens = ", ".join(by_mount)
         yield Remedy(

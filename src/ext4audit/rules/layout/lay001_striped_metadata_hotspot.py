@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
@@ -76,4 +75,4 @@ def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
         destructive=True,
     )
     others = (each for each in finding.remedies if each.disruption is not Disruption.RECREATE)
-    return replace(finding, remedies=(advice, *others))
+    return finding._replace(remedies=(advice, *others))
