@@ -15,11 +15,11 @@ from typing import Any, TextIO
 import click
 
 from ext4audit import __version__
-from ext4audit.renderers.shared.escape import visible
 
 
 def print_diagnostic(message: str) -> None:
     """Print one line; a newline in it comes from a hostile name and is shown escaped."""
+    visible = lazily("renderers.shared.escape", "visible")
     print_error(f"ext4audit: {visible(message)}")
 
 
