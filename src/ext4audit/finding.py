@@ -1,7 +1,5 @@
 """Findings: severity and confidence, the citations of evidence, and the remedies with steps."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import NamedTuple
 
@@ -20,7 +18,7 @@ class Severity(Enum):
         """The position in the order: 0 is the worst severity."""
         return list(Severity).index(self)
 
-    def at_least(self, other: Severity) -> bool:
+    def at_least(self, other: "Severity") -> bool:
         """Return whether this is as bad as `other` or worse."""
         return self.rank <= other.rank
 

@@ -1,7 +1,5 @@
 """The report of an audit: its source, its host, and one verdict for each rule and subject."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import NamedTuple
 

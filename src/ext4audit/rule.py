@@ -1,7 +1,5 @@
 """Rules: the `Rule` class, and the decorators that make one of a check function."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -80,7 +78,7 @@ class Rule(NamedTuple):
         """The three letters of the code."""
         return self.code[:3]
 
-    def __reduce__(self) -> tuple[Callable[[str, str], Rule], tuple[str, str]]:
+    def __reduce__(self) -> "tuple[Callable[[str, str], Rule], tuple[str, str]]":
         """Pickle a rule as its name: `run` is a closure, which cannot be pickled."""
         return _registered, (self.module, self.code)
 

@@ -3,8 +3,6 @@
 The module also reads what only one filesystem has: usage, recorded errors, journal error number.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ of these two lists and the mount table.
 and a mount hides all mounts below its directory. A command by mount point acts on the topmost one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The filesystem is on a block device or in an image. Its members are those of the
 of an array that the user describes: a RAID controller presents one disk, and an image has none.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """`scan --from`: audit captured evidence, of one host or of each host of a fleet."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """Options that several commands share: formats, rules, thresholds, timeouts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NamedTuple

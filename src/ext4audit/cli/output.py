@@ -1,7 +1,5 @@
 """Where reports go: formats and files, written completely or not at all."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Policy on the command line: profiles, policy file, selected rules, baselines, post-processing."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`scan TARGET…`: the superblocks that paths and devices stand for, and image files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Block devices: how they are stacked, as lsblk lists them, and the partitions of a disk image."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -107,7 +105,7 @@ class BlockDevice:
     size_sectors: Evidence[int]
     read_only: Evidence[bool]
     queue: QueueLimits
-    below: Evidence[tuple[BlockDevice, ...]]
+    below: "Evidence[tuple[BlockDevice, ...]]"
     start_sectors: int | None = None
     md: Evidence[MdArray] | None = None
     dm: DmDevice | None = None
@@ -116,7 +114,7 @@ class BlockDevice:
     udev: tuple[tuple[str, str], ...] = ()
     alignment_offset_bytes: int | None = None
 
-    def walk(self) -> Iterator[BlockDevice]:
+    def walk(self) -> "Iterator[BlockDevice]":
         """Yield this device and all below it, top first, each once."""
         seen: set[DeviceNumber] = set()
         pending = [self]
@@ -128,12 +126,12 @@ class BlockDevice:
             yield device
             pending.extend(device.known_below)
 
-    def leaves(self) -> tuple[BlockDevice, ...]:
+    def leaves(self) -> "tuple[BlockDevice, ...]":
         """Return the leaf devices: those without a known device below."""
         return tuple(device for device in self.walk() if not device.known_below)
 
     @property
-    def known_below(self) -> tuple[BlockDevice, ...]:
+    def known_below(self) -> "tuple[BlockDevice, ...]":
         """The devices below, none where they are unknown."""
         return value_or(self.below, ())
 

@@ -8,8 +8,6 @@ Distributions change mke2fs.conf: Debian 12 leaves both features of 1.47.0 off. 
 has the planned version of e2fsprogs, its own mke2fs.conf counts instead.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """A host and its ext4 filesystems, the subjects of the rules, and the facts about them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The layout of block-group metadata on the member devices of a stripe, and the advice for it."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple, TypeAlias
 
 from ext4audit.evidence import Unknown

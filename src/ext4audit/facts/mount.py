@@ -1,7 +1,5 @@
 """Mounts in force, fstab entries, the flags of mount(8), device numbers and resolved paths."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from posixpath import normpath
 from types import MappingProxyType

@@ -3,8 +3,6 @@
 The options are data, in option_grammar.toml, which is parsed at the first use.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from enum import Enum

@@ -6,8 +6,6 @@ booted. A default is stated from the first version on in which it was verified; 
 is not known, and nothing is concluded from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Effective mount options: what is in force, its provenance, and what the mount table shows."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import NamedTuple
 

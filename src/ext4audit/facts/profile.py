@@ -1,7 +1,5 @@
 """Profiles: vendors' requirements for the ext4 below their products, and where they apply."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache

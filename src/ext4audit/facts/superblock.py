@@ -1,7 +1,5 @@
 """The ext4 superblock and the group table, with the names of dumpe2fs and the unit in each name."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -121,7 +119,7 @@ class GroupTable(NamedTuple):
         return len(self.block_bitmaps)
 
     @classmethod
-    def joined(cls, tables: Sequence[GroupTable]) -> GroupTable:
+    def joined(cls, tables: "Sequence[GroupTable]") -> "GroupTable":
         """Return one table of the groups of several, in order."""
         if len(tables) == 1:
             return tables[0]
@@ -133,7 +131,7 @@ class GroupTable(NamedTuple):
                 column.extend(more)
         return cls(*columns)
 
-    def first(self, groups: int) -> GroupTable:
+    def first(self, groups: int) -> "GroupTable":
         """Return the table of the first groups only: those that a filesystem had before it grew.
 
         Growth adds groups at the end and moves none (fs/ext4/resize.c).
@@ -144,7 +142,7 @@ class GroupTable(NamedTuple):
             self.block_bitmaps[:groups], self.inode_bitmaps[:groups], self.inode_tables[:groups]
         )
 
-    def checked(self, groups: int, first_block: int, size_blocks: int) -> GroupTable:
+    def checked(self, groups: int, first_block: int, size_blocks: int) -> "GroupTable":
         """Return the table itself; ValueError unless it fits a filesystem of these sizes.
 
         A descriptor of zeros is missing data, not metadata in block 0: the first block is the

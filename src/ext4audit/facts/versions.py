@@ -7,8 +7,6 @@
   --compare-versions`. The two differ: rpm has no `~bpo12+1` below a release, and ignores `+`.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
@@ -134,7 +132,7 @@ class KernelTree(NamedTuple):
     upstream: Numbers
     exact: bool
 
-    def ends(self) -> tuple[KernelTree, KernelTree]:
+    def ends(self) -> "tuple[KernelTree, KernelTree]":
         """Return the oldest and the newest kernel that it can be in its series."""
         if self.exact:
             return self, self
@@ -237,12 +235,12 @@ class KernelRange(NamedTuple):
         from_below = self._begins_by(_Version(self.tree, highest))
         return from_below and self._ends_after(_Version(self.tree, lowest))
 
-    def _begins_by(self, place: _Version) -> bool:
+    def _begins_by(self, place: "_Version") -> bool:
         if self.after:
             return place.compare(self.after) > 0
         return not self.since or place.compare(self.since) >= 0
 
-    def _ends_after(self, place: _Version) -> bool:
+    def _ends_after(self, place: "_Version") -> bool:
         if self.until:
             return place.compare(self.until) <= 0
         return not self.before or place.compare(self.before) < 0

@@ -7,8 +7,6 @@ the extents return to the same places after P / gcd(F * B, P) strides. Further f
 those places, and are counted by multiplication.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from itertools import repeat

@@ -8,8 +8,6 @@ Data lies on one member, or on several where the stack mirrors. Parity is writte
 the stack has any.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate

@@ -15,8 +15,6 @@ Checked against e2fsprogs 1.47.0 on random sets of options. What a resize added,
 programs than mke2fs made, may lie elsewhere: read the descriptors where there are any.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from itertools import pairwise

@@ -11,8 +11,6 @@
 The layout numbers are those of `md/layout` (drivers/md/raid5.h, ALGORITHM_*; Linux 6.1).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache

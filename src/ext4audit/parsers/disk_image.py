@@ -5,8 +5,6 @@ Specification 2.10, section 5.3, and block/partitions/efi.c, which is stricter, 
 ext2_image_hdr` (e2fsprogs 1.47, lib/ext2fs/e2image.h) for e2image, little-endian since 1.43.
 """
 
-from __future__ import annotations
-
 import zlib
 from typing import NamedTuple
 

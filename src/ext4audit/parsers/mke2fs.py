@@ -1,7 +1,5 @@
 """The command line of mke2fs, and the output of `mke2fs -n`."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 `apply_baseline` compares a report with a baseline, `difference` two reports in JSON.
 """
 
-from __future__ import annotations
-
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias

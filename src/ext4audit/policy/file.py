@@ -1,7 +1,5 @@
 """The policy file: its keys, the rules that it selects, the findings that it suppresses."""
 
-from __future__ import annotations
-
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

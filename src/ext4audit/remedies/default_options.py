@@ -1,7 +1,5 @@
 """Change the default mount options in a superblock: the option bits, and s_mount_opts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

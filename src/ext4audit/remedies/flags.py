@@ -4,8 +4,6 @@ fstab is corrected before the remount, which reads it: a flag there would win ov
 would stay in force beside another (noatime beside relatime, util-linux 2.38 on 6.18).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple

@@ -4,8 +4,6 @@ An edit does nothing where the line is not what was audited. Functions named `â€
 whole change: edit, verification and rollback.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple

@@ -8,8 +8,6 @@ case too. A rule that raised and a host that could not be read are errors. Rules
 apply have no case.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType

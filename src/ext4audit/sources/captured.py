@@ -1,7 +1,5 @@
 """Captured evidence in any form: one host's answers, or a directory of many hosts'."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

@@ -3,8 +3,6 @@
 `DeviceResolver` resolves the first field of an entry: a path or an identifier (fstab(5)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

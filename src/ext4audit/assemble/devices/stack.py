@@ -6,8 +6,6 @@ the filesystem of the next device. Queue limits, md arrays, device-mapper tables
 properties are read with each device.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask, integer, names, read, word

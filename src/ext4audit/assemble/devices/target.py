@@ -6,8 +6,6 @@ a device number that no mount table lists (observed on 6.18). `only_filesystems`
 host that is already assembled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias

@@ -3,8 +3,6 @@
 `find_image` recognizes filesystem images, disk images with an MBR or a GPT, and e2image files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ mount table lists a switch only where it differs from the first three layers tog
 (`_ext4_show_options`, fs/ext4/super.c 3.10 to 7.2), so that options of the superblock are hidden.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -75,7 +73,7 @@ def _best_origin(sources: OptionSources) -> str:
     return ", ".join(place for place in (sources.mount_origin, superblock) if place)
 
 
-def _resolver(name: str, tokens: OptionTokens, sources: OptionSources) -> _OptionResolver:
+def _resolver(name: str, tokens: OptionTokens, sources: OptionSources) -> "_OptionResolver":
     spec = next((each for each in OPTIONS if each.name == name), None)
     layers = option_layers(spec, sources.kernel, sources.superblock, sources.fstype) if spec else ()
     return _OptionResolver(name, spec, layers, tokens, sources)

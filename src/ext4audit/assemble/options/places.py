@@ -5,8 +5,6 @@ superblock. `read_tokens` reads the first two. Source of the rules: `_ext4_show_
 fs/ext4/super.c, Linux 3.10 to 7.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

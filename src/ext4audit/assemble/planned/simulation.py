@@ -1,7 +1,5 @@
 """Simulation of a planned filesystem: mke2fs runs on a sparse file in memory."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask

@@ -1,7 +1,5 @@
 """The summary of a fleet: one line for each rule with findings, and the totals over all hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

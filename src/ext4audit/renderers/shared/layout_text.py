@@ -3,8 +3,6 @@
 `ext4audit layout` and the HTML report show the same figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

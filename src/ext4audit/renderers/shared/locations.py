@@ -6,8 +6,6 @@ depend on the device name, which may change with every boot. `hosts/<host>/` is 
 which an inventory keeps the files of a host.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The input of every renderer: the audited hosts, their display names and the page settings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

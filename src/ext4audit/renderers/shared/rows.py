@@ -1,7 +1,5 @@
 """The findings and gaps of hosts as rows: what the formats with one entry each are made of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """DRF003: Two devices carry one UUID or label, and which of them is mounted is left to chance."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Options of fstab that the next mount refuses or ignores, and which are wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """DUR002: The superblock sets dangerous mount options that no mount table shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The volatile write caches below a filesystem, and what they mean without flushes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """LAY002: ext4 aligns files to another stripe than the array below it has."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ext4audit import remedies

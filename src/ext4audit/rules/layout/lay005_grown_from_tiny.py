@@ -1,7 +1,5 @@
 """LAY005: A filesystem made tiny and then grown keeps small blocks and far too many inodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

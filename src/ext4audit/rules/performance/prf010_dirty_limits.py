@@ -1,7 +1,5 @@
 """PRF010: More written data may wait in memory than the disks write in ten seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

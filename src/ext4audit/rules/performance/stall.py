@@ -5,8 +5,6 @@ The caller waits for what does not fit into the block queue: (dirty bytes - what
 took 7.6 s with writeback throttling and 0.1 s without, for the queue then took all of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ superblock becomes ro under a mount that stays rw. Later kernels show rw everywh
 errno of the aborted journal shows the state. 6.15 or later adds the option emergency_ro.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The options that fstab (and, for the root, rootflags=) configures for a mounted filesystem."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Sizes, shares and times in words; the journal and the stripe of a filesystem in numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

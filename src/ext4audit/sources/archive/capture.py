@@ -5,8 +5,6 @@ insights-core 3). The mangling is lossy: `/dev/vg/lv` and `/dev/vg.lv` become on
 disambiguates files of one name by a number at the end, also for a command that ran twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol

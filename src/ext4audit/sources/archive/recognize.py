@@ -3,8 +3,6 @@
 A sosreport holds gigabytes of logs beside a few megabytes about filesystems.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -9,8 +9,6 @@ than a person uses (/dev/root, /dev/disk/by-uuid/…). The file name that a comm
 and the text does not name its device: its UUID must agree with blkid's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -74,7 +72,7 @@ class Row(NamedTuple):
     attributes: tuple[tuple[str, str], ...] = ()
     pairs: str = ""
 
-    def merged(self, other: Row) -> Row:
+    def merged(self, other: "Row") -> "Row":
         """Return this row with what another one adds to it."""
         values = {**dict(other.attributes), **dict(self.attributes)}
         return self._replace(

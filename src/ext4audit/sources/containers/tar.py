@@ -5,8 +5,6 @@ raises a dozen kinds of exceptions for a damaged one. The format: pax(1) of POSI
 of libarchive.
 """
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import re
@@ -56,7 +54,7 @@ def is_tar(start: bytes) -> bool:
     return not any(block) or _checksum_fits(block)
 
 
-def read_tar(stream: Stream, label: str, limits: Limits, wanted: Wanted) -> MemoryArchive:
+def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> MemoryArchive:
     """Return the archive with the content of the wanted members; raises ArchiveError."""
     if not is_tar(stream.peek(BLOCK_BYTES)):
         raise ArchiveError("not a tar archive")

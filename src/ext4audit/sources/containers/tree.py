@@ -1,7 +1,5 @@
 """The interface of archives, their limits, and archives that are held in memory; pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias

@@ -1,7 +1,5 @@
 """External programs: which ones may run, under which limits, and what their failures mean."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Decoding of a snapshot's files to answers; pure, strict, and safe with hostile input."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re
