@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -339,7 +338,7 @@ def test_profiles_break_no_rule_and_hide_no_finding(
         facts = [finding.fact for finding in verdict.findings]
         assert len(set(facts)) == len(facts), verdict.rule.code
     rating = [v for v in report.verdicts if v.rule.code not in WITH_PROFILES]
-    without = audit(Source("live", "db1"), replace(judged, profiles=()), rules)
+    without = audit(Source("live", "db1"), judged._replace(profiles=()), rules)
     plain = [v for v in without.verdicts if v.rule.code not in WITH_PROFILES]
     assert [[f.message for f in v.findings] for v in rating] == [
         [f.message for f in v.findings] for v in plain

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
@@ -25,7 +24,7 @@ def audit(
 ) -> Report:
     """Run every rule: filesystem rules over each superblock, host rules once."""
     if profiles:
-        host = replace(host, profiles=tuple(profiles))
+        host = host._replace(profiles=tuple(profiles))
     verdicts = [
         rated(judge(rule, fs, host), host.profiles_of(fs))
         for fs in host.filesystems

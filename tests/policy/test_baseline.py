@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,9 +115,9 @@ def test_a_copy_beside_it_changes_nothing() -> None:
 def test_one_copy_that_was_not_seen_leaves_nothing_fixed() -> None:
     """Copies share their key: all of them must have been judged."""
     seen = filesystem(uuid="u", shares_uuid=True)
-    unseen = replace(seen, label="gap", superblock=unknown("it"), device_number=DeviceNumber(8, 1))
+    unseen = seen._replace(label="gap", superblock=unknown("it"), device_number=DeviceNumber(8, 1))
     new = audit(LIVE, host(seen, unseen), (labelled,))
-    old = audit(LIVE, host(replace(seen, label="high a")), (labelled,))
+    old = audit(LIVE, host(seen._replace(label="high a")), (labelled,))
     assert compared(new, old) == ([], [])
 
 

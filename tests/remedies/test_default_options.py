@@ -64,7 +64,7 @@ def test_the_commands_clear_a_real_superblock_and_bring_it_back(
     if string:
         run("debugfs", "-w", "-R", f"set_super_value mount_opts {string}", path)
     before = held = parse_raw_superblock(path.read_bytes()[1024:2048])
-    fs = replace(image(str(path)), superblock=known(held))
+    fs = image(str(path))._replace(superblock=known(held))
     steps = clear_defaults(fs, WANTED)
     for phase in (Phase.PERSISTENT, Phase.VERIFY):
         for step in steps:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -224,7 +223,7 @@ def test_two_filesystems_on_one_mount_point_are_told_apart() -> None:
 
 def test_what_is_not_mounted_is_called_by_its_device() -> None:
     """There is no mount point to call it by."""
-    read = suites(Audited("x", report(host(replace(md127(), mounts=())), inodes)))
+    read = suites(Audited("x", report(host(md127()._replace(mounts=())), inodes)))
     assert [case.classname for case in every(read)][1] == "ext4audit.db1./dev/md127"
 
 

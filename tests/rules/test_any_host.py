@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -81,18 +80,16 @@ def test_no_rule_breaks_where_nothing_is_known(rule: Rule) -> None:
     blind_host = blind(host())
     blind_filesystem = blind(filesystem(layout=known(layout([1, 1]))))
     subject = blind_filesystem if rule.scope is Scope.FILESYSTEM else None
-    verdict = judge(rule, subject, replace(blind_host, filesystems=(blind_filesystem,)))
+    verdict = judge(rule, subject, blind_host._replace(filesystems=(blind_filesystem,)))
     assert verdict.outcome in {Outcome.UNDETERMINED, Outcome.NOT_APPLICABLE}, verdict.note
 
 
 def blind(subject: Any) -> Any:
     """Replace all evidence of a host or filesystem by holes."""
     holes = {
-        field.name: unknown(field.name)
-        for field in fields(subject)
-        if isinstance(getattr(subject, field.name), Known)
+        name: unknown(name) for name in subject._fields if isinstance(getattr(subject, name), Known)
     }
-    return replace(subject, **holes)
+    return subject._replace(**holes)
 
 
 ERROR = RecordedError(1767323000, "ext4_lookup", 1805, 12, 0)
@@ -178,7 +175,7 @@ def judged_with(rule: Rule, fs: Filesystem, piece: str, value: Evidence[Any]) ->
     """Judge a subject with one piece of its evidence replaced."""
     place, _, name = piece.partition(".")
     here: dict[str, Any] = {name: value}
-    changed = replace(fs, **here) if place == "fs" else fs
+    changed = fs._replace(**here) if place == "fs" else fs
     around = host(changed, **(here if place == "host" else {}))
     verdict = judge(rule, changed if rule.scope is Scope.FILESYSTEM else None, around)
     assert verdict.outcome is not Outcome.ERROR, verdict.note
@@ -204,9 +201,9 @@ def test_the_values_cover_every_piece_of_evidence() -> None:
     """A new fact of a filesystem or a host is tried here too."""
     subjects: dict[str, Any] = {"fs": filesystem(layout=known(layout([1, 1]))), "host": host()}
     pieces = {
-        f"{place}.{field.name}"
+        f"{place}.{name}"
         for place, subject in subjects.items()
-        for field in fields(subject)
-        if isinstance(getattr(subject, field.name), Known)
+        for name in subject._fields
+        if isinstance(getattr(subject, name), Known)
     }
     assert pieces == {piece for piece, _ in PIECES}

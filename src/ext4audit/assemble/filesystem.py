@@ -3,7 +3,6 @@
 The module also reads what only one filesystem has: usage, recorded errors, journal error number.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from ext4audit.assemble.devices.stack import StackReader
@@ -67,7 +66,7 @@ class FilesystemReader(NamedTuple):
         fs = self._from_superblock(number, name)
         if with_layout:
             layout = read_layout(self.source, fs.device, fs.superblock, fs.stack)
-            fs = replace(fs, layout=layout)
+            fs = fs._replace(layout=layout)
         return self._with_live_state(fs) if alive else fs
 
     def _from_superblock(self, number: DeviceNumber, name: str) -> Filesystem:
@@ -102,8 +101,7 @@ class FilesystemReader(NamedTuple):
         file = read(self.source, f"/proc/fs/ext4/{fs.name}/options", parse_options_file)
         mount = self._mount(fs)
         sources = OptionSources(file, mount, fs.superblock, self.kernel)
-        return replace(
-            fs,
+        return fs._replace(
             alive=True,
             fstype=derive("filesystem type", lambda mount: mount.fstype, mount),
             read_only=_read_only(file, mount),

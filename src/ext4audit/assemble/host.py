@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 
 from ext4audit.assemble.devices.fstab import list_devices, may_name, read_fstab
 from ext4audit.assemble.devices.stack import StackReader
@@ -98,7 +97,7 @@ def mark_shared_uuids(filesystems: list[Filesystem]) -> list[Filesystem]:
     """Mark the filesystems that share a UUID: clones, snapshots, one image behind two loops."""
     count = Counter(fs.uuid for fs in filesystems)
     return [
-        replace(fs, shares_uuid=fs.uuid is not None and count[fs.uuid] > 1) for fs in filesystems
+        fs._replace(shares_uuid=fs.uuid is not None and count[fs.uuid] > 1) for fs in filesystems
     ]
 
 
@@ -145,8 +144,8 @@ def _with_fstab(
 ) -> tuple[Filesystem, ...]:
     """Attach to each filesystem the fstab entries that name it, or that may name it."""
     if isinstance(fstab, Unknown):
-        return tuple(replace(fs, fstab=fstab) for fs in filesystems)
+        return tuple(fs._replace(fstab=fstab) for fs in filesystems)
     return tuple(
-        replace(fs, fstab=Known(tuple(e for e in fstab.value if may_name(e, fs)), fstab.origin))
+        fs._replace(fstab=Known(tuple(e for e in fstab.value if may_name(e, fs)), fstab.origin))
         for fs in filesystems
     )

@@ -1,6 +1,5 @@
 """A host and its ext4 filesystems, the subjects of the rules, and the facts about them."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -86,8 +85,7 @@ def _unread(what: str) -> Unknown:
     return Unknown(what, Why.NOT_CAPTURED, "the audited evidence does not tell it", "scan the host")
 
 
-@dataclass(frozen=True, slots=True)
-class Filesystem:
+class Filesystem(NamedTuple):
     """One ext4 superblock, however many mounts show it.
 
     `alive` means that the kernel has it mounted somewhere, `mounts` are the mounts in our own
@@ -170,8 +168,7 @@ class OperatingSystem(NamedTuple):
     pretty_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(NamedTuple):
     """A host at one moment. `gaps` are the unknowns about the host as a whole.
 
     `container` is the kind of container that the scan ran in ("docker"), None on the host

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem
@@ -221,7 +220,7 @@ def convert_to_ext4(
     edits = [edit_type(line, "ext4") for line in lines]
     work = f"{_set(fs, ','.join(features))} && {checked(fs)}"
     mounts = tuple(mount._replace(fstype="ext4") for mount in fs.mounts)
-    steps = unmounted_steps(replace(fs, mounts=mounts), (work,), tuple(_is_ext4(fs)))
+    steps = unmounted_steps(fs._replace(mounts=mounts), (work,), tuple(_is_ext4(fs)))
     if not steps or any(edit is None for edit in edits):
         return ()
     commands = [command for edit in edits if edit for command in edit.apply]

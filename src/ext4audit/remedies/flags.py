@@ -5,7 +5,6 @@ would stay in force beside another (noatime beside relatime, util-linux 2.38 on 
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from ext4audit.evidence import Known, Undetermined, Unknown, Why
@@ -72,7 +71,7 @@ def _corrected(fs: Filesystem, change: FlagChange) -> Filesystem:
         _edited(entry, change) if _is_concerned(entry, change) else entry
         for entry in fs.fstab.value
     )
-    return replace(fs, fstab=Known(entries, fs.fstab.origin))
+    return fs._replace(fstab=Known(entries, fs.fstab.origin))
 
 
 def _remount(fs: Filesystem, mount: Mount, options: Sequence[str]) -> str:
@@ -285,12 +284,12 @@ def _atime_change(mount: Mount, wanted: str) -> FlagChange:
 def _after(fs: Filesystem, change: FlagChange) -> Filesystem:
     """Return the filesystem as the next commands find it: mount and fstab are changed."""
     mounts = (change.after if mount == change.before else mount for mount in fs.mounts)
-    left = replace(_corrected(fs, change), mounts=tuple(mounts))
+    left = _corrected(fs, change)._replace(mounts=tuple(mounts))
     if not (isinstance(left.fstab, Known) and isinstance(fs.fstab, Known)):
         return left
     as_before = fs.fstab.value
     entries = (each if each in as_before else _written(each) for each in left.fstab.value)
-    return replace(left, fstab=Known(tuple(entries), left.fstab.origin))
+    return left._replace(fstab=Known(tuple(entries), left.fstab.origin))
 
 
 def _written(entry: FstabEntry) -> FstabEntry:

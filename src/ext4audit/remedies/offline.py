@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
@@ -92,7 +91,7 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
             disruption=Disruption.REBOOT,
             trade_off=LOOK_FIRST,
         )
-    before = replace(fs, mounts=tuple(without_error_state(mount) for mount in fs.mounts))
+    before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
     writes = _writes_a_file(fs) if try_write else ()
     steps = unmounted_steps(before, (checked(fs),), (_no_errors_left(fs), *writes))
     return Remedy(

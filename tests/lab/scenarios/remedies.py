@@ -138,9 +138,9 @@ def lay001_recreate() -> JsonObject:
 
 def _with_tidb(host: Host) -> Host:
     """Choose the profile that demands nodelalloc, of which PRF003 warns without it."""
-    return replace(host, profiles=(ActiveProfile(all_profiles()["tidb"]),))
+    return host._replace(profiles=(ActiveProfile(all_profiles()["tidb"]),))
 
 
 def _affected(host: Host) -> Host:
     """Take the kernel for one of the affected range; all else is what it is."""
-    return replace(host, kernel=Known(parse_kernel(f"{AFFECTED}\n#1 SMP\nx86_64\nlab\n"), "uname"))
+    return host._replace(kernel=Known(parse_kernel(f"{AFFECTED}\n#1 SMP\nx86_64\nlab\n"), "uname"))

@@ -71,7 +71,7 @@ def test_a_filesystem_is_on_its_line_of_the_mount_table() -> None:
     fs = filesystem(number=number, mounts=(ours,))
     audited = report(host(fs, mounts=known((other, over, ours))))
     assert location_of_subject("h", fs, audited) == Location("hosts/h/proc/self/mountinfo", 3)
-    assert location_of_subject("h", replace(fs, mounts=()), audited).line == 1
+    assert location_of_subject("h", fs._replace(mounts=()), audited).line == 1
     assert location_of_subject("h", None, audited).line == 1
     assert location_of_subject("h", fs, report(host(fs, mounts=UNREAD))).line == 1
     assert location_of_subject("h", None, None).line == 1
@@ -104,7 +104,7 @@ def test_a_segment_says_what_is_shown_of_the_name(name: str) -> None:
 def test_fingerprints_are_the_same_in_every_run() -> None:
     """They depend on host, rule, superblock and fact: not on devices, text, lines or severity."""
     fs = filesystem(uuid="u-1")
-    renamed = replace(fs, device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
+    renamed = fs._replace(device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
     worse = replace(row(renamed), finding=found()._replace(severity=Severity.HIGH, message="Bad."))
     assert fingerprints([row(fs)]) == fingerprints([worse])
     assert fingerprints([row(fs)]) == ("5189168c8f0dfeac908fbbd987feec1c",)
@@ -116,7 +116,7 @@ def test_fingerprints_are_all_different() -> None:
     rows = [
         row(fs),
         row(fs),
-        row(replace(fs, shares_uuid=True)),
+        row(fs._replace(shares_uuid=True)),
         row(fs, fact="/srv"),
         row(fs, name="db2"),
         row(),

@@ -37,7 +37,7 @@ def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
 def test_a_subject_is_named_by_device_and_mount_point() -> None:
     """The host has no device."""
     assert where(md127("/srv/a")) == "/dev/md127 on /srv/a"
-    assert where(replace(boot(), mounts=())) == "/dev/nvme0n1p1"
+    assert where(boot()._replace(mounts=())) == "/dev/nvme0n1p1"
     assert where(None) == "the host"
 
 

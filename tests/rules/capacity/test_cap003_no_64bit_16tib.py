@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ NARROW = frozenset({"has_journal", "extent"})
 
 def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
     """Judge one filesystem."""
-    return judge(check, fs, replace(host(fs), planned=planned))
+    return judge(check, fs, host(fs)._replace(planned=planned))
 
 
 def on(

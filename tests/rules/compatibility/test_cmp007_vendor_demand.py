@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -336,7 +335,7 @@ def below(*names: str) -> Alter:
     profiles = tuple(ActiveProfile(all_profiles()[name]) for name in names)
 
     def chosen(host: Host) -> Host:
-        return replace(host, profiles=profiles)
+        return host._replace(profiles=profiles)
 
     return chosen
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,7 +85,7 @@ def test_drf001_severity_is_that_of_what_changes(
 def test_drf001_counts_what_rootflags_asks_for() -> None:
     """For the root, rootflags= of the kernel command line is intention too."""
     fs = live("nobarrier", mounts=(mount("/"),))
-    fs = replace(fs, fstab=known((fstab_entry("defaults", mount_point="/"),)))
+    fs = fs._replace(fstab=known((fstab_entry("defaults", mount_point="/"),)))
     assert verdict(fs).outcome is Outcome.FAIL
     booted = host(fs, kernel_arguments=known(("rootflags=nobarrier", "quiet")))
     assert verdict(fs, booted).outcome is Outcome.PASS

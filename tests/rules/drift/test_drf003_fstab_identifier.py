@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -295,8 +295,7 @@ class CopyCase(RemedyCase):
         """Judge the host with these two devices only."""
         names = {name.removeprefix("/dev/") for name in (stage.device, COPIES[stage.device])}
         host = stage.host(whole=True)
-        ours = replace(
-            host,
+        ours = host._replace(
             filesystems=tuple(fs for fs in host.filesystems if fs.name in names),
             idle=Known(tuple(fs for fs in need(host.idle) if fs.name in names), "test"),
             devices=Known(tuple(d for d in need(host.devices) if d.name in names), "test"),

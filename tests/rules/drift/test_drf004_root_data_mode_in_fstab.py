@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -158,9 +157,8 @@ def as_root(host: Host) -> Host:
     entries = host.fstab.value if isinstance(host.fstab, Known) else ()
     own = tuple(e for e in entries if e.line.mount_point == "/")
     entries = tuple(e._replace(device_number=Known(fs.device_number, "test")) for e in own)
-    return replace(
-        host,
-        filesystems=(replace(fs, mounts=mounts, fstab=Known(entries, "/etc/fstab")),),
+    return host._replace(
+        filesystems=(fs._replace(mounts=mounts, fstab=Known(entries, "/etc/fstab")),),
         kernel_arguments=Known(("ro",), "/proc/cmdline"),
         container=None,
     )

@@ -276,7 +276,7 @@ def test_every_layer_that_says_something_is_cited_once() -> None:
         o._replace(layers=layers) if o.name == "barrier" else o for o in found.options
     )
     fs = on(disk(limits=THROUGH))
-    fs = replace(fs, options=known(found._replace(options=with_layers)))
+    fs = fs._replace(options=known(found._replace(options=with_layers)))
     assert [(each.label, each.value, each.origin) for each in finding_of(fs).citations] == [
         ("option in force: barrier", "nobarrier", "/proc/fs/ext4/sda/options"),
         ("kernel default", "barrier", "Linux 6.1.0"),

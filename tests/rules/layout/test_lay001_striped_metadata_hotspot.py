@@ -275,9 +275,9 @@ def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() 
 
 def test_a_hostile_device_name_is_quoted_or_left_out() -> None:
     """A name from a snapshot is one shell word; where no word can spell it, nothing is printed."""
-    named = mkfs_of(replace(striped(layout(HOT)), device="/dev/x; rm -rf $(y)"))
+    named = mkfs_of(striped(layout(HOT))._replace(device="/dev/x; rm -rf $(y)"))
     assert named.steps[0].command.endswith(" '/dev/x; rm -rf $(y)'")
-    assert mkfs_of(replace(striped(layout(HOT)), device="/dev/x\n")).steps == ()
+    assert mkfs_of(striped(layout(HOT))._replace(device="/dev/x\n")).steps == ()
 
 
 def leveled(level: str, loads: list[int], **changes: Any) -> MetadataLayout:
@@ -336,7 +336,7 @@ def test_recreating_without_the_stride_is_a_remedy_where_groups_are_not_packed()
         as_advised._replace(flex_bg_groups=1), superblock=known(superblock(stride_blocks=8))
     )
     assert "-g 32760 -G 1 " in mkfs_of(fs).steps[0].command
-    fs = replace(fs, superblock=known(superblock(stride_blocks=0)))
+    fs = fs._replace(superblock=known(superblock(stride_blocks=0)))
     assert not any(r.destructive for r in finding_of(fs).remedies)
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,7 +85,7 @@ def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
         for option in found.options
     )
     fs = journaling(fstab=known(()), mounts=(mount(super_options=shown),))
-    fs = replace(fs, options=known(found._replace(options=implied)))
+    fs = fs._replace(options=known(found._replace(options=implied)))
     (remedy,) = finding_of(fs).remedies
     immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
     assert immediate == [

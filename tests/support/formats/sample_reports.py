@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, Why, need
@@ -284,7 +283,7 @@ def as_text(
 PAGE = Page("0.1.0", "2026-01-02T03:04:05Z", seconds=1.25)
 NIGHT = Audited("fleet/night", night_report())
 CLEAN = Audited("fleet/clean", report(host(root(), name="web1"), barriers))
-MURKY = Audited("fleet/murky", murky_report()._replace(host=replace(murky_report().host, name="m")))
+MURKY = Audited("fleet/murky", murky_report()._replace(host=murky_report().host._replace(name="m")))
 UNREADABLE = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
 SUPPRESSION = Suppression("replaced in May", "storage team", "2026-05-31")
 GONE = FixedFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.")

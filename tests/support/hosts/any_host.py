@@ -265,7 +265,7 @@ def placed(fs: Filesystem, number: DeviceNumber, others: Iterator[DeviceNumber])
     if isinstance(stack, Known):
         stack = replace(stack, value=renumbered(stack.value, number, others))
     mounts = tuple(each._replace(device_number=number) for each in fs.mounts)
-    return replace(fs, device_number=number, mounts=mounts, stack=stack)
+    return fs._replace(device_number=number, mounts=mounts, stack=stack)
 
 
 def with_numbers(drawn: Host) -> Host:
@@ -275,7 +275,7 @@ def with_numbers(drawn: Host) -> Host:
     idle = drawn.idle
     if isinstance(idle, Known):
         idle = replace(idle, value=tuple(placed(fs, next(own), others) for fs in idle.value))
-    return replace(drawn, filesystems=filesystems, idle=idle)
+    return drawn._replace(filesystems=filesystems, idle=idle)
 
 
 def device_numbers(drawn: Host) -> list[DeviceNumber]:

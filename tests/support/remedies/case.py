@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -93,7 +93,7 @@ Prepare = Callable[[Stage], None]
 def on_kernel(release: str) -> Alter:
     """Return what makes a host run another kernel: most are not affected by its bugs."""
     kernel = parse_kernel(f"{release}\n\n\n\n")
-    return lambda host: replace(host, kernel=Known(kernel, "test"))
+    return lambda host: host._replace(kernel=Known(kernel, "test"))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ host that is already assembled.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.assemble.devices.fstab import list_devices
@@ -133,7 +133,7 @@ def only_filesystems(host: Host, targets: Sequence[str]) -> Host:
     """
     named = {id(fs) for target in targets for fs in named_filesystems(host, target)}
     chosen = tuple(fs for fs in host.filesystems if id(fs) in named)
-    return replace(host, filesystems=chosen, gaps=())
+    return host._replace(filesystems=chosen, gaps=())
 
 
 def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:

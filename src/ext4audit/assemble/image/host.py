@@ -95,7 +95,7 @@ def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) 
 def with_images(host: Host, images: Sequence[ImageFilesystem]) -> Host:
     """Return a host with the filesystems of images added to its own."""
     everything = [*host.filesystems, *_filesystems(images)]
-    return replace(host, filesystems=tuple(mark_shared_uuids(everything)))
+    return host._replace(filesystems=tuple(mark_shared_uuids(everything)))
 
 
 def _filesystems(images: Iterable[ImageFilesystem]) -> list[Filesystem]:
