@@ -16,8 +16,8 @@ from ext4audit.policy.file import select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
+from ext4audit.sources.ask import utc_now
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.text import utc_now
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
 

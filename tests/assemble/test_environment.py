@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.environment import (
+from ext4audit.assemble.host import (
     MDADM_CONF,
     RAID0_DEFAULT_LAYOUT,
     TRIMMERS,
+    assemble_host,
     read_boot_loader,
     read_container,
     read_fstrim,
@@ -15,7 +16,6 @@ from ext4audit.assemble.environment import (
     read_raid0_default_layout,
     read_virtualization,
 )
-from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import BootLoader, Loader, Memory, OperatingSystem
 from ext4audit.facts.mount import DeviceNumber, Mount

@@ -15,7 +15,7 @@ from typing import TextIO
 
 import pytest
 
-from ext4audit.cli.terminal import is_ascii_only, wants_color, width
+from ext4audit.cli.output import is_ascii_only, wants_color, width
 from support.program import SECONDS, environment, run_python
 
 VARIABLES = ["NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS"]
@@ -102,7 +102,7 @@ def test_a_pipe_is_not_wrapped() -> None:
 
 PRINT_WIDTH = """
 import sys
-from ext4audit.cli.terminal import width
+from ext4audit.cli.output import width
 sys.stderr.write(str(width(sys.stdout)))
 """
 
@@ -147,7 +147,7 @@ def test_a_scan_on_a_terminal_obeys_it(variables: dict[str, str], colored: bool)
 
 SCRIPT = """
 import sys
-from ext4audit.cli.terminal import progress
+from ext4audit.cli.output import progress
 with progress(quiet="quiet" in sys.argv) as show:
     show("vda\\x1b]0;evil\\x07[/red]\\n\\udcff")
 """

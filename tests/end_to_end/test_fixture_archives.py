@@ -15,7 +15,7 @@ from ext4audit.renderers import json_v1
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
-from ext4audit.sources.archive.recognize import is_wanted, recognise
+from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.containers.archives import archive_of, open_archive
 from ext4audit.sources.containers.tree import Archive
 from support.archives.fixtures import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig

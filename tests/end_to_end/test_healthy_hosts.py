@@ -12,8 +12,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import Evidence, need
 from ext4audit.finding import Severity
-from ext4audit.policy.exit_codes import exit_code
-from ext4audit.report import Outcome, Report, Source
+from ext4audit.report import Outcome, Report, Source, exit_code
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources.ask import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.facts.option_grammar import Handling, handling_of, is_refused_for, needs_journal
+from ext4audit.facts.options import Handling, handling_of, is_refused_for, needs_journal
 from support.options.grammar import TOGETHER, grammar_words
 from support.scratch import run
 

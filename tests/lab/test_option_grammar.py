@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_grammar import Handling, handling_of, is_refused_for
+from ext4audit.facts.options import Handling, handling_of, is_refused_for
 from lab.conftest import Guest
 from support.builders import kernel
 

@@ -4,7 +4,7 @@ import pytest
 
 from ext4audit.facts.devices import DmSegment
 from ext4audit.layout.byte_map import Stripes
-from ext4audit.layout.dm import split_raid, split_segment
+from ext4audit.layout.stack import split_raid, split_segment
 
 K64 = 65536
 

@@ -26,12 +26,12 @@ from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.layout.striping import may_stripe
 from ext4audit.parsers.dumpe2fs import parse_journal_errno
+from ext4audit.parsers.kernel_files import parse_stat_filesystem
 from ext4audit.parsers.mounts import parse_options_file
 from ext4audit.parsers.superblock import (
     JOURNAL_SUPERBLOCK_BYTES,
     parse_journal_superblock,
 )
-from ext4audit.parsers.sysfs import parse_stat_filesystem
 from ext4audit.sources.ask import ReadBytes, RunCommand, Source, StatFilesystem
 
 USAGE = "space in use"

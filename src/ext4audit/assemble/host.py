@@ -1,31 +1,38 @@
-"""`assemble_host`: a host with all its ext4 filesystems, the entry point of assembly."""
+"""`assemble_host`: a host with all its ext4 filesystems, and what is outside of them.
+
+Kernel, system, memory, container, services and boot loader.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ext4audit.assemble.devices.fstab import list_devices, may_name, read_fstab
 from ext4audit.assemble.devices.stack import StackReader
-from ext4audit.assemble.environment import (
-    read_boot_loader,
-    read_container,
-    read_fstrim,
-    read_kernel,
-    read_md_arrays,
-    read_memory,
-    read_os,
-    read_raid0_default_layout,
-    read_virtualization,
-)
 from ext4audit.assemble.filesystem import FilesystemReader
 from ext4audit.assemble.inventory import read_idle, take_inventory
-from ext4audit.assemble.reading import ask, read
-from ext4audit.evidence import Evidence, Known, Unknown, Why, value_or
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import DeviceNumber, FstabEntry
-from ext4audit.parsers.system import parse_kernel_arguments, parse_nodename
-from ext4audit.sources.ask import Source, Uname
+from ext4audit.assemble.reading import ask, first_known, integer, read, word
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.facts.host import (
+    BootLoader,
+    Filesystem,
+    Host,
+    Kernel,
+    Loader,
+    Memory,
+    OperatingSystem,
+)
+from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
+from ext4audit.parsers.devices import parse_md_arrays
+from ext4audit.parsers.kernel_files import (
+    parse_grub_version,
+    parse_kernel,
+    parse_kernel_arguments,
+    parse_nodename,
+    parse_os_release,
+)
+from ext4audit.sources.ask import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
 
 NO_BOOT_LOADER = Unknown(
     "boot loader", Why.UNSUPPORTED, "a container has none", "run on the host itself"
@@ -149,3 +156,164 @@ def _with_fstab(
         fs._replace(fstab=Known(tuple(e for e in fstab.value if may_name(e, fs)), fstab.origin))
         for fs in filesystems
     )
+
+
+MARKERS = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
+
+
+def read_kernel(source: Source) -> Evidence[Kernel]:
+    """Read the kernel release and, on Ubuntu, the version signature."""
+    found = ask(source, Uname(), parse_kernel, "kernel release")
+    signature = word(source, "/proc/version_signature")
+    if isinstance(found, Unknown) or signature is None:
+        return found
+    return Known(found.value._replace(signature=signature), found.origin)
+
+
+def read_os(source: Source) -> Evidence[OperatingSystem]:
+    """Read os-release(5) from either of its two paths."""
+    return first_known(
+        lambda: read(source, "/etc/os-release", parse_os_release),
+        lambda: read(source, "/usr/lib/os-release", parse_os_release),
+    )
+
+
+def read_container(source: Source, mounts: tuple[Mount, ...]) -> str | None:
+    """Return the kind of container that the source runs in, None on a host.
+
+    A marker file alone is no proof: an image that was unpacked onto the disk of a virtual machine
+    keeps its /.dockerenv. In a container `/` is an overlay or a directory of a filesystem.
+    """
+    root = next((mount for mount in reversed(mounts) if mount.mount_point == "/"), None)
+    if root is not None and root.device_number.major != 0 and root.root == "/":
+        return None
+    marked = [kind for path, kind in MARKERS if isinstance(source.fetch(ReadFile(path)), Known)]
+    return word(source, "/run/systemd/container") or (marked[0] if marked else None)
+
+
+def read_virtualization(source: Source) -> str | None:
+    """Return the name of the hypervisor by systemd-detect-virt(1), None without one."""
+    command = RunCommand(("systemd-detect-virt", "--vm"))
+    found = value_or(ask(source, command, str.strip, "virtualization"), "none")
+    return None if found in {"none", ""} else found
+
+
+def read_memory(source: Source) -> Evidence[Memory]:
+    """Read memory, and the limits of dirty page cache (Documentation/admin-guide/sysctl/vm.rst)."""
+    vm = "/proc/sys/vm"
+
+    def build(virtual: str, dirty_bytes: int, ratio: int, background: tuple[int, int]) -> Memory:
+        total, available = (int(line) for line in virtual.split("\n")[:2])
+        return Memory(total, available, dirty_bytes, ratio, *background)
+
+    return derive(
+        "memory and vm.dirty_*",
+        build,
+        source.fetch(VirtualMemory()),
+        integer(source, f"{vm}/dirty_bytes"),
+        integer(source, f"{vm}/dirty_ratio"),
+        derive(
+            "vm.dirty_background_*",
+            lambda size, ratio: (size, ratio),
+            integer(source, f"{vm}/dirty_background_bytes"),
+            integer(source, f"{vm}/dirty_background_ratio"),
+        ),
+        origin=f"memory, {vm}/dirty_*",
+    )
+
+
+MDADM_CONF = ("/etc/mdadm/mdadm.conf", "/etc/mdadm.conf")
+"""The path of Debian, and that of other distributions."""
+_WANTS = "systemd/system/timers.target.wants/fstrim.timer"
+TRIMMERS = (
+    f"/etc/{_WANTS}",
+    f"/usr/lib/{_WANTS}",
+    "/etc/cron.weekly/fstrim",
+    "/etc/cron.daily/fstrim",
+)
+"""The links that enable fstrim.timer, and the cron jobs of older systems."""
+_MASKED = "/dev/null"
+RAID0_DEFAULT_LAYOUT = "/sys/module/raid0/parameters/default_layout"
+
+
+def read_md_arrays(source: Source) -> Evidence[tuple[str, ...]]:
+    """Return the devices of the ARRAY lines of mdadm.conf, none without the file."""
+    found = [read(source, path, parse_md_arrays) for path in MDADM_CONF]
+    unknown = [each for each in found if isinstance(each, Unknown) and each.why is not Why.ABSENT]
+    known = [each for each in found if isinstance(each, Known)]
+    if known:
+        return known[0]
+    return unknown[0] if unknown else Known((), MDADM_CONF[0])
+
+
+def read_fstrim(source: Source) -> Evidence[bool]:
+    """Return whether a timer or a cron job runs fstrim regularly."""
+    unknown: Unknown | None = None
+    for path in TRIMMERS:
+        seen = source.fetch(RealPath(path))
+        if isinstance(seen, Known) and seen.value != _MASKED:
+            return Known(value=True, origin=path)
+        if isinstance(seen, Unknown) and seen.why is not Why.ABSENT:
+            unknown = unknown or Unknown("fstrim.timer", seen.why, seen.detail, seen.hint)
+    return unknown or Known(value=False, origin=TRIMMERS[0])
+
+
+def read_raid0_default_layout(source: Source) -> Evidence[int]:
+    """Return raid0.default_layout, 0 where it is not set or the module is not loaded."""
+    found = integer(source, RAID0_DEFAULT_LAYOUT)
+    if isinstance(found, Unknown) and found.why is Why.ABSENT:
+        return Known(0, RAID0_DEFAULT_LAYOUT)
+    return found
+
+
+# GRUB comes first because RHEL's GRUB reads its entries from /boot/loader. Only root can read
+# RHEL's /boot/grub2, but every user can see that the directory exists.
+GRUB_PLACES = (
+    (("/boot/grub/grub.cfg",), "grub-install"),
+    (("/boot/grub2/grub.cfg", "/boot/grub2"), "grub2-install"),
+)
+OTHER_PLACES = (
+    (Loader.EXTLINUX, ("/boot/extlinux/extlinux.conf",)),
+    (
+        Loader.SYSTEMD_BOOT,
+        ("/boot/loader/entries", "/boot/efi/EFI/systemd", "/efi/EFI/systemd"),
+    ),
+)
+
+
+def read_boot_loader(source: Source) -> Evidence[BootLoader]:
+    """Return the boot loader whose files exist, Unknown where a path cannot be accessed."""
+    for places, program in GRUB_PLACES:
+        seen = _first_there(source, places)
+        if isinstance(seen, Known):
+            return Known(BootLoader(Loader.GRUB, _version(source, program)), seen.origin)
+        if seen is not None:
+            return seen
+    return _other(source)
+
+
+def _other(source: Source) -> Evidence[BootLoader]:
+    unknown: Unknown | None = None
+    for loader, places in OTHER_PLACES:
+        seen = _first_there(source, places)
+        if isinstance(seen, Known):
+            return Known(BootLoader(loader), seen.origin)
+        unknown = unknown or seen
+    return unknown or Known(BootLoader(Loader.NONE_FOUND), "/boot")
+
+
+def _first_there(source: Source, places: Sequence[str]) -> Evidence[str] | None:
+    """Return the first path that exists, None where all are certainly absent."""
+    unknown: Unknown | None = None
+    for place in places:
+        seen = source.fetch(RealPath(place))
+        if isinstance(seen, Known):
+            return Known(seen.value, place)
+        if seen.why is not Why.ABSENT:
+            unknown = unknown or Unknown("boot loader", seen.why, seen.detail, seen.hint)
+    return unknown
+
+
+def _version(source: Source, program: str) -> str | None:
+    command = RunCommand((program, "--version"))
+    return value_or(ask(source, command, parse_grub_version, "version of GRUB"), None)

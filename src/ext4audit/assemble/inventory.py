@@ -17,8 +17,8 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
+from ext4audit.parsers.kernel_files import parse_device_number
 from ext4audit.parsers.mounts import parse_mountinfo
-from ext4audit.parsers.sysfs import parse_device_number
 from ext4audit.sources.ask import Source
 
 PROC_EXT4 = "/proc/fs/ext4"

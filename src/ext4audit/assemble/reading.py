@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ext4audit.evidence import Evidence, Known, derive, value_or
-from ext4audit.parsers.sysfs import parse_integer, parse_names
+from ext4audit.parsers.kernel_files import parse_integer, parse_names
 from ext4audit.sources.ask import ListDir, ReadFile, Source, TextAsk
 
 T = TypeVar("T")

@@ -24,8 +24,8 @@ from ext4audit.layout.groups import (
 )
 from ext4audit.parsers.dumpe2fs import parse_captured_superblock, parse_superblock
 from ext4audit.parsers.group_table import count_unzeroed
+from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.parsers.superblock import parse_raw_superblock, parse_tune_superblock
-from ext4audit.parsers.sysfs import parse_resolved_path
 from ext4audit.sources.ask import (
     CapturedDumpe2fs,
     FilesystemUuid,

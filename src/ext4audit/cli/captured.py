@@ -16,12 +16,11 @@ from ext4audit.cli.policy import PostProcessing
 from ext4audit.cli.reports import print_report, write_page
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
-from ext4audit.policy.exit_codes import EXIT_INCOMPLETE, NAGIOS_UNKNOWN, exit_code
 from ext4audit.renderers import ndjson
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.fleet import FoundRule, HostLine
 from ext4audit.renderers.shared.page import Audited, Page
-from ext4audit.report import Report
+from ext4audit.report import EXIT_INCOMPLETE, NAGIOS_UNKNOWN, Report, exit_code
 from ext4audit.rules import all_rules
 from ext4audit.sources.captured import STANDARD_INPUT, hosts_in
 from ext4audit.sources.containers.tree import ArchiveError

@@ -14,16 +14,14 @@ import click
 from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import OutputFailed, completer, print_diagnostic
-from ext4audit.cli.output import check_destination, own_stream, write
-from ext4audit.cli.targets import resolve_targets
-from ext4audit.cli.terminal import progress
+from ext4audit.cli.options import resolve_targets
+from ext4audit.cli.output import check_destination, own_stream, progress, write
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
-from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase
+from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, utc_now
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource, wrap, write_snapshot_tar
 from ext4audit.sources.snapshot.collector import collect_script
-from ext4audit.sources.text import utc_now
 
 SUPERBLOCK_BYTES = 1024
 NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})

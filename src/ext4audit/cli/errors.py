@@ -10,8 +10,8 @@ import click
 
 from ext4audit.cli.app import OutputFailed, did_you_mean, discard
 from ext4audit.cli.output import NAGIOS, write
-from ext4audit.policy.exit_codes import NAGIOS_UNKNOWN
 from ext4audit.renderers.nagios import unknown
+from ext4audit.report import NAGIOS_UNKNOWN
 
 FORMAT = re.compile("--format(?:=(?P<long>.*))?|-[qv]*f(?P<short>.*)", re.DOTALL)
 """The option that names a format, alone or with its value."""

@@ -17,12 +17,11 @@ import click
 from ext4audit.cli.app import print_diagnostic, print_error
 from ext4audit.cli.captured import Job, Place, audit_place, ignore_interrupts, names_of, unread
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Output, writing
+from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
 from ext4audit.cli.reports import page_of, write_pages
-from ext4audit.cli.terminal import is_ascii_only
-from ext4audit.policy.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
 from ext4audit.renderers.shared.page import Audited
+from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 from ext4audit.sources.captured import STANDARD_INPUT
 
 EXIT_INTERNAL = 70

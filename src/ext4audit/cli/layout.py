@@ -12,9 +12,8 @@ from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout import page_of_device, page_of_image
 from ext4audit.cli.app import Choice, completer, lazily, print_diagnostic
-from ext4audit.cli.output import check_destination, write
+from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write
 from ext4audit.cli.plan_input import size_of
-from ext4audit.cli.terminal import is_ascii_only, wants_color, width
 from ext4audit.evidence import Evidence, Unknown
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.sources.live import LiveSource

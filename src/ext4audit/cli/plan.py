@@ -25,8 +25,8 @@ from ext4audit.planning.lines import Correction, correct, plan_lines, with_plan_
 from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import PlanAdvice, Report, Source
 from ext4audit.rule import Rule
+from ext4audit.sources.ask import utc_now
 from ext4audit.sources.mkfs_simulation import MkfsSource
-from ext4audit.sources.text import utc_now
 
 REFUSED = frozenset({Why.FAILED, Why.UNPARSABLE})
 

@@ -19,8 +19,8 @@ from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.features import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
 from ext4audit.facts.plan import DISK, STRIPED, Plan, PlannedHost
+from ext4audit.parsers.kernel_files import parse_kernel
 from ext4audit.parsers.mke2fs import parse_mkfs_arguments
-from ext4audit.parsers.system import parse_kernel
 from ext4audit.sources.captured import open_captured
 from ext4audit.sources.containers.tree import ArchiveError
 

@@ -9,8 +9,8 @@ import click
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS, audit_host
 from ext4audit.cli.app import completer, lazily
 from ext4audit.cli.options import chosen, report_options, timeout_option
+from ext4audit.cli.output import progress
 from ext4audit.cli.reports import print_report
-from ext4audit.cli.terminal import progress
 
 
 @click.command("scan")
@@ -60,7 +60,7 @@ def command(
         code: int = lazily("cli.captured", "scan_from")(sources, targets, asked)
         return code
     if targets:
-        report = lazily("cli.targets", "scan_targets")(targets, asked, timeout_seconds)
+        report = lazily("cli.options", "scan_targets")(targets, asked, timeout_seconds)
         return print_report(report, asked, whole=False)
     with progress(quiet=asked.verbosity < 0) as show:
         report = audit_host(

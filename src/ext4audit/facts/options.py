@@ -1,9 +1,16 @@
-"""Effective mount options: what is in force, its provenance, and what the mount table shows."""
+"""Effective mount options: what is in force, its provenance, and what each kernel takes.
 
+The options are data, in option_grammar.toml, which is parsed at the first use.
+"""
+
+import re
+from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts import read_table
 
 
 class Provenance(Enum):
@@ -86,3 +93,131 @@ class EffectiveOptions(NamedTuple):
     def hidden(self) -> tuple[EffectiveOption, ...]:
         """The options in force that the mount table does not show."""
         return tuple(option for option in self.options if option.hidden)
+
+
+TABLE = "option_grammar.toml"
+NUMBER = re.compile(r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+"""A number as the kernel parses it: decimal, octal or hexadecimal (kstrtouint with base 0)."""
+LARGEST = 2**32 - 1
+"""The highest number that any option takes, on kernels that read it unsigned."""
+LARGEST_SIGNED = 2**31 - 1
+READ_SIGNED_TO, READ_UNSIGNED_FROM = (5, 10), (6, 1)
+"""As tested: 5.10 refuses a higher number, 6.1 takes it; the versions between are not known."""
+TOO_LARGE = f"it takes at most {LARGEST_SIGNED}"
+Upstream = tuple[int, ...]
+
+
+class Handling(Enum):
+    """How a mount handles an option. NOT_KNOWN: no kernel near this version was tested."""
+
+    TAKEN = "taken"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+    NOT_KNOWN = "not known"
+
+
+class OptionHandling(NamedTuple):
+    """How an option is handled, and why: a clause about the option."""
+
+    handling: Handling
+    why: str = ""
+
+
+TAKEN = OptionHandling(Handling.TAKEN)
+
+
+def ext4_options() -> Mapping[str, Mapping[str, Any]]:
+    """Return the options that ext4 takes or once took, by their names before "="."""
+    return read_table(TABLE)
+
+
+def handling_of(option: str, upstream: Upstream) -> OptionHandling:
+    """Return how the ext4 of a kernel, by its upstream number, handles one option of a mount."""
+    key, equals, value = option.partition("=")
+    spec = ext4_options().get(key)
+    if spec is None:
+        return OptionHandling(Handling.REFUSED, "no ext4 of kernel.org has it")
+    wrong = _wrong(spec, value if equals else None)
+    if wrong:
+        return OptionHandling(Handling.REFUSED, wrong)
+    if option == "stripe=0":
+        return OptionHandling(Handling.IGNORED, "the stripe of the superblock stays in force")
+    if upstream < READ_UNSIGNED_FROM and NUMBER.fullmatch(value) and _is_unsigned(value):
+        known = upstream[:2] <= READ_SIGNED_TO
+        return (
+            OptionHandling(Handling.REFUSED, TOO_LARGE)
+            if known
+            else OptionHandling(Handling.NOT_KNOWN)
+        )
+    return _by_version(spec, upstream)
+
+
+def _is_unsigned(value: str) -> bool:
+    """Whether a number needs all 32 bits."""
+    return _number(value) > LARGEST_SIGNED
+
+
+def is_refused_for(option: str, fstype: str) -> bool:
+    """Whether ext4 refuses an option on a filesystem that is mounted as ext2 or ext3."""
+    spec = ext4_options().get(option.partition("=")[0], {})
+    return bool(spec.get(f"not_{fstype}", False))
+
+
+def needs_journal(option: str) -> bool:
+    """Whether ext4 refuses an option on a filesystem without a journal."""
+    return bool(ext4_options().get(option.partition("=")[0], {}).get("needs_journal", False))
+
+
+def _wrong(spec: Mapping[str, Any], value: str | None) -> str:
+    """Return what is wrong with the value behind "=" (None: no "="); empty if nothing."""
+    kind = spec.get("value", "none")
+    if isinstance(kind, list):
+        return "" if (value or "") in kind else f"it takes {', '.join(filter(None, kind))}"
+    if kind == "none":
+        return "" if value is None else "it takes no value"
+    if kind == "text":
+        return "it needs a value" if value is None else ""
+    return "" if kind == "any" else _wrong_number(spec, value)
+
+
+def _wrong_number(spec: Mapping[str, Any], value: str | None) -> str:
+    if value is None:
+        return "" if spec["value"] == "optional-int" else "it needs a number"
+    if not NUMBER.fullmatch(value):
+        return "it takes a number"
+    number = _number(value)
+    most = spec.get("most", LARGEST)
+    if number > most:
+        return f"it takes at most {most}"
+    if spec.get("power_of_two") and number & (number - 1):
+        return "it takes powers of two"
+    return ""
+
+
+def _number(text: str) -> int:
+    digits = text.lstrip("+").lower()
+    if digits.startswith("0x"):
+        return int(digits, 16)
+    return int(digits, 8 if digits.startswith("0") else 10)
+
+
+def _by_version(spec: Mapping[str, Any], upstream: Upstream) -> OptionHandling:
+    at = {name: _version(bound) for name, bound in spec.items() if name.endswith(("_from", "_to"))}
+    for handling, start, end in (
+        (Handling.REFUSED, "refused_from", "taken_to"),
+        (Handling.IGNORED, "ignored_from", "ignored_to"),
+    ):
+        if start in at and upstream >= at[start]:
+            return OptionHandling(handling, f"{handling.value} since {spec[start]}")
+        if start in at and end in at and upstream[:2] > at[end]:
+            return OptionHandling(Handling.NOT_KNOWN)
+    if "taken_from" not in at or upstream >= at["taken_from"]:
+        return TAKEN
+    if "refused_to" in at and upstream[:2] <= at["refused_to"]:
+        return OptionHandling(Handling.REFUSED, f"taken since {spec['taken_from']}")
+    return OptionHandling(Handling.NOT_KNOWN)
+
+
+@cache
+def _version(text: str) -> Upstream:
+    return tuple(map(int, text.split(".")))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ext4audit.facts.devices import DmSegment, LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.parsers.sysfs import parse_device_number, parse_integer
+from ext4audit.parsers.kernel_files import parse_device_number, parse_integer
 
 # Without the lookbehind a line of a million capitals is tried from each of them to its end.
 _PAIR = re.compile(r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"')

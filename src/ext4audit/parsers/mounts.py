@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ext4audit.facts.mount import FstabLine, Mount
-from ext4audit.parsers.sysfs import parse_device_number, parse_integer
+from ext4audit.parsers.kernel_files import parse_device_number, parse_integer
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 _OPTION = re.compile(r'[^,="]*="[^"]*"(?=,|$)|[^,]*')

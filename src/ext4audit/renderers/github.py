@@ -20,9 +20,16 @@ from types import MappingProxyType
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.locations import Location, location_of
 from ext4audit.renderers.shared.page import Audited, Page, fixed_count, named_hosts, named_reports
-from ext4audit.renderers.shared.rows import ACTIVE, Row, rank, rows, severity_counts
+from ext4audit.renderers.shared.rows import (
+    ACTIVE,
+    Location,
+    Row,
+    location_of,
+    rank,
+    rows,
+    severity_counts,
+)
 from ext4audit.renderers.shared.terms import counted, listed
 from ext4audit.report import Report
 

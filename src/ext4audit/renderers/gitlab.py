@@ -13,17 +13,19 @@ from types import MappingProxyType
 from typing import Any
 
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.json_text import json_text
-from ext4audit.renderers.shared.locations import (
+from ext4audit.renderers.shared.escape import json_text, visible
+from ext4audit.renderers.shared.page import Audited, Page, named_hosts
+from ext4audit.renderers.shared.rows import (
+    GapGroup,
     Location,
     digest,
     fingerprints,
+    gap_groups,
     location_of,
     location_of_subject,
+    rows,
+    where,
 )
-from ext4audit.renderers.shared.page import Audited, Page, named_hosts
-from ext4audit.renderers.shared.rows import GapGroup, gap_groups, rows, where
 from ext4audit.renderers.shared.terms import suppression_text
 from ext4audit.report import Report
 

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Severity
-from ext4audit.policy.exit_codes import NAGIOS_UNKNOWN, nagios_code
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import (
     Audited,
@@ -38,6 +37,7 @@ from ext4audit.renderers.shared.rows import (
     severity_counts,
 )
 from ext4audit.renderers.shared.terms import counted, listed
+from ext4audit.report import NAGIOS_UNKNOWN, nagios_code
 
 STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """The names of the exit codes 0 to 3."""

@@ -19,19 +19,22 @@ from typing import Any, TypeAlias
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.json_text import json_text
-from ext4audit.renderers.shared.locations import (
+from ext4audit.renderers.shared.escape import json_text, visible
+from ext4audit.renderers.shared.page import Audited, Page, host_names, named_hosts, named_reports
+from ext4audit.renderers.shared.rows import (
     Location,
+    Row,
     digest,
     fingerprints,
+    gap_groups,
     location_of,
     location_of_subject,
+    rank,
+    rows,
     segment,
     superblock,
+    where,
 )
-from ext4audit.renderers.shared.page import Audited, Page, host_names, named_hosts, named_reports
-from ext4audit.renderers.shared.rows import Row, gap_groups, rank, rows, where
 from ext4audit.renderers.shared.terms import evidence_lines, remedy_lines, suppression_text
 from ext4audit.report import FixedFinding, Report
 from ext4audit.rule import Rule

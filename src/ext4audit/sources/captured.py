@@ -7,14 +7,15 @@ import sys
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ext4audit.sources.archive.recognize import (
+from ext4audit.sources.archive import (
     INSIGHTS_COMMANDS,
     SOS_COMMANDS,
     SUPPORTCONFIG_MARK,
     is_wanted,
     recognise,
 )
-from ext4audit.sources.ask import Source
+from ext4audit.sources.ask import Source, encode
+from ext4audit.sources.ask import decode as decode_text
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
 from ext4audit.sources.containers.tar import BLOCK_BYTES, Stream, is_tar
 from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
@@ -29,8 +30,6 @@ from ext4audit.sources.snapshot import (
 )
 from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
-from ext4audit.sources.text import decode as decode_text
-from ext4audit.sources.text import encode
 
 STANDARD_INPUT = "-"
 _ONE_HOST = (MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK, "data")

@@ -25,12 +25,15 @@ from ext4audit.sources.ask import (
     ReadBytes,
     RunCommand,
     TextAsk,
+    Unanswered,
     VirtualMemory,
+    decode,
     describe,
+    encode,
+    from_os_error,
 )
 from ext4audit.sources.live import virtual_memory
 from ext4audit.sources.live.commands import SYSTEM_PATH
-from ext4audit.sources.text import Unanswered, decode, encode, from_os_error
 
 MOST_BYTES = 300 << 20
 """The memory limit of the file: descriptor copies of 20 TiB with the defaults."""

@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from urllib.parse import unquote, urljoin
 
-from ext4audit.renderers.shared.rows import gaps, rows, where
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared.rows import (
+    Location,
+    Row,
+    fingerprints,
+    gaps,
+    location_of,
+    location_of_subject,
+    rows,
+    segment,
+    superblock,
+    where,
+)
+from support.builders import UNREAD, filesystem, host, known, mount
 from support.formats.sample_reports import (
     FLEET,
+    HOSTILE_NAMES,
     MURKY,
     NIGHT,
     TREATED,
+    barriers,
     boot,
     md127,
     murky_report,
     night_report,
+    old_kernel,
+    report,
 )
 
 
@@ -59,3 +86,122 @@ def test_only_an_incomplete_report_has_gaps() -> None:
     assert MURKY.report is not None
     assert not MURKY.report.complete
     assert not gaps("db1", night_report())
+
+
+def found(*citations: Citation, fact: str = "") -> Finding:
+    """Make a finding that cites these."""
+    return Finding("Odd.", Severity.LOW, Confidence.LIKELY, citations, fact=fact)
+
+
+def row(fs: Filesystem | None = None, fact: str = "", name: str = "db1") -> Row:
+    """Make a row of a finding with this fact."""
+    return Row(name, barriers, fs, found(fact=fact))
+
+
+@pytest.mark.parametrize(
+    ("citations", "expected"),
+    [
+        ([Citation("fstab line 7", "defaults", "/etc/fstab")], ("etc/fstab", 7)),
+        ([Citation("sixth field of fstab line 12", "0", "/etc/fstab")], ("etc/fstab", 12)),
+        ([Citation("intended", "rw", "/etc/fstab line 3")], ("etc/fstab", 3)),
+        (
+            [Citation("x", "y", "uname"), Citation("fstab line 2", "", "/etc/fstab")],
+            ("etc/fstab", 2),
+        ),
+        ([Citation("fstab line 9", "defaults", "/proc/cmdline")], None),
+        ([Citation("fstab", "no entry", "/etc/fstab")], None),
+        ([Citation("fstab line 0", "", "/etc/fstab")], None),
+        ([Citation("x", "", "/mnt/fstab line 4")], None),
+        ([], None),
+    ],
+)
+def test_a_finding_is_on_the_line_of_fstab_that_it_cites(
+    citations: Sequence[Citation], expected: tuple[str, int] | None
+) -> None:
+    """Only what was read there counts; all else is in the mount table."""
+    audited = report(host(filesystem()))
+    path, line = expected or ("proc/self/mountinfo", 1)
+    location = location_of(Row("db1", barriers, None, found(*citations)), audited)
+    assert location == (f"hosts/db1/{path}", line)
+
+
+def test_a_filesystem_is_on_its_line_of_the_mount_table() -> None:
+    """The line is that of its first mount point; the host, and what is not mounted, have line 1."""
+    number = DeviceNumber(9, 1)
+    other, ours = mount("/", number=DeviceNumber(8, 5)), mount("/data", number=number)
+    over = mount("/data", number=DeviceNumber(8, 7))
+    fs = filesystem(number=number, mounts=(ours,))
+    audited = report(host(fs, mounts=known((other, over, ours))))
+    assert location_of_subject("h", fs, audited) == Location("hosts/h/proc/self/mountinfo", 3)
+    assert location_of_subject("h", fs._replace(mounts=()), audited).line == 1
+    assert location_of_subject("h", None, audited).line == 1
+    assert location_of_subject("h", fs, report(host(fs, mounts=UNREAD))).line == 1
+    assert location_of_subject("h", None, None).line == 1
+
+
+@pytest.mark.parametrize("name", ["db1.example.org", "web-1_a~b"])
+def test_plain_host_names_are_kept(name: str) -> None:
+    """Letters, digits and the unreserved signs stand for themselves."""
+    assert segment(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", [*HOSTILE_NAMES.values(), "", ".", "..", "a/../../b", "ä", "a?b#c"]
+)
+def test_a_host_name_is_one_segment_that_leads_nowhere_else(name: str) -> None:
+    """Resolved as a URI, a path stays below `hosts/`."""
+    part = segment(name)
+    assert re.fullmatch(r"([A-Za-z0-9._~-]|%[0-9A-F]{2})+", part)
+    base = "https://example.org/repo/"
+    assert urljoin(base, f"hosts/{part}/etc/fstab") == f"{base}hosts/{part}/etc/fstab"
+
+
+@given(st.text(st.characters(exclude_categories=[]), min_size=1))
+def test_a_segment_says_what_is_shown_of_the_name(name: str) -> None:
+    """Decoded, it is the printable form of the name."""
+    if name.strip("."):
+        assert unquote(segment(name)) == visible(name)
+
+
+def test_fingerprints_are_the_same_in_every_run() -> None:
+    """They depend on host, rule, superblock and fact: not on devices, text, lines or severity."""
+    fs = filesystem(uuid="u-1")
+    renamed = fs._replace(device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
+    worse = replace(row(renamed), finding=found()._replace(severity=Severity.HIGH, message="Bad."))
+    assert fingerprints([row(fs)]) == fingerprints([worse])
+    assert fingerprints([row(fs)]) == ("5189168c8f0dfeac908fbbd987feec1c",)
+
+
+def test_fingerprints_are_all_different() -> None:
+    """Machines of one image, copies of a filesystem, and findings without a fact all differ."""
+    fs = filesystem(uuid="u-1")
+    rows = [
+        row(fs),
+        row(fs),
+        row(fs._replace(shares_uuid=True)),
+        row(fs, fact="/srv"),
+        row(fs, name="db2"),
+        row(),
+        replace(row(fs), rule=old_kernel),
+        row(fs, fact="\udcff"),
+        row(fs, fact="\ud800"),
+    ]
+    made = fingerprints(rows)
+    assert len(set(made)) == len(rows)
+    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in made)
+
+
+@pytest.mark.parametrize(
+    ("fs", "expected"),
+    [
+        (filesystem(uuid="u-1", shares_uuid=True), "u-1"),
+        (filesystem(uuid=None), "/data"),
+        (filesystem(uuid=None, mounts=()), "/dev/sda"),
+        (None, ""),
+    ],
+)
+def test_a_superblock_without_a_uuid_is_known_by_its_mount_point(
+    fs: Filesystem | None, expected: str
+) -> None:
+    """A device number changes with every boot."""
+    assert superblock(fs) == expected

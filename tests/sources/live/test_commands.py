@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import RunCommand
+from ext4audit.sources.ask import RunCommand, denied_hint
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.live.commands import LARGEST_OUTPUT_BYTES, Finished, reap, run
-from ext4audit.sources.text import denied_hint
 
 
 def test_the_status_and_both_outputs_are_kept() -> None:

@@ -158,7 +158,7 @@ def test_the_libraries_are_loaded_when_they_are_asked_for() -> None:
     script = "import sys, ext4audit.sources.live as _; print(*sorted(sys.modules))"
     loaded = subprocess.check_output([sys.executable, "-c", script], text=True).split()
     assert {"psutil", "pyudev", "ctypes"}.isdisjoint(loaded)
-    assert "ext4audit.sources.live.udev" in loaded
+    assert "ext4audit.sources.live" in loaded
 
 
 NOWHERE = "/no/such/\udcff\n\x1b[31m$(id)"

@@ -11,10 +11,16 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import CapturedDumpe2fs, ReadBytes, RealPath, ResolvePath, StatFilesystem
+from ext4audit.sources.ask import (
+    CapturedDumpe2fs,
+    ReadBytes,
+    RealPath,
+    ResolvePath,
+    StatFilesystem,
+    Unanswered,
+)
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.live.paths import bounded
-from ext4audit.sources.text import Unanswered
 from support.mounts import mount_table
 from support.scratch import Scratch
 

@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Unknown, Why
-from ext4audit.sources.ask import UdevDatabase
-from ext4audit.sources.live import LiveSource
-from ext4audit.sources.live.udev import UdevReader, property_lines
-from ext4audit.sources.text import Unanswered
+from ext4audit.sources.ask import UdevDatabase, Unanswered
+from ext4audit.sources.live import LiveSource, UdevReader, property_lines
 
 ASK = """
 import sys
 from pathlib import Path
-from ext4audit.sources.live.udev import UdevReader
-from ext4audit.sources.text import Unanswered
+from ext4audit.sources.live import UdevReader
+from ext4audit.sources.ask import Unanswered
 try:
     print(ascii(UdevReader(Path("/")).properties(sys.argv[1])))
 except Unanswered as unanswered:
@@ -82,7 +80,7 @@ def test_without_udevd_the_library_is_not_loaded(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from ext4audit.sources.live.udev import UdevReader\n"
+        "from ext4audit.sources.live import UdevReader\n"
         "try:\n"
         "    UdevReader(Path(sys.argv[1])).properties('8:0')\n"
         "except Exception as lack:\n"

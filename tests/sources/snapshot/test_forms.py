@@ -29,8 +29,7 @@ from ext4audit.sources.snapshot import (
     write_snapshot_tar,
 )
 from ext4audit.sources.snapshot.decoding import decode
-from ext4audit.sources.snapshot.encoding import encode
-from ext4audit.sources.snapshot.format import SnapshotError
+from ext4audit.sources.snapshot.format import SnapshotError, encode
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 LONG = ReadBytes("/dev/sda", 4096, 70_000)

@@ -31,6 +31,7 @@ from ext4audit.sources.ask import (
     UdevDatabase,
     Uname,
     VirtualMemory,
+    utc_now,
 )
 from ext4audit.sources.live import commands
 from ext4audit.sources.snapshot import (
@@ -41,14 +42,13 @@ from ext4audit.sources.snapshot import (
 )
 from ext4audit.sources.snapshot import decoding as snapshot_decode
 from ext4audit.sources.snapshot.decoding import decode
-from ext4audit.sources.snapshot.encoding import encode
 from ext4audit.sources.snapshot.format import (
     ANSWER_FILE,
     KINDS,
     LARGEST_ANSWER_BYTES,
     SnapshotError,
+    encode,
 )
-from ext4audit.sources.text import utc_now
 
 
 def test_every_answer_is_passed_through_and_kept() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ext4audit.sources.archive.recognize import HostArchive, recognise
+from ext4audit.sources.archive import HostArchive, recognise
 from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, Directory, File, Link, MemoryArchive
 
 ROOT_UUID = "11111111-aaaa-4bbb-8ccc-000000000001"

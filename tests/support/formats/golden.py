@@ -15,14 +15,14 @@ from pathlib import Path
 
 from ext4audit.cli.output import FORMATS, NAGIOS
 from ext4audit.finding import Severity
-from ext4audit.policy.exit_codes import (
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.report import (
     EXIT_CLEAN,
     EXIT_FINDINGS,
     EXIT_INCOMPLETE,
     exit_code,
     nagios_code,
 )
-from ext4audit.renderers.shared.page import Audited, Page
 from support.hosts.stories import STORIES, TELLING
 
 PAGE = Page(tool_version="0", taken_at="2026-01-02T03:04:05Z")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.facts.option_grammar import ext4_options
+from ext4audit.facts.options import ext4_options
 
 TOGETHER = {
     "journal_async_commit": "data=writeback,journal_async_commit",

@@ -17,7 +17,6 @@ from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.sources import text
 from ext4audit.sources.ask import (
     Answer,
     Ask,
@@ -29,6 +28,7 @@ from ext4audit.sources.ask import (
     TuneSuperblock,
     VirtualMemory,
 )
+from ext4audit.sources.ask import decode as decode_text
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource
 from ext4audit.sources.snapshot.collector import collect_script
@@ -75,7 +75,7 @@ def manifest(done: subprocess.CompletedProcess[bytes]) -> bytes:
 
 def entries(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
     """Return the entries of the manifest as they are written."""
-    found: list[dict[str, Any]] = json.loads(text.decode(manifest(done)))["answers"]
+    found: list[dict[str, Any]] = json.loads(decode_text(manifest(done)))["answers"]
     return found
 
 

@@ -19,8 +19,8 @@ from ext4audit.facts.mount import (
     ResolvedPath,
 )
 from ext4audit.parsers.devices import parse_lsblk_json, parse_lsblk_pairs
+from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.parsers.mounts import parse_fstab
-from ext4audit.parsers.sysfs import parse_resolved_path
 from ext4audit.sources.ask import RealPath, ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"

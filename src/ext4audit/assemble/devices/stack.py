@@ -20,7 +20,7 @@ from ext4audit.facts.devices import (
 )
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.parsers.devices import parse_dm_table
-from ext4audit.parsers.sysfs import (
+from ext4audit.parsers.kernel_files import (
     parse_device_number,
     parse_flag,
     parse_integer,

@@ -17,7 +17,7 @@ from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.evidence import Known, Unknown, Why, value_or
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount, ResolvedPath
-from ext4audit.parsers.sysfs import parse_resolved_path
+from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.sources.ask import RealPath, ResolvePath, Source
 
 MAX_OVERLAY_DEPTH = 8

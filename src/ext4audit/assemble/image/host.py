@@ -22,7 +22,7 @@ from ext4audit.evidence import Known, Unknown, Why, value_or
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.parsers.sysfs import parse_resolved_path
+from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.sources.ask import RealPath, ResolvePath, Source
 
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from ext4audit.evidence import Known
 from ext4audit.finding import Severity
-from ext4audit.policy.exit_codes import EXIT_FINDINGS, exit_code
 from ext4audit.renderers.html.subject import Badge, SubjectSection, UnknownRow, subject_section
 from ext4audit.renderers.shared.page import Page
 from ext4audit.renderers.shared.subjects import known_count, no_filesystem_text, subjects
 from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted
-from ext4audit.report import FixedFinding, Report
+from ext4audit.report import EXIT_FINDINGS, FixedFinding, Report, exit_code
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_grammar import (
+from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
+from ext4audit.facts.options import (
     TAKEN,
+    EffectiveOptions,
     Handling,
     OptionHandling,
     ext4_options,
@@ -16,8 +18,6 @@ from ext4audit.facts.option_grammar import (
     is_refused_for,
     needs_journal,
 )
-from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
-from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rules.shared.demands import demanded, discouraged, overruled
 from ext4audit.rules.shared.intent import Intent, is_for_others

@@ -1,1 +1,134 @@
-"""Archives that other programs make: sosreport, Insights, supportconfig."""
+"""Archives that other programs make (sosreport, Insights, supportconfig): which one it is.
+
+Kind, host name, time, and the wanted members: a sosreport holds gigabytes of logs
+beside a few megabytes about filesystems.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ext4audit.sources.archive.capture import Capture
+from ext4audit.sources.archive.layouts import TEXTS, SosCapture, SupportconfigCapture
+from ext4audit.sources.archive.source import ArchiveSource
+from ext4audit.sources.archive.system import host_name, node_name, printed_name, taken_at
+from ext4audit.sources.ask import Source
+from ext4audit.sources.containers.tree import Archive, ArchiveError
+
+SOS_COMMANDS = "sos_commands"
+INSIGHTS_COMMANDS = "insights_commands"
+SUPPORTCONFIG_MARK = "basic-environment.txt"
+_ARCHIVE = re.compile(r"(?:sosreport-|insights-|scc_|nts_)\S*\.(?:tar(?:\.\w+)?|t[gbx]z)")
+_SHOWN = 3
+_PLUGINS = (
+    "block boot date devicemapper dpkg filesys general hardware host kernel lvm2 lvm md memory "
+    "multipath nvme processor release rpm scsi systemd udev"
+).split()
+_LARGE = r"(?:journalctl|dmesg|lsof|modinfo|systemctl|systemd-analyze|lspci|ps_|rpm_-V)[^/]*"
+_WANTED = re.compile(
+    rf"""(?:^|/)(?:
+        sos_commands/(?:{"|".join(_PLUGINS)})/(?!{_LARGE}$)[^/]+
+      | insights_commands/(?!{_LARGE}$)[^/]+
+      | sos_reports/manifest\.json
+      | proc/(?:[0-9]+/mountinfo|self/mount(?:s|info))
+      | proc/(?:cmdline|filesystems|mdstat|meminfo|mounts|partitions|diskstats|version|swaps)
+      | proc/(?:fs/ext4|fs/jbd2|sys/vm|sys/kernel|sys/fs)/.+
+      | sys/(?:block|fs/ext4|class/block|dev/block)/.+
+      | sys/devices/.*/(?:block|nvme[0-9]+)/.+
+      | (?:etc|usr/lib)/os-release
+      | etc/(?:fstab|mke2fs\.conf|mdadm\.conf|mdadm/mdadm\.conf|lvm/lvm\.conf|crypttab|cron[^/]*/.+)
+      | etc/systemd/system/.+
+      | run/systemd/container
+      | (?:{"|".join(re.escape(name) for name in TEXTS)})
+    )$""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class HostArchive(NamedTuple):
+    """Evidence that another program captured on one host.
+
+    `kind` is "sosreport", "insights" or "supportconfig"; `label` the host's name, or the
+    archive's where none is in it; `taken_at` a time in RFC 3339, UTC.
+    """
+
+    kind: str
+    label: str
+    taken_at: str
+    source: Source
+
+
+def recognise(archive: Archive) -> HostArchive | None:
+    """Return the evidence in an archive, None for one that no known program makes.
+
+    Raises ArchiveError for one that holds several hosts or archives in an archive.
+    """
+    captures = {
+        root: kind for root in _roots(archive) if (kind := _kind(archive, root)) is not None
+    }
+    if len(captures) > 1:
+        raise ArchiveError(f"{archive.label}: the files of several hosts: {_first_few(captures)}")
+    if not captures:
+        _refuse_collection(archive)
+        return None
+    ((root, kind),) = captures.items()
+    capture = _capture(archive, root, kind)
+    _refuse_two_names(archive, capture)
+    label = host_name(capture) or root or archive.label
+    return HostArchive(
+        kind, label, taken_at(capture, f"{archive.label} {root}"), ArchiveSource(capture)
+    )
+
+
+def is_wanted(name: str) -> bool:
+    """Whether a member can answer an ask; `name` is its path in the archive."""
+    return _WANTED.search(name) is not None
+
+
+def _roots(archive: Archive) -> tuple[str, ...]:
+    """Return the directories that may stand for a host's "/": the top, and two levels below.
+
+    Insights archives of the core collection keep the files in `data`.
+    """
+    top = [name for name in archive.children("") if archive.is_directory(name)]
+    inner = [f"{name}/data" for name in top if archive.is_directory(f"{name}/data")]
+    return ("", *top, *inner)
+
+
+def _kind(archive: Archive, root: str) -> str | None:
+    prefix = f"{root}/" if root else ""
+    if archive.is_directory(prefix + SOS_COMMANDS):
+        return "sosreport"
+    if archive.is_directory(prefix + INSIGHTS_COMMANDS):
+        return "insights"
+    return "supportconfig" if SUPPORTCONFIG_MARK in archive.children(root) else None
+
+
+def _capture(archive: Archive, root: str, kind: str) -> Capture:
+    if kind == "supportconfig":
+        return SupportconfigCapture(archive, root)
+    commands = SOS_COMMANDS if kind == "sosreport" else INSIGHTS_COMMANDS
+    return SosCapture(archive, root, kind=kind, commands=commands)
+
+
+def _refuse_collection(archive: Archive) -> None:
+    """Refuse what `sos collect` makes: a tar of the tars of many hosts."""
+    inside = [name for name in archive.names() if _ARCHIVE.fullmatch(name.rpartition("/")[2])]
+    if inside:
+        names = _first_few(inside)
+        raise ArchiveError(
+            f"{archive.label}: a collection of {len(inside)} archives ({names}), such as "
+            "sos collect makes: unpack it and audit each of them"
+        )
+
+
+def _refuse_two_names(archive: Archive, capture: Capture) -> None:
+    """Refuse files of two hosts in one tree, which would be audited as one machine."""
+    names = [name for name in (printed_name(capture), node_name(capture)) if name]
+    if len({name.partition(".")[0].lower() for name in names}) > 1:
+        raise ArchiveError(f"{archive.label}: the files of several hosts: {_first_few(names)}")
+
+
+def _first_few(names: Iterable[str]) -> str:
+    shown = [f"{name!r:.100}" for name in names]
+    return ", ".join(shown[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")

@@ -9,16 +9,19 @@ from typing import overload
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
-from ext4audit.sources.archive.mounts import (
+from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_table
+from ext4audit.sources.archive.system import (
     MOUNTINFO,
     MountPoint,
+    hypervisor,
+    memory,
     mount_points_of,
     mounted_sources,
     read_mountinfo,
     resolve_path,
+    setting,
+    uname,
 )
-from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_table
-from ext4audit.sources.archive.system import hypervisor, memory, setting, uname
 from ext4audit.sources.archive.tool_output import find_groups, find_header
 from ext4audit.sources.ask import (
     Answer,

@@ -1,12 +1,22 @@
-"""The system that an archive is of: kernel, memory, settings, hypervisor, name and time."""
+"""The system that an archive is of: kernel, memory, name, time, and its mount table.
+
+A mountinfo that is composed from /proc/mounts lacks what that lacks: a bind mount of a directory
+looks like one of the whole filesystem, and the mount ids are line numbers.
+
+No archive holds device nodes or resolves links. A device path is known from the listings of
+devices, a mount point and a path of the kernel from the mount table.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from typing import TypeAlias
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
+from ext4audit.sources.archive.devices import DeviceTable
 
 UNDATED = "1970-01-01T00:00:00Z"
 """The time of an undated archive; the current time would make old evidence look fresh."""
@@ -148,3 +158,164 @@ def _time_in_name(label: str) -> str:
         return _rfc3339("".join(part or "" for part in long.groups("00")), "%Y%m%d%H%M%S")
     short = _SHORT.search(label)
     return _rfc3339(f"20{''.join(short.groups())}", "%Y%m%d%H%M") if short else UNDATED
+
+
+MOUNTINFO = "/proc/self/mountinfo"
+FIXED_FIELDS = 6
+"""Before the optional fields of a line (proc_pid_mountinfo(5))."""
+_EXT = frozenset({"ext2", "ext3", "ext4"})
+_OF_A_MOUNT = frozenset("nosuid nodev noexec noatime nodiratime relatime strictatime".split())
+"""Flags of one mount; all other options are of the superblock (fs/proc_namespace.c)."""
+_MOUNT_LINE = re.compile(r"(.*) type (\S+) \(([^()]*)\)(?: \[[^\]]*\])?")
+_NUMBERED = re.compile(r"\d+ \d+ (\d+:\d+) \S+ (\S+) .* - (\S+) (\S*) \S+")
+_NUMBER = re.compile("[0-9]{1,19}")  # int() refuses numbers of thousands of digits
+_DEVICES = "0:5"
+"""The device number of devtmpfs; the ask needs one that is no ext4 filesystem's."""
+_BLANKS = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
+Line = tuple[str, str, str, str]
+"""Source, mount point, type and options; names escaped as the kernel writes them."""
+MountPoint: TypeAlias = tuple[int, str, str]
+"""The id, device number and mount point of a mount."""
+
+
+def read_mountinfo(capture: Capture, devices: DeviceTable) -> Evidence[str] | None:
+    """Return the text of mountinfo, or one composed; None where no mount table was captured."""
+    for path in (MOUNTINFO, "/proc/1/mountinfo"):
+        found = capture.read(path)
+        if isinstance(found, Known) and found.value.strip():
+            return found
+    for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab"):
+        table = capture.read(path)
+        if isinstance(table, Known) and table.value.strip():
+            return _mountinfo_of(_parse_mount_table(table.value), devices, path)
+    output = output_of(capture, "mount -l", "mount")
+    lines = _parse_mount_output(output.text)
+    return _mountinfo_of(lines, devices, output.origin) if lines else None
+
+
+def mounted_sources(mountinfo: str) -> dict[str, tuple[str, ...]]:
+    """Return the sources of the ext2, ext3 and ext4 mounts by device number."""
+    found: dict[str, list[str]] = {}
+    for line in mountinfo.split("\n"):
+        match = _NUMBERED.fullmatch(line)
+        if match and match[3] in _EXT:
+            found.setdefault(match[1], []).append(_unescaped(match[4]))
+    return {number: tuple(dict.fromkeys(sources)) for number, sources in found.items()}
+
+
+def mounted_file(capture: Capture, number: str) -> Known[str] | None:
+    """Return the image file behind a loop device: mount(8) names it where mountinfo does not."""
+    places = {
+        match[2]
+        for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNTINFO).split("\n"))
+        if match and match[1] == number
+    }
+    output = output_of(capture, "mount -l", "mount")
+    for source, mount_point, _, _ in _parse_mount_output(output.text):
+        if mount_point in places and source.startswith("/") and not source.startswith("/dev/"):
+            return Known(_unescaped(source), output.origin)
+    return None
+
+
+def mount_points_of(mountinfo: str) -> tuple[MountPoint, ...]:
+    """Return id, device number and mount point of each line of a mount table."""
+    rows = (line.split(" ") for line in mountinfo.split("\n"))
+    return tuple(
+        (int(row[0]), row[2], _unescaped(row[4]))
+        for row in rows
+        if len(row) >= FIXED_FIELDS and _NUMBER.fullmatch(row[0])
+    )
+
+
+def resolve_path(
+    path: str,
+    devices: DeviceTable,
+    sources: Mapping[str, tuple[str, ...]],
+    mount_points: Sequence[MountPoint],
+) -> Evidence[str] | None:
+    """Return the KEY=value lines of a path, None where it is not known what it led to."""
+    if path.startswith("/dev/"):
+        number = devices.number_of(path) or next(
+            (number for number, names in sources.items() if path in names), None
+        )
+        return (
+            Known(_lines(0, _DEVICES, "block", number), "listings of devices") if number else None
+        )
+    found = _mount_of(path, mount_points)
+    if found is None:
+        return None
+    mount_id, number, mount_point = found
+    kind = "directory" if mount_point == path else "file"
+    return Known(_lines(mount_id, number, kind, None), "/proc/self/mountinfo")
+
+
+def _parse_mount_table(text: str) -> list[Line]:
+    rows = (line.split(" ") for line in text.split("\n"))
+    return [(row[0], row[1], row[2], row[3]) for row in rows if len(row) >= 4]  # noqa: PLR2004 - the four fields
+
+
+def _parse_mount_output(text: str) -> list[Line]:
+    """Parse `mount -l`: "/dev/vda1 on /srv type ext4 (rw,relatime) [label]", names unescaped."""
+    lines = []
+    for match in map(_MOUNT_LINE.fullmatch, text.split("\n")):
+        source, on, mount_point = match[1].rpartition(" on /") if match else ("", "", "")
+        if match and on:
+            lines.append((_escaped(source), _escaped(f"/{mount_point}"), match[2], match[3]))
+    return lines
+
+
+def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> Evidence[str]:
+    """Return the table; unknown where an ext4 filesystem is on a device without a number."""
+    made, places = [], dict[str, int]()
+    for index, (source, mount_point, fstype, options) in enumerate(lines, 1):
+        number = devices.number_of(_unescaped(source)) or (None if fstype in _EXT else f"0:{index}")
+        if number is None:
+            detail = f"{origin}: the device number of {_unescaped(source)} is not in the archive"
+            return Unknown(MOUNTINFO, Why.NOT_CAPTURED, detail)
+        own, shared = _split_options(options)
+        parent = _parent(mount_point, places)
+        places[mount_point] = index
+        made.append(f"{index} {parent} {number} / {mount_point} {own} - {fstype} {source} {shared}")
+    return Known("\n".join(made) + "\n", origin)
+
+
+def _split_options(options: str) -> tuple[str, str]:
+    """Split the options of /proc/mounts into a mount's own and its superblock's."""
+    every = options.split(",")
+    own = [option for option in every if option in _OF_A_MOUNT or option in {"ro", "rw"}]
+    shared = [option for option in every if option not in _OF_A_MOUNT]
+    return ",".join(own) or "rw", ",".join(shared) or "rw"
+
+
+def _parent(mount_point: str, before: Mapping[str, int]) -> int:
+    """Return the line number of the parent mount: the last one whose mount point contains it."""
+    place = mount_point
+    while place not in before and place.strip("/"):
+        place = place.rpartition("/")[0]
+    return before.get(place or "/", 0)
+
+
+def _escaped(name: str) -> str:
+    return "".join(_BLANKS.get(character, character) for character in name)
+
+
+def _lines(mount_id: int, number: str, kind: str, represents: str | None) -> str:
+    lines = [f"mount_id={mount_id}", f"device_number={number}", f"type={kind}"]
+    return "\n".join([*lines, f"represents={represents}"] if represents else lines)
+
+
+def _mount_of(path: str, mount_points: Sequence[MountPoint]) -> MountPoint | None:
+    """Return the mount that holds a path: the last of the longest mount points."""
+    best: MountPoint | None = None
+    for mount in mount_points:
+        mount_point = mount[2]
+        inside = path == mount_point or path.startswith(mount_point.rstrip("/") + "/")
+        if inside and (best is None or len(mount_point) >= len(best[2])):
+            best = mount
+    return best
+
+
+def _unescaped(name: str) -> str:
+    for character, escape in _BLANKS.items():
+        name = name.replace(escape, character)
+    return name

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import Capture, Output, judge
-from ext4audit.sources.text import decode
+from ext4audit.sources.ask import decode
 
 _BRANCH = r"(?:[|│ ] )*(?:[|`├└][-─])?"
 _TREE = re.compile(

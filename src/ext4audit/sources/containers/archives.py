@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from ext4audit.sources.ask import decode, encode
 from ext4audit.sources.containers.tar import Stream, read_tar
 from ext4audit.sources.containers.tree import (
     ARCHIVE_LIMITS,
@@ -30,7 +31,6 @@ from ext4audit.sources.containers.tree import (
     everything,
     follow,
 )
-from ext4audit.sources.text import decode, encode
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

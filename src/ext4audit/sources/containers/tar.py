@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple, Protocol
 
+from ext4audit.sources.ask import decode
 from ext4audit.sources.containers.tree import (
     ArchiveError,
     Directory,
@@ -25,7 +26,6 @@ from ext4audit.sources.containers.tree import (
     Wanted,
     clean,
 )
-from ext4audit.sources.text import decode
 
 BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 16

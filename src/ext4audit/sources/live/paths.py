@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from ext4audit.evidence import Known, Why
-from ext4audit.sources.text import Unanswered, decode, encode
+from ext4audit.sources.ask import Unanswered, decode, encode
 
 R = TypeVar("R")
 # The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.

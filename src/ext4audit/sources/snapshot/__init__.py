@@ -14,18 +14,26 @@ from types import MappingProxyType
 from typing import IO, overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources.ask import Answer, Ask, BytesAsk, ReadBytes, Source, TextAsk, describe
+from ext4audit.sources.ask import (
+    Answer,
+    Ask,
+    BytesAsk,
+    ReadBytes,
+    Source,
+    TextAsk,
+    describe,
+    utc_now,
+)
 from ext4audit.sources.containers.tree import SNAPSHOT_LIMITS, Archive, MemoryArchive
 from ext4audit.sources.snapshot.decoding import decode
-from ext4audit.sources.snapshot.encoding import encode
 from ext4audit.sources.snapshot.format import (
     ANSWERS,
     LARGEST_ANSWER_BYTES,
     LARGEST_MANIFEST_BYTES,
     MANIFEST,
     SnapshotError,
+    encode,
 )
-from ext4audit.sources.text import utc_now
 
 TOP = "ext4audit-snapshot"
 BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"

@@ -15,8 +15,11 @@ from ext4audit.sources.ask import (
     ReadBytes,
     RunCommand,
     TuneSuperblock,
+    Unanswered,
+    denied_hint,
     describe,
 )
+from ext4audit.sources.ask import decode as decode_text
 from ext4audit.sources.live import commands
 from ext4audit.sources.snapshot.format import (
     ANSWER_FILE,
@@ -32,8 +35,6 @@ from ext4audit.sources.snapshot.format import (
     strings,
     time,
 )
-from ext4audit.sources.text import Unanswered, denied_hint
-from ext4audit.sources.text import decode as decode_text
 
 RAW_RUN = {"status", "timed_out", "stdout", "stderr"}
 """The keys of a raw run; `status` is null where the program was not waited for."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_grammar import (
+from ext4audit.facts.option_table import OPTIONS
+from ext4audit.facts.options import (
     Handling,
     ext4_options,
     handling_of,
     is_refused_for,
     needs_journal,
 )
-from ext4audit.facts.option_table import OPTIONS
 
 SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
 """States that the kernel prints and that nobody gives."""
