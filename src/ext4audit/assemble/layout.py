@@ -8,14 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 from ext4audit.assemble.devices.stack import StackReader
+from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem
 from ext4audit.assemble.group_table import read_group_table
-from ext4audit.assemble.image import (
-    BadImage,
-    Image,
-    ImageFilesystem,
-    find_image,
-    read_image_groups,
-)
+from ext4audit.assemble.image import find_image, read_image_groups
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.superblock import (
     device_path,

@@ -9,6 +9,9 @@ import click
 
 from ext4audit import report
 from ext4audit.assemble.devices.target import (
+    BadImage,
+    Image,
+    ImageFilesystem,
     NotExt4,
     Superblocks,
     Target,
@@ -16,10 +19,8 @@ from ext4audit.assemble.devices.target import (
     Unreachable,
 )
 from ext4audit.assemble.host import assemble_host
-from ext4audit.assemble.image import BadImage, Image, ImageFilesystem
-from ext4audit.assemble.image.host import host_of_images, image_of_target, with_images
 from ext4audit.assemble.inventory import Inventory, take_inventory
-from ext4audit.cli.app import Choice, completer, print_diagnostic
+from ext4audit.cli.app import Choice, completer, lazily, print_diagnostic
 from ext4audit.cli.output import FORMATS, Output, check_destination, outputs_of, progress
 from ext4audit.cli.policy import (
     PostProcessing,
@@ -232,14 +233,18 @@ def _utf8(target: str) -> str:
 
 
 def _look_at(source: Source, inventory: Inventory, path: str) -> Target | Image:
-    found = image_of_target(source, inventory, path)
+    """Return what a target stands for; few are image files, and the rest load nothing for them."""
+    resolver = TargetResolver(source, inventory)
+    if not resolver.is_file(path):
+        return resolver.resolve(path)
+    found = lazily("assemble.image.host", "image_of_target")(source, inventory, path)
     if isinstance(found, Image | Superblocks):
         return found
     if isinstance(found, BadImage):
         return NotExt4(f"{found.reason}; its directory stands for what it lies on")
     if found.note:
         print_diagnostic(f"{path}: not taken for an image: {found.note}")
-    return TargetResolver(source, inventory).resolve(path)
+    return resolver.resolve(path)
 
 
 def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
@@ -283,7 +288,7 @@ def scan_targets(targets: tuple[str, ...], asked: ReportOptions, timeout_seconds
     with progress(quiet=asked.verbosity < 0) as show:
         host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
     if chosen.images:
-        host = with_images(host, chosen.images)
+        host = lazily("assemble.image.host", "with_images")(host, chosen.images)
     return audit(report.Source("live", host.name), host, asked.rules, asked.profiles)
 
 
@@ -292,4 +297,5 @@ def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Rep
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
     source = report.Source("image", name)
-    return audit(source, host_of_images(images, utc_now(), name), rules, asked.profiles)
+    host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name)
+    return audit(source, host, rules, asked.profiles)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices.target import Superblocks
-from ext4audit.assemble.image import BadImage, Image, ImageFilesystem, PlainFile
+from ext4audit.assemble.devices.target import (
+    BadImage,
+    Image,
+    ImageFilesystem,
+    PlainFile,
+    Superblocks,
+)
 from ext4audit.assemble.image.host import host_of_images, image_of_target, with_images
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import judge

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.assemble.image import BadImage, Image, PlainFile, find_image, read_image_groups
+from ext4audit.assemble.devices.target import BadImage, Image, PlainFile
+from ext4audit.assemble.image import find_image, read_image_groups
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.devices import Partition
 from ext4audit.sources.live import LiveSource

@@ -20,14 +20,14 @@ from ext4audit.sources.ask import (
     Unanswered,
 )
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.live.paths import bounded
+from ext4audit.sources.live.paths import BoundedCalls
 from support.mounts import mount_table
 from support.scratch import Scratch
 
 
 def test_the_value_comes_through() -> None:
     """What the call returns is returned, None included."""
-    assert bounded(lambda: None, 5) is None
+    assert BoundedCalls(5)(lambda: None) is None
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(2, "gone"), Unanswered(Why.ABSENT, "gone")])
@@ -38,15 +38,43 @@ def test_the_error_comes_through(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error), match="gone"):
-        bounded(call, 5)
+        BoundedCalls(5)(call)
 
 
 def test_a_call_that_hangs_is_left_behind() -> None:
-    """After the time given, the caller goes on."""
+    """After the time given, the caller goes on; the next call has another thread."""
     release = threading.Event()
+    bounded = BoundedCalls(0.05)
     with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
-        bounded(release.wait, 0.05)
+        bounded(release.wait)
+    assert bounded(lambda: 1) == 1
     release.set()
+
+
+def test_calls_share_a_thread_that_ends_with_them() -> None:
+    """A thread for each call would be 40 of them in a scan of five mounts."""
+    bounded = BoundedCalls(5)
+    thread = bounded(threading.current_thread)
+    assert bounded(threading.current_thread) is thread
+    del bounded
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_thread_that_was_left_behind_ends_when_its_call_returns() -> None:
+    """A server that answers again frees what waited for it."""
+    release = threading.Event()
+    seen: list[threading.Thread] = []
+
+    def hang() -> None:
+        seen.append(threading.current_thread())
+        release.wait()
+
+    with pytest.raises(TimeoutError):
+        BoundedCalls(0.05)(hang)
+    release.set()
+    seen[0].join(5)
+    assert not seen[0].is_alive()
 
 
 def resolve(path: str) -> dict[str, str]:

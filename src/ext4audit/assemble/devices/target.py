@@ -1,4 +1,4 @@
-"""TARGET arguments: the superblocks that a path or an identifier selects.
+"""TARGET arguments: the superblocks that a path or an identifier selects, or the image it is.
 
 `TargetResolver` resolves a path on the live host through bind mounts, overlays and loop devices.
 It uses the mount id of an O_PATH descriptor, because st_dev is not exact: a file on an overlay has
@@ -15,8 +15,10 @@ from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.reading import ask, read
 from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.evidence import Known, Unknown, Why, value_or
+from ext4audit.facts.devices import Partition
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount, ResolvedPath
+from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.sources.ask import RealPath, ResolvePath, Source
 
@@ -46,6 +48,49 @@ class Unreachable(NamedTuple):
 Target: TypeAlias = Superblocks | NotExt4 | Unreachable
 
 
+class ImageFilesystem(NamedTuple):
+    """A filesystem in an image file, and the byte at which it begins.
+
+    `partition` is None where the filesystem is in no partition. `descriptors_at_bytes` is set for
+    e2image files only, which store the metadata in an order of their own.
+    """
+
+    path: str
+    start_bytes: int
+    superblock: Known[Superblock]
+    partition: Partition | None = None
+    descriptors_at_bytes: int | None = None
+
+    @property
+    def device(self) -> str:
+        """The image as an argument of dumpe2fs, tune2fs and debugfs ("disk.img?offset=1048576").
+
+        A name that begins with a dash gets a prefix: the programs would take it as an option.
+        """
+        path = f"./{self.path}" if self.path.startswith("-") else self.path
+        return f"{path}?offset={self.start_bytes}" if self.start_bytes else path
+
+
+class Image(NamedTuple):
+    """An image file with filesystems; `note` is a remark for the user, or empty."""
+
+    path: str
+    filesystems: tuple[ImageFilesystem, ...]
+    note: str = ""
+
+
+class BadImage(NamedTuple):
+    """An image file that cannot be audited, and the reason."""
+
+    reason: str
+
+
+class PlainFile(NamedTuple):
+    """Any other file; `note` is a remark on its content for the user, or empty."""
+
+    note: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetResolver:
     """Resolves paths against one inventory of live superblocks."""
@@ -65,6 +110,11 @@ class TargetResolver:
             return self._block_device(path, found.value.represents)
         image = self._loop_over(path, found.value)
         return image or self._on_mount(found.value, depth)
+
+    def is_file(self, path: str) -> bool:
+        """Whether a path is that of a regular file, which may be an image."""
+        found = ask(self.source, ResolvePath(path), parse_resolved_path, f"path {path}")
+        return isinstance(found, Known) and found.value.type == "file"
 
     def _block_device(self, path: str, number: DeviceNumber) -> Target:
         if number in self.inventory.names:

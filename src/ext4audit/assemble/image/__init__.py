@@ -4,8 +4,8 @@
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
 from ext4audit.assemble.group_table import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.devices import Partition
@@ -38,49 +38,6 @@ SECTOR_BYTES = 512
 BLOCK_BYTES = (512, 4096)
 """The logical block sizes of disks: the unit of a GPT, which does not record it."""
 FIRST_LOGICAL = 5
-
-
-class ImageFilesystem(NamedTuple):
-    """A filesystem in an image file, and the byte at which it begins.
-
-    `partition` is None where the filesystem is in no partition. `descriptors_at_bytes` is set for
-    e2image files only, which store the metadata in an order of their own.
-    """
-
-    path: str
-    start_bytes: int
-    superblock: Known[Superblock]
-    partition: Partition | None = None
-    descriptors_at_bytes: int | None = None
-
-    @property
-    def device(self) -> str:
-        """The image as an argument of dumpe2fs, tune2fs and debugfs ("disk.img?offset=1048576").
-
-        A name that begins with a dash gets a prefix: the programs would take it as an option.
-        """
-        path = f"./{self.path}" if self.path.startswith("-") else self.path
-        return f"{path}?offset={self.start_bytes}" if self.start_bytes else path
-
-
-class Image(NamedTuple):
-    """An image file with filesystems; `note` is a remark for the user, or empty."""
-
-    path: str
-    filesystems: tuple[ImageFilesystem, ...]
-    note: str = ""
-
-
-class BadImage(NamedTuple):
-    """An image file that cannot be audited, and the reason."""
-
-    reason: str
-
-
-class PlainFile(NamedTuple):
-    """Any other file; `note` is a remark on its content for the user, or empty."""
-
-    note: str = ""
 
 
 def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:

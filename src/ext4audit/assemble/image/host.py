@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ext4audit.assemble.devices.stack import StackReader
-from ext4audit.assemble.devices.target import Superblocks
+from ext4audit.assemble.devices.target import (
+    BadImage,
+    Image,
+    ImageFilesystem,
+    PlainFile,
+    Superblocks,
+)
 from ext4audit.assemble.filesystem import (
     NO_JOURNAL_ERRNO,
     NO_LAZY_INITIALIZATION,
@@ -15,7 +21,7 @@ from ext4audit.assemble.filesystem import (
     stored_errors,
 )
 from ext4audit.assemble.host import mark_shared_uuids
-from ext4audit.assemble.image import BadImage, Image, ImageFilesystem, PlainFile, find_image
+from ext4audit.assemble.image import find_image
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.reading import ask
 from ext4audit.evidence import Known, Unknown, Why, value_or

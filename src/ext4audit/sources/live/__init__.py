@@ -41,7 +41,7 @@ from ext4audit.sources.ask import (
     from_os_error,
 )
 from ext4audit.sources.live import commands, paths
-from ext4audit.sources.live.paths import bounded, opened
+from ext4audit.sources.live.paths import BoundedCalls, opened
 
 _TUNE_SUPERBLOCK_BYTES = 232
 _UUID_BYTES = 16
@@ -128,6 +128,7 @@ class LiveSource:
         search_path: Sequence[str] = commands.SYSTEM_PATH,
     ) -> None:
         self._timeout_seconds = timeout_seconds
+        self._bounded = BoundedCalls(timeout_seconds)
         self._search_path = tuple(search_path)
         self._udev = UdevReader()
         self._answers: dict[Ask, Answer] = {}
@@ -176,25 +177,22 @@ class LiveSource:
             case UdevDatabase(device_number):
                 return self._udev.properties(device_number)
             case ResolvePath(path):
-                return bounded(lambda: paths.resolve_path(path), self._timeout_seconds)
+                return self._bounded(lambda: paths.resolve_path(path))
             case RealPath(path):
-                return bounded(lambda: paths.real_path(path), self._timeout_seconds)
+                return self._bounded(lambda: paths.real_path(path))
             case StatFilesystem(path):
-                return bounded(lambda: paths.stat_filesystem(path), self._timeout_seconds)
+                return self._bounded(lambda: paths.stat_filesystem(path))
             case CapturedDumpe2fs():
                 raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
 
     def _bytes(self, ask: BytesAsk) -> bytes:
         match ask:
             case TuneSuperblock(path):
-                return bounded(lambda: ioctls.tune_superblock(path), self._timeout_seconds)
+                return self._bounded(lambda: ioctls.tune_superblock(path))
             case FilesystemUuid(path):
-                return bounded(lambda: ioctls.filesystem_uuid(path), self._timeout_seconds)
+                return self._bounded(lambda: ioctls.filesystem_uuid(path))
             case ReadBytes(path, offset_bytes, length_bytes):
-                return bounded(
-                    lambda: paths.read_bytes(path, offset_bytes, length_bytes),
-                    self._timeout_seconds,
-                )
+                return self._bounded(lambda: paths.read_bytes(path, offset_bytes, length_bytes))
 
 
 def read_file(path: str) -> str:

@@ -8,40 +8,63 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias, TypeVar
 
 from ext4audit.evidence import Known, Why
 from ext4audit.sources.ask import Unanswered, decode, encode
 
 R = TypeVar("R")
+_Call: TypeAlias = "tuple[Callable[[], object], SimpleQueue[Any]] | None"
 # The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
 LARGEST_READ_BYTES = 64 << 20
 _LARGEST_OFFSET = (1 << 63) - 1
 
 
-def bounded(call: Callable[[], R], timeout_seconds: float) -> R:
-    """Return what `call` returns, raise the OSError or Unanswered it raises, or TimeoutError.
+class BoundedCalls:
+    """Calls with a bounded wait, made in one thread that is kept for all of them.
 
     A path on a dead NFS server blocks open(2) itself, O_NONBLOCK or not: one loop device over
-    such a file would hang the whole audit. The thread is left behind; it is a daemon, so it
-    does not keep the process alive.
+    such a file would hang the whole audit. A thread that does not answer is left behind, and the
+    next call has a new one. Threads are daemons: they do not keep the process alive.
     """
-    done: list[Known[R] | OSError | Unanswered] = []
 
-    def run() -> None:
+    def __init__(self, timeout_seconds: float) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._calls: SimpleQueue[_Call] | None = None
+
+    def __call__(self, call: Callable[[], R]) -> R:
+        """Return what `call` returns, or raise its OSError or Unanswered, or TimeoutError."""
+        if self._calls is None:
+            self._calls = SimpleQueue()
+            threading.Thread(target=_answer_calls, args=(self._calls,), daemon=True).start()
+        answers: SimpleQueue[Known[Any] | Exception] = SimpleQueue()
+        self._calls.put((call, answers))
         try:
-            done.append(Known(call(), ""))
-        except (OSError, Unanswered) as error:
-            done.append(error)
+            answer = answers.get(timeout=self._timeout_seconds)
+        except Empty:
+            self._calls.put(None)  # the thread ends, if its call ever returns
+            self._calls = None
+            raise TimeoutError(f"no answer within {self._timeout_seconds:g} s") from None
+        if isinstance(answer, Exception):
+            raise answer
+        value: R = answer.value
+        return value
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(timeout_seconds)
-    if not done:
-        raise TimeoutError(f"no answer within {timeout_seconds:g} s")
-    if isinstance(done[0], Known):
-        return done[0].value
-    raise done[0]
+    def __del__(self) -> None:
+        """End the thread, which waits for calls."""
+        if self._calls is not None:
+            self._calls.put(None)
+
+
+def _answer_calls(calls: SimpleQueue[_Call]) -> None:
+    """Make the calls of a queue until it holds None; an exception is the answer, too."""
+    while wanted := calls.get():
+        call, answers = wanted
+        try:
+            answers.put(Known(call(), ""))
+        except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+            answers.put(error)
 
 
 @contextmanager
