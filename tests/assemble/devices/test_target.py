@@ -13,11 +13,12 @@ from ext4audit.assemble.devices.target import (
     named_filesystems,
     only_filesystems,
 )
+from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.sources.ask import RealPath, ResolvePath
-from support.builders import UNREAD, UUID, filesystem, host, known, mount
+from support.builders import UNREAD, UUID, filesystem, host, known, loop, mount
 from support.hosts.evidence_host import (
     DATA_UUID,
     HostEvidence,
@@ -275,7 +276,7 @@ def test_an_unmounted_device_is_known_by_lsblk_as_user() -> None:
     )
 
 
-ROOT, DATA = DeviceNumber(8, 1), DeviceNumber(9, 127)
+ROOT, DATA, LOOP = DeviceNumber(8, 1), DeviceNumber(9, 127), DeviceNumber(7, 0)
 ROOT_MOUNT = mount("/", number=ROOT)
 DATA_MOUNT = mount("/data", number=DATA)
 TMPFS = mount("/data/run", number=DeviceNumber(0, 30), fstype="tmpfs")
@@ -339,3 +340,18 @@ def test_what_is_left_has_no_gaps_of_the_host() -> None:
     left = only_filesystems(HOST, ["/data", "sda1", UUID])
     assert [fs.name for fs in left.filesystems] == ["sda1", "dm-3"]
     assert left.gaps == ()
+
+
+def test_the_filesystem_that_holds_an_image_is_kept() -> None:
+    """As in a live scan of TARGETs: its barriers decide whether the image's writes are flushed."""
+    image = filesystem(device_number=LOOP, name="loop0", stack=known(loop(backing=ROOT)))
+    whole = host(*HOST.filesystems, image, lower=(), idle=UNREAD)
+    left = only_filesystems(whole, ["loop0"])
+    assert [fs.name for fs in left.filesystems] == ["loop0"]
+    assert [fs.name for fs in left.lower] == ["sda1"]
+    assert left.idle == OUT_OF_SCOPE
+    both = only_filesystems(whole, ["loop0", "sda1"])
+    assert [fs.name for fs in both.filesystems] == ["sda1", "loop0"]
+    assert both.lower == ()
+    again = only_filesystems(left, ["loop0"])
+    assert again == left
