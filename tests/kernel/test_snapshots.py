@@ -16,10 +16,8 @@ import pytest
 
 from ext4audit.evidence import Known
 from ext4audit.sources.ask import Answer, Ask, ReadBytes, UdevDatabase
-from ext4audit.sources.containers.archives import archive_in
-from ext4audit.sources.containers.tar import Stream
-from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, everything
 from ext4audit.sources.snapshot import read_snapshot_tar
+from support.archives.tar import read_tar
 from support.program import run
 from support.scratch import Scratch
 from support.scratch import run as run_tool
@@ -100,9 +98,7 @@ def udev_data(private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - a fixtu
 def answers_in(path: Path) -> dict[Ask, Answer]:
     """Return the answers that a snapshot holds."""
     with path.open("rb") as file:
-        stream = Stream(file, ARCHIVE_LIMITS)
-        archive = archive_in(stream, str(path), limits=ARCHIVE_LIMITS, wanted=everything)
-    return read_snapshot_tar(archive)[0]
+        return read_snapshot_tar(read_tar(file))[0]
 
 
 def number_of(one: Scratch) -> str:
