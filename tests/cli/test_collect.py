@@ -186,8 +186,8 @@ def test_a_time_limit_must_be_one(seconds: str) -> None:
 
 def test_no_snapshot_goes_to_a_terminal() -> None:
     """It would show nothing to a person, and leave the terminal in an odd state."""
-    said = run_python("-c", ON_A_TERMINAL, "collect").stdout
-    assert said.startswith("2 ext4audit: a terminal shows no snapshot: use -o FILE")
+    reported = run_python("-c", ON_A_TERMINAL, "collect").stdout
+    assert reported.startswith("2 ext4audit: a terminal shows no snapshot: use -o FILE")
 
 
 def test_a_full_disk_is_an_error() -> None:

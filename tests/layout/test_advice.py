@@ -372,7 +372,7 @@ def rounded_advice(advice: MkfsAdvice) -> MkfsAdvice:
     return advice._replace(evenness=round(advice.evenness, 2))
 
 
-def test_the_counsel_for_the_default_on_twelve_disks() -> None:
+def test_the_advice_for_the_default_on_twelve_disks() -> None:
     """The sentence, the options, the growth and the price of each."""
     advice = planned_advice(12)
     assert advice.sentence == "Effectively 3 of 12 disks serve this metadata."
@@ -392,7 +392,7 @@ def test_the_counsel_for_the_default_on_twelve_disks() -> None:
     assert "back up first" in advice.in_place
 
 
-def test_the_counsel_names_what_does_not_help() -> None:
+def test_the_advice_names_what_does_not_help() -> None:
     """Stride, flex_bg, tune2fs, resize2fs and a chunk of another power of two."""
     advice = " ".join(planned_advice(12).no_help)
     for word in ("stride", "flex_bg", "tune2fs", "resize2fs", "chunk"):
@@ -419,7 +419,7 @@ def test_from_which_size_the_descriptor_table_is_even() -> None:
     assert planned_advice(12).incurable.endswith("reaches all disks from 12 TiB.")
 
 
-def test_an_even_layout_needs_no_counsel() -> None:
+def test_an_even_layout_needs_no_advice() -> None:
     """The default is kept on an odd number of disks, and nothing is to be done."""
     advice = planned_advice(5)
     assert advice.is_even
@@ -454,7 +454,7 @@ def test_missing_advice_is_reported(changes: dict[str, int], expected: str) -> N
     assert (advice.advice, advice.growth, advice.recreate) == (None, None, None)
 
 
-def test_without_a_stripe_there_is_no_counsel() -> None:
+def test_without_a_stripe_there_is_no_advice() -> None:
     """One disk has nothing to spread over."""
     bare: MetadataLayout = layout([1])._replace(geometry=None)
     with pytest.raises(ValueError, match="nothing stripes"):

@@ -166,7 +166,7 @@ def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hole", "reason"),
+    ("gap", "reason"),
     [
         (absent(), "does not exist"),
         (denied(), "cannot be reached: Permission denied"),
@@ -176,9 +176,9 @@ def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
         ),
     ],
 )
-def test_a_path_that_cannot_be_looked_at_is_unreachable(hole: Unknown, reason: str) -> None:
+def test_a_path_that_cannot_be_looked_at_is_unreachable(gap: Unknown, reason: str) -> None:
     """Missing, denied and hung are three reasons."""
-    assert resolve(debian_host().tell(ResolvePath("/x"), hole), "/x") == Unreachable(reason)
+    assert resolve(debian_host().tell(ResolvePath("/x"), gap), "/x") == Unreachable(reason)
 
 
 def test_a_live_block_device_is_its_superblock() -> None:
@@ -197,12 +197,12 @@ def test_an_unmounted_ext4_device_is_audited_from_its_superblock() -> None:
     )
 
 
-@pytest.mark.parametrize("hole", [denied(), absent()])
+@pytest.mark.parametrize("gap", [denied(), absent()])
 def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
-    hole: Unknown,
+    gap: Unknown,
 ) -> None:
     """Udev has the type ext4; the verdicts name what they lack."""
-    assert resolve(with_disk("ext4", hole), "/dev/sdc") == Superblocks(
+    assert resolve(with_disk("ext4", gap), "/dev/sdc") == Superblocks(
         (SDC,), "not mounted, and its superblock cannot be read"
     )
 
@@ -331,8 +331,8 @@ def test_the_last_mount_on_a_directory_is_what_its_path_leads_to() -> None:
 
 def test_without_a_mount_table_a_path_names_nothing() -> None:
     """What is not known is not guessed."""
-    blind = host(filesystem(device_number=ROOT), mounts=UNREAD)
-    assert named_filesystems(blind, "/data") == ()
+    unseen = host(filesystem(device_number=ROOT), mounts=UNREAD)
+    assert named_filesystems(unseen, "/data") == ()
 
 
 def test_what_is_left_has_no_gaps_of_the_host() -> None:

@@ -54,7 +54,7 @@ def test_the_best_mount_table_is_read(files: dict[str, str], text: str, origin: 
     assert mountinfo(files) == Known(text, origin)
 
 
-def test_an_ext4_on_a_device_without_a_number_is_a_hole() -> None:
+def test_an_ext4_on_a_device_without_a_number_is_unknown() -> None:
     """A table without it would say that it is not mounted."""
     found = mountinfo({"proc/mounts": "/dev/sdz1 / ext4 rw 0 0\n"})
     assert found == Unknown(
