@@ -81,7 +81,11 @@ FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "datetime", "socket", "rando
 PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "remedies", "rules", "rule", "engine"} | {
     "policy"
 }
-BOUNDARIES = {"evidence.py": 1, "engine.py": 1, "cli/app.py": 1    "sources/live/paths.py": 1,  # raised again in the thread that waits for the answer
+BOUNDARIES = {
+    "evidence.py": 1,
+    "engine.py": 1,
+    "cli/app.py": 1,
+    "sources/live/paths.py": 1,  # raised again in the thread that waits for the answer
 }
 SHELL = re.compile(
     r"^(?:debugfs|dumpe2fs|e2fsck|echo|findmnt|grep|mount|printf|resize2fs|rm|sed|sysctl|test"

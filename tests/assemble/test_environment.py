@@ -109,7 +109,7 @@ def test_memory_and_its_dirty_limits_are_read_together() -> None:
     "name", ["dirty_bytes", "dirty_ratio", "dirty_background_bytes", "dirty_background_ratio"]
 )
 @pytest.mark.parametrize("text", ["", "abc\n", "1_0\n"])
-def test_an_odd_limit_is_a_hole(name: str, text: str) -> None:
+def test_an_odd_limit_is_unknown(name: str, text: str) -> None:
     """A limit that is no number is not taken for 0."""
     found = read_memory(debian_host().file(f"/proc/sys/vm/{name}", text).source())
     assert isinstance(found, Unknown)
@@ -117,7 +117,7 @@ def test_an_odd_limit_is_a_hole(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "x\ny"])
-def test_an_odd_memory_size_is_a_hole(text: str) -> None:
+def test_an_odd_memory_size_is_unknown(text: str) -> None:
     """Two numbers are needed."""
     found = read_memory(debian_host().tell(VirtualMemory(), text).source())
     assert isinstance(found, Unknown)
@@ -129,8 +129,8 @@ def test_os_release_has_two_places() -> None:
     host = debian_host().file("/usr/lib/os-release", "ID=fedora\n")
     assert need(read_os(host.source())) == OperatingSystem("debian", "12", "Debian 12")
     assert need(read_os(host.without("/etc/os-release").source())).id == "fedora"
-    hole = read_os(host.without("/usr/lib/os-release").source())
-    assert hole == absent("/etc/os-release")
+    gap = read_os(host.without("/usr/lib/os-release").source())
+    assert gap == absent("/etc/os-release")
 
 
 UNIT = "/usr/lib/systemd/system/fstrim.timer"
@@ -153,7 +153,7 @@ def test_a_masked_timer_trims_nothing() -> None:
     assert not need(read_fstrim(debian_host().tell(RealPath(FSTRIM_LINK), "/dev/null").source()))
 
 
-def test_a_directory_that_may_not_be_seen_is_a_hole() -> None:
+def test_a_directory_that_may_not_be_seen_is_unknown() -> None:
     """Unless another place shows that something trims."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), denied())
     assert isinstance(read_fstrim(host.source()), Unknown)
@@ -232,7 +232,7 @@ def test_grub_without_its_installer_has_no_version() -> None:
 
 
 @pytest.mark.parametrize("path", [GRUB, "/efi/EFI/systemd"])
-def test_a_place_that_may_not_be_seen_is_a_hole(path: str) -> None:
+def test_a_place_that_may_not_be_seen_is_unknown(path: str) -> None:
     """NONE_FOUND would be a guess."""
     found = read_boot_loader(host_with().tell(RealPath(path), denied()).source())
     assert isinstance(found, Unknown)

@@ -58,7 +58,7 @@ def test_a_mount_of_the_whole_tree_is_asked_first() -> None:
     assert need(usage_of(host)).size_blocks == int(HALF_FULL.split()[1])
 
 
-def test_a_covered_mount_point_does_not_answer_for_another_filesystem() -> None:
+def test_an_overmounted_mount_point_does_not_answer_for_another_filesystem() -> None:
     """/data leads to the tmpfs above it: nothing is known, and it is not the usage of tmpfs."""
     host = debian_host().mount(50, "0:50", "/data", "tmpfs", fstype="tmpfs")
     host.usage("/data", "0:50")
@@ -261,7 +261,7 @@ def test_the_group_table_of_a_plain_disk_is_not_even_asked_for(number: DeviceNum
         (group_table(199), Why.UNPARSABLE),
     ],
 )
-def test_a_group_table_that_is_missing_or_cut_off_is_a_hole(
+def test_a_group_table_that_is_missing_or_cut_off_is_unknown(
     answer: str | Unknown, why: Why
 ) -> None:
     """A part of the groups must not be counted as a whole filesystem."""
@@ -276,7 +276,7 @@ def test_without_the_superblock_there_is_no_layout() -> None:
     assert layout == denied("superblock of /dev/md127")
 
 
-def test_without_a_stack_the_layout_is_its_hole() -> None:
+def test_without_a_stack_the_layout_is_its_gap() -> None:
     """Whether something is striped below cannot be seen."""
     found = data_of(raid_host().without(f"/sys/dev/block/{MD}"))
     assert isinstance(found.stack, Unknown)

@@ -95,12 +95,12 @@ def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
 @pytest.mark.parametrize(
     "without", [("sos_commands/md/mdadm_-D",), ("sos_commands/md/mdadm_-E", "proc/mdstat")]
 )
-def test_an_array_of_which_too_little_is_told_is_a_hole(without: tuple[str, ...]) -> None:
+def test_an_array_of_which_too_little_is_told_is_unknown(without: tuple[str, ...]) -> None:
     """Neither a plain disk nor an array with invented offsets."""
     stack = StackReader(sosreport(MD_FILES, without=without).source, ()).read(MD)
-    hole = stack if isinstance(stack, Unknown) else stack.value.md
-    assert isinstance(hole, Unknown)
-    assert hole.why is Why.NOT_CAPTURED
+    gap = stack if isinstance(stack, Unknown) else stack.value.md
+    assert isinstance(gap, Unknown)
+    assert gap.why is Why.NOT_CAPTURED
 
 
 def test_an_archive_without_the_kernels_lists_says_how_to_capture_them() -> None:

@@ -79,10 +79,10 @@ def test_the_descriptors_themselves_are_the_best_reader() -> None:
     assert [ask for ask in recorder.answers if isinstance(ask, RunCommand)] == []
 
 
-@pytest.mark.parametrize("hole", [denied(), absent(), failed()])
-def test_dumpe2fs_is_the_second_reader(hole: Unknown) -> None:
+@pytest.mark.parametrize("gap", [denied(), absent(), failed()])
+def test_dumpe2fs_is_the_second_reader(gap: Unknown) -> None:
     """`dumpe2fs -g` reads the descriptors only."""
-    host = debian_host().tell(superblock_at(PATH), hole).tell(LISTED, LIST)
+    host = debian_host().tell(superblock_at(PATH), gap).tell(LISTED, LIST)
     assert first_bitmap(table_of(host)) == ("dumpe2fs -g /dev/sdb", 20)
 
 
@@ -126,7 +126,7 @@ def test_descriptors_that_cannot_be_are_no_table(answer: bytes | Unknown, why: W
         ),
     ],
 )
-def test_the_hole_is_the_one_that_can_be_cured(
+def test_the_gap_is_the_one_that_can_be_cured(
     raw: Unknown, listed: Unknown, expected: Unknown
 ) -> None:
     """To install dumpe2fs is no help where root could read the device."""
@@ -143,8 +143,8 @@ def test_another_device_of_the_same_name_is_not_read() -> None:
 
 def test_without_a_superblock_there_is_no_table() -> None:
     """The superblock decides the number of groups."""
-    hole = denied("superblock of /dev/sdb")
-    assert read_group_table(readable(debian_host()).source(), PATH, SDB, hole) == hole
+    gap = denied("superblock of /dev/sdb")
+    assert read_group_table(readable(debian_host()).source(), PATH, SDB, gap) == gap
 
 
 @pytest.mark.parametrize("sizes", [(2, 3, 3), (2, 3, 4, 4)])
@@ -155,7 +155,7 @@ def test_a_filesystem_that_grows_meanwhile_is_read_again(sizes: tuple[int, ...])
     assert table.value.groups == sizes[-1]
 
 
-def test_a_filesystem_that_does_not_stop_growing_is_a_hole() -> None:
+def test_a_filesystem_that_does_not_stop_growing_is_unknown() -> None:
     """After three readings it is left alone."""
     table = table_of(readable(debian_host(), 2, 2, 3, 4, 5, 5))
     assert table == Unknown(
@@ -260,8 +260,8 @@ def test_an_image_may_hold_the_filesystem_at_an_offset() -> None:
         "group descriptors of /img",
         [10, 32778],
     )
-    hole = denied("superblock of /img")
-    assert read_image_group_table(host.source(), "/img", hole) == hole
+    gap = denied("superblock of /img")
+    assert read_image_group_table(host.source(), "/img", gap) == gap
 
 
 def test_a_superblock_without_a_geometry_finds_no_table() -> None:

@@ -274,10 +274,10 @@ def test_every_type_that_may_be_served_by_the_ext4_driver_counts(fstype: str) ->
 
 def test_an_unread_fstab_is_unknown_in_every_filesystem() -> None:
     """An unread file is not an empty one."""
-    hole = denied("/etc/fstab")
-    host = assemble(debian_host().file("/etc/fstab", hole))
-    assert host.fstab == hole
-    assert [fs.fstab for fs in host.filesystems] == [hole, hole]
+    gap = denied("/etc/fstab")
+    host = assemble(debian_host().file("/etc/fstab", gap))
+    assert host.fstab == gap
+    assert [fs.fstab for fs in host.filesystems] == [gap, gap]
 
 
 def test_a_host_without_an_fstab_has_no_entries() -> None:
@@ -360,9 +360,9 @@ def test_a_whole_scan_keeps_the_gaps_of_the_inventory() -> None:
 
 def test_an_unreadable_mount_table_is_a_gap_and_no_empty_host() -> None:
     """The kernel's own list still names the filesystems."""
-    hole = denied("/proc/self/mountinfo")
-    host = assemble(debian_host().file("/proc/self/mountinfo", hole))
-    assert (host.mounts, host.gaps) == (hole, (hole,))
+    gap = denied("/proc/self/mountinfo")
+    host = assemble(debian_host().file("/proc/self/mountinfo", gap))
+    assert (host.mounts, host.gaps) == (gap, (gap,))
     assert [fs.name for fs in host.filesystems] == ["sda1", "sdb"]
 
 
@@ -425,7 +425,7 @@ def test_a_host_without_a_name_and_a_kernel_is_still_read(answer: str | Unknown)
     assert need(need(host.filesystems[1].options).token("barrier")) == "barrier"
 
 
-def test_an_empty_host_is_all_holes_and_does_not_crash() -> None:
+def test_an_empty_host_is_all_unknown_and_does_not_crash() -> None:
     """All evidence is unknown."""
     host = assemble(HostEvidence().file("/proc/self/mountinfo", absent("/proc/self/mountinfo")))
     assert host.filesystems == ()

@@ -30,7 +30,7 @@ def line(mount_id: int, parent_id: int, mount_point: str) -> Mount:
 
 
 @pytest.mark.parametrize(
-    ("lines", "covered"),
+    ("lines", "expected"),
     [
         ([line(1, 0, "/"), line(2, 1, "/m")], []),
         ([line(1, 0, "/"), line(2, 1, "/m"), line(3, 2, "/m")], [2]),
@@ -41,9 +41,11 @@ def line(mount_id: int, parent_id: int, mount_point: str) -> Mount:
         ([line(1, 1, "/")], []),
     ],
 )
-def test_a_mount_that_another_hides_is_covered(lines: list[Mount], covered: list[int]) -> None:
+def test_a_mount_that_another_hides_is_overmounted(lines: list[Mount], expected: list[int]) -> None:
     """A mount on the same directory, or above it in the same parent, hides what is below."""
-    assert [each.mount_id for each in mark_overmounted(tuple(lines)) if each.overmounted] == covered
+    assert [
+        each.mount_id for each in mark_overmounted(tuple(lines)) if each.overmounted
+    ] == expected
 
 
 HINT = "run on the host, with /proc and /sys mounted"
@@ -175,14 +177,14 @@ def test_lists_that_may_not_be_read_are_a_gap_too() -> None:
     assert len(take_inventory(host.source()).gaps) == 1
 
 
-@pytest.mark.parametrize("hole", [denied("/proc/self/mountinfo"), absent("/proc/self/mountinfo")])
+@pytest.mark.parametrize("gap", [denied("/proc/self/mountinfo"), absent("/proc/self/mountinfo")])
 def test_an_unreadable_mount_table_is_a_gap_and_the_kernels_lists_still_count(
-    hole: Unknown,
+    gap: Unknown,
 ) -> None:
     """No mount table never means "nothing is mounted"."""
-    inventory = take_inventory(debian_host().file("/proc/self/mountinfo", hole).source())
-    assert inventory.gaps == (hole,)
-    assert inventory.mounts == hole
+    inventory = take_inventory(debian_host().file("/proc/self/mountinfo", gap).source())
+    assert inventory.gaps == (gap,)
+    assert inventory.mounts == gap
     assert inventory.names == {SDA1: "sda1", SDB: "sdb"}
 
 
@@ -295,7 +297,7 @@ def test_without_udev_and_root_it_is_not_known() -> None:
     assert found.why is Why.DENIED
 
 
-def test_where_nobody_can_tell_what_a_device_is_for_is_a_hole() -> None:
+def test_where_nobody_can_tell_what_a_device_is_for_is_unknown() -> None:
     """It may be a member of something."""
     found = idle_of(with_spare().tell(ListDir("/sys/dev/block/8:32/holders"), denied()))
     assert isinstance(found, Unknown)

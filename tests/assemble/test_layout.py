@@ -36,7 +36,7 @@ def test_an_image_is_a_single_device() -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1 << 20])
-def test_a_stated_array_has_the_members_of_the_page(offset: int) -> None:
+def test_a_described_array_has_the_members_of_the_page(offset: int) -> None:
     """The filesystem begins at the offset on the array."""
     array = stripe(4, 512)
     page = page_of_image(with_filesystem(offset).source(), PATH, array, offset)
@@ -48,5 +48,5 @@ def test_a_stated_array_has_the_members_of_the_page(offset: int) -> None:
 
 
 def test_an_image_without_a_filesystem_has_no_page() -> None:
-    """The hole of the superblock is that of the page."""
+    """The gap of the superblock is that of the page."""
     assert isinstance(page_of_image(HostEvidence().source(), PATH, None, 0), Unknown)

@@ -72,20 +72,20 @@ def test_dumpe2fs_is_the_best_reader() -> None:
     )
 
 
-@pytest.mark.parametrize("hole", [denied(), absent()])
-def test_without_root_the_ioctl_is_used_at_the_mount_point(hole: Unknown) -> None:
+@pytest.mark.parametrize("gap", [denied(), absent()])
+def test_without_root_the_ioctl_is_used_at_the_mount_point(gap: Unknown) -> None:
     """EXT4_IOC_GET_TUNE_SB_PARAM needs neither root nor the device (Linux 6.18)."""
-    host = debian_host().dumpe2fs("/dev/sdb", hole).tell(TuneSuperblock("/data"), tuned())
+    host = debian_host().dumpe2fs("/dev/sdb", gap).tell(TuneSuperblock("/data"), tuned())
     found = superblock_of(host)
     assert isinstance(found, Known)
     assert found.origin == "EXT4_IOC_GET_TUNE_SB_PARAM on /data"
     assert found.value.default_mount_options == ("nobarrier",)
 
 
-@pytest.mark.parametrize("hole", [denied(), absent(), failed()])
-def test_without_dumpe2fs_the_bytes_are_parsed(hole: Unknown) -> None:
+@pytest.mark.parametrize("gap", [denied(), absent(), failed()])
+def test_without_dumpe2fs_the_bytes_are_parsed(gap: Unknown) -> None:
     """A container without e2fsprogs, or a dumpe2fs that fails: the superblock is 1024 bytes."""
-    host = debian_host().dumpe2fs("/dev/sdb", hole).tell(TuneSuperblock("/data"), tuned())
+    host = debian_host().dumpe2fs("/dev/sdb", gap).tell(TuneSuperblock("/data"), tuned())
     host.tell(superblock_at("/dev/sdb"), superblock_bytes(8))
     found = superblock_of(host)
     assert isinstance(found, Known)
@@ -117,7 +117,7 @@ def test_an_image_is_read_at_its_offset(offset: int) -> None:
     assert found.value.blocks_per_group == 32768
 
 
-def test_a_mount_point_that_is_covered_is_not_asked() -> None:
+def test_a_mount_point_that_is_overmounted_is_not_asked() -> None:
     """An ioctl there answers for the topmost filesystem; the next mount point is used."""
     host = debian_host().dumpe2fs("/dev/sdb", denied())
     host.path("/data", "8:32", 40).path("/again", "8:16", 31)
@@ -136,7 +136,7 @@ def test_when_neither_answers_the_reason_of_dumpe2fs_stands(answer: bytes | Unkn
 
 
 @pytest.mark.parametrize("text", ["", "garbage", dumpe2fs_text().replace("Block size", "Block")])
-def test_an_odd_output_is_a_hole(text: str) -> None:
+def test_an_odd_output_is_unknown(text: str) -> None:
     """What is not the superblock as dumpe2fs prints it is none."""
     found = superblock_of(debian_host().dumpe2fs("/dev/sdb", text))
     assert isinstance(found, Unknown)
@@ -153,7 +153,7 @@ def test_another_device_of_the_same_name_is_not_read() -> None:
     )
 
 
-def test_a_missing_node_is_a_hole() -> None:
+def test_a_missing_node_is_unknown() -> None:
     """Containers have no device nodes."""
     found = superblock_of(debian_host().tell(ResolvePath("/dev/sdb"), absent("path /dev/sdb")))
     assert found == absent("path /dev/sdb")
@@ -225,7 +225,7 @@ def test_without_root_nothing_is_read() -> None:
     assert (found.why, found.hint, source.answers) == (Why.DENIED, "run as root", {})
 
 
-def test_a_hole_among_the_descriptors_is_a_hole() -> None:
+def test_a_gap_among_the_descriptors_is_unknown() -> None:
     """Unknown is not zeroed."""
     host = debian_host().tell(ReadBytes(DEVICE, TABLE_AT, 8 * 32), denied())
     found = read_unzeroed_groups(host.source(), DEVICE, of_groups(8))

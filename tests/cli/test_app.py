@@ -69,8 +69,14 @@ def test_help_lists_every_command() -> None:
 def test_help_of_scan_says_what_the_exit_codes_mean() -> None:
     """A CI job is written from this page."""
     page = " ".join(help_page("scan").split())
-    for said in ["0 clean and complete", "1 findings", "2 usage", "3 incomplete", "70 internal"]:
-        assert said in page
+    for reported in [
+        "0 clean and complete",
+        "1 findings",
+        "2 usage",
+        "3 incomplete",
+        "70 internal",
+    ]:
+        assert reported in page
 
 
 def test_every_option_of_scan_is_explained() -> None:

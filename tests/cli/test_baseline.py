@@ -104,7 +104,7 @@ def test_another_host_of_a_fleet_is_not_hidden(old: Path, tmp_path: Path) -> Non
     assert scan("--from", str(folder), "--baseline", str(old), to=new, fmt="ndjson") == 1
 
 
-def test_hosts_of_one_name_are_told_apart_by_their_superblocks(tmp_path: Path) -> None:
+def test_hosts_of_one_name_are_disambiguated_by_their_superblocks(tmp_path: Path) -> None:
     """Many hosts are called localhost."""
     folder = tmp_path / "fleet"
     folder.mkdir()
@@ -153,10 +153,10 @@ def test_what_is_no_report_ends_with_2(
     path = tmp_path / "baseline"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert run_program(["scan", "--from", NOBARRIER, "--baseline", str(path)]) == 2
-    said = capsys.readouterr()
-    assert f"{path}: not a report of `ext4audit scan -f json`" in said.err
-    assert words in said.err
-    assert not said.out
+    reported = capsys.readouterr()
+    assert f"{path}: not a report of `ext4audit scan -f json`" in reported.err
+    assert words in reported.err
+    assert not reported.out
 
 
 @pytest.mark.parametrize("word", ["", "/nowhere", "/"])

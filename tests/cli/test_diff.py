@@ -173,9 +173,9 @@ def test_a_host_that_could_not_be_read_is_told(
         write("new", report(name="b"), unread),
     )
     assert run_program(["diff", old, new]) == 0
-    said = capsys.readouterr()
-    assert "host a: 0 new, 0 fixed, 1 not checked again, 0 unchanged" in said.out
-    assert f"{new}: 1 of its hosts could not be read" in said.err
+    reported = capsys.readouterr()
+    assert "host a: 0 new, 0 fixed, 1 not checked again, 0 unchanged" in reported.out
+    assert f"{new}: 1 of its hosts could not be read" in reported.err
 
 
 def test_a_hostile_name_is_shown_and_not_obeyed(

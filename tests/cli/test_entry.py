@@ -52,15 +52,15 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), MISTAKES, ids=lambda case: ascii(case)[:40])
-def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], said: str) -> None:
+@pytest.mark.parametrize(("arguments", "reported"), MISTAKES, ids=lambda case: ascii(case)[:40])
+def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], reported: str) -> None:
     """One line says what is wrong and one what to try; nothing is on standard output."""
     done = run(*arguments)
     lines = done.stderr.splitlines()
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(lines) == 2
-    assert said in lines[0]
+    assert reported in lines[0]
     assert lines[1].startswith("Try 'ext4audit")
     assert lines[1].endswith(" --help' for help.")
     assert "\x1b" not in done.stderr

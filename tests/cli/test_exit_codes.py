@@ -29,7 +29,7 @@ SEVERITIES = [severity.value for severity in Severity]
 
 
 def _say(fs: Filesystem | None, _host: Host) -> RuleOutput:
-    """Find what the label says; "hole" is not seen."""
+    """Find what the label says; "gap" is not seen."""
     assert fs is not None
     for word in (fs.label or "").split():
         if word in SEVERITIES:
@@ -115,9 +115,9 @@ def test_one_function_decides_for_every_format(
     monkeypatch.setattr(scan_from, "audit_snapshot", always(end.label))
     options = [files.get(word, word) for word in end.options]
     code = run_program(["scan", "--from", SOURCE, "-f", fmt, *options])
-    said = capsys.readouterr()
-    assert code == (end.nagios if fmt == NAGIOS else end.code), said.err
-    assert bool(said.out) is (name != "a usage error" or fmt == NAGIOS)
+    reported = capsys.readouterr()
+    assert code == (end.nagios if fmt == NAGIOS else end.code), reported.err
+    assert bool(reported.out) is (name != "a usage error" or fmt == NAGIOS)
 
 
 @pytest.mark.parametrize("fmt", sorted(FORMATS.keys() - {"json"}))
@@ -181,11 +181,11 @@ def test_a_plugin_that_is_called_wrongly_is_unknown(
 ) -> None:
     """Nagios reads 2 as CRITICAL, and shows the first line of standard output."""
     assert run_program(["scan", *words]) == 3
-    said = capsys.readouterr()
-    assert said.out.startswith("EXT4AUDIT UNKNOWN - ")
-    assert said.out.count("\n") == 1
-    assert "|" not in said.out
-    assert said.err.startswith("ext4audit: ")
+    reported = capsys.readouterr()
+    assert reported.out.startswith("EXT4AUDIT UNKNOWN - ")
+    assert reported.out.count("\n") == 1
+    assert "|" not in reported.out
+    assert reported.err.startswith("ext4audit: ")
 
 
 @pytest.mark.parametrize("words", [("-f", "text", "-f", "nagios"), ("-f", "json"), ()])

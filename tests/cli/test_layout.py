@@ -129,7 +129,7 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reported"),
     [
         (["/proc"], "/proc: not ext4: proc (mounted on /proc)"),
         (["/nonexistent"], "/nonexistent: does not exist"),
@@ -144,11 +144,11 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
         (["/", "--members", "2", "--chunk", "64K", "--level", "raid6"], "at least 3 members"),
     ],
 )
-def test_what_cannot_be_shown_is_a_usage_error(arguments: list[str], said: str) -> None:
+def test_what_cannot_be_shown_is_a_usage_error(arguments: list[str], reported: str) -> None:
     """A path without ext4 and half a description exit 2, and the message names the reason."""
     done = run("layout", *arguments)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert reported in done.stderr
     assert not done.stdout
 
 
@@ -158,13 +158,13 @@ def test_a_hostile_image_name_stays_text(tmp_path: Path) -> None:
     with image.open("wb") as file:
         file.truncate(64 << 20)
     shell(f'cd {tmp_path} && for f in *.img; do mkfs.ext4 -q -F "./$f"; done')
-    stated = ("--members", "2", "--chunk", "64K")
-    text, svg = run("layout", str(image), *stated), run("layout", str(image), *stated, "-f", "svg")
+    given = ("--members", "2", "--chunk", "64K")
+    text, svg = run("layout", str(image), *given), run("layout", str(image), *given, "-f", "svg")
     assert "\x1b" not in text.stdout
     assert "\\x1b[31m<b>\\xff&.img" in text.stdout
     assert "\\x1b[31m&lt;b&gt;\\xff&amp;.img" in svg.stdout
     ET.fromstring(svg.stdout)  # noqa: S314 - our own output
-    assert layout(str(image), *stated)["target_b64"]
+    assert layout(str(image), *given)["target_b64"]
 
 
 @pytest.fixture
@@ -200,8 +200,8 @@ def test_a_file_of_e2image_has_the_layout_of_its_filesystem(disk: Path, tmp_path
     """Its descriptors lie elsewhere in it and say the same."""
     alone, copy = tmp_path / "fs.img", tmp_path / "fs.e2i"
     shell(f"dd if={disk} of={alone} bs=1M skip=1 conv=sparse && e2image {alone} {copy}")
-    stated = ("--members", "4", "--chunk", "64K", "--offset", "1M")
-    assert bitmaps(layout(str(copy), *stated)) == bitmaps(layout(str(disk), *stated))
+    given = ("--members", "4", "--chunk", "64K", "--offset", "1M")
+    assert bitmaps(layout(str(copy), *given)) == bitmaps(layout(str(disk), *given))
 
 
 def test_a_damaged_image_is_a_usage_error(disk: Path) -> None:

@@ -107,10 +107,10 @@ def test_what_cannot_be_ends_with_2_and_the_files_name(
     path = tmp_path / "policy"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert run_program(["scan", "--from", NOBARRIER, "--config", str(path)]) == 2
-    said = capsys.readouterr()
-    assert f"{path}: " in said.err
-    assert words in said.err
-    assert not said.out
+    reported = capsys.readouterr()
+    assert f"{path}: " in reported.err
+    assert words in reported.err
+    assert not reported.out
 
 
 @pytest.mark.parametrize("word", ["", "/nowhere", "/", "/proc/self/mem"])
@@ -177,9 +177,9 @@ def test_a_suppressed_finding_stays_in_the_report(tmp_path: Path) -> None:
     """It is marked, it is counted by itself, and it counts for nothing else."""
     _, report = scanned(tmp_path, f'select = "DUR001"\n{ACCEPTED}owner = "ops"\n')
     (finding,) = (f for verdict in report["verdicts"] for f in verdict["findings"])
-    said = {"reason": "the cache has a battery", "expires": None, "owner": "ops"}
-    assert finding["suppression"] == said
-    assert report["verdicts"][0]["suppression"] == said
+    reported = {"reason": "the cache has a battery", "expires": None, "owner": "ops"}
+    assert finding["suppression"] == reported
+    assert report["verdicts"][0]["suppression"] == reported
     assert report["summary"]["suppressed"] == 1
     assert set(report["summary"]["findings"].values()) == {0}
     assert report["notices"] == []
@@ -204,8 +204,8 @@ def test_a_suppression_without_a_match_is_told(
     """In the text too: what was cured needs no suppression any more."""
     (tmp_path / "policy").write_text(ACCEPTED.replace('"*"', '"/elsewhere"'))
     run_program(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
-    said = capsys.readouterr().out
-    assert "policy: the suppression of DUR001 for '/elsewhere' matches no finding" in said
+    reported = capsys.readouterr().out
+    assert "policy: the suppression of DUR001 for '/elsewhere' matches no finding" in reported
 
 
 @pytest.mark.parametrize("words", [("-q",), ("-f", "csv"), ("-f", "json"), ("-f", "nagios")])
@@ -225,8 +225,8 @@ def test_what_was_not_judged_may_still_match(
     """Another rule, or another filesystem: the audit did not look where it could match."""
     (tmp_path / "policy").write_text(ACCEPTED.replace('"*"', '"/elsewhere"'))
     run_program(["scan", *words, "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
-    said = capsys.readouterr()
-    assert "matches no finding" not in said.out + said.err
+    reported = capsys.readouterr()
+    assert "matches no finding" not in reported.out + reported.err
 
 
 def test_a_fleet_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

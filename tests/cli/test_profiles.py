@@ -36,7 +36,7 @@ def test_words_choose_profiles(
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "reported"),
     [
         ("tdb", "no profile is called 'tdb' (did you mean tidb?)"),
         ("xyz", "no profile is called 'xyz' (there are tidb, "),
@@ -46,11 +46,11 @@ def test_words_choose_profiles(
         ("tidb=data", "--profile tidb=data: a mount point begins with /"),
     ],
 )
-def test_what_names_no_profile_is_refused(word: str, said: str) -> None:
+def test_what_names_no_profile_is_refused(word: str, reported: str) -> None:
     """A demand that silently is not judged would read as met."""
     with pytest.raises(click.UsageError) as raised:
         active_profiles([word])
-    assert said in raised.value.message
+    assert reported in raised.value.message
 
 
 def scanned(tmp_path: Path, *words: str) -> Any:

@@ -10,7 +10,7 @@ from support.program import run
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reported"),
     [
         ("scna", "no such command: scna (did you mean scan?)"),
         ("explian DUR001", "no such command: explian (did you mean explain?)"),
@@ -43,13 +43,13 @@ from support.program import run
         ("layout x --members 1", "--members: 1 is not in the range 2<=x<=4096"),
     ],
 )
-def test_what_is_near_is_named(arguments: str, said: str) -> None:
+def test_what_is_near_is_named(arguments: str, reported: str) -> None:
     """Commands, long options, choices, rules and profiles; a single letter is near to all."""
     done = run(*arguments.split())
     assert done.returncode == 2
     line = done.stderr.splitlines()[0]
     assert line.startswith("ext4audit: ")
-    assert line.endswith(said)
+    assert line.endswith(reported)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import pytest
 
 from ext4audit.cli.output import FORMATS
 from ext4audit.finding import Severity
+from ext4audit.renderers import sarif
 from ext4audit.renderers.shared.page import Audited
-from support.formats.golden import FOR_EVERY_STORY, KEPT, check_golden
+from ext4audit.rules import all_rules
+from support.formats.golden import FOR_EVERY_STORY, KEPT, check_golden, kept_descriptors
 from support.hosts.stories import HOSTS, STORIES, TELLING, report_of
 
 FLEET = HOSTS.parent / "fleets" / "telling-hosts-and-one-unread"
@@ -39,6 +41,13 @@ def test_no_kept_report_is_left_over() -> None:
         for path in (HOSTS / story).glob("expected.*")
     }
     assert found == kept
+
+
+def test_every_rule_has_the_expected_descriptor(*, accept: bool) -> None:
+    """In SARIF these are the same for all hosts, so they are kept once; none is left over."""
+    assert kept_descriptors(accept=accept) == {
+        rule.code: sarif.descriptor(rule) for rule in all_rules()
+    }
 
 
 def test_the_telling_hosts_have_different_exit_codes() -> None:

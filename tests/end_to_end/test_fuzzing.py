@@ -12,7 +12,7 @@ from support.hosts.stories import HOSTS
 @settings(max_examples=200)
 @given(st.binary(min_size=1, max_size=300))
 def test_whatever_a_host_says_every_rule_has_its_verdict(data: bytes) -> None:
-    """Cut, repeated, foreign and missing answers are holes; no exception leaves the audit."""
+    """Cut, repeated, unrelated and missing answers are gaps; no exception leaves the audit."""
     check(data)
 
 

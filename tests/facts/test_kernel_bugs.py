@@ -166,7 +166,7 @@ def test_an_unknown_update_says_who_tells_it() -> None:
     assert "/proc/version_signature" in found.hint
 
 
-def test_an_unknown_kernel_stays_that_hole() -> None:
+def test_an_unknown_kernel_stays_that_gap() -> None:
     """Nothing is made of nothing."""
     assert exposure("KRN001", unknown("the kernel")) == unknown("the kernel")
 

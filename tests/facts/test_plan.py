@@ -7,7 +7,7 @@ import pytest
 from ext4audit.facts.plan import MkfsArguments
 from support.hosts.plans import disk_plan, plan
 
-SAID = MkfsArguments(
+GIVEN = MkfsArguments(
     (("-g", "32768"), ("-m", "0")), ("^metadata_csum", "bigalloc"), ("stripe-width=8",), ("-F",)
 )
 
@@ -15,35 +15,35 @@ SAID = MkfsArguments(
 def test_words_are_the_command_line_without_the_manner() -> None:
     """What decides what is made; -O and -E are joined, because mke2fs takes -E once."""
     line = "-g 32768 -m 0 -O ^metadata_csum,bigalloc -E stripe-width=8"
-    assert SAID.arguments() == tuple(line.split())
+    assert GIVEN.arguments() == tuple(line.split())
     assert MkfsArguments().arguments() == ()
 
 
 def test_a_flag_is_set_where_it_stood() -> None:
     """Or at the end, where it was not given."""
-    assert SAID.with_value("-g", "32744").values == (("-g", "32744"), ("-m", "0"))
-    assert SAID.with_value("-G", "16").values[-1] == ("-G", "16")
-    assert SAID.without_value("-g").values == (("-m", "0"),)
-    assert SAID.value("-g") == "32768"
-    assert SAID.value("-G") is None
+    assert GIVEN.with_value("-g", "32744").values == (("-g", "32744"), ("-m", "0"))
+    assert GIVEN.with_value("-G", "16").values[-1] == ("-G", "16")
+    assert GIVEN.without_value("-g").values == (("-m", "0"),)
+    assert GIVEN.value("-g") == "32768"
+    assert GIVEN.value("-G") is None
 
 
 def test_extended_words_of_the_user_stay() -> None:
     """Both spellings of a name are one, so that a number is not said twice."""
-    more = SAID.with_extended("stripe_width=16", "stride=4")
+    more = GIVEN.with_extended("stripe_width=16", "stride=4")
     assert more.extended == ("stripe-width=8", "stride=4")
-    assert SAID.without_extended("stripe_width").extended == ()
-    assert SAID.has_extended("stripe_width=1")
+    assert GIVEN.without_extended("stripe_width").extended == ()
+    assert GIVEN.has_extended("stripe_width=1")
 
 
 def test_features_of_the_user_come_last_and_win() -> None:
     """mke2fs takes the last word on a feature."""
-    assert SAID.with_features_first("^64bit").features == ("^64bit", "^metadata_csum", "bigalloc")
+    assert GIVEN.with_features_first("^64bit").features == ("^64bit", "^metadata_csum", "bigalloc")
 
 
 def test_each_word_can_be_left_out() -> None:
     """One at a time, named as it was typed."""
-    left = dict(SAID.shorter())
+    left = dict(GIVEN.shorter())
     assert list(left) == [
         "-g 32768",
         "-m 0",
@@ -52,7 +52,7 @@ def test_each_word_can_be_left_out() -> None:
         "-E stripe-width=8",
     ]
     assert left["-O bigalloc"].features == ("^metadata_csum",)
-    assert left["-E stripe-width=8"].arguments() == SAID.arguments()[:-2]
+    assert left["-E stripe-width=8"].arguments() == GIVEN.arguments()[:-2]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_only_what_stripes_has_a_geometry() -> None:
     assert disk_plan().geometry is None
 
 
-def test_the_type_is_ext4_unless_it_is_said() -> None:
+def test_the_type_is_ext4_unless_it_is_given() -> None:
     """The option -t says it."""
     assert plan().fstype == "ext4"
     assert plan("-t ext3").fstype == "ext3"

@@ -51,6 +51,6 @@ def test_a_table_of_the_filesystem_is_passed_on() -> None:
 def test_another_table_is_refused(
     table: GroupTable, groups: int, first_block: int, size_blocks: int, message: str
 ) -> None:
-    """Zeros, places beyond the end and missing groups are holes and no metadata."""
+    """Zeros, places beyond the end and missing groups are gaps and no metadata."""
     with pytest.raises(ValueError, match=message):
         table.checked(groups, first_block, size_blocks)

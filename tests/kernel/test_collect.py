@@ -321,8 +321,8 @@ def test_an_ordinary_user_gets_what_the_live_source_gets(scratch: Make, tmp_path
     answers = answers_in(manifest(collect("sh", wrapper=nobody)))
     dumped = answers[RunCommand(("dumpe2fs", "-h", one.device))]
     raw = answers[ReadBytes(one.device, 1024, 1024, 0)]
-    for hole in (dumped, raw):
-        assert isinstance(hole, Unknown)
-        assert (hole.why, hole.hint) == (Why.DENIED, "run as root")
+    for gap in (dumped, raw):
+        assert isinstance(gap, Unknown)
+        assert (gap.why, gap.hint) == (Why.DENIED, "run as root")
     (fs,) = assemble_host(MapSource(answers), TAKEN_AT, only=[number_of(one)]).filesystems
     assert "nobarrier" in [option.token for option in need(fs.options).options]

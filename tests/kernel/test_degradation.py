@@ -59,7 +59,7 @@ def hints(document: dict[str, Any]) -> str:
 
 
 @contextmanager
-def covered(*places: str) -> Iterator[None]:
+def overmounted(*places: str) -> Iterator[None]:
     """Cover directories by empty filesystems, in this namespace only."""
     for place in places:
         run("mount", "-t", "tmpfs", "none", place)
@@ -115,10 +115,10 @@ def test_without_its_tools_the_scan_stands_on_proc_and_sys(scratch: Make, tmp_pa
         ("exit 3", Why.FAILED),
     ],
 )
-def test_a_tool_that_misbehaves_is_a_hole_and_not_the_end(
+def test_a_tool_that_misbehaves_is_unknown_and_not_the_end(
     scratch: Make, tmp_path: Path, script: str, why: Why
 ) -> None:
-    """A hung, babbling or failing dumpe2fs is one hole, and the superblock's own bytes answer.
+    """A hung, babbling or failing dumpe2fs is one gap, and the superblock's own bytes answer.
 
     Every rule still has its verdict.
     """
@@ -150,7 +150,7 @@ def test_a_tool_that_misbehaves_is_a_hole_and_not_the_end(
 def test_without_sys_the_options_stand_and_the_stack_is_undetermined(scratch: Make) -> None:
     """With /sys hidden, barriers off are still seen; what the disks are is not, and is said."""
     one = scratch().make().mount("nobarrier")
-    with covered("/sys"):
+    with overmounted("/sys"):
         document = scan_json(one.mount_point, code=1)
     (fs,) = document["filesystems"]
     assert fs["stack"] == []
@@ -164,7 +164,7 @@ def test_without_sys_the_options_stand_and_the_stack_is_undetermined(scratch: Ma
 def test_without_the_options_file_nothing_is_guessed(scratch: Make) -> None:
     """With /proc/fs hidden, the superblock tells; a plain mount table alone would not."""
     one = scratch().make().tune("-o", "nobarrier").mount()
-    with covered("/proc/fs"):
+    with overmounted("/proc/fs"):
         document = scan_json(one.mount_point, code=1)
     (fs,) = document["filesystems"]
     assert (fs["options"]["complete"], fs["options"]["hidden"]) == (False, ["nobarrier"])
@@ -177,7 +177,7 @@ def test_with_neither_options_file_nor_superblock_barriers_are_undetermined(
     """`rw,relatime` in a mount table proves nothing: the verdict is undetermined, not a pass."""
     one = scratch().make().mount()
     one.mount_point.parent.chmod(0o700)  # nor can nobody ask the kernel through the mount point
-    with covered("/proc/fs"):
+    with overmounted("/proc/fs"):
         document = scan_json(one.device, program=NOBODY, code=3)
     assert document["filesystems"][0]["superblock_source"] is None
     assert outcomes(document)["DUR001"] == "undetermined"
@@ -186,7 +186,7 @@ def test_with_neither_options_file_nor_superblock_barriers_are_undetermined(
 
 def test_a_view_without_proc_fs_and_sys_fs_says_what_it_may_have_missed() -> None:
     """Where neither list of live superblocks can be seen, that is a gap of the report."""
-    with covered("/proc/fs", "/sys/fs"):
+    with overmounted("/proc/fs", "/sys/fs"):
         document = scan_json()
     assert [gap["why"] for gap in document["gaps"]] == ["absent"]
     assert document["complete"] is False

@@ -52,7 +52,7 @@ def test_superblock_defaults_are_in_force_while_the_mount_table_says_rw_relatime
 
 
 def test_the_superblock_string_is_a_place_of_its_own(scratch: Make) -> None:
-    """`tune2fs -E mount_opts=` hides an option, and it is told apart from the bit field."""
+    """`tune2fs -E mount_opts=` hides an option, and it is distinguished from the bit field."""
     one = scratch().make().tune("-E", "mount_opts=noauto_da_alloc").mount()
     assert one.mount_table_options == "rw,relatime"
     hidden = {option.token: option.set_by for option in effective(one).hidden}

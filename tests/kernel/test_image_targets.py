@@ -30,9 +30,9 @@ def test_while_an_image_is_mounted_its_live_superblock_is_audited(scratch: Make)
     """The bytes of the file may be older; after the unmount they are all that there is."""
     one = scratch().make().mount()
     device = one.device
-    devices, kind, said = audited(one.image)
+    devices, kind, reported = audited(one.image)
     assert (devices, kind) == ([(device, True)], "live")
-    assert f"the image behind {device}" in said
+    assert f"the image behind {device}" in reported
     one.unmount()
     assert audited(one.image)[:2] == ([(str(one.image), False)], "image")
 
@@ -75,9 +75,9 @@ def test_an_image_on_ext4_is_audited_and_not_what_it_lies_on(scratch: Make) -> N
     one = scratch().make().mount()
     image = one.mount_point / "fs.img"
     run("mke2fs", "-q", "-F", "-t", "ext4", image, "16M")
-    devices, kind, said = audited(image)
+    devices, kind, reported = audited(image)
     assert (devices, kind) == ([(str(image), False)], "image")
-    assert "its directory stands for what it lies on" in said
+    assert "its directory stands for what it lies on" in reported
     assert audited(image.parent)[0] == [(one.device, True)]
 
 
@@ -87,6 +87,8 @@ def test_a_disk_image_without_ext4_stands_for_its_filesystem(scratch: Make) -> N
     image = one.mount_point / "empty.img"
     grow(image, 20 * MIB)
     with_gpt(image, {1: (2048, 4095)})
-    devices, _, said = audited(image)
+    devices, _, reported = audited(image)
     assert devices == [(one.device, True)]
-    assert f"{image}: not taken for an image: no ext2, ext3 or ext4 in its partitions (1)" in said
+    assert (
+        f"{image}: not taken for an image: no ext2, ext3 or ext4 in its partitions (1)" in reported
+    )

@@ -64,7 +64,7 @@ def _wait_for_own_namespace(pid: int) -> None:
     pytest.fail("the child did not unshare its mount namespace")
 
 
-def test_copies_with_one_uuid_are_told_apart(scratch: Make) -> None:
+def test_copies_with_one_uuid_are_disambiguated(scratch: Make) -> None:
     """Two images with the same UUID, mounted side by side, have different ids."""
     one, two = scratch("one").make(), scratch("two")
     run("cp", "--sparse=always", one.image, two.image)

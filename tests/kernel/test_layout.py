@@ -12,7 +12,7 @@ from support.program import run
 from support.scratch import Scratch
 
 pytestmark = pytest.mark.kernel
-STATED = ("--members", "4", "--chunk", "64K")
+DESCRIBED = ("--members", "4", "--chunk", "64K")
 
 
 @pytest.fixture
@@ -39,10 +39,10 @@ def test_a_mount_point_and_its_device_show_the_same_layout(mounted: Scratch) -> 
     assert first["counsel"] is None
 
 
-def test_an_array_that_the_machine_does_not_show_is_stated(mounted: Scratch) -> None:
-    """A RAID controller's disk is laid out on the members that are stated."""
+def test_an_array_that_the_machine_does_not_show_is_described(mounted: Scratch) -> None:
+    """A RAID controller's disk is laid out on the members that are given."""
     try:
-        page = run("layout", mounted.device, *STATED, "-f", "json")
+        page = run("layout", mounted.device, *DESCRIBED, "-f", "json")
     finally:
         mounted.unmount()
     layout = json.loads(page.stdout)["layout"]

@@ -81,11 +81,11 @@ def read_once(path: str) -> GroupTable | Unknown:
 
 
 def assert_consistent(tables: list[GroupTable | Unknown], last: GroupTable) -> None:
-    """Assert that every table is the beginning of the last one, and that few are holes."""
-    holes = [table for table in tables if isinstance(table, Unknown)]
+    """Assert that every table is the beginning of the last one, and that few are gaps."""
+    gaps = [table for table in tables if isinstance(table, Unknown)]
     found = [table for table in tables if not isinstance(table, Unknown)]
-    assert {hole.detail for hole in holes} <= {"the filesystem is being resized"}
-    assert len(holes) <= len(tables) // 4
+    assert {gap.detail for gap in gaps} <= {"the filesystem is being resized"}
+    assert len(gaps) <= len(tables) // 4
     for table in found:
         assert table == last.first(table.groups)
     assert len({table.groups for table in found}) > 3

@@ -16,9 +16,8 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.options import Provenance
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
-from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.ask import CapturedDumpe2fs
-from ext4audit.sources.containers.archives import open_archive
+from ext4audit.sources.captured import open_captured
 from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
@@ -38,8 +37,7 @@ def sos() -> str:
 
 def audited(path: Path, mount_point: Path) -> tuple[Host, Filesystem]:
     """Return the host of an archive, and its filesystem that was mounted at a place."""
-    found = recognise(open_archive(str(path), wanted=is_wanted))
-    assert found is not None
+    found = open_captured(str(path))
     assert found.kind == "sosreport"
     host = assemble_host(found.source, found.taken_at)
     return host, next(fs for fs in host.filesystems if str(mount_point) in fs.mount_points)
@@ -94,9 +92,7 @@ def test_the_option_that_the_hint_names_captures_the_group_table(
     """`-k filesys.dumpe2fs=on` stores the full dump, and the superblock is read from it too."""
     one = scratch().make().mount("nobarrier")
     packed = report(sos, tmp_path / "report", "-o", "filesys", "-k", "filesys.dumpe2fs=on")
-    found = recognise(open_archive(str(packed), wanted=is_wanted))
-    assert found is not None
-    dump = found.source.fetch(CapturedDumpe2fs(one.device))
+    dump = open_captured(str(packed)).source.fetch(CapturedDumpe2fs(one.device))
     assert isinstance(dump, Known)
     assert dump.value.count("Block bitmap at ") == 8
     _, fs = audited(packed, one.mount_point)

@@ -95,9 +95,9 @@ def test_an_overlay_stands_for_the_filesystem_of_its_upper_directory(
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
     run("mount", "-t", "overlay", "-o", options, "none", merged)
     try:
-        devices, said = audited(merged)
+        devices, reported = audited(merged)
         assert devices == [one.device]
-        assert f"writes go to {upper}" in said
+        assert f"writes go to {upper}" in reported
     finally:
         run("umount", merged)
 
@@ -119,9 +119,9 @@ def test_an_overlay_on_tmpfs_is_refused_with_the_reason(tmpfs: Path) -> None:
 def test_an_image_file_behind_a_loop_device_stands_for_what_is_in_it(scratch: Make) -> None:
     """The image is meant, not the filesystem that holds the file; and it is said."""
     one = scratch().make().mount()
-    devices, said = audited(one.image)
+    devices, reported = audited(one.image)
     assert devices == [one.device]
-    assert f"the image behind {one.device}" in said
+    assert f"the image behind {one.device}" in reported
 
 
 def test_an_unmounted_device_is_audited_from_its_superblock(scratch: Make) -> None:
@@ -153,9 +153,9 @@ def test_a_device_without_ext4_is_refused(scratch: Make) -> None:
 def test_what_is_not_ext4_is_told_while_the_rest_is_audited(scratch: Make, tmpfs: Path) -> None:
     """Beside a target that can be audited, one that cannot is a message and no usage error."""
     one = scratch().make().mount()
-    devices, said = audited(one.mount_point, tmpfs)
+    devices, reported = audited(one.mount_point, tmpfs)
     assert devices == [one.device]
-    assert f"{tmpfs}: not ext4: tmpfs" in said
+    assert f"{tmpfs}: not ext4: tmpfs" in reported
 
 
 def test_progress_is_shown_on_a_terminal_and_only_there(scratch: Make) -> None:

@@ -43,11 +43,11 @@ KERNELS = {
 }
 
 
-def shown(said: JsonObject) -> tuple[str, bool]:
+def shown(reported: JsonObject) -> tuple[str, bool]:
     """Return what the mount table and statvfs claim; the options file must agree."""
-    word = said["mount_table"][0]
-    assert said["options_file"][0] == word
-    return word, said["statvfs_read_only"]
+    word = reported["mount_table"][0]
+    assert reported["options_file"][0] == word
+    return word, reported["statvfs_read_only"]
 
 
 @pytest.fixture
@@ -60,11 +60,11 @@ def tell(found: JsonObject) -> None:
     """Print it, for the reader of -s."""
     print(f"\n{found['release']}:")
     for moment in ("before", "forced", "remount"):
-        said = found[moment]
+        reported = found[moment]
         print(
-            f"  {moment:7} mount table {','.join(said['mount_table'])}; ST_RDONLY "
-            f"{said['statvfs_read_only']}; errors_count {said['errors_count']}; "
-            f"journal errno {said['journal_errno']}; a write: {said['write']}"
+            f"  {moment:7} mount table {','.join(reported['mount_table'])}; ST_RDONLY "
+            f"{reported['statvfs_read_only']}; errors_count {reported['errors_count']}; "
+            f"journal errno {reported['journal_errno']}; a write: {reported['write']}"
         )
 
 

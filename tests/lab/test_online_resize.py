@@ -20,13 +20,13 @@ def grown(guest: Guest, request: pytest.FixtureRequest) -> JsonObject:
 
 
 def test_no_reading_of_a_growing_filesystem_is_torn(grown: JsonObject) -> None:
-    """Each table has the superblock's groups, where they lie to the end; a hole says why."""
+    """Each table has the superblock's groups, where they lie to the end; a gap says why."""
     tables = [reading for reading in grown["readings"] if "hole" not in reading]
-    holes = [reading["hole"] for reading in grown["readings"] if "hole" in reading]
-    print(f"\n{len(tables)} tables, {len(holes)} holes while it grew to {grown['groups']} groups")
+    gaps = [reading["hole"] for reading in grown["readings"] if "hole" in reading]
+    print(f"\n{len(tables)} tables, {len(gaps)} gaps while it grew to {grown['groups']} groups")
     assert [table for table in tables if not table["is_beginning_of_last"]] == []
-    assert set(holes) <= {BEING_RESIZED}
-    assert len(holes) <= len(grown["readings"]) // 4
+    assert set(gaps) <= {BEING_RESIZED}
+    assert len(gaps) <= len(grown["readings"]) // 4
 
 
 def test_the_readings_saw_it_grow(grown: JsonObject) -> None:

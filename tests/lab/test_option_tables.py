@@ -93,9 +93,9 @@ def test_each_default_is_the_one_of_the_table(any_guest: Guest) -> None:
     default = any_guest["option_table"]["default"]
     listed = parse_options_file(default["file"])
     upstream = kernel(any_guest.release).upstream
-    stated = [token for spec in OPTIONS if (token := spec.default(upstream))]
+    verified = [token for spec in OPTIONS if (token := spec.default(upstream))]
     silent = {"prefetch_block_bitmaps"} if any_guest.era in {"6.1", "6.12"} else set()
-    assert [token for token in stated if token not in listed] == sorted(silent)
+    assert [token for token in verified if token not in listed] == sorted(silent)
     unset = [spec for spec in OPTIONS if spec.default(upstream) == ""]
     assert [spec.name for spec in unset if {spec.on, spec.off} & set(listed)] == []
 
@@ -171,9 +171,9 @@ def test_other_places_agree_with_the_whole_evidence(any_guest: Guest, without: s
     for superblock, shown in rows:
         whole = effective(shown, superblock, any_guest.release)
         part = effective(shown, superblock, any_guest.release, frozenset(without))
-        said = {option.name: option.token for option in part.options}
+        reported = {option.name: option.token for option in part.options}
         true = {option.name: option.token for option in whole.options}
-        assert {n: t for n, t in said.items() if true.get(n, t) != t} == {}
+        assert {n: t for n, t in reported.items() if true.get(n, t) != t} == {}
 
 
 @pytest.mark.parametrize("how", HIDDEN)
@@ -181,9 +181,9 @@ def test_what_the_superblock_sets_is_found_hidden(any_guest: Guest, how: str) ->
     """Every era hides what the superblock's bits and string set, and is found out."""
     shown = any_guest["superblock_options"][how]
     options = effective(shown, shown["superblock"], any_guest.release)
-    setter = Provenance.SUPERBLOCK_BITS if " -o " in how else Provenance.SUPERBLOCK_STRING
+    provenance = Provenance.SUPERBLOCK_BITS if " -o " in how else Provenance.SUPERBLOCK_STRING
     assert {option.token for option in options.hidden} == HIDDEN[how]
-    assert {option.set_by for option in options.hidden} == {setter}
+    assert {option.set_by for option in options.hidden} == {provenance}
 
 
 def test_what_data_journal_implies_is_not_called_hidden(any_guest: Guest) -> None:

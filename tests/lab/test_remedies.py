@@ -34,7 +34,7 @@ def result(guest: Guest, name: str) -> JsonObject:
 
 
 def check(found: JsonObject, before: str, cured: str, disruption: str) -> None:
-    """Assert the four verdicts, and that the way back leaves fstab and knobs as they were."""
+    """Assert the four verdicts, and that the rollback leaves fstab and knobs as they were."""
     assert {name: found[name] for name in ("before", "after", "persisted", "rolled_back")} == {
         "before": before,
         "after": cured,

@@ -54,7 +54,7 @@ def test_a_capture_gives_the_report_of_the_live_scan(
 def test_what_nobody_could_not_see_is_replayed_as_not_seen(
     guest: Guest, name: str, tmp_path: Path
 ) -> None:
-    """As nobody the audit is incomplete, and its replay in the same words, holes included."""
+    """As nobody the audit is incomplete, and its replay in the same words, gaps included."""
     place = captures(guest, name, NOT_ROOT)
     code, report = live(place)
     assert (code, report["complete"]) == (3, False)

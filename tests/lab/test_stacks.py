@@ -138,7 +138,7 @@ def test_every_rule_has_an_answer_on_every_stack(guest: Guest, name: str) -> Non
 
 
 @every_stack
-def test_a_snapshot_says_what_the_guest_said(guest: Guest, name: str) -> None:
+def test_a_snapshot_reports_what_the_guest_reported(guest: Guest, name: str) -> None:
     """The report of the snapshot is the live one, read back in the guest itself."""
     assert guest[name]["replay_equal"] is True
 

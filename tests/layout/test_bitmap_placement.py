@@ -25,7 +25,7 @@ TWELVE = map_of(stripe(12, 512))
         (32744, (1572, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600)),
     ],
 )
-def test_the_march_counts_what_the_groups_have(
+def test_the_placement_counts_what_the_groups_have(
     group_option: int | None, bitmaps: tuple[int, ...]
 ) -> None:
     """9594 groups on 12 disks, to the last bitmap."""
@@ -53,7 +53,7 @@ FILESYSTEMS = st.builds(
 
 @settings(deadline=None, max_examples=60)
 @given(GEOMETRIES, FILESYSTEMS)
-def test_the_march_agrees_with_counting_every_group(
+def test_the_placement_agrees_with_counting_every_group(
     geometry: StripeGeometry, block: Superblock
 ) -> None:
     """Any level, chunk, offset and group size: the same writes on each member."""
@@ -97,7 +97,7 @@ def test_the_greatest_common_divisor_tells(
         pytest.param(map_of(stripe(2, 6)), id="chunk of one block and a half"),
     ],
 )
-def test_what_is_no_circle_of_chunks_is_refused(stack_map: StackMap) -> None:
+def test_what_is_no_period_of_chunks_is_refused(stack_map: StackMap) -> None:
     """Advice is given in chunks of whole blocks that come again."""
     with pytest.raises(ValueError, match=r"stripe|chunk"):
         StripePeriod(stack_map, 4096)

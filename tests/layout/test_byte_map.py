@@ -84,7 +84,7 @@ def disks(count: int, size_bytes: int | None = None) -> list[tuple[ByteMap, int]
     return [(leaf_device(number, size_bytes), 0) for number in range(count)]
 
 
-def test_a_leg_may_begin_further_on() -> None:
+def test_a_component_may_begin_further_on() -> None:
     """The second copy of a mirror lies 4 KiB into its device."""
     byte_map = stacked(mirrored(2), [(leaf_device(0, None), 0), (leaf_device(1, None), 4096)], None)
     assert byte_map.data(7) == (Place(0, 7), Place(1, 4103))
@@ -159,7 +159,7 @@ def test_the_geometry_below_is_seen_from_above() -> None:
     assert parts.geometry == StripeGeometry("md0", "raid0", 4096, 4096, ("a", "b", "c"))
 
 
-def test_a_leg_before_the_start_of_its_device_is_refused() -> None:
+def test_a_component_before_the_start_of_its_device_is_refused() -> None:
     """A sysfs text may claim that."""
     with pytest.raises(ValueError, match="a leg at byte -1"):
         stacked(mirrored(1), [(leaf_device(0, None), -1)], None)

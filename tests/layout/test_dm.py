@@ -57,7 +57,7 @@ def test_the_second_chunk_lies_where_the_type_puts_it(
     assert (split.layer.data(K64), split.layer.parity(K64)) == (data, parity)
 
 
-def test_metadata_devices_are_no_legs() -> None:
+def test_metadata_devices_are_no_components() -> None:
     """Each member has a pair of devices: the first holds the superblock and the bitmap."""
     split = split_raid(raid_segment("raid1 4 0 region_size 4096 nosync 2 1:0 1:1 1:2 1:3"))
     assert split.components == (("1:1", 0), ("1:3", 0))
@@ -96,7 +96,7 @@ def segment_of(line: str) -> DmSegment:
     return DmSegment(0, 1 << 21, target, tuple(arguments))
 
 
-LEGS = [
+COMPONENTS = [
     ("linear 9:127 4096", (("9:127", 2097152),)),
     ("crypt aes-xts-plain64 :64:logon:x 0 9:127 32768", (("9:127", 16777216),)),
     ("crypt aes-xts-plain64 0000 0 259:1 4096 1 allow_discards", (("259:1", 2097152),)),
@@ -106,12 +106,12 @@ LEGS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "legs"), LEGS)
-def test_a_segment_names_its_legs_and_where_they_begin(
-    line: str, legs: tuple[tuple[str, int], ...]
+@pytest.mark.parametrize(("line", "expected"), COMPONENTS)
+def test_a_segment_names_its_components_and_where_they_begin(
+    line: str, expected: tuple[tuple[str, int], ...]
 ) -> None:
-    """A key is no leg, and neither is the metadata of a RAID volume."""
-    assert split_segment(segment_of(line)).components == legs
+    """A key is no component, and neither is the metadata of a RAID volume."""
+    assert split_segment(segment_of(line)).components == expected
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_segment_names_its_legs_and_where_they_begin(
 def test_the_second_chunk_lies_where_the_target_puts_it(
     line: str, stripes: Stripes | None, data: tuple[tuple[int, int], ...]
 ) -> None:
-    """Byte 65536 of the segment, seen from the start of its leg."""
+    """Byte 65536 of the segment, seen from the start of its component."""
     split = split_segment(segment_of(line))
     assert (split.stripes, split.layer.data(K64)) == (stripes, data)
 
@@ -160,6 +160,6 @@ def test_the_second_chunk_lies_where_the_target_puts_it(
     ],
 )
 def test_a_line_that_is_not_understood_is_refused(line: str) -> None:
-    """A target that moves data, a number that is none, a leg that is missing."""
+    """A target that moves data, a number that is none, a component that is missing."""
     with pytest.raises(ValueError, match=r".+"):
         split_segment(segment_of(line))

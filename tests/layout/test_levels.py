@@ -78,7 +78,7 @@ def array(level: str = "raid0", layout: int | None = -1, **changes: Any) -> MdAr
     return MdArray(level=level, layout=layout, **values)
 
 
-def hole(made: MdArray) -> Unknown:
+def gap(made: MdArray) -> Unknown:
     """Return why an array's bytes cannot be followed."""
     with pytest.raises(Undetermined) as caught:
         split_md("md0", made)
@@ -86,7 +86,7 @@ def hole(made: MdArray) -> Unknown:
     return unknown
 
 
-def test_legs_are_in_the_order_of_the_slots_and_begin_at_their_data() -> None:
+def test_components_are_in_the_order_of_the_slots_and_begin_at_their_data() -> None:
     """Sysfs lists members in any order."""
     split = split_md("md0", array(members=tuple(reversed(members(8, 8, 8)))))
     assert split.components == (("sd0", 1 << 20), ("sd1", 1 << 20), ("sd2", 1 << 20))
@@ -186,7 +186,7 @@ def test_an_array_that_cannot_be_followed_says_why_and_what_helps(
     made: MdArray, detail: str, hint: str
 ) -> None:
     """Nothing is guessed about members that are not seen."""
-    found = hole(made)
+    found = gap(made)
     assert (found.why, found.detail, found.hint) == (Why.UNSUPPORTED, detail, hint)
 
 

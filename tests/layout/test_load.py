@@ -94,7 +94,7 @@ def test_a_stack_without_a_stripe_is_counted_too() -> None:
     assert [each.inode_bitmaps for each in measured.members] == [1, 1]
 
 
-def test_small_chunks_below_large_ones_are_told_apart() -> None:
+def test_small_chunks_below_large_ones_are_distinguished() -> None:
     """A stripe over stripes rotates within the chunk of the upper one."""
     upper = StripeGeometry("lv", "dm-striped", 1 << 20, 0, ("a", "b", "c", "d"))
 

@@ -110,7 +110,7 @@ def test_zones_fill_every_member_to_its_last_chunk(sizes: list[int], layout: int
     if not any(sizes):
         sizes = [1]
     layer = layer_of("raid0", C, layout, [size * C for size in sizes])
-    found = sorted(spot for chunk in range(sum(sizes)) for spot in layer.data(chunk * C))
+    found = sorted(placed for chunk in range(sum(sizes)) for placed in layer.data(chunk * C))
     assert found == [
         (component, at * C) for component, size in enumerate(sizes) for at in range(size)
     ]
@@ -218,14 +218,14 @@ def end(found: Any) -> None:
 
 @SOME
 @given(HOSTILE_ARRAYS)
-def test_an_array_of_any_numbers_has_a_map_or_is_a_hole(array: MdArray) -> None:
+def test_an_array_of_any_numbers_has_a_map_or_is_unknown(array: MdArray) -> None:
     """Huge and negative numbers, slots out of range, members that are not there."""
     end(map_stack(replace(md(*DISKS), md=known(array))))
 
 
 @SOME
 @given(st.lists(HOSTILE_SEGMENTS, min_size=1, max_size=3).map(tuple))
-def test_a_table_of_any_words_has_a_map_or_is_a_hole(segments: tuple[DmSegment, ...]) -> None:
+def test_a_table_of_any_words_has_a_map_or_is_unknown(segments: tuple[DmSegment, ...]) -> None:
     """Words of other targets, numbers that are none, parts over each other."""
     device = dm("0 1 error", *DISKS)
     assert device.dm is not None

@@ -282,7 +282,7 @@ def test_a_map_tells_what_it_was_read_from() -> None:
         ),
     ],
 )
-def test_a_way_that_cannot_be_told_is_a_hole(stack: BlockDevice, why: Why, detail: str) -> None:
+def test_a_way_that_cannot_be_told_is_unknown(stack: BlockDevice, why: Why, detail: str) -> None:
     """Each reports what it was and what to do."""
     found = map_stack(stack)
     assert isinstance(found, Unknown)
@@ -290,7 +290,7 @@ def test_a_way_that_cannot_be_told_is_a_hole(stack: BlockDevice, why: Why, detai
     assert found.hint
 
 
-def test_a_stack_without_an_end_is_a_hole() -> None:
+def test_a_stack_without_an_end_is_unknown() -> None:
     """Forty partitions on each other, as a damaged sysfs may show them."""
     stack = A
     for minor in range(40):

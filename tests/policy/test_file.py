@@ -32,7 +32,7 @@ subject = "*"
 reason = "rebuilt next year"
 expires = "2027-12-31"
 """
-SAID = 'rule = "DUR001"\nsubject = "*"\nreason = "so"\n'
+GIVEN = 'rule = "DUR001"\nsubject = "*"\nreason = "so"\n'
 
 
 def parsed(text: str) -> Policy:
@@ -81,7 +81,7 @@ def test_an_empty_file_is_an_empty_policy(text: str) -> None:
         ("[tool.ext4audti]\n[tool.ruff]", "in [tool] (did you mean ext4audit?)"),
         ('fail_on = "low"\n[tool.ext4audit]', "'fail_on' stands outside of [tool.ext4audit]"),
         ('igonre = "DUR"\n[tool.ext4audit]', "no key is called 'igonre' (did you mean ignore?)"),
-        (f"[tool.ext4audit]\n[[suppress]]\n{SAID}", "'suppress' stands outside of"),
+        (f"[tool.ext4audit]\n[[suppress]]\n{GIVEN}", "'suppress' stands outside of"),
         ("tool = 3", "no key is called 'tool'"),
         ("[tool]\next4audit = 3", "tool.ext4audit is no table"),
         ("select = 3", "select is no list of texts"),
@@ -95,7 +95,7 @@ def test_an_empty_file_is_an_empty_policy(text: str) -> None:
         ('fail_on = "hihg"', "no severity is called 'hihg' (did you mean high?)"),
         ("fail_on = 3", "no severity is called 3"),
         ("suppress = 3", "suppress is no list of tables: write [[suppress]]"),
-        (f"[suppress]\n{SAID}", "suppress is no list of tables: write [[suppress]]"),
+        (f"[suppress]\n{GIVEN}", "suppress is no list of tables: write [[suppress]]"),
         ("suppress = [3]", "suppress is no list of tables"),
         ('[[suppress]]\nsubject = "*"\nreason = "so"', "suppress: rule is missing"),
         ('[[suppress]]\nrule = "DUR001"\nreason = "so"', "suppress: subject is missing"),
@@ -105,20 +105,20 @@ def test_an_empty_file_is_an_empty_policy(text: str) -> None:
             "suppress: reason is missing",
         ),
         (
-            f"[[suppress]]\n{SAID}ownr = 'x'",
+            f"[[suppress]]\n{GIVEN}ownr = 'x'",
             "suppress: no key is called 'ownr' (did you mean owner?",
         ),
-        (f"[[suppress]]\n{SAID}owner = 3", "suppress: owner is no text"),
-        (f"[[suppress]]\n{SAID.replace('DUR001', 'DUR')}", "suppress: no rule is called 'DUR'"),
-        (f"[[suppress]]\n{SAID.replace('DUR001', 'DUR0O1')}", "(did you mean DUR001?)"),
+        (f"[[suppress]]\n{GIVEN}owner = 3", "suppress: owner is no text"),
+        (f"[[suppress]]\n{GIVEN.replace('DUR001', 'DUR')}", "suppress: no rule is called 'DUR'"),
+        (f"[[suppress]]\n{GIVEN.replace('DUR001', 'DUR0O1')}", "(did you mean DUR001?)"),
         (
-            f"[[suppress]]\n{SAID}expires = 'soon'",
+            f"[[suppress]]\n{GIVEN}expires = 'soon'",
             "suppress: expires is no date such as 2027-01-31",
         ),
-        (f"[[suppress]]\n{SAID}expires = '2027-02-29'", "expires is no date"),
-        (f"[[suppress]]\n{SAID}expires = '2027-13-01'", "expires is no date"),
-        (f"[[suppress]]\n{SAID}expires = 2027-01-31T00:00:00Z", "expires is no date"),
-        (f"[[suppress]]\n{SAID}expires = 20270131", "expires is no date"),
+        (f"[[suppress]]\n{GIVEN}expires = '2027-02-29'", "expires is no date"),
+        (f"[[suppress]]\n{GIVEN}expires = '2027-13-01'", "expires is no date"),
+        (f"[[suppress]]\n{GIVEN}expires = 2027-01-31T00:00:00Z", "expires is no date"),
+        (f"[[suppress]]\n{GIVEN}expires = 20270131", "expires is no date"),
     ],
 )
 def test_an_invalid_file_is_refused_with_the_nearest_name(text: str, message: str) -> None:

@@ -26,7 +26,7 @@ LISTED = "tune2fs -l /dev/sda | grep -E '^Filesystem features:'"
 
 
 def steps(do: Sequence[str], verify: Sequence[str], undo: Sequence[str] = ()) -> tuple[Step, ...]:
-    """Make the steps for a filesystem that is not mounted; CHECK is guarded already."""
+    """Make the steps for a filesystem that is not mounted; CHECK is checked already."""
     return (
         *(Step(Phase.IMMEDIATE, each if each == CHECK else HELD + each) for each in do),
         *(Step(Phase.VERIFY, each) for each in verify),

@@ -31,7 +31,7 @@ def commands(steps: tuple[Step, ...], phase: Phase) -> list[str]:
 
 
 def test_a_mounted_filesystem_is_unmounted_and_mounted_again() -> None:
-    """Work and undo each stand between an unmount and a mount, guarded against other holders."""
+    """Work and undo each stand between an unmount and a mount, checked against other holders."""
     steps = unmounted_steps(filesystem(), ("work",), ("verify",), ("undo",))
     around = ["umount /data", "mount /data"]
     assert commands(steps, Phase.IMMEDIATE) == [around[0], f"{HELD}work", around[1]]
@@ -44,7 +44,7 @@ def test_without_undo_there_is_no_rollback() -> None:
     assert not commands(unmounted_steps(filesystem(), ("work",), ()), Phase.ROLLBACK)
 
 
-def test_what_is_not_mounted_is_only_guarded() -> None:
+def test_what_is_not_mounted_is_only_checked() -> None:
     """There is nothing to unmount."""
     steps = unmounted_steps(IDLE, ("work",), (), ("undo",))
     assert steps == (

@@ -23,7 +23,7 @@ class Case:
     """A filesystem as an administrator left it, and the options that it should have."""
 
     wanted: dict[str, str]
-    setters: dict[str, Provenance]
+    provenances: dict[str, Provenance]
     fstab: str = "defaults"
     by_hand: str = ""
     tune: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ def shell(case: Case, tmp_path: Path) -> Iterator[RemedyShell]:
 
 def steps_of(case: Case, shell: RemedyShell) -> tuple[Step, ...]:
     """Compute the steps from the facts of the mounted filesystem."""
-    fs = shell.filesystem(case.setters, superblock_seen=case.superblock_seen, **unseen(case))
+    fs = shell.filesystem(case.provenances, superblock_seen=case.superblock_seen, **unseen(case))
     return change_options(fs, case.wanted)
 
 
@@ -234,7 +234,7 @@ BACKUP_ONCE = "test -e /etc/fstab.ext4audit || cp -a /etc/fstab /etc/fstab.ext4a
 
 
 def test_the_usual_case_reads_as_a_person_would_type_it() -> None:
-    """Remount by mount point, take the word out of fstab, look, and know the way back."""
+    """Remount by mount point, take the word out of fstab, look, and know the rollback."""
     fs = filesystem(
         options=known(options("nobarrier")),
         fstab=known((fstab_entry("defaults", "nobarrier"),)),
@@ -349,7 +349,7 @@ def test_delalloc_is_corrected_in_fstab_before_the_remount() -> None:
     assert phases.index(Phase.PERSISTENT) < phases.index(Phase.IMMEDIATE)
 
 
-def test_a_way_back_from_delalloc_does_not_rest_on_a_remount() -> None:
+def test_a_rollback_to_delalloc_does_not_rest_on_a_remount() -> None:
     """Where the kernel refuses nodelalloc by remount, the filesystem is mounted anew."""
     fs = filesystem(options=known(options("nodelalloc")), fstab=known((fstab_entry("nodelalloc"),)))
     assert commands(change_option(fs, "delalloc", "delalloc"), Phase.ROLLBACK)[-1] == (

@@ -22,7 +22,7 @@ from support.formats.sample_reports import (
     MURKY,
     NIGHT,
     PAGE,
-    TREATED,
+    PROCESSED,
     UNREADABLE,
     hostile_report,
 )
@@ -90,7 +90,7 @@ def test_a_finding_is_a_row() -> None:
 
 def test_findings_that_do_not_count_are_marked() -> None:
     """The reason, its owner and its last day have columns."""
-    by_rule = {row["rule"]: row for row in read(TREATED)}
+    by_rule = {row["rule"]: row for row in read(PROCESSED)}
     assert {code: row["state"] for code, row in by_rule.items()} == {
         "DUR001": "suppressed",
         "LAY001": "known",

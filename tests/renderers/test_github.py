@@ -23,7 +23,7 @@ from support.formats.sample_reports import (
     MURKY,
     NIGHT,
     PAGE,
-    TREATED,
+    PROCESSED,
     UNREADABLE,
     hostile_report,
     rated_report,
@@ -99,7 +99,7 @@ def test_a_finding_about_fstab_stands_at_its_line() -> None:
 
 def test_findings_that_do_not_count_do_not_annotate() -> None:
     """They are in the step's summary, with the reason."""
-    commands, _ = read(TREATED)
+    commands, _ = read(PROCESSED)
     assert [command.properties["title"][:6] for command in commands] == ["KRN003", "PRF002"]
 
 

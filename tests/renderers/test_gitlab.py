@@ -20,7 +20,7 @@ from support.formats.sample_reports import (
     MURKY,
     NIGHT,
     PAGE,
-    TREATED,
+    PROCESSED,
     UNREADABLE,
     hostile_report,
     rated_report,
@@ -80,7 +80,7 @@ def test_severities_have_gitlabs_words(severity: Severity) -> None:
 
 def test_an_accepted_finding_is_information() -> None:
     """It stays, with the reason; only the severity and the text differ."""
-    accepted = next(each for each in issues(TREATED) if each["check_name"] == "DUR001")
+    accepted = next(each for each in issues(PROCESSED) if each["check_name"] == "DUR001")
     assert accepted["severity"] == "info"
     reason = "[suppressed: replaced in May, says storage team, until 2026-05-31] DUR001 "
     assert accepted["description"].startswith(reason)
@@ -88,7 +88,7 @@ def test_an_accepted_finding_is_information() -> None:
 
 def test_what_the_baseline_knows_stays_as_it_is() -> None:
     """GitLab compares with the target branch: left out it would look fixed."""
-    known = next(each for each in issues(TREATED) if each["check_name"] == "LAY001")
+    known = next(each for each in issues(PROCESSED) if each["check_name"] == "LAY001")
     assert known["severity"] == "major"
 
 

@@ -17,7 +17,7 @@ from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import Outcome, Report
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
-from support.builders import UNREAD as HOLE
+from support.builders import UNREAD as GAP
 from support.builders import filesystem, host, mount
 from support.formats.sample_reports import (
     CLEAN,
@@ -27,7 +27,7 @@ from support.formats.sample_reports import (
     MURKY,
     NIGHT,
     PAGE,
-    TREATED,
+    PROCESSED,
     UNREADABLE,
     barriers,
     hostile_report,
@@ -137,7 +137,7 @@ def test_a_failure_is_what_fails_the_audit(
 
 def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
     """Neither what the policy accepts nor what the baseline knows is a failure, or a pass."""
-    read = suites(TREATED)
+    read = suites(PROCESSED)
     (accepted,) = case_of(read, "DUR001").result
     (known,) = case_of(read, "LAY001").result
     assert type(accepted).__name__ == type(known).__name__ == "Skipped"
@@ -187,7 +187,7 @@ def test_a_case_has_all_findings_of_a_rule() -> None:
     assert "MEDIUM: The milder one." in failure.text
 
 
-def test_a_verdict_without_a_named_hole_is_no_pass() -> None:
+def test_a_verdict_without_a_named_gap_is_no_pass() -> None:
     """A rule that gives up without a reason has not passed either."""
     judged = report(host(filesystem()), barriers)
     verdict = judged.verdicts[0]._replace(outcome=Outcome.UNDETERMINED)
@@ -195,10 +195,10 @@ def test_a_verdict_without_a_named_hole_is_no_pass() -> None:
     assert case_of(read, "DUR001").result[0].message == "not determined"
 
 
-def test_a_hole_that_is_met_twice_is_told_once() -> None:
+def test_a_gap_that_is_met_twice_is_told_once() -> None:
     """Two facts may be missing for one reason."""
-    judged = report(host(filesystem(superblock=HOLE)), inodes)
-    verdict = judged.verdicts[0]._replace(unknowns=(HOLE, HOLE))
+    judged = report(host(filesystem(superblock=GAP)), inodes)
+    verdict = judged.verdicts[0]._replace(unknowns=(GAP, GAP))
     (skipped,) = case_of(
         suites(Audited("x", judged._replace(verdicts=(verdict,)))), "CAP001"
     ).result
@@ -206,7 +206,7 @@ def test_a_hole_that_is_met_twice_is_told_once() -> None:
     assert skipped.text == f"{skipped.message}\nrun as root"
 
 
-def test_two_filesystems_on_one_mount_point_are_told_apart() -> None:
+def test_two_filesystems_on_one_mount_point_are_disambiguated() -> None:
     """The device is added; of the same device, a number."""
     over = [
         filesystem(uuid="a", device="/dev/sda"),

@@ -20,7 +20,7 @@ from support.formats.sample_reports import (
     NIGHT,
     NOTICE,
     PAGE,
-    TREATED,
+    PROCESSED,
     UNREADABLE,
     hostile_report,
 )
@@ -142,7 +142,7 @@ def test_what_nobody_could_judge_is_no_pass() -> None:
 
 def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
     """So do those that are fixed, and the notices on the policy file."""
-    shown = Shown(one(TREATED))
+    shown = Shown(one(PROCESSED))
     assert [row[1][:6] for row in shown.rows[1:3]] == ["KRN003", "PRF002"]
     because = {row[1][:6]: row[4] for row in shown.rows if len(row) == 5}
     assert because["DUR001"] == "suppressed: replaced in May, storage team, until 2026-05-31"

@@ -22,7 +22,7 @@ from support.formats.sample_reports import (
     MURKY,
     NIGHT,
     PAGE,
-    TREATED,
+    PROCESSED,
     UNREADABLE,
     hostile_report,
     rated_report,
@@ -144,14 +144,14 @@ def test_a_host_that_could_not_be_read_is_unknown() -> None:
 
 def test_findings_that_do_not_count_are_numbers_only() -> None:
     """They raise no alert, and have no line."""
-    found = read(TREATED)
+    found = read(PROCESSED)
     assert (found.status, found.numbers["critical"], found.alerts) == ("OK", 0, set())
     assert (found.numbers["suppressed"], found.numbers["known"], found.lines) == (1, 1, [])
 
 
 def test_what_is_fixed_is_counted_where_there_is_a_baseline() -> None:
     """Without a baseline the number is unknown, and 0 would be wrong."""
-    assert read(TREATED, CLEAN).numbers["fixed"] == 1
+    assert read(PROCESSED, CLEAN).numbers["fixed"] == 1
     assert "fixed" not in read(CLEAN).numbers
 
 

@@ -23,7 +23,7 @@ from support.formats.sample_reports import (
     LIVE,
     NIGHT,
     PAGE,
-    TREATED,
+    PROCESSED,
     UNREADABLE,
     hostile_report,
     murky_report,
@@ -87,7 +87,7 @@ def test_every_severity_is_counted_also_those_without_findings() -> None:
 
 def test_findings_that_do_not_count_have_names_of_their_own() -> None:
     """An alert on ext4audit_finding fires for none of them."""
-    found = samples(TREATED)
+    found = samples(PROCESSED)
     rules = {
         name: sorted(labels["rule"] for labels, _ in found[name])
         for name in found

@@ -29,7 +29,7 @@ from support.formats.sample_reports import (
     NIGHT,
     NOTICE,
     PAGE,
-    TREATED,
+    PROCESSED,
     UNREADABLE,
     changed,
     hostile_report,
@@ -180,7 +180,7 @@ def test_the_level_follows_the_severity(severity: Severity) -> None:
 
 def test_a_suppressed_finding_stays_and_is_marked() -> None:
     """The justification is the policy's reason, with who answers for it and until when."""
-    found = {each["ruleId"]: each for each in run_of(TREATED)["results"]}
+    found = {each["ruleId"]: each for each in run_of(PROCESSED)["results"]}
     assert found["DUR001"]["suppressions"] == [
         {
             "kind": "external",
@@ -193,7 +193,7 @@ def test_a_suppressed_finding_stays_and_is_marked() -> None:
 
 def test_the_states_of_a_baseline() -> None:
     """With a baseline each result is new, unchanged or absent; without one none has a state."""
-    found = {each["ruleId"]: each for each in run_of(TREATED)["results"]}
+    found = {each["ruleId"]: each for each in run_of(PROCESSED)["results"]}
     states = {code: each["baselineState"] for code, each in found.items()}
     assert states == {
         "DUR001": "new",
@@ -207,7 +207,7 @@ def test_the_states_of_a_baseline() -> None:
 
 def test_a_fixed_finding_is_no_failure() -> None:
     """SARIF 2.1.0, 3.27.9: a result that is no failure has another kind, and level "none"."""
-    gone = run_of(TREATED)["results"][-1]
+    gone = run_of(PROCESSED)["results"][-1]
     assert (gone["kind"], gone["level"]) == ("pass", "none")
     assert gone["message"]["text"] == f"Fixed: {GONE.message}"
 
@@ -282,7 +282,7 @@ def test_a_complete_audit_was_successful() -> None:
 
 def test_notices_are_about_the_configuration() -> None:
     """A suppression that expired has to be corrected in the policy file."""
-    (shown,) = run_of(TREATED)["invocations"][0]["toolConfigurationNotifications"]
+    (shown,) = run_of(PROCESSED)["invocations"][0]["toolConfigurationNotifications"]
     assert shown["message"]["text"] == NOTICE
 
 

@@ -22,7 +22,7 @@ from support.formats.sample_reports import (
 from support.hosts.stories import every_story, report_of
 
 SCHEMA: Any = json.loads(schema_text())
-BLIND = filesystem(
+UNSEEN = filesystem(
     fstype=UNREAD,
     read_only=UNREAD,
     superblock=UNREAD,
@@ -35,7 +35,7 @@ REPORTS = {
     "night": night_report(),
     "murky": murky_report(),
     "no ext4": report(host(), inodes),
-    "blind": report(host(BLIND, kernel=UNREAD, os=UNREAD), inodes),
+    "blind": report(host(UNSEEN, kernel=UNREAD, os=UNREAD), inodes),
     "part of the options": report(host(filesystem(options=known(options(complete=False))))),
     **{name: hostile_report(text) for name, text in HOSTILE_NAMES.items()},
 }

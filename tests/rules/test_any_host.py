@@ -1,4 +1,4 @@
-"""The engine with the real rules: any host, with any holes, gets its verdicts and no error."""
+"""The engine with the real rules: any host, with any gaps, gets its verdicts and no error."""
 
 from __future__ import annotations
 
@@ -76,20 +76,20 @@ def test_no_rule_breaks_on_any_host(judged: Host) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_no_rule_breaks_where_nothing_is_known(rule: Rule) -> None:
-    """A host of holes is judged too, and no filesystem rule passes it."""
-    blind_host = blind(host())
-    blind_filesystem = blind(filesystem(layout=known(layout([1, 1]))))
-    subject = blind_filesystem if rule.scope is Scope.FILESYSTEM else None
-    verdict = judge(rule, subject, blind_host._replace(filesystems=(blind_filesystem,)))
+    """A host of gaps is judged too, and no filesystem rule passes it."""
+    unseen_host = unseen(host())
+    unseen_filesystem = unseen(filesystem(layout=known(layout([1, 1]))))
+    subject = unseen_filesystem if rule.scope is Scope.FILESYSTEM else None
+    verdict = judge(rule, subject, unseen_host._replace(filesystems=(unseen_filesystem,)))
     assert verdict.outcome in {Outcome.UNDETERMINED, Outcome.NOT_APPLICABLE}, verdict.note
 
 
-def blind(subject: Any) -> Any:
-    """Replace all evidence of a host or filesystem by holes."""
-    holes = {
+def unseen(subject: Any) -> Any:
+    """Replace all evidence of a host or filesystem by gaps."""
+    gaps = {
         name: unknown(name) for name in subject._fields if isinstance(getattr(subject, name), Known)
     }
-    return subject._replace(**holes)
+    return subject._replace(**gaps)
 
 
 ERROR = RecordedError(1767323000, "ext4_lookup", 1805, 12, 0)
@@ -193,8 +193,8 @@ def test_a_pass_without_evidence_would_be_a_pass_with_it(piece: str, values: lis
                 continue
             for value in values:
                 outcome = judged_with(rule, suspect, piece, known(value))
-                blinded = f"{rule.code} passes {name} without {piece}, and fails with {value}"
-                assert outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, blinded
+                unseen = f"{rule.code} passes {name} without {piece}, and fails with {value}"
+                assert outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, unseen
 
 
 def test_the_values_cover_every_piece_of_evidence() -> None:

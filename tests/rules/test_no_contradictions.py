@@ -42,14 +42,14 @@ class Order:
     @cached_property
     def changes(self) -> dict[str, set[str]]:
         """The states that it brings about, by option: in force, and at the next mount."""
-        said: dict[str, set[str]] = {}
+        reported: dict[str, set[str]] = {}
         for one, two in (
             (self.before.live, self.after.live),
             (self.before.next, self.after.next),
         ):
             for name in different(one, two):
-                said.setdefault(name, set()).add(two.get(name, ""))
-        return said
+                reported.setdefault(name, set()).add(two.get(name, ""))
+        return reported
 
     @cached_property
     def asked_for(self) -> set[str]:

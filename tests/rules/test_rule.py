@@ -69,8 +69,8 @@ def test_the_summary_is_the_first_line_of_the_module() -> None:
 
 def test_a_filesystem_rule_gets_its_filesystem() -> None:
     """The check is called with the subject and its host."""
-    said = list(of_filesystem.run(filesystem(device="/dev/sdz"), host()))
-    assert said == [Citation("device", "/dev/sdz", "test")]
+    reported = list(of_filesystem.run(filesystem(device="/dev/sdz"), host()))
+    assert reported == [Citation("device", "/dev/sdz", "test")]
 
 
 def test_a_filesystem_rule_without_a_filesystem_is_an_error() -> None:

@@ -46,7 +46,7 @@ def known(value: T, origin: str = "test") -> Known[T]:
 
 
 def unknown(what: str, why: Why = Why.DENIED, hint: str = "run as root") -> Unknown:
-    """Make a hole."""
+    """Make a gap."""
     return Unknown(what, why, "permission denied", hint)
 
 
@@ -157,11 +157,11 @@ def options(
     complete: bool = True,
     mount_table: Sequence[str] | None = None,
     set_by: Provenance | None = None,
-    hole: Unknown | None = None,
+    gap: Unknown | None = None,
 ) -> EffectiveOptions:
     """Build effective options: the kernel's defaults, `tokens` by mount, `hidden` by superblock.
 
-    With `complete=False` only what is named is established, and `hole` hides the rest.
+    With `complete=False` only what is named is established, and `gap` hides the rest.
     """
     upstream = kernel(release).upstream
     origin = "/proc/fs/ext4/sda/options" if complete else "/proc/self/mountinfo"
@@ -192,9 +192,9 @@ def options(
             baseline=canonical if is_hidden else before.baseline if before else None,
         )
     shown = tuple(mount_table) if mount_table is not None else ("rw", *tokens)
-    if not complete and hole is None:
-        hole = unknown("the effective options")
-    return EffectiveOptions(origin, complete, tuple(found.values()), shown, hole)
+    if not complete and gap is None:
+        gap = unknown("the effective options")
+    return EffectiveOptions(origin, complete, tuple(found.values()), shown, gap)
 
 
 def mount(

@@ -110,9 +110,9 @@ class Tab:
 
     def complaints(self) -> list[str]:
         """Return what the page's console and its policy complained of."""
-        said = [str(each["entry"]["text"]) for each in self.seen("Log.entryAdded")]
-        said += [str(each) for each in self.seen("Runtime.exceptionThrown")]
-        return said + [str(each["args"]) for each in self.seen("Runtime.consoleAPICalled")]
+        reported = [str(each["entry"]["text"]) for each in self.seen("Log.entryAdded")]
+        reported += [str(each) for each in self.seen("Runtime.exceptionThrown")]
+        return reported + [str(each["args"]) for each in self.seen("Runtime.consoleAPICalled")]
 
     def requests(self) -> list[str]:
         """Return the addresses that the page asked for."""

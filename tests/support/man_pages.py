@@ -293,9 +293,9 @@ def _value(parameter: click.Parameter) -> str:
     return f"{parameter.name}".upper()
 
 
-def _codes(said: dict[str, str]) -> Iterator[str]:
+def _codes(reported: dict[str, str]) -> Iterator[str]:
     """Yield every exit code: those that a command explains, and those that all have."""
-    known = {**OF_ALL, **said}
+    known = {**OF_ALL, **reported}
     for code in sorted(known, key=int):
         yield _item(_bold(code), f"{known[code]}.")
 

@@ -37,6 +37,10 @@ from ext4audit.sources.ask import ReadFile, RealPath, RunCommand, Source, Uname,
 NO_BOOT_LOADER = Unknown(
     "boot loader", Why.UNSUPPORTED, "a container has none", "run on the host itself"
 )
+OUT_OF_SCOPE: Known[tuple[Filesystem, ...]] = Known(
+    (), "the targets: other devices were not looked at"
+)
+"""The idle filesystems of a host of which only targets are audited."""
 
 
 def assemble_host(
@@ -113,14 +117,18 @@ def _out_of_scope(
 ) -> Known[tuple[Filesystem, ...]] | None:
     """Return no idle filesystems where they are out of scope, None where they are in scope."""
     if only is not None:
-        return Known((), "the targets: other devices were not looked at")
+        return OUT_OF_SCOPE
     if container is not None:
         return Known((), "a container: the devices that it lists are its host's")
     return None
 
 
 def _lower(filesystems: list[Filesystem], names: Collection[DeviceNumber]) -> list[DeviceNumber]:
-    """Return the live superblocks that hold the backing files of loop devices in these stacks."""
+    return sorted(number for number in backing_devices(filesystems) if number in names)
+
+
+def backing_devices(filesystems: Collection[Filesystem]) -> set[DeviceNumber]:
+    """Return the other superblocks that hold the backing files of loop devices in these stacks."""
     have = {fs.device_number for fs in filesystems}
     stacks = [fs.stack.value for fs in filesystems if isinstance(fs.stack, Known)]
     backing = {
@@ -129,7 +137,7 @@ def _lower(filesystems: list[Filesystem], names: Collection[DeviceNumber]) -> li
         for device in stack.walk()
         if device.loop and isinstance(device.loop.backing_device_number, Known)
     }
-    return sorted(number for number in backing - have if number in names)
+    return backing - have
 
 
 def _read(

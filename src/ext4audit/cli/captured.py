@@ -73,7 +73,7 @@ def audit_place(place: Place, job: Job) -> HostLine:
         )
     except ArchiveError as error:
         return unread(place.path, str(error), "unreadable", job)
-    report, used, blind = job.post_processing.apply(report)
+    report, used, undetermined = job.post_processing.apply(report)
     return HostLine(
         name=_last_part(place.path),
         rendered=tuple(_rendered(report, place.path, fmt, page) for fmt, page in job.pages),
@@ -83,7 +83,7 @@ def audit_place(place: Place, job: Job) -> HostLine:
         found=_found(report),
         host=Audited(place.path, report) if job.keep else None,
         used=used,
-        undetermined=blind,
+        undetermined=undetermined,
     )
 
 

@@ -84,13 +84,13 @@ class _Lines:
     def __init__(self) -> None:
         self.codes: set[int] = set()
         self.used: frozenset[object] = frozenset()
-        self.blind: frozenset[str] = frozenset()
+        self.undetermined: frozenset[str] = frozenset()
         self.hosts: list[Audited] = []
 
     def add(self, line: HostLine) -> None:
         self.codes.add(line.code)
         self.used |= line.used
-        self.blind |= line.undetermined
+        self.undetermined |= line.undetermined
         if line.host is not None:
             self.hosts.append(line.host)
 
@@ -100,7 +100,9 @@ def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: Report
     later = [output for output in asked.outputs if output.fmt not in ONE_BY_ONE]
     write_pages(later, lines.hosts, asked)
     whole = not targets and sums.read == sums.hosts
-    for notice in asked.post_processing.notices(lines.used, lines.blind, asked.rules, whole=whole):
+    for notice in asked.post_processing.notices(
+        lines.used, lines.undetermined, asked.rules, whole=whole
+    ):
         print_diagnostic(notice)
     if all(output.fmt != "text" for output in asked.outputs):
         print_error(sums.text(ascii_only=is_ascii_only(sys.stderr)).rstrip("\n"))

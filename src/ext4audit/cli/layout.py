@@ -116,7 +116,7 @@ def command(
     output = None if output == "-" else output
     if output is not None:
         check_destination(output)
-    page = _read(target, _stated(members, chunk, level, offset), offset or 0)
+    page = _read(target, _described_array(members, chunk, level, offset), offset or 0)
     if isinstance(page, Unknown):
         print_diagnostic(f"{page.what}: {page.detail}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
@@ -124,7 +124,7 @@ def command(
     return 0
 
 
-def _stated(
+def _described_array(
     members: int | None, chunk: int | None, level: str | None, offset: int | None
 ) -> StripeGeometry | None:
     """Return the array that the options describe, None without one; half of one is an error."""
@@ -141,14 +141,14 @@ def _stated(
     return StripeGeometry("stated array", level, chunk, offset or 0, names)
 
 
-def _read(target: str, stated: StripeGeometry | None, offset: int) -> Evidence[LayoutPage]:
+def _read(target: str, described: StripeGeometry | None, offset: int) -> Evidence[LayoutPage]:
     """Read the filesystem that the target holds, or lies on; raises UsageError for none."""
     # Names are UTF-8 with surrogateescape everywhere, whatever the locale decoded them with.
     path = os.fsencode(target).decode("utf-8", "surrogateescape")
     source = LiveSource(timeout_seconds=TIMEOUT_SECONDS)
     if os.path.isfile(target):  # noqa: PTH113 - pathlib costs a start 4 ms
-        return _of_image(page_of_image(source, path, stated, offset), path)
-    if offset and stated is None:
+        return _of_image(page_of_image(source, path, described, offset), path)
+    if offset and described is None:
         raise click.UsageError("--offset on a device needs --members and --chunk")
     inventory = take_inventory(source)
     found = TargetResolver(source, inventory).resolve(path)
@@ -156,7 +156,7 @@ def _read(target: str, stated: StripeGeometry | None, offset: int) -> Evidence[L
         raise click.UsageError(f"{path}: {found.reason}")
     if found.note:
         print_diagnostic(f"{path}: {found.note}")
-    return page_of_device(source, inventory, found.device_numbers[0], stated)
+    return page_of_device(source, inventory, found.device_numbers[0], described)
 
 
 def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:

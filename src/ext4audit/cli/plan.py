@@ -103,14 +103,14 @@ def _assumed(plan: Plan) -> tuple[str, ...]:
         "raid5": "md's default layout for RAID5: left-symmetric",
         "raid6": "md's default layout for RAID6: left-symmetric",
     }
-    said = [layouts[plan.level]] if plan.level in layouts else []
+    assumed = [layouts[plan.level]] if plan.level in layouts else []
     if isinstance(host.memory, Known) and host.memory.origin.startswith("--"):
-        said.append(
+        assumed.append(
             "all memory is available, and vm.dirty_* are the kernel's defaults (20 %, 10 %)"
         )
     if host.virtualization is None:
-        said.append("a physical machine (--virtualization says otherwise)")
-    return tuple(said)
+        assumed.append("a physical machine (--virtualization says otherwise)")
+    return tuple(assumed)
 
 
 PLAN_FORMATS = {"text": "text", "json": "json_v1"}
@@ -183,7 +183,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
       ext4audit plan storage.toml --target-e2fsprogs 1.46.5 --allow-incomplete
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options = chosen(given, on_plans)
-    plan = plan_of(_said(given))
+    plan = plan_of(_settings(given))
     label = given["file"] or f"{plan.device} on {plan.mount_point}"
     judge = PlanJudge(options.rules, options.profiles, label, utc_now(), given["timeout_seconds"])
     report, advice = judge_plan(plan, judge)
@@ -197,7 +197,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     return code_of(report, options)
 
 
-def _said(given: dict[str, Any]) -> dict[str, Any]:
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of the plan by key: flags override the file."""
     flags = {key: given[key] for key in (*KEYS, "from") if given[key] is not None}
     from_file = read_plan_file(given["file"], (*KEYS, "from")) if given["file"] else {}

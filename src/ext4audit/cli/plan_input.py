@@ -86,13 +86,13 @@ def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
     try:
         with Path(path).open("rb") as file:
             text = file.read(_LARGEST_BYTES).decode("utf-8")
-        said = toml.loads(text)
+        settings = toml.loads(text)
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
         raise click.UsageError(f"{path}: {error}") from None
     found = {}
-    for key, value in said.items():
+    for key, value in settings.items():
         name = key.replace("-", "_")
         if name not in keys:
             raise click.UsageError(f"{path}: no key is called {key!r}{did_you_mean(key, keys)}")
@@ -110,39 +110,41 @@ DIRTY_BACKGROUND_RATIO_PERCENT = 10
 MEMORY_ORIGIN = "--memory, vm.dirty_* at the kernel's defaults"
 
 
-def planned_host(said: Mapping[str, Any]) -> PlannedHost:
+def planned_host(settings: Mapping[str, Any]) -> PlannedHost:
     """Return the host of a plan; raises UsageError."""
-    base = _captured(said["from"]) if said.get("from") else None
+    base = _captured(settings["from"]) if settings.get("from") else None
     return PlannedHost(
         name=base.name if base else "planned",
-        kernel=_said(said, "kernel", _kernel, base.kernel if base else None, "6.1.0-18-amd64"),
-        os=_said(said, "os", _system, base.os if base else None, "debian:12"),
-        memory=_said(said, "memory", _memory, base.memory if base else None, "64G"),
-        virtualization=said.get("virtualization") or (base.virtualization if base else None),
-        e2fsprogs=_version(said.get("target_e2fsprogs")),
-        configuration=_configuration(said.get("mke2fs_conf")),
+        kernel=_setting(
+            settings, "kernel", _kernel, base.kernel if base else None, "6.1.0-18-amd64"
+        ),
+        os=_setting(settings, "os", _system, base.os if base else None, "debian:12"),
+        memory=_setting(settings, "memory", _memory, base.memory if base else None, "64G"),
+        virtualization=settings.get("virtualization") or (base.virtualization if base else None),
+        e2fsprogs=_version(settings.get("target_e2fsprogs")),
+        configuration=_configuration(settings.get("mke2fs_conf")),
     )
 
 
-def not_said(key: str, example: str) -> Unknown:
+def not_set(key: str, example: str) -> Unknown:
     """Return the Unknown of a setting that a plan leaves open; the hint names the flag."""
     flag = f"--{key.replace('_', '-')}"
     hint = f"{flag} {example}".rstrip()
     return Unknown(f"{key} of the plan", Why.NOT_CAPTURED, "the plan does not say", hint)
 
 
-def _said(
-    said: Mapping[str, Any],
+def _setting(
+    settings: Mapping[str, Any],
     key: str,
     parse: Callable[[str], T],
     base: Evidence[T] | None,
     example: str,
 ) -> Evidence[T]:
     """Return a setting, else the value of the base host, else the Unknown that names the flag."""
-    if said.get(key) is None:
-        return not_said(key, example) if base is None else base
+    if settings.get(key) is None:
+        return not_set(key, example) if base is None else base
     try:
-        value = parse(str(said[key]))
+        value = parse(str(settings[key]))
     except ValueError as error:
         raise click.UsageError(f"--{key}: {error}") from None
     return Known(value, MEMORY_ORIGIN if key == "memory" else f"--{key}")
@@ -216,63 +218,63 @@ KEYS = (
 )
 
 
-def plan_of(said: Mapping[str, Any]) -> Plan:
+def plan_of(settings: Mapping[str, Any]) -> Plan:
     """Return the plan that the settings describe."""
-    level, members = _array(said)
+    level, members = _array(settings)
     return Plan(
-        device=_value(said, "device", path_of, DEVICES[level != DISK]),
-        size_bytes=_required(said, "size", size_of),
+        device=_value(settings, "device", path_of, DEVICES[level != DISK]),
+        size_bytes=_required(settings, "size", size_of),
         level=level,
         members=members,
-        chunk_bytes=_chunk_bytes(said, level),
-        mkfs=_value(said, "mkfs", parse_mkfs_arguments, ""),
-        mount_options=_value(said, "mount_options", words_of, ""),
-        mount_point=_value(said, "mount_point", path_of, MOUNT_POINT),
-        queue=_queue(said),
-        host=planned_host(said),
+        chunk_bytes=_chunk_bytes(settings, level),
+        mkfs=_value(settings, "mkfs", parse_mkfs_arguments, ""),
+        mount_options=_value(settings, "mount_options", words_of, ""),
+        mount_point=_value(settings, "mount_point", path_of, MOUNT_POINT),
+        queue=_queue(settings),
+        host=planned_host(settings),
     )
 
 
-def _array(said: Mapping[str, Any]) -> tuple[str, int]:
-    levels = [level for level in LEAST_MEMBERS if said.get(level) is not None]
+def _array(settings: Mapping[str, Any]) -> tuple[str, int]:
+    levels = [level for level in LEAST_MEMBERS if settings.get(level) is not None]
     if len(levels) > 1:
         raise click.UsageError(f"--{levels[0]} and --{levels[1]} exclude each other")
     if not levels:
         return DISK, 1
     level = levels[0]
-    members = _whole(said, level)
+    members = _whole(settings, level)
     if not LEAST_MEMBERS[level] <= members <= MOST_MEMBERS:
         raise click.UsageError(f"--{level} takes {LEAST_MEMBERS[level]} to {MOST_MEMBERS} members")
     return level, members
 
 
-def _chunk_bytes(said: Mapping[str, Any], level: str) -> int:
+def _chunk_bytes(settings: Mapping[str, Any], level: str) -> int:
     if level not in STRIPED:
-        if said.get("chunk") is not None:
+        if settings.get("chunk") is not None:
             raise click.UsageError("--chunk is of an array that stripes")
         return 0
-    chunk_bytes = _required(said, "chunk", size_of)
+    chunk_bytes = _required(settings, "chunk", size_of)
     odd = chunk_bytes & (chunk_bytes - 1) if level != "raid0" else chunk_bytes % PAGE_BYTES
     if chunk_bytes < PAGE_BYTES or odd:
-        raise click.UsageError(f"--chunk {said['chunk']}: md makes no {level} of such chunks")
+        raise click.UsageError(f"--chunk {settings['chunk']}: md makes no {level} of such chunks")
     return chunk_bytes
 
 
-def _queue(said: Mapping[str, Any]) -> QueueLimits:
+def _queue(settings: Mapping[str, Any]) -> QueueLimits:
     """Return the queue of each member: the settings, and Unknowns that name the flag."""
     zero = Known(0, "the plan")
     return QueueLimits(
-        write_cache=_evidence(said, "write_cache", _cache, "back"),
+        write_cache=_evidence(settings, "write_cache", _cache, "back"),
         fua=_left_open("fua"),
-        rotational=_evidence(said, "rotational", _truth, ""),
+        rotational=_evidence(settings, "rotational", _truth, ""),
         discard_max_bytes=_left_open("discard_max_bytes"),
         minimum_io_bytes=zero,
         optimal_io_bytes=zero,
         logical_block_bytes=_left_open("logical_block_size"),
         physical_block_bytes=_left_open("physical_block_size"),
-        nr_requests=_evidence(said, "nr_requests", count_of, "256"),
-        max_sectors_kb=_evidence(said, "max_sectors_kb", count_of, "1280"),
-        wbt_latency_usec=_evidence(said, "wbt_lat_usec", count_of, "75000"),
+        nr_requests=_evidence(settings, "nr_requests", count_of, "256"),
+        max_sectors_kb=_evidence(settings, "max_sectors_kb", count_of, "1280"),
+        wbt_latency_usec=_evidence(settings, "wbt_lat_usec", count_of, "75000"),
     )
 
 
@@ -282,11 +284,11 @@ def _left_open(name: str) -> Unknown:
 
 
 def _evidence(
-    said: Mapping[str, Any], key: str, parse: Callable[[Any], T], example: str
+    settings: Mapping[str, Any], key: str, parse: Callable[[Any], T], example: str
 ) -> Evidence[T]:
-    if said.get(key) is None:
-        return not_said(key, example)
-    return Known(_parsed(said, key, parse), _flag(key))
+    if settings.get(key) is None:
+        return not_set(key, example)
+    return Known(_parsed(settings, key, parse), _flag(key))
 
 
 def _cache(text: str) -> str:
@@ -301,24 +303,24 @@ def _truth(value: object) -> bool:
     return value
 
 
-def _whole(said: Mapping[str, Any], key: str) -> int:
-    return _parsed(said, key, int)
+def _whole(settings: Mapping[str, Any], key: str) -> int:
+    return _parsed(settings, key, int)
 
 
-def _required(said: Mapping[str, Any], key: str, parse: Callable[[str], T]) -> T:
-    if said.get(key) is None:
+def _required(settings: Mapping[str, Any], key: str, parse: Callable[[str], T]) -> T:
+    if settings.get(key) is None:
         raise click.UsageError(f"a plan needs {_flag(key)}")
-    return _parsed(said, key, lambda value: parse(str(value)))
+    return _parsed(settings, key, lambda value: parse(str(value)))
 
 
-def _value(said: Mapping[str, Any], key: str, parse: Callable[[str], T], default: str) -> T:
-    value = said.get(key)
+def _value(settings: Mapping[str, Any], key: str, parse: Callable[[str], T], default: str) -> T:
+    value = settings.get(key)
     return _parsed({key: default if value is None else value}, key, lambda v: parse(str(v)))
 
 
-def _parsed(said: Mapping[str, Any], key: str, parse: Callable[[Any], T]) -> T:
+def _parsed(settings: Mapping[str, Any], key: str, parse: Callable[[Any], T]) -> T:
     try:
-        return parse(said[key])
+        return parse(settings[key])
     except ValueError as error:
         raise click.UsageError(f"{_flag(key)}: {error}") from None
 

@@ -172,12 +172,12 @@ DAY_LETTERS = len("2026-01-31")
 class Processed(NamedTuple):
     """A report as it is rendered, and the suppressions that matched in it.
 
-    `blind` are the codes of the rules that may have found more there, had they seen everything.
+    `undetermined` are the codes of the rules that may have found more there, had they seen all.
     """
 
     report: Report
     used: frozenset[SuppressionRule] = frozenset()
-    blind: frozenset[str] = frozenset()
+    undetermined: frozenset[str] = frozenset()
 
 
 class PostProcessing(NamedTuple):
@@ -189,13 +189,13 @@ class PostProcessing(NamedTuple):
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
-        used, blind = frozenset[SuppressionRule](), frozenset[str]()
+        used, undetermined = frozenset[SuppressionRule](), frozenset[str]()
         if self.suppressions:
             report, used = suppress(report, self.suppressions, self.today)
-            blind = not_judged(report)
+            undetermined = not_judged(report)
         if self.baselines is not None:
             report = lazily("cli.baseline", "compared")(self.baselines, report, alone=alone)
-        return Processed(report, used, blind)
+        return Processed(report, used, undetermined)
 
     def one(self, report: Report, rules: Sequence[Rule], *, whole: bool) -> Report:
         """Return the report of a single host, with notices about the policy file.
@@ -203,19 +203,21 @@ class PostProcessing(NamedTuple):
         `whole` says that all its filesystems were judged: a suppression may match another one.
         """
         processed = self.apply(report, alone=True)
-        notices = self.notices(processed.used, processed.blind, rules, whole=whole)
+        notices = self.notices(processed.used, processed.undetermined, rules, whole=whole)
         return processed.report._replace(notices=notices)
 
     def notices(
         self,
         used: frozenset[object],
-        blind: frozenset[str],
+        undetermined: frozenset[str],
         rules: Sequence[Rule],
         *,
         whole: bool,
     ) -> tuple[str, ...]:
         """Return a sentence for each suppression that is stale."""
-        judged = frozenset(rule.code for rule in rules) - blind if whole else frozenset[str]()
+        judged = (
+            frozenset(rule.code for rule in rules) - undetermined if whole else frozenset[str]()
+        )
         return tuple(stale(self.suppressions, used, self.today, judged=judged))
 
 

@@ -11,6 +11,7 @@ runs of each on real arrays for what it changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ext4audit.facts.layout import (
     Growth,
@@ -40,8 +41,8 @@ lies between 0.55 and 0.95."""
 EVEN_AS_ADVISED = 0.97
 """The same for advised options, of which there are many to choose from."""
 EVEN_IN_A_WINDOW = 0.7
-"""The same for the first 2N flex groups: a layout that stays on one member for many flex groups
-before it moves on is even as a whole, but a hotspot for a working set."""
+"""The same for the first 2N flex groups, the window: a layout that stays on one member for many
+flex groups before it moves on is even as a whole, but a hotspot for a working set."""
 MOST_NEW_MEMBERS = 3
 LARGEST_FLEX_GROUPS = 256
 """Beyond this the inode tables of a flex group fill whole groups."""
@@ -108,9 +109,9 @@ def advise(stack_map: StackMap, superblock: Superblock) -> MkfsAdvice | None:
 
     `superblock` is of the filesystem as it is, or as `parameters` makes it. The default group
     size is kept where it is even. Otherwise the group size is the largest that is even: by the
-    gcd test, in the first flex groups and on the filesystem's real size. The flex_bg size is kept
-    where a group size exists for it, else halved until one does, at last doubled. ValueError
-    where the superblock lacks sizes.
+    gcd test, in the first flex groups and on the filesystem's real size, and in both of these not
+    less than the default. The flex_bg size is kept where a group size exists for it, else halved
+    until one does, at last doubled. ValueError where the superblock lacks sizes.
     """
     try:
         period = StripePeriod(stack_map, superblock.block_bytes or 1)
@@ -118,10 +119,12 @@ def advise(stack_map: StackMap, superblock: Superblock) -> MkfsAdvice | None:
         return None
     flex_groups = superblock.flex_bg_groups or 1
     default = _made(superblock, None, flex_groups)
-    even = _spread_if_even(period, _placement(default), EVEN)
-    if even is not None:
-        return MkfsAdvice(_option(default), flex_groups, even, is_default=True)
-    found = (_largest_group(period, superblock, size) for size in _flex_sizes(flex_groups))
+    placement = _placement(default)
+    window, whole = _evenness_in_window(period, placement), period.spread(placement).evenness
+    if window >= EVEN_IN_A_WINDOW and whole >= EVEN:
+        return MkfsAdvice(_option(default), flex_groups, whole, is_default=True)
+    least = _Evenness(max(window, EVEN_IN_A_WINDOW), max(whole, EVEN_AS_ADVISED))
+    found = (_largest_group(period, superblock, size, least) for size in _flex_sizes(flex_groups))
     return next((advice for advice in found if advice is not None), None)
 
 
@@ -227,18 +230,27 @@ def _mkfs_options(advice: MkfsAdvice) -> str:
     return f"-g {advice.blocks_per_group_option} -G {advice.flex_bg_groups}"
 
 
+class _Evenness(NamedTuple):
+    """Jain's index of the bitmaps in the first 2N flex groups, and of all of them."""
+
+    window: float
+    whole: float
+
+
 def _largest_group(
-    period: StripePeriod, superblock: Superblock, flex_groups: int
+    period: StripePeriod, superblock: Superblock, flex_groups: int, least: _Evenness
 ) -> MkfsAdvice | None:
     cluster_blocks = superblock.cluster_blocks or 1
     for option in _group_sizes(superblock.block_bytes or 1):
         group_blocks = option * cluster_blocks
         if not period.covers_all_chunks(group_blocks * flex_groups, flex_groups):
             continue
-        placement = placement_of(superblock, group_blocks, flex_groups)
-        even = _spread_if_even(period, placement, EVEN_AS_ADVISED)
-        if even is not None and _is_kept_by_mke2fs(superblock, option, flex_groups):
-            return MkfsAdvice(option, flex_groups, even, is_default=False)
+        placement = _placement_if_kept(superblock, option, flex_groups)
+        if placement is None or _evenness_in_window(period, placement) < least.window:
+            continue
+        whole = period.spread(placement).evenness
+        if whole >= least.whole:
+            return MkfsAdvice(option, flex_groups, whole, is_default=False)
     return None
 
 
@@ -259,21 +271,19 @@ def _group_sizes(block_bytes: int) -> Iterator[int]:
     return iter(range(largest, largest * 7 // 8, -GROUP_STEP))
 
 
-def _spread_if_even(period: StripePeriod, placement: BitmapPlacement, least: float) -> float | None:
-    """Return Jain's index if it is `least` or more, and the first 2N flex groups are no hotspot."""
-    window_groups = 2 * period.members * placement.flex_groups
-    if period.spread(placement, window_groups).evenness < EVEN_IN_A_WINDOW:
-        return None
-    even = period.spread(placement).evenness
-    return even if even >= least else None
+def _evenness_in_window(period: StripePeriod, placement: BitmapPlacement) -> float:
+    return period.spread(placement, 2 * period.members * placement.flex_groups).evenness
 
 
-def _is_kept_by_mke2fs(superblock: Superblock, option: int, flex_groups: int) -> bool:
-    """Whether mke2fs makes groups of this size, and not smaller ones to hold the inodes."""
+def _placement_if_kept(
+    superblock: Superblock, option: int, flex_groups: int
+) -> BitmapPlacement | None:
+    """Return the placement with groups of this size, None if mke2fs lowers it for the inodes."""
     try:
-        return _option(_made(superblock, option, flex_groups)) == option
+        made = _made(superblock, option, flex_groups)
     except ValueError:
-        return False
+        return None
+    return _placement(made) if _option(made) == option else None
 
 
 def _made(superblock: Superblock, option: int | None, flex_groups: int) -> Superblock:

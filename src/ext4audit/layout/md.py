@@ -49,14 +49,14 @@ def raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> 
 
 
 def _zones(whole_bytes: Sequence[int]) -> Iterator[Zone]:
-    begin = leg_begin = 0
-    for leg_end in sorted(set(whole_bytes)):
+    begin = component_begin = 0
+    for component_end in sorted(set(whole_bytes)):
         components = tuple(
-            component for component, size in enumerate(whole_bytes) if size > leg_begin
+            component for component, size in enumerate(whole_bytes) if size > component_begin
         )
-        yield Zone(begin, leg_begin, components)
-        begin += (leg_end - leg_begin) * len(components)
-        leg_begin = leg_end
+        yield Zone(begin, component_begin, components)
+        begin += (component_end - component_begin) * len(components)
+        component_begin = component_end
 
 
 def _zoned(zones: Sequence[Zone], chunk_bytes: int, size_bytes: int, *, original: bool) -> Layer:

@@ -125,8 +125,8 @@ def parse_image_superblock(data: bytes) -> Superblock:
         raise ValueError("it is an external journal, not a filesystem")
     _check_sizes(superblock)
     if "metadata_csum" in superblock.features:
-        stated = int.from_bytes(data[_CHECKSUM_AT:], "little")
-        if crc32c(data[:_CHECKSUM_AT]) != stated:
+        stored = int.from_bytes(data[_CHECKSUM_AT:], "little")
+        if crc32c(data[:_CHECKSUM_AT]) != stored:
             raise ValueError("the checksum of its superblock is wrong")
     return superblock
 

@@ -195,11 +195,11 @@ def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
     """Yield the tokens that the superblock sets where its string could not be read."""
     if isinstance(fs.superblock, Known):
         return
-    holders = {Provenance.SUPERBLOCK, Provenance.SUPERBLOCK_STRING}
+    in_superblock = {Provenance.SUPERBLOCK, Provenance.SUPERBLOCK_STRING}
     for option, token in ((_option(fs, name), token) for name, token in wanted.items()):
         if option is None or option.token == token or not SAFE_STRING.fullmatch(option.token):
             continue
-        if holders & {option.set_by, *(layer.provenance for layer in option.layers)}:
+        if in_superblock & {option.set_by, *(layer.provenance for layer in option.layers)}:
             yield option.token
 
 

@@ -157,7 +157,7 @@ def _commands(
     after: str,
     place: Callable[[FstabLine], tuple[str, str]] = _options,
 ) -> tuple[str, ...]:
-    """Return the backup, the guarded edit, and the check that fails where nothing was edited.
+    """Return the backup, the edit, and the check that fails where nothing was edited.
 
     An existing backup is kept: it holds the file before the first of several edits.
 

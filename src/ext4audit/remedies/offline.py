@@ -1,4 +1,4 @@
-"""Work on an unmounted filesystem: unmount, guard, e2fsck and tune2fs, mount again."""
+"""Work on an unmounted filesystem: unmount, e2fsck and tune2fs, mount again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def unmounted_steps(
     if quote(fs.device) is None or not _is_device(fs):
         return ()
     if not fs.alive:
-        there, back = _guarded(fs, work), _guarded(fs, undo)
+        there, back = _if_unmounted(fs, work), _if_unmounted(fs, undo)
     else:
         mount = usable_mount(fs)
         if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
@@ -131,10 +131,10 @@ def _between(fs: Filesystem, mount: Mount, work: Sequence[str]) -> tuple[str, ..
     if not work:
         return ()
     where = quote(mount.mount_point)
-    return f"umount {where}", *_guarded(fs, work), mount_again(fs, mount, (), ())
+    return f"umount {where}", *_if_unmounted(fs, work), mount_again(fs, mount, (), ())
 
 
-def _guarded(fs: Filesystem, work: Sequence[str]) -> tuple[str, ...]:
+def _if_unmounted(fs: Filesystem, work: Sequence[str]) -> tuple[str, ...]:
     """Return commands that do nothing while any mount namespace still holds the filesystem."""
     held = quote(f"/sys/fs/ext4/{fs.name}")
     return tuple(f"test ! -e {held} && {command}" for command in work)

@@ -96,7 +96,7 @@ def test_a_specification_says_where_it_was_found() -> None:
 @pytest.mark.parametrize(
     "spec", ["UUID=deadbeef", "LABEL=nowhere", "LABEL=my", "PARTUUID=x", "SERIAL=x", "UUID="]
 )
-def test_an_identifier_that_no_device_has_is_a_hole_with_a_hint(spec: str) -> None:
+def test_an_identifier_that_no_device_has_is_unknown_with_a_hint(spec: str) -> None:
     """Without root and udev, lsblk shows no identifiers at all."""
     assert resolve(labelled_host(), spec) == Unknown(
         f"device {spec}",
@@ -107,12 +107,12 @@ def test_an_identifier_that_no_device_has_is_a_hole_with_a_hint(spec: str) -> No
 
 
 @pytest.mark.parametrize("spec", ["/dev/nowhere", "none", "/dev/$(id)\n\x1b[31m"])
-def test_a_path_that_does_not_exist_is_a_hole(spec: str) -> None:
+def test_a_path_that_does_not_exist_is_unknown(spec: str) -> None:
     """The unknown names the device as fstab spells it."""
     assert resolve(labelled_host(), spec) == absent(f"path {spec}")
 
 
-def test_a_path_to_something_else_is_a_hole() -> None:
+def test_a_path_to_something_else_is_unknown() -> None:
     """An image file in fstab is no device."""
     found = resolve(labelled_host().path("/srv/image", "8:1", 25, "file"), "/srv/image")
     assert found == Unknown("device /srv/image", Why.UNPARSABLE, "ValueError: not a block device")
@@ -139,10 +139,10 @@ def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
 
 def test_without_lsblk_the_first_reason_stands() -> None:
     """It has the reason of the first attempt."""
-    hole = Unknown("lsblk", Why.ABSENT, "no lsblk in /usr/bin", "install util-linux")
-    host = debian_host().tell(LSBLK_JSON, hole).tell(LSBLK_PAIRS, failed("lsblk"))
-    assert list_devices(host.source()) == hole
-    assert resolve(host, "LABEL=data") == hole
+    gap = Unknown("lsblk", Why.ABSENT, "no lsblk in /usr/bin", "install util-linux")
+    host = debian_host().tell(LSBLK_JSON, gap).tell(LSBLK_PAIRS, failed("lsblk"))
+    assert list_devices(host.source()) == gap
+    assert resolve(host, "LABEL=data") == gap
 
 
 @pytest.mark.parametrize(

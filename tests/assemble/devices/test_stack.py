@@ -117,7 +117,7 @@ def raid_host(**attributes: str) -> HostEvidence:
     return host.stacked("md127", str(MD), **members).md(str(MD), list(members), **attributes)
 
 
-def test_a_disk_is_the_bottom_of_its_stack() -> None:
+def test_a_disk_is_the_leaf_of_its_stack() -> None:
     """A disk has no slaves, which is known."""
     disk = stack(debian_host(), DeviceNumber(8, 16))
     assert (disk.kind, disk.path, disk.below) == (
@@ -140,7 +140,7 @@ def test_a_partition_lies_on_its_disk_and_has_its_queue() -> None:
 
 
 @pytest.mark.parametrize("text", ["maybe\n", "", "write back; rm -rf /\n"])
-def test_an_odd_queue_value_is_a_hole_of_its_own(text: str) -> None:
+def test_an_odd_queue_value_is_a_gap_of_its_own(text: str) -> None:
     """One attribute that is no write cache mode leaves the rest of the queue standing."""
     host = debian_host().file("/sys/dev/block/8:16/queue/write_cache", text)
     queue = stack(host, DeviceNumber(8, 16)).queue
@@ -223,7 +223,7 @@ def test_a_reshape_prints_the_new_value_and_the_old_one_in_parentheses(
 @pytest.mark.parametrize(
     "attributes", [{"chunk_size": "abc"}, {"raid_disks": ""}, {"chunk_size": "\x1b[31m"}]
 )
-def test_an_odd_array_is_a_hole_and_the_rest_of_the_stack_stands(
+def test_an_odd_array_is_unknown_and_the_rest_of_the_stack_stands(
     attributes: dict[str, str],
 ) -> None:
     """A chunk size "abc" once ended a scan; now it is this array that is not known."""
@@ -235,7 +235,7 @@ def test_an_odd_array_is_a_hole_and_the_rest_of_the_stack_stands(
 
 
 @pytest.mark.parametrize("attribute", ["slot", "offset", "size"])
-def test_a_member_that_cannot_be_read_is_a_hole_in_the_array(attribute: str) -> None:
+def test_a_member_that_cannot_be_read_is_a_gap_in_the_array(attribute: str) -> None:
     """Fewer members than there are would be another stripe."""
     host = raid_host().without(f"/sys/dev/block/{MD}/md/dev-vdc/{attribute}")
     assert isinstance(stack(host, MD).md, Unknown)
@@ -266,7 +266,7 @@ def test_a_dm_device_is_named_by_its_target(uuid: str, table: str | Unknown, kin
     assert len(device.leaves()) == 3
 
 
-def test_the_table_of_a_dm_device_is_kept_or_its_hole() -> None:
+def test_the_table_of_a_dm_device_is_kept_or_its_gap() -> None:
     """A table that only root can read is Unknown with a hint, not an empty one."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD))
     seen = stack(host.dm(str(DM), "vg0-data", "LVM-abc", LINEAR), DM).dm
@@ -289,7 +289,7 @@ def test_a_hostile_dm_name_is_a_name(name: str) -> None:
     assert device.kind == "dm-linear"
 
 
-def test_a_slave_that_vanished_is_a_hole_below() -> None:
+def test_a_slave_that_vanished_is_unknown_below() -> None:
     """A stack without one of its devices must not look complete."""
     host = raid_host().without("/sys/dev/block/254:32")
     below = stack(host, MD).below
@@ -321,7 +321,7 @@ def test_a_loop_file_on_tmpfs_lies_on_no_device() -> None:
     assert need(device.loop.backing_fstype) == "tmpfs"
 
 
-def test_a_loop_file_that_is_gone_is_a_hole_below() -> None:
+def test_a_loop_file_that_is_gone_is_unknown_below() -> None:
     """A deleted backing file still serves the device; its filesystem is unknown."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img (deleted)")
     device = stack(host, LOOP)
@@ -362,21 +362,21 @@ def test_two_loop_devices_on_each_other_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hole", "hint"),
+    ("gap", "hint"),
     [
         (absent(), "mount /sys, or run on the host instead of in a container"),
         (denied(), "run as root"),
     ],
 )
-def test_without_sysfs_the_stack_is_unknown_with_a_hint(hole: Unknown, hint: str) -> None:
+def test_without_sysfs_the_stack_is_unknown_with_a_hint(gap: Unknown, hint: str) -> None:
     """A container without /sys sees no devices; the hint names where they are visible."""
-    host = debian_host().without("/sys").file("/sys/dev/block/8:16/uevent", hole)
+    host = debian_host().without("/sys").file("/sys/dev/block/8:16/uevent", gap)
     found = StackReader(host.source(), ()).read(DeviceNumber(8, 16))
-    assert found == Unknown("block device 8:16", hole.why, hole.detail, hint)
+    assert found == Unknown("block device 8:16", gap.why, gap.detail, hint)
 
 
 @pytest.mark.parametrize("text", ["garbage\n", "", "MAJOR=8\nMINOR=16\n"])
-def test_an_odd_uevent_is_a_hole(text: str) -> None:
+def test_an_odd_uevent_is_unknown(text: str) -> None:
     """A uevent without a device name names no device."""
     host = debian_host().file("/sys/dev/block/8:16/uevent", text)
     found = StackReader(host.source(), ()).read(DeviceNumber(8, 16))
@@ -384,7 +384,7 @@ def test_an_odd_uevent_is_a_hole(text: str) -> None:
     assert found.why is Why.UNPARSABLE
 
 
-def test_a_directory_of_slaves_that_cannot_be_listed_is_a_hole_below() -> None:
+def test_a_directory_of_slaves_that_cannot_be_listed_is_unknown_below() -> None:
     """Not to see the members is not to have none."""
     host = debian_host().tell(ListDir("/sys/dev/block/8:16/slaves"), denied("slaves"))
     assert stack(host, DeviceNumber(8, 16)).below == denied("slaves")

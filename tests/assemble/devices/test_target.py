@@ -13,11 +13,12 @@ from ext4audit.assemble.devices.target import (
     named_filesystems,
     only_filesystems,
 )
+from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.sources.ask import RealPath, ResolvePath
-from support.builders import UNREAD, UUID, filesystem, host, known, mount
+from support.builders import UNREAD, UUID, filesystem, host, known, loop, mount
 from support.hosts.evidence_host import (
     DATA_UUID,
     HostEvidence,
@@ -165,7 +166,7 @@ def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hole", "reason"),
+    ("gap", "reason"),
     [
         (absent(), "does not exist"),
         (denied(), "cannot be reached: Permission denied"),
@@ -175,9 +176,9 @@ def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
         ),
     ],
 )
-def test_a_path_that_cannot_be_looked_at_is_unreachable(hole: Unknown, reason: str) -> None:
+def test_a_path_that_cannot_be_looked_at_is_unreachable(gap: Unknown, reason: str) -> None:
     """Missing, denied and hung are three reasons."""
-    assert resolve(debian_host().tell(ResolvePath("/x"), hole), "/x") == Unreachable(reason)
+    assert resolve(debian_host().tell(ResolvePath("/x"), gap), "/x") == Unreachable(reason)
 
 
 def test_a_live_block_device_is_its_superblock() -> None:
@@ -196,12 +197,12 @@ def test_an_unmounted_ext4_device_is_audited_from_its_superblock() -> None:
     )
 
 
-@pytest.mark.parametrize("hole", [denied(), absent()])
+@pytest.mark.parametrize("gap", [denied(), absent()])
 def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
-    hole: Unknown,
+    gap: Unknown,
 ) -> None:
     """Udev has the type ext4; the verdicts name what they lack."""
-    assert resolve(with_disk("ext4", hole), "/dev/sdc") == Superblocks(
+    assert resolve(with_disk("ext4", gap), "/dev/sdc") == Superblocks(
         (SDC,), "not mounted, and its superblock cannot be read"
     )
 
@@ -275,7 +276,7 @@ def test_an_unmounted_device_is_known_by_lsblk_as_user() -> None:
     )
 
 
-ROOT, DATA = DeviceNumber(8, 1), DeviceNumber(9, 127)
+ROOT, DATA, LOOP = DeviceNumber(8, 1), DeviceNumber(9, 127), DeviceNumber(7, 0)
 ROOT_MOUNT = mount("/", number=ROOT)
 DATA_MOUNT = mount("/data", number=DATA)
 TMPFS = mount("/data/run", number=DeviceNumber(0, 30), fstype="tmpfs")
@@ -330,8 +331,8 @@ def test_the_last_mount_on_a_directory_is_what_its_path_leads_to() -> None:
 
 def test_without_a_mount_table_a_path_names_nothing() -> None:
     """What is not known is not guessed."""
-    blind = host(filesystem(device_number=ROOT), mounts=UNREAD)
-    assert named_filesystems(blind, "/data") == ()
+    unseen = host(filesystem(device_number=ROOT), mounts=UNREAD)
+    assert named_filesystems(unseen, "/data") == ()
 
 
 def test_what_is_left_has_no_gaps_of_the_host() -> None:
@@ -339,3 +340,18 @@ def test_what_is_left_has_no_gaps_of_the_host() -> None:
     left = only_filesystems(HOST, ["/data", "sda1", UUID])
     assert [fs.name for fs in left.filesystems] == ["sda1", "dm-3"]
     assert left.gaps == ()
+
+
+def test_the_filesystem_that_holds_an_image_is_kept() -> None:
+    """As in a live scan of TARGETs: its barriers decide whether the image's writes are flushed."""
+    image = filesystem(device_number=LOOP, name="loop0", stack=known(loop(backing=ROOT)))
+    whole = host(*HOST.filesystems, image, lower=(), idle=UNREAD)
+    left = only_filesystems(whole, ["loop0"])
+    assert [fs.name for fs in left.filesystems] == ["loop0"]
+    assert [fs.name for fs in left.lower] == ["sda1"]
+    assert left.idle == OUT_OF_SCOPE
+    both = only_filesystems(whole, ["loop0", "sda1"])
+    assert [fs.name for fs in both.filesystems] == ["sda1", "loop0"]
+    assert both.lower == ()
+    again = only_filesystems(left, ["loop0"])
+    assert again == left

@@ -126,7 +126,7 @@ def test_a_partition_lies_on_the_image() -> None:
     assert fs.device == "/srv/fs.img?offset=1048576"
 
 
-def test_a_copy_by_e2image_is_told_apart() -> None:
+def test_a_copy_by_e2image_is_distinguished() -> None:
     """No command may write to it in the hope that it is the filesystem."""
     (fs,) = of_images(image(descriptors_at_bytes=8192)).filesystems
     assert isinstance(fs.stack, Known)
@@ -136,10 +136,10 @@ def test_a_copy_by_e2image_is_told_apart() -> None:
 def test_what_an_image_cannot_tell_says_where_to_ask() -> None:
     """Kernel, memory and fstab are those of the host that will mount it."""
     found = of_images(image())
-    for hole in (found.kernel, found.memory, found.fstab, found.mounts, found.kernel_arguments):
-        assert isinstance(hole, Unknown)
-        assert hole.why is Why.NOT_CAPTURED
-        assert hole.hint == "scan it on the host that mounts it, or plan for that host"
+    for gap in (found.kernel, found.memory, found.fstab, found.mounts, found.kernel_arguments):
+        assert isinstance(gap, Unknown)
+        assert gap.why is Why.NOT_CAPTURED
+        assert gap.hint == "scan it on the host that mounts it, or plan for that host"
     assert found.gaps == ()
 
 

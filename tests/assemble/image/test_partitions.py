@@ -184,12 +184,12 @@ def test_of_a_million_entries_the_first_255_are_read(disk: Path) -> None:
         (gpt_header(entries_at=1 << 30), "0 of 16384 bytes are there"),
     ],
 )
-def test_a_gpt_that_cannot_be_read_is_a_hole(disk: Path, header: bytes, detail: str) -> None:
+def test_a_gpt_that_cannot_be_read_is_unknown(disk: Path, header: bytes, detail: str) -> None:
     """The protective entry selects the GPT, so that the MBR is not used."""
     write_at(disk, {0: boot_record((0xEE, 1, 9)), SECTOR: header})
-    hole = read_partitions(LiveSource(), str(disk))
-    assert isinstance(hole, Unknown)
-    assert detail in hole.detail
+    gap = read_partitions(LiveSource(), str(disk))
+    assert isinstance(gap, Unknown)
+    assert detail in gap.detail
 
 
 def test_an_entry_beyond_any_device_is_a_partition_of_which_nothing_is_read(disk: Path) -> None:

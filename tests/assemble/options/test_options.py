@@ -96,7 +96,7 @@ def test_a_full_options_file_is_not_completed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "token", "setter"),
+    ("name", "token", "provenance"),
     [
         ("barrier", "nobarrier", Provenance.SUPERBLOCK_BITS),
         ("delalloc", "nodelalloc", Provenance.SUPERBLOCK_BITS),
@@ -105,7 +105,7 @@ def test_a_full_options_file_is_not_completed() -> None:
 )
 @pytest.mark.parametrize("release", ["4.19", "5.4", "5.10", "6.1", "6.12", "6.18", "7.2"])
 def test_superblock_bits_hide_options(
-    release: str, name: str, token: str, setter: Provenance
+    release: str, name: str, token: str, provenance: Provenance
 ) -> None:
     """After `tune2fs -o` the mount table lists only "rw", but three options are in force."""
     file = listing(
@@ -116,7 +116,7 @@ def test_superblock_bits_hide_options(
     found = option(options, name)
     assert (found.token, found.set_by, found.hidden, found.baseline) == (
         token,
-        setter,
+        provenance,
         True,
         token,
     )
@@ -430,7 +430,7 @@ def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "token", "setter"),
+    ("fields", "token", "provenance"),
     [
         ({"stripe_width_blocks": 1536, "stride_blocks": 128}, "stripe=1536", "field"),
         ({"stripe_width_blocks": 0, "stride_blocks": 128}, "stripe=128", "field"),
@@ -439,7 +439,7 @@ def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
     ],
 )
 def test_a_stripe_is_shown_whoever_set_it(
-    fields: dict[str, object], token: str, setter: str
+    fields: dict[str, object], token: str, provenance: str
 ) -> None:
     """The mount table lists every stripe; only the superblock shows its provenance."""
     options = resolve(
@@ -448,12 +448,12 @@ def test_a_stripe_is_shown_whoever_set_it(
         on_disk=superblock(**fields),
     )
     found = option(options, "stripe")
-    setters = {
+    provenances = {
         "field": Provenance.SUPERBLOCK_FIELD,
         "string": Provenance.SUPERBLOCK_STRING,
         "mount": Provenance.MOUNT,
     }
-    assert (found.token, found.set_by, found.hidden) == (token, setters[setter], False)
+    assert (found.token, found.set_by, found.hidden) == (token, provenances[provenance], False)
 
 
 @pytest.mark.parametrize(
@@ -564,11 +564,11 @@ def test_without_file_and_superblock_the_mount_tables_words_still_count() -> Non
     assert options.token("barrier") == Known("nobarrier", TABLE)
 
 
-def test_a_hole_always_says_how_to_fill_it() -> None:
+def test_a_gap_always_says_how_to_fill_it() -> None:
     """The superblock is known; the options that it does not contain need the options file."""
-    hole = resolve(file=NO_FILE).token("journal_checksum")
-    assert isinstance(hole, Unknown)
-    assert hole.hint == "run on the host, where /proc/fs/ext4 shows every option in force"
+    gap = resolve(file=NO_FILE).token("journal_checksum")
+    assert isinstance(gap, Unknown)
+    assert gap.hint == "run on the host, where /proc/fs/ext4 shows every option in force"
 
 
 def test_without_any_place_nothing_is_known() -> None:
@@ -648,9 +648,9 @@ def test_with_the_options_file_the_true_token_is_found(mounted: Mounted, *, root
 def test_without_file_and_superblock_what_is_known_is_true(mounted: Mounted) -> None:
     """From the mount table alone a token may stay unknown, and is never wrong."""
     options = mounted.resolve(file=False, superblock_read=False)
-    stated = {name for name in mounted.in_force if options.find(name)}
-    assert {name: option(options, name).token for name in stated} == {
-        name: mounted.in_force[name] for name in stated
+    shown = {name for name in mounted.in_force if options.find(name)}
+    assert {name: option(options, name).token for name in shown} == {
+        name: mounted.in_force[name] for name in shown
     }
 
 
@@ -658,11 +658,11 @@ def test_without_file_and_superblock_what_is_known_is_true(mounted: Mounted) -> 
 def test_table_and_superblock_together_find_every_true_token(mounted: Mounted) -> None:
     """Only with an unreliable table does something stay unknown; nothing is ever wrong."""
     options = mounted.resolve(file=False, superblock_read=True)
-    stated = {name for name in mounted.in_force if options.find(name)}
-    assert {name: option(options, name).token for name in stated} == {
-        name: mounted.in_force[name] for name in stated
+    shown = {name for name in mounted.in_force if options.find(name)}
+    assert {name: option(options, name).token for name in shown} == {
+        name: mounted.in_force[name] for name in shown
     }
-    assert mounted.may_lie or stated | BY_CONFIGURATION >= set(mounted.in_force)
+    assert mounted.may_lie or shown | BY_CONFIGURATION >= set(mounted.in_force)
 
 
 @given(mounted=MOUNTED)

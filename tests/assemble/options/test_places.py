@@ -43,7 +43,9 @@ def test_silence_means_what_the_kernel_compares_the_option_with(
     name: str, layers: list[tuple[Provenance, str]], expected: str | None
 ) -> None:
     """A switch is compared with all layers, a value with one of them."""
-    found = unlisted_layer(spec_named(name), [Layer(setter, token, "") for setter, token in layers])
+    found = unlisted_layer(
+        spec_named(name), [Layer(provenance, token, "") for provenance, token in layers]
+    )
     assert (found.token if found else None) == expected
 
 
@@ -69,7 +71,7 @@ def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
 
 
 @pytest.mark.parametrize(
-    ("name", "word", "upstream", "superblock_read", "setter"),
+    ("name", "word", "upstream", "superblock_read", "provenance"),
     [
         ("barrier", "nobarrier", (4, 14, 67), False, Provenance.MOUNT),
         ("data", "data=writeback", (4, 14, 67), False, Provenance.MOUNT),
@@ -84,7 +86,12 @@ def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
     ],
 )
 def test_not_all_that_is_shown_was_given_to_mount(
-    name: str, word: str, upstream: tuple[int, ...], *, superblock_read: bool, setter: Provenance
+    name: str,
+    word: str,
+    upstream: tuple[int, ...],
+    *,
+    superblock_read: bool,
+    provenance: Provenance,
 ) -> None:
     """A value may be an unread superblock's; data=ordered was shown by itself until 4.16."""
     found = provenance_of_listed(
@@ -94,7 +101,7 @@ def test_not_all_that_is_shown_was_given_to_mount(
         superblock_read=superblock_read,
         is_default=word == "data=ordered",
     )
-    assert found is setter
+    assert found is provenance
 
 
 def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:

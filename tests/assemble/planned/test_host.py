@@ -144,22 +144,22 @@ def test_options_in_force_are_the_planned_ones_over_the_kernels_defaults() -> No
     assert found.set_by is Provenance.MOUNT
 
 
-def test_without_a_kernel_its_defaults_are_holes() -> None:
+def test_without_a_kernel_its_defaults_are_unknown() -> None:
     """The hint is that of the kernel."""
-    hole = unknown("kernel of the plan", hint="--kernel RELEASE")
+    gap = unknown("kernel of the plan", hint="--kernel RELEASE")
     of = disk_plan("", "nobarrier")
-    of = replace(of, host=replace(of.host, kernel=hole))
+    of = replace(of, host=replace(of.host, kernel=gap))
     barrier, delalloc = tokens(of, "barrier", "delalloc")
     assert barrier == "nobarrier"
     assert isinstance(delalloc, Unknown)
     assert delalloc.hint == "--kernel RELEASE"
 
 
-def test_a_default_that_is_not_verified_asks_to_be_said() -> None:
+def test_a_default_that_is_not_verified_asks_to_be_given() -> None:
     """journal_checksum depends on more than the version."""
-    (hole,) = tokens(disk_plan(), "journal_checksum")
-    assert isinstance(hole, Unknown)
-    assert "--mount-options" in hole.hint
+    (gap,) = tokens(disk_plan(), "journal_checksum")
+    assert isinstance(gap, Unknown)
+    assert "--mount-options" in gap.hint
 
 
 def test_the_article_is_predicted() -> None:

@@ -58,7 +58,7 @@ def test_the_real_mke2fs_makes_it() -> None:
 
 
 @needs_e2fsprogs
-def test_a_uuid_is_known_only_where_it_is_said() -> None:
+def test_a_uuid_is_known_only_where_it_is_given() -> None:
     """The one that the simulation drew is not that of the filesystem to come."""
     assert superblock_of(predict(disk_plan())).uuid is None
     assert superblock_of(predict(disk_plan("-U random"))).uuid is None
@@ -68,7 +68,7 @@ def test_a_uuid_is_known_only_where_it_is_said() -> None:
 
 @needs_e2fsprogs
 @pytest.mark.parametrize(
-    ("words", "size_bytes", "said"),
+    ("words", "size_bytes", "reported"),
     [
         ("-g 100", GIB, "blocks per group must be multiple of 8"),
         ("-O foo", GIB, "Invalid filesystem option set: foo"),
@@ -76,12 +76,12 @@ def test_a_uuid_is_known_only_where_it_is_said() -> None:
         ("-N 5000000000", GIB, "too many inodes"),
     ],
 )
-def test_a_refusal_is_that_of_the_real_size(words: str, size_bytes: int, said: str) -> None:
+def test_a_refusal_is_that_of_the_real_size(words: str, size_bytes: int, reported: str) -> None:
     """In mke2fs's own words, also where the size cannot be simulated."""
     found = predict(disk_plan(words, size_bytes=size_bytes)).superblock
     assert isinstance(found, Unknown)
     assert found.why is Why.FAILED
-    assert said in found.detail
+    assert reported in found.detail
 
 
 @needs_e2fsprogs
@@ -133,8 +133,8 @@ def test_both_ways_agree_on_any_size(
     gib: int, group: int | None, flex: int | None, ratio: int | None
 ) -> None:
     """Wherever both run and the closed form has no doubt."""
-    said = {"-g": group, "-G": flex, "-i": ratio}
-    words = " ".join(f"{flag} {value}" for flag, value in said.items() if value is not None)
+    reported = {"-g": group, "-G": flex, "-i": ratio}
+    words = " ".join(f"{flag} {value}" for flag, value in reported.items() if value is not None)
     of = disk_plan(words, size_bytes=gib * GIB + 12345 * 4096)
     one, other = predict(of), computed(of)
     if not other.doubts:

@@ -21,11 +21,11 @@ from support.program import run, run_as_nobody
 pytestmark = needs_e2fsprogs
 
 TWELVE = "--raid0 12 --chunk 512K --size 1287684882432".split()
-ALL_SAID = (
+ALL_GIVEN = (
     "--kernel 6.1.0-18-amd64 --os debian:12 --memory 64G --rotational --write-cache back "
     "--nr-requests 256 --max-sectors-kb 1280 --wbt-lat-usec 0"
 ).split()
-DISK = ["--size", "256M", *ALL_SAID]
+DISK = ["--size", "256M", *ALL_GIVEN]
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
 
@@ -44,14 +44,14 @@ def outcomes(report: Any) -> dict[str, str]:
 def test_twelve_disks_are_a_hotspot_and_the_lines_are_not() -> None:
     """The exit code is that of the plan as it was given; the lines are judged and clean."""
     ignored = ["--ignore", "PRF002"]
-    done = run("plan", *TWELVE, *ALL_SAID, *ignored)
+    done = run("plan", *TWELVE, *ALL_GIVEN, *ignored)
     assert (done.returncode, done.stderr) == (1, "")
     assert "HIGH  LAY001" in done.stdout
     assert "Effectively 3 of 12 disks" in done.stdout
     assert "they leave: nothing of low severity or worse" in done.stdout
     line = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
     assert line in done.stdout.split("\n    ")[-1] or f"    {line}\n" in done.stdout
-    again = run("plan", *TWELVE, *ALL_SAID, *ignored, "--mkfs", "-g 32744 -G 16")
+    again = run("plan", *TWELVE, *ALL_GIVEN, *ignored, "--mkfs", "-g 32744 -G 16")
     assert again.returncode == 0
 
 
@@ -81,15 +81,15 @@ def test_a_clean_plan_exits_0() -> None:
         ("wbt-lat-usec", {"PRF002"}),
     ],
 )
-def test_what_is_not_said_is_not_assumed(word: str, rules: set[str]) -> None:
+def test_what_is_not_given_is_not_assumed(word: str, rules: set[str]) -> None:
     """The rules that need it are undetermined, and the hint names the flag: exit 3."""
-    at = ALL_SAID.index(f"--{word}")
-    rest = [*ALL_SAID[:at], *ALL_SAID[at + (1 if word == "rotational" else 2) :]]
+    at = ALL_GIVEN.index(f"--{word}")
+    rest = [*ALL_GIVEN[:at], *ALL_GIVEN[at + (1 if word == "rotational" else 2) :]]
     arguments = ["--size", "256M", *rest]
     report = plan_json(*arguments)
-    blind = [verdict for verdict in report["verdicts"] if verdict["unknowns"]]
-    assert {verdict["rule"] for verdict in blind} >= rules
-    hints = {hole["hint"] for verdict in blind for hole in verdict["unknowns"]}
+    unseen = [verdict for verdict in report["verdicts"] if verdict["unknowns"]]
+    assert {verdict["rule"] for verdict in unseen} >= rules
+    hints = {gap["hint"] for verdict in unseen for gap in verdict["unknowns"]}
     assert all(hint.startswith(f"--{word}") for hint in hints), hints
     assert run("plan", "-q", *arguments).returncode == 3
     assert run("plan", "-q", "--allow-incomplete", *arguments).returncode == 0
@@ -98,7 +98,7 @@ def test_what_is_not_said_is_not_assumed(word: str, rules: set[str]) -> None:
 def test_json_obeys_the_printed_schema() -> None:
     """With the key that only a plan has."""
     schema = json.loads(run("schema").stdout)
-    report = plan_json(*TWELVE, *ALL_SAID, "--mount-options", "nobarrier")
+    report = plan_json(*TWELVE, *ALL_GIVEN, "--mount-options", "nobarrier")
     jsonschema.Draft202012Validator(schema).validate(report)
     plan = report["plan"]
     assert (plan["basis"], plan["corrected"], plan["left"]) == ("simulated", True, ["PRF002"])
@@ -116,7 +116,7 @@ def test_a_size_beyond_the_memory_is_computed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reported"),
     [
         ([], "a plan needs --size"),
         (["--size", "1X"], "is no size"),
@@ -152,13 +152,13 @@ def test_a_size_beyond_the_memory_is_computed() -> None:
     ],
 )
 def test_what_is_no_plan_is_refused(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], reported: str
 ) -> None:
     """In one line, with exit 2 and nothing on standard output."""
     code = run_program(["plan", *arguments])
     printed = capsys.readouterr()
     assert (code, printed.out) == (2, "")
-    assert said in printed.err.splitlines()[0]
+    assert reported in printed.err.splitlines()[0]
 
 
 def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         ('sise = "1G"', "no key is called 'sise' (did you mean size?)"),
         ("size = [1]", "size is no text, number or boolean"),
@@ -194,7 +194,7 @@ def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_with_a_mistake_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, said: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, reported: str
 ) -> None:
     """A misspelt key is not ignored: what it says would be left out of the audit."""
     file = tmp_path / "plan.toml"
@@ -202,7 +202,7 @@ def test_a_file_with_a_mistake_is_refused(
     code = run_program(["plan", str(file)])
     printed = capsys.readouterr()
     assert (code, printed.out) == (2, "")
-    assert said in printed.err.splitlines()[0]
+    assert reported in printed.err.splitlines()[0]
 
 
 def test_the_rest_is_as_on_a_captured_host(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_the_example_of_the_help_runs() -> None:
 
 def test_memory_is_taken_with_the_kernels_limits() -> None:
     """20 % of it may be dirty; the assumption is printed."""
-    report = plan_json("--size", "1T", *ALL_SAID)
+    report = plan_json("--size", "1T", *ALL_GIVEN)
     (finding,) = next(v for v in report["verdicts"] if v["rule"] == "PRF002")["findings"]
     limit = next(each for each in finding["evidence"] if each["label"] == "dirty limit")
     assert limit["value"].startswith("13107 MiB (vm.dirty_ratio = 20 % of 65536 MiB available")

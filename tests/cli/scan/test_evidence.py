@@ -66,18 +66,18 @@ def test_a_target_that_is_not_on_ext4_is_refused(target: str, fstype: str) -> No
 
 def test_all_targets_that_are_not_on_ext4_are_named() -> None:
     """With nothing left to audit, each target is told of."""
-    said = first_line(run("scan", "/proc", "/sys"))
-    assert "/proc: not ext4: proc" in said
-    assert "/sys: not ext4: sysfs" in said
+    reported = first_line(run("scan", "/proc", "/sys"))
+    assert "/proc: not ext4: proc" in reported
+    assert "/sys: not ext4: sysfs" in reported
 
 
 @pytest.mark.parametrize("name", ["missing", "missing\x1b[31m\nline", "-rf", "a/b/c", "x" * 300])
 def test_a_target_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> None:
     """One line, with everything that a terminal would obey spelled out."""
     done = run("scan", "--", str(tmp_path / name))
-    said = first_line(done)
-    assert said.startswith(f"ext4audit: {tmp_path}/")
-    assert said.endswith((": does not exist", ": cannot be reached: File name too long"))
+    reported = first_line(done)
+    assert reported.startswith(f"ext4audit: {tmp_path}/")
+    assert reported.endswith((": does not exist", ": cannot be reached: File name too long"))
     assert "\x1b" not in done.stderr
     assert len(done.stderr.splitlines()) == 2
 
@@ -180,7 +180,7 @@ def test_a_snapshot_gives_the_same_report_in_every_container(tmp_path: Path) -> 
 
 
 def test_a_replay_is_the_live_report_but_for_the_source(tmp_path: Path) -> None:
-    """What this host answered gives the same report again, the holes included."""
+    """What this host answered gives the same report again, the gaps included."""
     recorder = RecordingSource(LiveSource())
     host = assemble_host(recorder, "2026-01-02T03:04:05Z")
     live = json_v1.render_report(

@@ -194,7 +194,7 @@ def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reported"),
     [
         (b"QFI\xfb\x00\x00\x00\x02".ljust(1024, b"\0"), "a QCOW2 image, which is not read"),
         (
@@ -204,14 +204,14 @@ def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) 
     ],
 )
 def test_an_image_that_cannot_be_read_is_a_usage_error(
-    tmp_path: Path, content: bytes, said: str
+    tmp_path: Path, content: bytes, reported: str
 ) -> None:
     """Nothing is audited in its place."""
     path = tmp_path / "image"
     path.write_bytes(content)
     done = run("scan", str(path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{path}: {said}" in done.stderr
+    assert f"{path}: {reported}" in done.stderr
 
 
 def test_beside_a_bad_image_the_good_one_is_audited(image: Path, tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ def test_a_disk_without_ext4_stands_for_what_it_lies_on(tmp_path: Path) -> None:
     grow(disk, MIB)
     write_at(disk, {0: boot_record((LINUX, 8, 8))})
     done = run("scan", str(disk))
-    said = "not taken for an image: no ext2, ext3 or ext4 in its partitions (1)"
-    assert f"{disk}: {said}" in done.stderr
+    reported = "not taken for an image: no ext2, ext3 or ext4 in its partitions (1)"
+    assert f"{disk}: {reported}" in done.stderr
 
 
 @pytest.mark.parametrize("name", [b"a\n\x1b[31m$(id).img", b"\xff\xfe.img", b"q?offset=5.img"])

@@ -169,7 +169,7 @@ def test_a_pipe_is_coloured_on_request_only(
 
 
 def test_the_shortest_timeout_still_finishes() -> None:
-    """Commands that get no time are holes with a reason, and not a crash."""
+    """Commands that get no time are gaps with a reason, and not a crash."""
     report = scan_json("--timeout", "0.000001")
     assert len(report["verdicts"]) >= len(report["filesystems"])
 
@@ -190,10 +190,10 @@ def test_without_privileges_it_finishes() -> None:
 def test_without_privileges_every_refusal_says_how_to_see_more() -> None:
     """Whatever root could see has the hint that names root."""
     report = json.loads(run_as_nobody("scan", "-f", "json").stdout)
-    holes = [*report["gaps"], *(hole for v in report["verdicts"] for hole in v["unknowns"])]
-    for hole in holes:
-        if hole["why"] == "denied":
-            assert "root" in hole["hint"], hole
+    gaps = [*report["gaps"], *(gap for v in report["verdicts"] for gap in v["unknowns"])]
+    for gap in gaps:
+        if gap["why"] == "denied":
+            assert "root" in gap["hint"], gap
 
 
 def test_without_privileges_a_device_says_that_root_could_read_it() -> None:

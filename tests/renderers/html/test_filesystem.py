@@ -13,7 +13,7 @@ from support.builders import disk, filesystem, host, known, layout, options, rai
 from support.formats.sample_reports import barriers, hotspot, md127, murky_report, report
 from support.html_page import fold, read, with_class, words
 
-HOLE = unknown("it")
+GAP = unknown("it")
 
 
 def test_hidden_options_are_marked_and_stand_first() -> None:
@@ -97,7 +97,7 @@ def test_a_degraded_array_says_so() -> None:
     [
         ({}, "writable"),
         ({"read_only": known(value=True)}, "read-only"),
-        ({"read_only": HOLE}, "read-only or not: not known"),
+        ({"read_only": GAP}, "read-only or not: not known"),
         ({"alive": False, "mounts": ()}, "not mounted"),
         ({"mounts": ()}, "writable; another mount namespace holds it"),
         (
@@ -117,8 +117,8 @@ def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected
     ("changes", "expected"),
     [
         ({}, "100 GiB, 50% of it in use, 553600 inodes of 6553600"),
-        ({"usage": HOLE}, "100 GiB"),
-        ({"usage": HOLE, "superblock": HOLE}, None),
+        ({"usage": GAP}, "100 GiB"),
+        ({"usage": GAP, "superblock": GAP}, None),
     ],
 )
 def test_the_size_is_told_as_far_as_it_is_known(

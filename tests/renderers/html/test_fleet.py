@@ -43,7 +43,7 @@ def test_a_fleet_is_a_table_of_hosts_and_rules() -> None:
     assert "This host could not be read: not a tar archive." in words(page)
 
 
-def test_a_finding_and_a_hole_of_one_rule_are_both_in_the_cell() -> None:
+def test_a_finding_and_a_gap_of_one_rule_are_both_in_the_cell() -> None:
     """What was found does not hide what could not be seen."""
     matrix = only(with_class(read(hostile_report("x"), night_report()), "matrix"))
     cells = [words(cell) for cell in matrix.iter("td")]

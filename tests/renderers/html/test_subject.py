@@ -112,7 +112,7 @@ def test_a_broken_rule_alone_is_a_blind_spot() -> None:
     assert words(with_class(page, "subject")[0][0]).startswith("INCOMPLETE")
 
 
-def test_every_hole_of_a_rule_is_told() -> None:
+def test_every_gap_of_a_rule_is_told() -> None:
     """A rule that needs two things that are not known names both, once each."""
     two = (unknown("the journal"), unknown("the superblock"))
     verdicts = [verdict._replace(unknowns=two) for verdict in murky_report().verdicts]

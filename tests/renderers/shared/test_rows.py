@@ -33,7 +33,7 @@ from support.formats.sample_reports import (
     HOSTILE_NAMES,
     MURKY,
     NIGHT,
-    TREATED,
+    PROCESSED,
     barriers,
     boot,
     md127,
@@ -47,17 +47,17 @@ from support.formats.sample_reports import (
 def test_findings_are_sorted_from_worst_to_mildest() -> None:
     """Rows have the host, the rule, the subject and the state."""
     assert NIGHT.report is not None
-    assert TREATED.report is not None
+    assert PROCESSED.report is not None
     assert [r.rule.code for r in rows("db1", NIGHT.report)] == ["DUR001", "LAY001"]
-    found = {row.rule.code: row.state for row in rows("db9", TREATED.report)}
+    found = {row.rule.code: row.state for row in rows("db9", PROCESSED.report)}
     expected = {"DUR001": "suppressed", "LAY001": "known", "KRN003": "active", "PRF002": "active"}
     assert found == expected
 
 
 def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
     """The reason of a suppression precedes the baseline."""
-    assert TREATED.report is not None
-    (row,) = [r for r in rows("db9", TREATED.report) if r.rule.code == "DUR001"]
+    assert PROCESSED.report is not None
+    (row,) = [r for r in rows("db9", PROCESSED.report) if r.rule.code == "DUR001"]
     assert replace(row, finding=row.finding._replace(known=True)).state == "suppressed"
 
 

@@ -178,7 +178,7 @@ def test_a_section_says_that_more_is_not_determined() -> None:
     assert shown.startswith("▲ /dev/sda on /data: ext4, disk; 1 rule not determined\n")
 
 
-def test_one_hole_of_many_filesystems_is_told_once() -> None:
+def test_one_gap_of_many_filesystems_is_told_once() -> None:
     """Beyond three subjects the others are counted."""
     every = [filesystem(uuid=f"u{n}", device=f"/dev/sd{n}", superblock=UNREAD) for n in range(5)]
     shown = as_text(report(host(*every), inodes))

@@ -126,7 +126,7 @@ def test_cap002_is_worse_where_users_run_out(free_percent: float, severity: Seve
     ("gib", "kept_gib"), [(100, 1), (1000, 10), (4000, 20)], ids=["100 GiB", "1000 GiB", "4000 GiB"]
 )
 def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
-    """1 % stays, at most 20 GiB; the commands name blocks, and the old number for the way back."""
+    """1 % stays, at most 20 GiB; the commands name blocks, and the old number for the rollback."""
     (finding,) = verdict(sized(gib, 5)).findings
     kept, before = kept_gib * GIB // BLOCK, gib * GIB // BLOCK // 20
     (remedy,) = finding.remedies
@@ -137,7 +137,7 @@ def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
     ]
 
 
-def test_cap002_has_no_commands_without_a_way_back() -> None:
+def test_cap002_has_no_commands_without_a_rollback() -> None:
     """Who is not root sees the finding, and is told the option."""
     (finding,) = verdict(sized(1000, 5, **UNREAD)).findings
     assert finding.remedies[0].steps == ()

@@ -90,7 +90,7 @@ def test_cap003_notes_it_in_every_plan() -> None:
 
 
 def test_cap003_converts_the_unmounted_filesystem() -> None:
-    """The work is guarded: another mount namespace may still hold the filesystem."""
+    """The work is checked: another mount namespace may still hold the filesystem."""
     (finding,) = verdict(on(8)).findings
     (remedy,) = finding.remedies
     assert remedy.disruption is Disruption.UNMOUNT

@@ -110,7 +110,7 @@ def test_cap004_notes_small_blocks() -> None:
 def test_cap004_adds_a_level_only_where_everybody_can_read_it(
     fs: Filesystem, release: str, *, printed: bool
 ) -> None:
-    """Linux before 4.13 and older boot loaders cannot; there is no way back to be printed."""
+    """Linux before 4.13 and older boot loaders cannot; there is no rollback to be printed."""
     (finding,) = verdict(fs, release).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.steps]
     assert any("tune2fs -O large_dir /dev/sda" in command for command in commands) is printed

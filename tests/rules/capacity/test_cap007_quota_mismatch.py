@@ -80,7 +80,7 @@ def test_cap007_does_not_know_whether_old_quotas_are_on() -> None:
 
 
 def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
-    """The edit is guarded by what the audit saw, and has a way back."""
+    """The edit checks what the audit saw, and has a rollback."""
     (finding,) = verdict(having((), ("noatime", *JOURNALED))).findings
     remedy = next(remedy for remedy in finding.remedies if remedy.steps)
     commands = [step.command for step in remedy.steps]

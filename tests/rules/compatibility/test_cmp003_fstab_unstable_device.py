@@ -104,7 +104,7 @@ def test_cmp003_outcomes(on: Host, outcome: Outcome) -> None:
 
 
 def test_cmp003_edits_the_first_field_of_the_line() -> None:
-    """The edit is guarded, and the UUID must lead to the device of the line."""
+    """The edit checks the line, and the UUID must lead to the device of the line."""
     (finding,) = verdict(naming("/dev/sda1")).findings
     (remedy,) = finding.remedies
     assert [(step.phase, step.command) for step in remedy.steps] == [
@@ -158,11 +158,11 @@ def test_cmp003_prints_no_command_that_may_take_another_device(on: Host) -> None
     assert finding.remedies[0].steps == ()
 
 
-def test_cmp003_keeps_the_hole_beside_the_finding() -> None:
+def test_cmp003_keeps_the_gap_beside_the_finding() -> None:
     """Without lsblk the name is as unstable, and the severity is a guess."""
-    said = verdict(naming("/dev/sda1", devices=unknown("lsblk")))
-    assert said.outcome is Outcome.FAIL
-    assert [hole.what for hole in said.unknowns] == ["lsblk"]
+    reported = verdict(naming("/dev/sda1", devices=unknown("lsblk")))
+    assert reported.outcome is Outcome.FAIL
+    assert [gap.what for gap in reported.unknowns] == ["lsblk"]
 
 
 def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> None:

@@ -73,9 +73,9 @@ def verdict(on: Host) -> Verdict:
 )
 def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
     """What the system needs, what lies on root's disk and what DRF006 judges is left alone."""
-    said = verdict(on)
-    assert said.outcome is outcome, said.note
-    assert all(finding.severity is Severity.LOW for finding in said.findings)
+    reported = verdict(on)
+    assert reported.outcome is outcome, reported.note
+    assert all(finding.severity is Severity.LOW for finding in reported.findings)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from support.builders import (
     options,
     superblock,
 )
-from support.builders import unknown as hole
+from support.builders import unknown as gap
 from support.remedies.case import Alter, RemedyCase
 
 OLD, NEW = "5.4.286", "6.18.5"
@@ -83,7 +83,7 @@ def made(**changes: Any) -> Filesystem:
             mounted("nobarrier"), ("postgres", "etcd"), "fail", ["missing barrier"], id="said once"
         ),
         pytest.param(
-            filesystem(options=hole("options")), ("daos",), "undetermined", [], id="options unread"
+            filesystem(options=gap("options")), ("daos",), "undetermined", [], id="options unread"
         ),
         pytest.param(mounted("errors=remount-ro"), ("lustre",), "pass", [], id="remount-ro"),
         pytest.param(
@@ -104,7 +104,7 @@ def made(**changes: Any) -> Filesystem:
             id="errors",
         ),
         pytest.param(
-            filesystem(superblock=hole("superblock"), options=known(options(complete=False))),
+            filesystem(superblock=gap("superblock"), options=known(options(complete=False))),
             ("lustre",),
             "undetermined",
             [],
@@ -142,7 +142,7 @@ def made(**changes: Any) -> Filesystem:
         pytest.param(filesystem(), ("mongodb",), "fail", ["mongodb filesystem"], id="another"),
         pytest.param(
             filesystem(
-                options=hole("options"), superblock=known(superblock(reserved_blocks=1310720))
+                options=gap("options"), superblock=known(superblock(reserved_blocks=1310720))
             ),
             ("daos", "k8s-csi"),
             "fail",
@@ -157,9 +157,9 @@ def test_outcomes(fs: Filesystem, names: tuple[str, ...], outcome: str, facts: l
     assert (verdict.outcome.value, [f.fact for f in verdict.findings]) == (outcome, facts)
 
 
-def test_a_hole_stands_beside_what_was_found() -> None:
+def test_a_gap_stands_beside_what_was_found() -> None:
     """An audit by two profiles is incomplete where one of them could not be judged."""
-    fs = filesystem(options=hole("options"), superblock=known(superblock(reserved_blocks=1310720)))
+    fs = filesystem(options=gap("options"), superblock=known(superblock(reserved_blocks=1310720)))
     assert [each.what for each in verdict_of(fs, "daos", "k8s-csi").unknowns] == ["options"]
 
 
@@ -269,7 +269,7 @@ def test_the_commands_do_not_run_into_prf001(
 
 
 def test_flags_and_options_are_one_series_of_commands() -> None:
-    """The flag goes first, its way back last: the option's edit of fstab meets the flag's."""
+    """The flag goes first, its rollback last: the option's edit of fstab meets the flag's."""
     fs = filesystem(options=known(options(release=OLD)), fstab=known((fstab_entry("nosuid"),)))
     remedy = remedy_of(verdict_of(fs, "tidb"))
     edits = " ".join(commands(remedy, Phase.PERSISTENT))

@@ -103,10 +103,11 @@ def test_drf006_prints_no_mount_over_another_filesystem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"), [("nofail", "a boot goes on"), ("defaults", "waits for it and then fails")]
+    ("word", "reported"),
+    [("nofail", "a boot goes on"), ("defaults", "waits for it and then fails")],
 )
-def test_drf006_says_what_a_boot_does_without_the_device(word: str, said: str) -> None:
+def test_drf006_says_what_a_boot_does_without_the_device(word: str, reported: str) -> None:
     """An absent device stops the boot where the entry lacks nofail."""
     gone = fstab_entry(word, mount_point="/srv", number=unknown("device UUID=…"))
     (finding,) = verdict(having(gone)).findings
-    assert said in finding.message
+    assert reported in finding.message

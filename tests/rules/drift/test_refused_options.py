@@ -127,7 +127,7 @@ def test_no_journal() -> None:
     ("word", "outcome"),
     [("noacl", Outcome.UNDETERMINED), ("bogus", Outcome.FAIL), ("noatime", Outcome.PASS)],
 )
-def test_without_a_kernel_only_what_all_kernels_do_is_said(word: str, outcome: Outcome) -> None:
+def test_without_a_kernel_only_what_all_kernels_do_is_reported(word: str, outcome: Outcome) -> None:
     """Noacl was taken once."""
     fs = asked(word, mounts=(mount(flags=("rw", "noatime")),))
     fs = fs if word != "noacl" else asked(word, options=known(options("noacl", release=NEW)))

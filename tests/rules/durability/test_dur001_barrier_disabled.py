@@ -112,7 +112,7 @@ STACKS = {
 
 
 @pytest.mark.parametrize(("device", "grade"), STACKS.values(), ids=STACKS.keys())
-def test_the_devices_at_the_bottom_decide_how_bad_it_is(
+def test_the_leaf_devices_decide_how_bad_it_is(
     device: BlockDevice, grade: tuple[Severity, Confidence]
 ) -> None:
     """The worst device counts, by its own word: what stacked devices say is inherited or fixed."""
@@ -228,20 +228,20 @@ def test_a_read_only_superblock_is_latent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fs", "hole"),
+    ("fs", "gap"),
     [
         (filesystem(options=known(options("nobarrier")), stack=NO_STACK), NO_STACK),
         (on(disk(limits=UNSEEN)), UNSEEN.write_cache),
     ],
 )
-def test_a_cache_that_cannot_be_seen_is_taken_for_dangerous_and_said(
-    fs: Filesystem, hole: Unknown
+def test_a_cache_that_cannot_be_seen_is_taken_for_dangerous_and_reported(
+    fs: Filesystem, gap: Unknown
 ) -> None:
-    """In a container without sysfs the finding stands as possible, and the hole beside it."""
+    """In a container without sysfs the finding stands as possible, and the gap beside it."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.findings[0].confidence is Confidence.POSSIBLE
-    assert verdict.unknowns == (hole,)
+    assert verdict.unknowns == (gap,)
 
 
 def test_the_finding_cites_every_device_and_whoever_set_the_option() -> None:

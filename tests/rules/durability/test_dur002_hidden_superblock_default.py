@@ -275,8 +275,8 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
     """From the next mount on nothing is hidden; the rollback brings all of it back."""
     bits = Provenance.SUPERBLOCK_BITS
-    setters = {"barrier": bits, "data": bits, "auto_da_alloc": Provenance.SUPERBLOCK_STRING}
-    fs = shell.filesystem(setters)
+    provenances = {"barrier": bits, "data": bits, "auto_da_alloc": Provenance.SUPERBLOCK_STRING}
+    fs = shell.filesystem(provenances)
     assert fs.mounts[0].super_options == ("rw",)
     before = shell.state()
     remedy = finding_of(fs).remedies[0]

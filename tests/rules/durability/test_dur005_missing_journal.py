@@ -40,8 +40,8 @@ def without(**changes: Any) -> Filesystem:
 
 def unmounted(**changes: Any) -> Filesystem:
     """Build a filesystem without a journal that is not mounted."""
-    hole = unknown("it is not mounted")
-    values = {"alive": False, "mounts": (), "options": hole, "fstype": hole, "read_only": hole}
+    gap = unknown("it is not mounted")
+    values = {"alive": False, "mounts": (), "options": gap, "fstype": gap, "read_only": gap}
     return without(**{**values, **changes})
 
 
@@ -118,7 +118,7 @@ def test_what_is_not_mounted_may_never_be_written() -> None:
 
 
 def test_dur005_commands_make_a_journal() -> None:
-    """They unmount, check, tune and mount; the way back takes the journal out again."""
+    """They unmount, check, tune and mount; the rollback takes the journal out again."""
     (remedy,) = found(without(fstab=known(()))).remedies
     forward = [s.command for s in remedy.steps if s.phase is Phase.IMMEDIATE]
     assert forward[0] == "umount /data"

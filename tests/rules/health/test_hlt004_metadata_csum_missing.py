@@ -58,7 +58,7 @@ def test_hlt004_is_a_note_up_to_a_tebibyte(size_gib: int, severity: Severity) ->
     [(plain(), "^metadata_csum,^uninit_bg"), (plain("uninit_bg"), "^metadata_csum")],
     ids=["none", "uninit_bg"],
 )
-def test_the_way_back_restores_the_features(fs: Filesystem, back: str) -> None:
+def test_the_rollback_restores_the_features(fs: Filesystem, back: str) -> None:
     """tune2fs puts uninit_bg in the place of metadata_csum."""
     (remedy,) = found(fs).remedies
     undo = [step.command for step in remedy.steps if step.phase is Phase.ROLLBACK]
@@ -77,7 +77,7 @@ def test_a_plan_is_told_the_option_of_mkfs() -> None:
     assert (remedy.disruption, remedy.steps) == (Disruption.ONLINE, ())
 
 
-# Checksums are turned on, and the features are as before after the way back.
+# Checksums are turned on, and the features are as before after the rollback.
 REMEDY = "Turn checksums on"
 REMEDY_CASES = (
     RemedyCase(

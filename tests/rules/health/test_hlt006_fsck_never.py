@@ -21,9 +21,9 @@ def entry(number: int, *words: str, mount_point: str = "/data") -> FstabEntry:
     return made._replace(line=made.line._replace(fsck_pass=number))
 
 
-def having(*entries: FstabEntry, **stated: Any) -> Filesystem:
+def having(*entries: FstabEntry, **given: Any) -> Filesystem:
     """Build a filesystem with these entries, and these fields of the superblock."""
-    fields = {"max_mount_count": -1, "check_interval_seconds": 0, **stated}
+    fields = {"max_mount_count": -1, "check_interval_seconds": 0, **given}
     return filesystem(fstab=known(entries), superblock=known(superblock(**fields)))
 
 

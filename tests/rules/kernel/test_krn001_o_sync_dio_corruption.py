@@ -79,19 +79,19 @@ def test_a_filesystem_that_may_be_writable_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "hole"),
+    ("changes", "gap"),
     [
         ({"kernel": unknown("the kernel")}, "the kernel"),
         ({"kernel": known(kernel("6.1.0-14-amd64", "#1 SMP"))}, "stable update of the kernel"),
     ],
 )
 def test_an_update_that_is_not_told_leaves_it_undetermined(
-    changes: dict[str, Any], hole: str
+    changes: dict[str, Any], gap: str
 ) -> None:
     """Debian's release alone names the ABI, which two good and bad packages may share."""
     verdict = verdict_of(BAD, **changes)
     assert verdict.outcome is Outcome.UNDETERMINED
-    assert [each.what for each in verdict.unknowns] == [hole]
+    assert [each.what for each in verdict.unknowns] == [gap]
 
 
 def test_one_finding_names_all_that_are_exposed() -> None:

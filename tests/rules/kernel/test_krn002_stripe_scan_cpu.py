@@ -115,14 +115,14 @@ def test_a_stripe_of_a_read_only_filesystem_is_latent() -> None:
 def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
     """The options in force and the superblock may differ."""
     (finding,) = verdict_of("6.6.9", "stripe=48").findings
-    said = {each.label: (each.value, each.origin) for each in finding.citations}
-    assert said["kernel"] == (
+    reported = {each.label: (each.value, each.origin) for each in finding.citations}
+    assert reported["kernel"] == (
         "6.6.9 (from 6.5, where it was first seen, and without 1f6bc02f1848, which is in 6.8)",
         "uname",
     )
-    assert said["kernel bug, needs"][1] == "https://bugzilla.kernel.org/show_bug.cgi?id=217965"
-    assert said["option in force: stripe"] == ("stripe=48", "/proc/fs/ext4/sda/options")
-    assert said["RAID hints"] == ("stride 128, width 384 blocks", "dumpe2fs -h /dev/sda")
+    assert reported["kernel bug, needs"][1] == "https://bugzilla.kernel.org/show_bug.cgi?id=217965"
+    assert reported["option in force: stripe"] == ("stripe=48", "/proc/fs/ext4/sda/options")
+    assert reported["RAID hints"] == ("stride 128, width 384 blocks", "dumpe2fs -h /dev/sda")
 
 
 def test_the_stripe_leaves_the_mount_the_superblock_and_fstab() -> None:

@@ -75,7 +75,7 @@ def test_where_no_fast_commit_is_made_nothing_is_judged(changes: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("release", "changes", "hole"),
+    ("release", "changes", "gap"),
     [
         (OLD, {"superblock": unknown("the superblock")}, "the superblock"),
         (OLD, {"kernel": unknown("the kernel")}, "the kernel"),
@@ -83,12 +83,12 @@ def test_where_no_fast_commit_is_made_nothing_is_judged(changes: dict[str, Any],
     ],
 )
 def test_without_kernel_or_superblock_it_is_undetermined(
-    release: str, changes: dict[str, Any], hole: str
+    release: str, changes: dict[str, Any], gap: str
 ) -> None:
     """What is not known is not fine."""
     verdict = verdict_of(release, **changes)
     assert verdict.outcome is Outcome.UNDETERMINED
-    assert [each.what for each in verdict.unknowns] == [hole]
+    assert [each.what for each in verdict.unknowns] == [gap]
 
 
 def test_options_that_are_not_known_do_not_excuse() -> None:

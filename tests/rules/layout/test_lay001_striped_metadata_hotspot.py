@@ -201,21 +201,21 @@ def test_slots_in_another_order_than_names_are_no_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "holes"),
+    ("changes", "gaps"),
     [
         pytest.param({"rotational": [unknown("rotational")] * 12}, 1, id="no queue is read"),
         pytest.param({"stack": unknown("stack")}, 1, id="no stack is read"),
         pytest.param({"stack": known(disk())}, 12, id="the members are not in the stack"),
     ],
 )
-def test_a_hotspot_on_unseen_disks_is_found_and_the_hole_is_shown(
-    changes: dict[str, Any], holes: int
+def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
+    changes: dict[str, Any], gaps: int
 ) -> None:
     """The layout alone is a finding; that its severity is a guess is not silent."""
     verdict = verdict_of(striped(layout(HOT), **changes))
     assert verdict.outcome is Outcome.FAIL
     assert verdict.findings[0].severity is Severity.MEDIUM
-    assert len(verdict.unknowns) == holes
+    assert len(verdict.unknowns) == gaps
 
 
 @pytest.mark.parametrize(
@@ -391,10 +391,10 @@ def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
 )
 def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Outcome) -> None:
     """A hotspot on a guessed stripe is likely; evenness on one is no pass."""
-    hole = unknown("dmsetup table")
-    verdict = verdict_of(striped(layout(loads)._replace(doubts=(hole,))))
+    gap = unknown("dmsetup table")
+    verdict = verdict_of(striped(layout(loads)._replace(doubts=(gap,))))
     assert verdict.outcome is outcome
-    assert verdict.unknowns == (hole,)
+    assert verdict.unknowns == (gap,)
     assert {each.confidence for each in verdict.findings} <= {Confidence.LIKELY}
 
 

@@ -107,9 +107,9 @@ def test_lay002_compares_the_stripe_in_force_with_the_array(
     fs: Filesystem, outcome: Outcome, severity: Severity | None
 ) -> None:
     """Multiples are right; parity makes it medium, no stripe at all is an info."""
-    said = verdict(fs)
-    assert said.outcome is outcome, said.note
-    assert [finding.severity for finding in said.findings] == ([severity] if severity else [])
+    reported = verdict(fs)
+    assert reported.outcome is outcome, reported.note
+    assert [finding.severity for finding in reported.findings] == ([severity] if severity else [])
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_lay002_judges_settled_stripes_only(fs: Filesystem) -> None:
     ],
 )
 def test_lay002_says_what_it_could_not_see(fs: Filesystem, running: Evidence[Kernel]) -> None:
-    """A hole is a hole, not a stripe that fits."""
+    """An unknown is an unknown, not a stripe that fits."""
     assert verdict(fs, running).outcome is Outcome.UNDETERMINED
 
 
@@ -162,10 +162,10 @@ def test_lay002_says_what_it_could_not_see(fs: Filesystem, running: Evidence[Ker
     ("live", "outcome"), [(48, Outcome.PASS), (64, Outcome.FAIL), (0, Outcome.FAIL)]
 )
 def test_lay002_needs_no_root_where_the_options_can_be_read(live: int, outcome: Outcome) -> None:
-    """The block size is statfs's; without the superblock there is no way back, and no command."""
-    said = verdict(on(RAID5, live=live, superblock=unknown("superblock")))
-    assert said.outcome is outcome
-    assert all(remedy.steps == () for finding in said.findings for remedy in finding.remedies)
+    """The block size is statfs's; without the superblock there is no rollback, and no command."""
+    reported = verdict(on(RAID5, live=live, superblock=unknown("superblock")))
+    assert reported.outcome is outcome
+    assert all(remedy.steps == () for finding in reported.findings for remedy in finding.remedies)
 
 
 def test_lay002_without_a_stripe_is_right_on_kernels_that_spin() -> None:
@@ -191,7 +191,7 @@ def test_lay002_is_only_likely_where_the_array_is_not_seen() -> None:
 
 
 def test_lay002_stores_the_stripe_and_takes_it_out_of_fstab() -> None:
-    """Remount, fstab, superblock; the way back ends with the old remount."""
+    """Remount, fstab, superblock; the rollback ends with the old remount."""
     fs = on(
         RAID5,
         16,

@@ -82,8 +82,8 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
 )
 def test_lay003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     """Real stripes of 8 MiB pass; 65535 sectors, more than a group, and half chunks do not."""
-    said = verdict(fs)
-    assert said.outcome is outcome, said.note
+    reported = verdict(fs)
+    assert reported.outcome is outcome, reported.note
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_lay003_is_worse_on_kernels_that_may_spin(release: str, severity: Severi
 
 
 def test_lay003_turns_the_stripe_off_everywhere() -> None:
-    """In force, in the superblock, and out of fstab; the way back brings it all back."""
+    """In force, in the superblock, and out of fstab; the rollback brings it all back."""
     fs = having(8191, 8191, 8191, fstab=known((fstab_entry("stripe=8191"),)))
     (finding,) = verdict(fs).findings
     (remedy,) = finding.remedies

@@ -77,9 +77,9 @@ def test_lay004_judges_the_start_of_every_partition(
     stack: BlockDevice, outcome: Outcome, severity: Severity | None
 ) -> None:
     """The kernel's own word counts; bridges, NVMe's one block and disks of 512 bytes pass."""
-    said = verdict(known(stack))
-    assert said.outcome is outcome, said.note
-    assert [finding.severity for finding in said.findings] == ([severity] if severity else [])
+    reported = verdict(known(stack))
+    assert reported.outcome is outcome, reported.note
+    assert [finding.severity for finding in reported.findings] == ([severity] if severity else [])
 
 
 def test_lay004_needs_the_devices_below() -> None:

@@ -39,12 +39,12 @@ def shaped(
         journal_bytes=journal_mib * MIB if journal_mib is not None else None,
         features=changes.pop("features", superblock().features),
     )
-    said = usage(
+    reported = usage(
         block_bytes=block_bytes, size_blocks=blocks, free_blocks=blocks // 2, inodes=inodes
     )
     values: dict[str, Any] = {
         "superblock": known(held),
-        "usage": known(said),
+        "usage": known(reported),
         "stack": known(disk(size_sectors=known(size_gib * GIB // 512))),
     }
     values.update(changes)

@@ -79,7 +79,7 @@ NO_OPTIONS_FILE = Unknown("the effective options", Why.ABSENT)
             id="data mode not seen",
         ),
         pytest.param(
-            with_options("auto_da_alloc", "delalloc", complete=False, hole=NO_OPTIONS_FILE),
+            with_options("auto_da_alloc", "delalloc", complete=False, gap=NO_OPTIONS_FILE),
             Outcome.UNDETERMINED,
             id="no options file: a missing data= is not a missing journal",
         ),
@@ -233,7 +233,7 @@ def test_a_limit_in_bytes_is_cited_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fs", "changes", "hole"),
+    ("fs", "changes", "gap"),
     [
         pytest.param(on(), {"memory": unknown("memory")}, "memory", id="memory"),
         pytest.param(filesystem(stack=unknown("stack")), {}, "stack", id="stack"),
@@ -243,8 +243,8 @@ def test_a_limit_in_bytes_is_cited_as_such() -> None:
         pytest.param(on(rotational=unknown("rotational")), {}, "rotational", id="rotational"),
     ],
 )
-def test_without_an_estimate_the_note_stands_and_the_hole_is_shown(
-    fs: Filesystem, changes: dict[str, Any], hole: str
+def test_without_an_estimate_the_note_stands_and_the_gap_is_shown(
+    fs: Filesystem, changes: dict[str, Any], gap: str
 ) -> None:
     """The options are known, so the note is true; that its weight is unknown is not silent."""
     verdict = verdict_of(fs, **changes)
@@ -252,8 +252,8 @@ def test_without_an_estimate_the_note_stands_and_the_hole_is_shown(
     assert verdict.outcome is Outcome.FAIL
     assert finding.severity is Severity.INFO
     assert finding.message.endswith("how long cannot be estimated here.")
-    assert finding.citations[-1].value == f"not possible without: {hole}"
-    assert [unknown.what for unknown in verdict.unknowns] == [hole]
+    assert finding.citations[-1].value == f"not possible without: {gap}"
+    assert [unknown.what for unknown in verdict.unknowns] == [gap]
 
 
 def test_a_note_recommends_fsync_only() -> None:
@@ -284,7 +284,7 @@ def commands(remedy: Remedy) -> list[tuple[str, str]]:
 
 
 def test_throttling_is_switched_off_for_now_and_for_good() -> None:
-    """The knob, a udev rule, a check, and the way back to the old value."""
+    """The knob, a udev rule, a check, and the rollback to the old value."""
     knob = "/sys/block/sda/queue/wbt_lat_usec"
     rules = "/etc/udev/rules.d/60-ext4audit-wbt-sda.rules"
     udev_rule = (

@@ -164,18 +164,18 @@ def test_a_loop_device_gets_a_note_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fstrim", "said"),
+    ("fstrim", "reported"),
     [
         (known(value=True), "Turn online discard off."),
         (known(value=False), "Nothing else trims it: first `systemctl enable --now fstrim.timer`"),
         (unknown("fstrim.timer"), "See first that something trims it regularly"),
     ],
 )
-def test_the_remedy_says_what_trims_instead(fstrim: Any, said: str) -> None:
+def test_the_remedy_says_what_trims_instead(fstrim: Any, reported: str) -> None:
     """Without discard and without fstrim, the device would never learn what is free."""
     (finding,) = verdict_of(on(), fstrim=fstrim).findings
     (remedy,) = finding.remedies
-    assert said in remedy.summary
+    assert reported in remedy.summary
     assert remedy.steps[0].command == "mount -o remount,nodiscard /data"
     assert remedy.steps[-1].command == "mount -o remount,discard /data"
 

@@ -55,7 +55,7 @@ def test_who_waits_for_nothing_is_not_told_to_wait() -> None:
 
 
 def test_prf006_commands_hurry_and_wait() -> None:
-    """What is zeroed stays zeroed: there is no way back, and nothing to take back."""
+    """What is zeroed stays zeroed: there is no rollback, and nothing to take back."""
     steps = found(left(9)).remedies[1].steps
     assert steps[0].command == "mount -o remount,init_itable=0 /data"
     assert steps[1].command.startswith('until test "$(dumpe2fs /dev/sda ')

@@ -99,7 +99,7 @@ def test_no_command_takes_a_journal_out_that_may_not_fit_again(room: Any) -> Non
     assert "once 1024 MiB are free" in remedy.summary
 
 
-def test_fast_commits_have_no_way_back() -> None:
+def test_fast_commits_have_no_rollback() -> None:
     """The size that dumpe2fs states holds their area, whose own size is not known."""
     features = superblock().features | {"fast_commit"}
     steps = remedy_of(sized(8, features=features)).steps

@@ -111,19 +111,19 @@ def test_a_stripe_is_as_fast_as_its_members_together() -> None:
     assert "~224 s" in finding.message
 
 
-def test_a_stack_that_leads_back_into_itself_is_a_hole() -> None:
+def test_a_stack_that_leads_back_into_itself_is_unknown() -> None:
     """Odd evidence has no device at its end, and no speed."""
     inner = disk("sdb", DeviceNumber(8, 16), below=known((disk("sdb", DeviceNumber(8, 16)),)))
     verdict = verdict_of(host(over(inner), memory=LARGE))
-    assert [hole.what for hole in verdict.unknowns] == ["queues below a filesystem"]
+    assert [gap.what for gap in verdict.unknowns] == ["queues below a filesystem"]
 
 
 def test_a_finding_stands_beside_what_could_not_be_seen() -> None:
-    """The hole is told as well."""
-    blind = filesystem(number=DeviceNumber(8, 16), stack=unknown("stack of sdb"))
-    verdict = verdict_of(host(filesystem(), blind, memory=LARGE))
+    """The gap is told as well."""
+    unseen = filesystem(number=DeviceNumber(8, 16), stack=unknown("stack of sdb"))
+    verdict = verdict_of(host(filesystem(), unseen, memory=LARGE))
     assert verdict.outcome is Outcome.FAIL
-    assert [hole.what for hole in verdict.unknowns] == ["stack of sdb"]
+    assert [gap.what for gap in verdict.unknowns] == ["stack of sdb"]
 
 
 def test_the_remedy_bounds_it_by_the_slowest_and_brings_the_ratios_back() -> None:

@@ -119,7 +119,7 @@ def test_dirsync_goes_by_a_new_mount() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fs", "disruption", "said"),
+    ("fs", "disruption", "reported"),
     [
         (mounted("dirsync", mount_point="/"), Disruption.REBOOT, "or restart"),
         (
@@ -135,12 +135,12 @@ def test_dirsync_goes_by_a_new_mount() -> None:
     ],
 )
 def test_no_commands_where_one_mount_is_not_all(
-    fs: Filesystem, disruption: Disruption, said: str
+    fs: Filesystem, disruption: Disruption, reported: str
 ) -> None:
     """The root cannot be unmounted, and other mounts keep the superblock as it is."""
     (remedy,) = finding_of(fs).remedies
     assert (remedy.steps, remedy.disruption) == ((), disruption)
-    assert said in remedy.summary
+    assert reported in remedy.summary
 
 
 def test_rootflags_are_named() -> None:

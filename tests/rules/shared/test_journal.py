@@ -76,8 +76,8 @@ def test_a_journal_is_external_where_a_device_is_named(held: Superblock, externa
     assert is_external(held) is external
 
 
-def test_a_size_that_was_not_read_is_a_hole() -> None:
+def test_a_size_that_was_not_read_is_unknown() -> None:
     """The superblock's own bytes do not always state the journal's size."""
-    hole = journal_of(filesystem(superblock=known(superblock(journal_bytes=None))))
-    assert isinstance(hole, Unknown)
-    assert hole.what == "size of the journal"
+    gap = journal_of(filesystem(superblock=known(superblock(journal_bytes=None))))
+    assert isinstance(gap, Unknown)
+    assert gap.what == "size of the journal"

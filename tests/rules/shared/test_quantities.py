@@ -83,7 +83,7 @@ def test_the_block_size_is_known_without_root(fs: Filesystem, origin: str | None
 
 
 def test_the_size_of_a_device_that_is_not_seen() -> None:
-    """The hole of the stack is the hole of the size."""
+    """The gap of the stack is the gap of the size."""
     assert isinstance(device_bytes(filesystem(stack=unknown("stack"))), Unknown)
 
 
@@ -97,7 +97,7 @@ def test_the_size_of_a_device_that_is_not_seen() -> None:
     ],
 )
 def test_room_to_grow_must_be_known(changes: dict[str, Any], *, room: bool) -> None:
-    """A device of 300 GiB around a filesystem of 100 GiB has room; a hole is none."""
+    """A device of 300 GiB around a filesystem of 100 GiB has room; a gap is none."""
     large = known(disk(size_sectors=known(300 * GIB // 512, "/sys")))
     own = known(superblock(size_blocks=100 * GIB // 4096))
     fs = filesystem(**{"stack": large, "superblock": own, **changes})

@@ -17,8 +17,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ext4audit.sources.containers.archives import DirectoryArchive, archive_of, open_archive
-from ext4audit.sources.containers.tree import Archive, ArchiveError, Limits, MemoryArchive
+from ext4audit.sources.captured import open_captured
+from ext4audit.sources.containers.archives import DirectoryArchive
+from ext4audit.sources.containers.tree import (
+    ARCHIVE_LIMITS,
+    Archive,
+    ArchiveError,
+    Limits,
+    MemoryArchive,
+)
+from support.archives.tar import read_tar
 
 SMALL = Limits(
     most_entries=50,
@@ -50,7 +58,7 @@ def tar(
 
 def opened(content: bytes, limits: Limits = SMALL) -> MemoryArchive:
     """Read a tar from memory."""
-    return archive_of(io.BytesIO(content), "it", limits=limits)
+    return read_tar(io.BytesIO(content), limits=limits)
 
 
 TREE = [
@@ -90,8 +98,9 @@ def test_real_tar_is_read(tmp_path: Path) -> None:
     (tree / ("x" * 200)).touch()
     os.link(tree / "sub" / "file", tree / "second")
     assert os.system(f"tar -C {tmp_path} -cJf {tmp_path}/it.tar.xz tree") == 0  # noqa: S605
-    packed: Archive = open_archive(str(tmp_path / "it.tar.xz"))
-    plain: Archive = open_archive(str(tmp_path))
+    with (tmp_path / "it.tar.xz").open("rb") as file:
+        packed: Archive = read_tar(file)
+    plain: Archive = DirectoryArchive(str(tmp_path), ARCHIVE_LIMITS)
     for archive in (packed, plain):
         assert archive.children("tree") == ("link", "second", "sub", "x" * 200)
         assert archive.read("tree/link") == archive.read("tree/second") == b"text"
@@ -103,7 +112,7 @@ def test_only_the_wanted_members_are_held() -> None:
     """The names of all are known; the content of the others is not in memory."""
     content = tar(member("keep", b"1"), member("drop", b"2"))
     wanted = "keep".__eq__
-    archive = archive_of(io.BytesIO(content), "it", wanted=wanted)
+    archive = read_tar(io.BytesIO(content), wanted=wanted)
     assert archive.names() == ("drop", "keep")
     assert archive.read("keep") == b"1"
     with pytest.raises(ArchiveError, match=r"^it: 'drop': was not kept in memory"):
@@ -239,7 +248,7 @@ def test_a_million_entries_end_soon() -> None:
 
     endless = Endless()
     with pytest.raises(ArchiveError, match="more than 50 entries"):
-        archive_of(endless, "it", limits=SMALL)  # type: ignore[arg-type]
+        read_tar(endless, limits=SMALL)  # type: ignore[arg-type]
     assert endless.made < 200
 
 
@@ -286,8 +295,8 @@ def test_a_directory_of_too_much_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     """The error begins with the path."""
-    with pytest.raises(ArchiveError, match="gone: No such file"):
-        open_archive(str(tmp_path / "gone"))
+    with pytest.raises(ArchiveError, match=f"^{tmp_path}/gone: No such file"):
+        open_captured(f"{tmp_path}/gone")
 
 
 def test_padding_is_no_damage() -> None:

@@ -200,7 +200,7 @@ def test_one_scan_reads_a_file_once(tmp_path: Path) -> None:
     assert LiveSource().fetch(ask) == Known("after", str(path))
 
 
-def test_a_hole_is_remembered_too(tmp_path: Path) -> None:
+def test_a_gap_is_remembered_too(tmp_path: Path) -> None:
     """A file that appears during a scan does not make two rules see two hosts."""
     ask, source = ReadFile(str(tmp_path / "late")), LiveSource()
     first = source.fetch(ask)

@@ -254,7 +254,7 @@ def test_what_was_not_captured_says_so() -> None:
     assert answer == Unknown("/etc/fstab", Why.NOT_CAPTURED, "", hint)
 
 
-def test_a_recorded_hole_is_replayed_as_that_hole() -> None:
+def test_a_recorded_gap_is_replayed_as_that_gap() -> None:
     """A capture without root stays a capture without root."""
     recorded = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Permission denied", "run as root")
     ask = RunCommand(("dumpe2fs", "-h", "/dev/sda"))
@@ -281,7 +281,7 @@ GOOD: dict[str, Any] = {
     "origin": "/x",
     "text_file": "answers/x",
 }
-HOLE = {"what": "x", "why": "denied", "detail": "", "hint": ""}
+GAP = {"what": "x", "why": "denied", "detail": "", "hint": ""}
 
 
 def manifest(*entries: object, **changes: object) -> dict[str, object]:
@@ -343,12 +343,12 @@ def test_a_snapshot_made_by_hand_is_read(tmp_path: Path) -> None:
             manifest(GOOD, without(GOOD, "text_file", text="")),
             r"answers\[1\]: the same ask a second time",
         ),
-        (manifest(without(GOOD, unknown=HOLE)), "not an object of unknown"),
+        (manifest(without(GOOD, unknown=GAP)), "not an object of unknown"),
         (manifest({"ask": "uname", "unknown": 5}), "not an object of detail, hint, what, why"),
-        (manifest({"ask": "uname", "unknown": {**HOLE, "why": "bored"}}), "'bored' is not a"),
-        (manifest({"ask": "uname", "unknown": {**HOLE, "hint": 5}}), "hint: not a string"),
-        (manifest({"ask": "run_command", "argv": [], "unknown": HOLE}), "argv: empty"),
-        (manifest({"ask": "run_command", "argv": [1], "unknown": HOLE}), "argv: not a list of"),
+        (manifest({"ask": "uname", "unknown": {**GAP, "why": "bored"}}), "'bored' is not a"),
+        (manifest({"ask": "uname", "unknown": {**GAP, "hint": 5}}), "hint: not a string"),
+        (manifest({"ask": "run_command", "argv": [], "unknown": GAP}), "argv: empty"),
+        (manifest({"ask": "run_command", "argv": [1], "unknown": GAP}), "argv: not a list of"),
         (
             manifest({"ask": "tune_superblock", "mount_point": "/", "origin": "", "hex": ["0g"]}),
             "hex: not pairs of hexadecimal digits",
@@ -469,7 +469,7 @@ def test_a_part_of_captured_bytes_is_captured_too() -> None:
         assert isinstance(replay.fetch(other), Unknown)
 
 
-def test_no_part_comes_out_of_a_hole() -> None:
+def test_no_part_comes_out_of_a_gap() -> None:
     """What could not be read has none."""
     replay = MapSource({ReadBytes("/dev/sda", 0, 16): Unknown("16 bytes", Why.DENIED)})
     found = replay.fetch(ReadBytes("/dev/sda", 0, 4))

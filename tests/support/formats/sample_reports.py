@@ -213,21 +213,21 @@ def night_report() -> Report:
 
 def murky_report() -> Report:
     """Audit what can partly not be seen: an unread superblock, a broken rule, a gap."""
-    blind = [
+    unseen = [
         filesystem(uuid=f"u-sd{letter}", device=f"/dev/sd{letter}", superblock=UNREAD, name="sd")
         for letter in "ab"
     ]
     gap = Unknown("the mount table of PID 1", Why.TIMED_OUT, "after 10 s", "")
-    return report(host(*blind, gaps=(gap,)), inodes, buggy)
+    return report(host(*unseen, gaps=(gap,)), inodes, buggy)
 
 
 def hostile_report(name: str) -> Report:
     """Put one name wherever a host or a rule can put a name."""
-    hole = Unknown(f"the superblock of {name}", Why.FAILED, name, f"look at {name}")
+    unread = Unknown(f"the superblock of {name}", Why.FAILED, name, f"look at {name}")
 
     @rule("DUR009", "all-names", severity=Severity.HIGH, since="0.1")
     def shout(fs: Filesystem, _host: Host) -> RuleOutput:
-        """Say the name everywhere, then meet a hole."""
+        """Say the name everywhere, then meet a gap."""
         yield Citation(f"mount point of {name}", name, name)
         step = Step(Phase.IMMEDIATE, f"umount -- {name}")
         remedy = Remedy(f"Unmount {name}.", Disruption.UNMOUNT, (step,), trade_off=f"No {name}.")
@@ -254,7 +254,7 @@ def hostile_report(name: str) -> Report:
         name=name,
         device=name,
         mounts=(mount(name, super_options=("rw", name)), mount("/srv")),
-        superblock=hole,
+        superblock=unread,
         options=known(options(hidden=[name]), name),
         fstab=known((fstab_entry("defaults", name, mount_point=name),)),
         stack=known(disk(name, path=name, model=name)),
@@ -299,17 +299,17 @@ def changed(of: Report, change: Callable[[Verdict, Finding], Finding]) -> Report
     return of._replace(verdicts=tuple(verdicts))
 
 
-def treated_report() -> Report:
+def processed_report() -> Report:
     """Audit what has one finding suppressed, one known, one that counts, and one fixed since."""
     subjects = host(md127("/srv/a"), boot("renames"), name="db9", kernel=known(kernel()))
 
-    def treat(verdict: Verdict, finding: Finding) -> Finding:
+    def process(verdict: Verdict, finding: Finding) -> Finding:
         if verdict.rule.code == "DUR001":
             return finding._replace(suppression=SUPPRESSION)
         return finding._replace(known=verdict.rule.code == "LAY001")
 
     judged = report(subjects, barriers, hotspot, renames, old_kernel)
-    return changed(judged, treat)._replace(fixed=(GONE,), notices=(NOTICE,))
+    return changed(judged, process)._replace(fixed=(GONE,), notices=(NOTICE,))
 
 
 def rated_report(severity: Severity) -> Report:
@@ -318,5 +318,5 @@ def rated_report(severity: Severity) -> Report:
     return changed(judged, lambda _, finding: finding._replace(severity=severity))
 
 
-TREATED = Audited("fleet/treated", treated_report())
-FLEET = (NIGHT, CLEAN, MURKY, UNREADABLE, TREATED)
+PROCESSED = Audited("fleet/treated", processed_report())
+FLEET = (NIGHT, CLEAN, MURKY, UNREADABLE, PROCESSED)

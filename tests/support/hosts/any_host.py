@@ -1,4 +1,4 @@
-"""Draw any host that assembly could make: odd facts, hostile names, and holes everywhere."""
+"""Draw any host that assembly could make: odd facts, hostile names, and gaps everywhere."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ODD_TOKENS = (
     "data=writeback data=journal commit=300 stripe=x journal_checksum \udcff=\x1b[31m".split()
 )
 NAMES = ["/data", "/", "/mnt/$(reboot)", "-rf", "/mnt/a\nb", "/mnt/\udcff", "/mnt/[/red] 'x'"]
-HOLES = [
+GAPS = [
     unknown("it"),
     Unknown("it", Why.ABSENT),
     Unknown("it", Why.NOT_CAPTURED, "", "capture again"),
@@ -68,8 +68,8 @@ HOLES = [
 
 
 def evidence(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Evidence[Any]]:
-    """Draw a known value, or one of the kinds of holes."""
-    return st.one_of(values.map(known), st.sampled_from(HOLES))
+    """Draw a known value, or one of the kinds of gaps."""
+    return st.one_of(values.map(known), st.sampled_from(GAPS))
 
 
 def any_of(*values: Any) -> st.SearchStrategy[Any]:
@@ -79,13 +79,13 @@ def any_of(*values: Any) -> st.SearchStrategy[Any]:
 
 QUEUES = st.builds(
     queue,
-    write_cache=st.one_of(any_of("write back", "write through"), st.sampled_from(HOLES)),
-    rotational=st.one_of(st.booleans(), st.sampled_from(HOLES)),
-    nr_requests=st.one_of(any_of(0, 1, 256), st.sampled_from(HOLES)),
-    max_sectors_kb=st.one_of(any_of(0, 4, 1280), st.sampled_from(HOLES)),
-    wbt_latency_usec=st.one_of(any_of(0, 75000), st.sampled_from(HOLES)),
-    optimal_io_bytes=st.one_of(any_of(0, 524288, 1), st.sampled_from(HOLES)),
-    discard_max_bytes=st.one_of(any_of(0, 1 << 40), st.sampled_from(HOLES)),
+    write_cache=st.one_of(any_of("write back", "write through"), st.sampled_from(GAPS)),
+    rotational=st.one_of(st.booleans(), st.sampled_from(GAPS)),
+    nr_requests=st.one_of(any_of(0, 1, 256), st.sampled_from(GAPS)),
+    max_sectors_kb=st.one_of(any_of(0, 4, 1280), st.sampled_from(GAPS)),
+    wbt_latency_usec=st.one_of(any_of(0, 75000), st.sampled_from(GAPS)),
+    optimal_io_bytes=st.one_of(any_of(0, 524288, 1), st.sampled_from(GAPS)),
+    discard_max_bytes=st.one_of(any_of(0, 1 << 40), st.sampled_from(GAPS)),
 )
 DISKS = st.builds(
     disk,
@@ -136,7 +136,7 @@ def stacked(below: st.SearchStrategy[BlockDevice]) -> st.SearchStrategy[BlockDev
         chunk_bytes=any_of(0, 4096, 524288),
         limits=QUEUES,
     )
-    unread = arrays.map(lambda array: replace(array, md=HOLES[0]))
+    unread = arrays.map(lambda array: replace(array, md=GAPS[0]))
     loops = st.builds(loop, one_below, backing_fstype=any_of("ext4", "xfs", "tmpfs"))
     return st.one_of(partitions, mappings, arrays, unread, loops)
 

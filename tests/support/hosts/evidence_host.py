@@ -65,17 +65,17 @@ QUEUE = {
 
 
 def absent(what: str = "it") -> Unknown:
-    """Return the hole of something that the host does not have."""
+    """Return the gap of something that the host does not have."""
     return Unknown(what, Why.ABSENT, "No such file or directory")
 
 
 def denied(what: str = "it") -> Unknown:
-    """Return the hole of something that only root may see."""
+    """Return the gap of something that only root may see."""
     return Unknown(what, Why.DENIED, "Permission denied", "run as root")
 
 
 def failed(what: str = "it", detail: str = "exit status 1") -> Unknown:
-    """Return the hole of a program that could not do its work."""
+    """Return the gap of a program that could not do its work."""
     return Unknown(what, Why.FAILED, detail)
 
 

@@ -37,8 +37,8 @@ def grammar_words() -> tuple[str, ...]:
 
 
 def _right() -> Iterator[str]:
-    for key, said in ext4_options().items():
-        kind = said.get("value", "none")
+    for key, reported in ext4_options().items():
+        kind = reported.get("value", "none")
         values = tuple(kind) if isinstance(kind, list) else VALUES.get(kind, ())
         if key not in ELSEWHERE and key != "journal":
             yield from (f"{key}={value}" for value in values if value)

@@ -56,17 +56,17 @@ class State:
 
 def meanings(words: Iterable[str]) -> dict[str, str]:
     """Return what words ask for, by option; the last word wins."""
-    said: dict[str, str] = {}
+    reported: dict[str, str] = {}
     for word in filter(None, words):
         known = recognize(word)
         if known:
-            said[known[0].name] = known[1]
+            reported[known[0].name] = known[1]
         elif word in ATIME_OPTIONS:
-            said[ATIME] = ATIME_OPTIONS[word]
+            reported[ATIME] = ATIME_OPTIONS[word]
         elif word in MOUNT_FLAGS:
-            said[word] = word
-        said.pop(CLEARED.get(word, ""), None)
-    return said
+            reported[word] = word
+        reported.pop(CLEARED.get(word, ""), None)
+    return reported
 
 
 def effect(remedy: Remedy, state: State) -> State:
@@ -106,14 +106,14 @@ def _edited(script: str, state: State) -> State:
 
 
 def _mounted(words: Sequence[str], state: State) -> State:
-    said = words[words.index("-o") + 1].split(",") if "-o" in words else []
+    reported = words[words.index("-o") + 1].split(",") if "-o" in words else []
     alone = "--options-source=disable" in words or "-t" in words
-    given = meanings((*(() if alone else state.fstab), *said))
+    given = meanings((*(() if alone else state.fstab), *reported))
     # A remount by mount point sets all flags anew, but for the access times.
     before = {k: v for k, v in state.live.items() if k not in MOUNT_FLAGS}
     if not state.fstab and not alone:
         before = dict(state.live)
-    if "remount" not in said:
+    if "remount" not in reported:
         before = {**state.stored, ATIME: "relatime"}
     return replace(state, live={**before, **given})
 

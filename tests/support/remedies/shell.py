@@ -132,14 +132,14 @@ class RemedyShell:
 
     def filesystem(
         self,
-        setters: dict[str, Provenance] | None = None,
+        provenances: dict[str, Provenance] | None = None,
         *,
         superblock_seen: bool = True,
         **changes: Any,
     ) -> Filesystem:
-        """Build the facts of this filesystem; `setters` says who set which option."""
+        """Build the facts of this filesystem; `provenances` says who set which option."""
         mount = self.mountinfo()
-        options = self._options(setters or {}, mount)
+        options = self._options(provenances or {}, mount)
         values: dict[str, Any] = {
             "number": mount.device_number,
             "name": self.name,
@@ -160,7 +160,7 @@ class RemedyShell:
         facts = superblock(default_mount_options=tuple(words), mount_option_string=string)
         return Known(facts, f"dumpe2fs -h {self.device}")
 
-    def _options(self, setters: dict[str, Provenance], mount: Mount) -> EffectiveOptions:
+    def _options(self, provenances: dict[str, Provenance], mount: Mount) -> EffectiveOptions:
         path = f"/proc/fs/ext4/{self.name}/options"
         upstream = kernel(os.uname().release).upstream
         found = []
@@ -169,7 +169,7 @@ class RemedyShell:
             if known is None:
                 continue
             spec, canonical = known
-            by = setters.get(spec.name, Provenance.KERNEL_DEFAULT)
+            by = provenances.get(spec.name, Provenance.KERNEL_DEFAULT)
             hidden = by not in (Provenance.KERNEL_DEFAULT, Provenance.MOUNT)
             baseline = canonical if hidden else spec.default(upstream)
             found.append(EffectiveOption(spec.name, canonical, path, by, hidden, baseline))

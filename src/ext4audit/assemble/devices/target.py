@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.assemble.devices.fstab import list_devices
+from ext4audit.assemble.host import OUT_OF_SCOPE, backing_devices
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.reading import ask, read
 from ext4audit.assemble.superblock import dump_superblock
@@ -179,11 +180,15 @@ class TargetResolver:
 def only_filesystems(host: Host, targets: Sequence[str]) -> Host:
     """Return the host with only the filesystems that one of the targets names.
 
-    The gaps of the host as a whole are dropped, because they are out of scope.
+    What is out of scope is dropped as `assemble_host` drops it: the gaps of the host as a whole,
+    and the filesystems that are not mounted. Those that hold images of the named ones are kept.
     """
     named = {id(fs) for target in targets for fs in named_filesystems(host, target)}
     chosen = tuple(fs for fs in host.filesystems if id(fs) in named)
-    return host._replace(filesystems=chosen, gaps=())
+    backing = backing_devices(chosen)
+    known = sorted((*host.filesystems, *host.lower), key=lambda fs: fs.device_number)
+    lower = tuple(fs for fs in known if fs.device_number in backing)
+    return host._replace(filesystems=chosen, gaps=(), lower=lower, idle=OUT_OF_SCOPE)
 
 
 def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:

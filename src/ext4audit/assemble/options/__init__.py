@@ -96,14 +96,14 @@ class _OptionResolver(NamedTuple):
         token, origin = found
         listed = self.listed
         shown = (Layer(Provenance.MOUNT, listed, self.sources.mount_origin),) if listed else ()
-        setter = self._setter(token)
+        set_by = self._set_by(token)
         return EffectiveOption(
             name=self.name,
             token=token,
             origin=origin,
-            set_by=setter,
-            hidden=self._hidden(token, setter),
-            baseline=self._baseline(token, setter),
+            set_by=set_by,
+            hidden=self._hidden(token, set_by),
+            baseline=self._baseline(token, set_by),
             layers=self.layers + shown,
         )
 
@@ -138,7 +138,7 @@ class _OptionResolver(NamedTuple):
             return None
         return unlisted_layer(self.spec, self.layers)
 
-    def _setter(self, token: str) -> Provenance:
+    def _set_by(self, token: str) -> Provenance:
         """Return the provenance of the token in force."""
         if IMPLIED_BY_DATA_JOURNAL.get(self.name) == token and self._journals_data():
             return Provenance.IMPLIED
@@ -166,16 +166,16 @@ class _OptionResolver(NamedTuple):
         data = _resolver("data", self.tokens, self.sources).in_force()
         return data is not None and data[0] == DATA_JOURNAL
 
-    def _hidden(self, token: str, setter: Provenance) -> bool:
+    def _hidden(self, token: str, set_by: Provenance) -> bool:
         """Return whether the option differs from the kernel's default and the table hides it."""
         default = next(
             (e.token for e in self.layers if e.provenance is Provenance.KERNEL_DEFAULT), None
         )
-        if self.listed is not None or default in {None, token} or setter is Provenance.IMPLIED:
+        if self.listed is not None or default in {None, token} or set_by is Provenance.IMPLIED:
             return False
-        return self._table_is_reliable or setter in SUPERBLOCK_PROVENANCE
+        return self._table_is_reliable or set_by in SUPERBLOCK_PROVENANCE
 
-    def _baseline(self, token: str, setter: Provenance) -> str | None:
+    def _baseline(self, token: str, set_by: Provenance) -> str | None:
         """Return the token of a mount without options, None where it is unknown.
 
         Without the superblock it follows from the mount table: a switch in the table is the
@@ -192,7 +192,7 @@ class _OptionResolver(NamedTuple):
         if not (self._table_is_reliable and compared):
             return None
         # An unlisted data=journal comes from the superblock, and so does what it implies.
-        stays = self.listed is None or (setter is Provenance.IMPLIED and data.listed is None)
+        stays = self.listed is None or (set_by is Provenance.IMPLIED and data.listed is None)
         return token if stays else self.spec.opposite(token)
 
 

@@ -31,7 +31,7 @@ _UNEVEN = 1.25
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """An option that is not the kernel's default; `setters` are (who, token, origin).
+    """An option that is not the kernel's default; `layers` are (who, token, origin).
 
     `in_mount_table` says whether the mount table shows its token.
     """
@@ -39,7 +39,7 @@ class OptionRow:
     option: EffectiveOption
     set_by: str
     in_mount_table: bool
-    setters: tuple[tuple[str, str, str], ...]
+    layers: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +164,14 @@ def _option_row(option: EffectiveOption, options: EffectiveOptions) -> OptionRow
         option=option,
         set_by=_provenance_text(option.set_by),
         in_mount_table=option.token in (options.mount_table or ()),
-        setters=tuple(
+        layers=tuple(
             (_provenance_text(each.provenance), each.token, each.origin) for each in option.layers
         ),
     )
 
 
-def _provenance_text(setter: Provenance) -> str:
-    return setter.value.replace("_", " ")
+def _provenance_text(provenance: Provenance) -> str:
+    return provenance.value.replace("_", " ")
 
 
 def _locations(fs: Filesystem) -> tuple[tuple[str, tuple[str, ...]], ...]:

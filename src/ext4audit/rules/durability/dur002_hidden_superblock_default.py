@@ -107,7 +107,7 @@ class OnDiskDefault(NamedTuple):
 
     name: str
     token: str
-    setter: Provenance
+    provenance: Provenance
 
 
 def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
@@ -169,7 +169,7 @@ def _next_citations(
 ) -> Iterator[Citation]:
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
     for option in stored:
-        value = f"{option.token}, set by: {PLACES[option.setter]}"
+        value = f"{option.token}, set by: {PLACES[option.provenance]}"
         yield Citation(f"hidden {option.name}", value, origin)
         yield from _cite_fstab(fs, option.name)
     if string:

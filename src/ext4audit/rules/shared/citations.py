@@ -84,8 +84,8 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
 
 def _is_stored(option: EffectiveOption) -> bool:
     """Whether the superblock or the kernel's default sets the option."""
-    setters = {option.set_by, *(layer.provenance for layer in option.layers)}
-    return bool(setters & IN_SUPERBLOCK) or option.set_by is Provenance.KERNEL_DEFAULT
+    provenances = {option.set_by, *(layer.provenance for layer in option.layers)}
+    return bool(provenances & IN_SUPERBLOCK) or option.set_by is Provenance.KERNEL_DEFAULT
 
 
 def is_in_force(options: EffectiveOptions, name: str) -> bool:

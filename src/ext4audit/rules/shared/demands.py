@@ -75,11 +75,11 @@ def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
         if mount.fstype == "overlay":
             for token in mount.super_options:
                 upper = token.removeprefix("upperdir=")
-                if upper != token and _holder(upper, mounts) == fs.device_number:
+                if upper != token and _device_of(upper, mounts) == fs.device_number:
                     yield upper
 
 
-def _holder(path: str, mounts: Iterable[Mount]) -> object:
+def _device_of(path: str, mounts: Iterable[Mount]) -> object:
     """Return the number of the device that holds a path, None where no mount does."""
     over = [m for m in mounts if m.mount_point == "/" or below(path, (m.mount_point,))]
     deepest = max(over, key=lambda m: (len(m.mount_point), m.mount_id), default=None)

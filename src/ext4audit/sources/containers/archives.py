@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO
 
 from ext4audit.sources.ask import decode, encode
 from ext4audit.sources.containers.tar import Stream, read_tar
 from ext4audit.sources.containers.tree import (
-    ARCHIVE_LIMITS,
-    Archive,
     ArchiveError,
     Directory,
     File,
@@ -28,7 +23,6 @@ from ext4audit.sources.containers.tree import (
     Special,
     Wanted,
     describe_node,
-    everything,
     follow,
 )
 
@@ -129,34 +123,11 @@ class DirectoryArchive:
         return ArchiveError(f"{self.label}: {message}")
 
 
-def open_archive(
-    path: str, *, limits: Limits = ARCHIVE_LIMITS, wanted: Wanted = everything
-) -> Archive:
-    """Open a directory, or a tar file (plain, gzip, xz, bzip2); "-" is a tar on standard input.
-
-    Of a tar file the `wanted` members are held in memory; the predicate gets their paths. The
-    names of all are known. Raises ArchiveError.
-    """
-    if path != "-" and Path(path).is_dir():
-        return DirectoryArchive(path, limits)
-    try:
-        if path == "-":
-            return archive_of(sys.stdin.buffer, "standard input", limits=limits, wanted=wanted)
-        with Path(path).open("rb") as file:
-            return archive_of(file, path, limits=limits, wanted=wanted)
-    except OSError as error:
-        raise ArchiveError(f"{path}: {error.strerror or error}") from None
-
-
-def archive_of(
-    file: IO[bytes], label: str, *, limits: Limits = ARCHIVE_LIMITS, wanted: Wanted = everything
-) -> MemoryArchive:
-    """Read a tar from an open file or pipe; raises ArchiveError."""
-    return archive_in(Stream(file, limits), label, limits=limits, wanted=wanted)
-
-
 def archive_in(stream: Stream, label: str, *, limits: Limits, wanted: Wanted) -> MemoryArchive:
-    """Read a tar from a stream of which nothing was taken yet; raises ArchiveError."""
+    """Read a tar from a stream of which nothing was taken yet; raises ArchiveError.
+
+    The `wanted` members are held in memory; the predicate gets their paths. All names are known.
+    """
     try:
         return read_tar(stream, label, limits, wanted)
     except ArchiveError as error:

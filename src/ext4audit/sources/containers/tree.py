@@ -64,11 +64,6 @@ class Archive(Protocol):
         ...
 
 
-def everything(_name: str) -> bool:
-    """Want all members."""
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Directory:
     """A directory."""

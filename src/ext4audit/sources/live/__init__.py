@@ -231,11 +231,11 @@ def effective_user() -> str:
 
 def virtual_memory() -> str:
     """Return total and available memory in bytes, one a line; raises Unanswered, OSError."""
-    total_bytes, available_bytes = _stated_memory() or _estimated_memory()
+    total_bytes, available_bytes = _reported_memory() or _estimated_memory()
     return f"{total_bytes}\n{available_bytes}"
 
 
-def _stated_memory() -> tuple[int, int] | None:
+def _reported_memory() -> tuple[int, int] | None:
     """Return MemTotal and MemAvailable of proc_meminfo(5), where they are plausible.
 
     MemAvailable exists since Linux 3.14, can be 0, and is the host's in some containers, beyond

@@ -60,13 +60,13 @@ try() {
 		# To end the wait; more than once, for bash 5.2 misses some.
 		while sleep 1 && kill -USR1 $$; do :; done
 	} </dev/null >/dev/null 2>&1 3>&- &
-	guard=$!
+	timer=$!
 	wait $child
 	status=$?
 	# By TERM, bash would run our trap there, and remove the directory.
-	kill -9 $guard
-	wait $guard
-	child='' guard=''
+	kill -9 $timer
+	wait $timer
+	child='' timer=''
 	[ ! -e late$n ] || late=true status=1
 } 2>/dev/null
 run() {
@@ -74,7 +74,7 @@ run() {
 	argv "$@"
 	put run_command "$a" run $n $status $late
 }
-hole() { # ask, argument; the reason is what the last command said
+gap() { # ask, argument; the reason is what the last command said
 	why=failed hint=
 	detail=$(cat e$n)
 	detail=${detail##*: }
@@ -96,7 +96,7 @@ absent() {
 }
 long() { # a file; one of /proc/sys gives "2" for "20" to who reads it byte by byte
 	try cat "$1"
-	if [ $status = 0 ]; then put read_file "$1" file o$n; else hole read_file "$1"; fi
+	if [ $status = 0 ]; then put read_file "$1" file o$n; else gap read_file "$1"; fi
 }
 # A short file, by the shell itself: a process for each of hundreds would take a second.
 # Sets t, the text, and v, its first line.
@@ -134,7 +134,7 @@ exists() { # sets path; $2 is the ask that fails where it does not
 	try stat -L -c '%f %d %t %T' -- "$1"
 	esc "$1"
 	path=$e
-	[ $status = 0 ] || hole "$2" "$path"
+	[ $status = 0 ] || gap "$2" "$path"
 }
 real() { # sets e
 	e=$(readlink -f -- "$1" && echo _)
@@ -213,7 +213,7 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 		esc "$(sort o$n)"
 		put udev_database "$1" text "$e"
 	else
-		hole udev_database "$1"
+		gap udev_database "$1"
 	fi
 }
 
@@ -223,7 +223,7 @@ bytes() { # reading, and for dd: bytes of a block, blocks to skip, blocks to rea
 	if [ $status = 0 ] && [ "$(wc -c <o$n)" -eq "$2" ] && base64 <o$n >b$n; then
 		put "$1" "$path" base64 b$n
 	else
-		hole "$1" "$path"
+		gap "$1" "$path"
 	fi
 }
 # The superblock, and the descriptors of all groups where they lie together (Linux,
@@ -459,8 +459,8 @@ main() {
 	for i in "${TMPDIR:-/tmp}" /run /dev/shm; do
 		[ -n "$T" ] || T=$(mktemp -d "$i/ext4audit.XXXXXX")
 	done 2>/dev/null
-	child='' guard='' n=0 room=16777217 uid=$(id -u)
-	trap 'exec 2>/dev/null; kill -9 $child $guard; rm -rf "$T"' EXIT
+	child='' timer='' n=0 room=16777217 uid=$(id -u)
+	trap 'exec 2>/dev/null; kill -9 $child $timer; rm -rf "$T"' EXIT
 	trap 'exit 1' HUP INT TERM PIPE
 	trap : USR1
 	{ [ -n "$T" ] && cd "$T" && exec 3>list; } || {

@@ -1,0 +1,141 @@
+"""What `collect` captures of real filesystems: an audit of it is the audit of the host itself.
+
+The filesystems are scratch ones of fixed content, and reports are about them only: filesystems of
+other programs come and go, and `/proc/fs/ext4` lists those of every mount namespace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.evidence import Known
+from ext4audit.sources.ask import Answer, Ask, ReadBytes, UdevDatabase
+from ext4audit.sources.snapshot import read_snapshot_tar
+from support.archives.tar import read_tar
+from support.program import run
+from support.scratch import Scratch
+from support.scratch import run as run_tool
+
+pytestmark = pytest.mark.kernel
+Make = Callable[..., Scratch]
+
+OF_AVAILABLE_MEMORY = {"PRF002", "PRF010"}
+"""These rules quote the memory that is available, which no two moments have in common."""
+SOME_FINDINGS = {"CAP006", "DUR001", "DUR002", "DUR006"}
+"""Some of what is wrong with the mounts below, on every machine: no two empty reports are equal."""
+DESCRIPTOR_BYTES = 64
+GROUPS_OF_64_GIB, GROUPS_OF_64_MIB = 512, 8
+LEAST_SAVED_BYTES = 4 << 10
+"""Each descriptor of the large filesystem has locations and checksums that compress little."""
+
+
+@pytest.fixture
+def mount_points(scratch: Make) -> list[str]:
+    """Mount filesystems about which there is much to report."""
+    unsafe = scratch("unsafe").make("-L", "a b").tune("-o", "nodelalloc")
+    unsafe.mount("nobarrier,noauto_da_alloc,commit=99")
+    full = scratch("full").make("-O", "meta_bg,^resize_inode", "-b", "1024").mount("data=journal")
+    read_only = scratch("read only").make("-O", "^has_journal", fstype="ext2").mount("ro")
+    free_kib = int(run_tool("stat", "-f", "-c", "%a", full.mount_point))
+    run_tool("fallocate", "-l", f"{free_kib - 64}KiB", full.mount_point / "filling")
+    run_tool("sync", "-f", full.mount_point)
+    return [str(one.mount_point) for one in (unsafe, full, read_only)]
+
+
+def report(*arguments: str) -> dict[str, Any]:
+    """Return the JSON report of a scan, without what must differ: where from, and when.
+
+    Of the rules that quote the available memory, the outcome remains.
+    """
+    done = run("scan", "-f", "json", "--pedantic", *arguments)
+    document: dict[str, Any] = json.loads(done.stdout)
+    del document["source"]
+    for verdict in document["verdicts"]:
+        if verdict["rule"] in OF_AVAILABLE_MEMORY:
+            del verdict["findings"], verdict["evidence"]
+    return document
+
+
+def codes(document: dict[str, Any]) -> set[str]:
+    """Return the rules that have findings."""
+    return {verdict["rule"] for verdict in document["verdicts"] if verdict.get("findings")}
+
+
+@pytest.mark.parametrize("form", ["tar", "text"])
+@pytest.mark.parametrize("captured", ["the host", "the targets"])
+def test_a_snapshot_is_audited_like_the_host(
+    mount_points: list[str], tmp_path: Path, captured: str, form: str
+) -> None:
+    """`scan --from` of what `collect` wrote gives the whole live report, in either form."""
+    snapshot = tmp_path / "snapshot"
+    options = ["--text"] if form == "text" else []
+    targets = mount_points if captured == "the targets" else []
+    live = report(*mount_points)
+    done = run("collect", *options, "-o", str(snapshot), *targets)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert report("--from", str(snapshot), *mount_points) == live
+    assert codes(live) >= SOME_FINDINGS
+    assert len(live["filesystems"]) == len(mount_points)
+
+
+@pytest.fixture
+def udev_data(private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - a fixture that acts
+    """Put an empty database of udev in the place of this machine's."""
+    run_tool("mkdir", "-p", "/run/udev")
+    run_tool("mount", "-t", "tmpfs", "tmpfs", "/run/udev")
+    data = Path("/run/udev/data")
+    data.mkdir()
+    yield data
+    run_tool("umount", "/run/udev")
+
+
+def answers_in(path: Path) -> dict[Ask, Answer]:
+    """Return the answers that a snapshot holds."""
+    with path.open("rb") as file:
+        return read_snapshot_tar(read_tar(file))[0]
+
+
+def number_of(one: Scratch) -> str:
+    """Return the device number of a mounted filesystem."""
+    number = one.mount_point.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def test_lean_leaves_out_what_is_large(scratch: Make, udev_data: Path, tmp_path: Path) -> None:
+    """A lean snapshot lacks the database of udev and the group descriptors, and nothing else.
+
+    The descriptors of a filesystem of a few groups are smaller than its superblock, and stay.
+    """
+    lazy = ("-E", "lazy_itable_init=1,lazy_journal_init=1", "-b", "4096")
+    large = scratch("large").make(*lazy, size="64G").mount("noinit_itable")
+    small = scratch("small").make("-b", "1024").mount()
+    targets = [str(one.mount_point) for one in (large, small)]
+    for one in (large, small):
+        (udev_data / f"b{number_of(one)}").write_text("I:12345\nE:ID_FS_TYPE=ext4\n")
+    paths = [tmp_path / "full", tmp_path / "lean"]
+    run("collect", "-o", str(paths[0]), *targets)
+    run("collect", "--lean", "-o", str(paths[1]), *targets)
+    full, lean = map(answers_in, paths)
+    left_out = {ask for ask in full.keys() - lean.keys() if is_about(ask, large, small)}
+    assert left_out == {
+        UdevDatabase(number_of(large)),
+        UdevDatabase(number_of(small)),
+        ReadBytes(large.device, 4096, GROUPS_OF_64_GIB * DESCRIPTOR_BYTES, 0),
+    }
+    assert all(isinstance(full[ask], Known) for ask in left_out)
+    assert lean.keys() <= full.keys()
+    assert ReadBytes(small.device, 2048, GROUPS_OF_64_MIB * DESCRIPTOR_BYTES, 0) in lean
+    full_bytes, lean_bytes = (path.stat().st_size for path in paths)
+    assert lean_bytes < full_bytes - LEAST_SAVED_BYTES
+
+
+def is_about(ask: Ask, *made: Scratch) -> bool:
+    """Whether an ask is about one of these, and not about what holds their images."""
+    names = {name for one in made for name in (one.device, number_of(one))}
+    return any(repr(name) in repr(ask) for name in names)
