@@ -173,6 +173,23 @@ def test_lay002_without_a_stripe_is_right_on_kernels_that_spin() -> None:
     assert verdict(on(RAID5), SPINS).outcome is Outcome.PASS
 
 
+def test_lay002_cites_sizes_in_kib_and_stripes_in_blocks() -> None:
+    """Chunk and width of the array, the hints of the superblock, and what is in force."""
+    assert [(c.label, c.value) for c in verdict(on(RAID5, 16, 48)).evidence] == [
+        ("chunk", "64 KiB"),
+        ("whole stripe", "192 KiB"),
+        ("RAID hints", "stride 16, width 48 blocks"),
+        ("stripe in force", "48 blocks"),
+    ]
+
+
+@pytest.mark.parametrize(("chunk_kib", "outcome"), [(2, Outcome.NOT_APPLICABLE), (4, Outcome.FAIL)])
+def test_lay002_takes_a_stripe_of_two_blocks(chunk_kib: int, outcome: Outcome) -> None:
+    """ext4 ignores a stripe of one block."""
+    small = raid(MEMBERS[:2], limits=sizes(chunk_kib, 2 * chunk_kib))
+    assert verdict(on(small, live=3)).outcome is outcome
+
+
 @pytest.mark.parametrize("running", [SPINS, Unknown("kernel", Why.DENIED)])
 def test_lay002_has_no_command_for_kernels_that_may_spin(running: Evidence[Kernel]) -> None:
     """On 6.1 to 6.7 a stripe may cost a CPU: the numbers are told, and no command is."""
