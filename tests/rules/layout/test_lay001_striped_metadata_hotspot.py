@@ -274,7 +274,7 @@ def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() 
     profiles = (ActiveProfile(all_profiles()["mysql-aws-twp"]),)
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
     recreate = [r for r in finding.remedies if r.disruption is Disruption.RECREATE]
-    assert [remedy.steps for remedy in recreate] == [()]
+    assert [(remedy.steps, remedy.destructive) for remedy in recreate] == [((), True)]
     assert "bigalloc, by demand of MySQL" in recreate[0].summary
 
 

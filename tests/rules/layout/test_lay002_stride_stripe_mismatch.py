@@ -55,6 +55,14 @@ LVM_RAID5 = disk(
 )
 
 
+STRIPED_LVM = replace(
+    LVM_RAID5, dm=DmDevice("vg-lv", "LVM-x", known((DmSegment(0, 2048, "striped", ("raid5",)),)))
+)
+NO_ARGUMENTS = replace(
+    LVM_RAID5, dm=DmDevice("vg-lv", "LVM-x", known((DmSegment(0, 2048, "raid", ()),)))
+)
+
+
 def on(
     stack: Evidence[BlockDevice] | BlockDevice,
     stride: int = 0,
@@ -88,6 +96,8 @@ def verdict(fs: Filesystem, running: Evidence[Kernel] = NEW) -> Verdict:
         (on(RAID5, 16, 48, live=64), Outcome.FAIL, Severity.MEDIUM),
         (on(RAID5, 16), Outcome.FAIL, Severity.MEDIUM),
         (on(LVM_RAID5, 16, 64), Outcome.FAIL, Severity.MEDIUM),
+        (on(STRIPED_LVM, 16, 64), Outcome.FAIL, Severity.LOW),
+        (on(NO_ARGUMENTS, 16, 64), Outcome.FAIL, Severity.LOW),
         (on(RAID0, 128, 512), Outcome.PASS, None),
         (
             on(raid(MEMBERS, limits=sizes(512, 2048, physical_block_bytes=unknown("x"))), 128, 512),

@@ -73,6 +73,7 @@ OUTCOMES = {
     "dense on 64 GiB": (shaped(64, per_inode=4096, journal_mib=8), Outcome.PASS),
     "dense on 65 GiB": (shaped(65, per_inode=4096, journal_mib=8), Outcome.FAIL),
     "17 GiB": (shaped(17, block_bytes=1024, journal_mib=8), Outcome.PASS),
+    "denser than an inode for 8 KiB": (shaped(per_inode=8193, journal_mib=8), Outcome.PASS),
     "no journal": (shaped(per_inode=4096, features=frozenset()), Outcome.PASS),
     "16 GiB": (shaped(16, **TINY), Outcome.NOT_APPLICABLE),
     "16 GiB, without root": (shaped(16, superblock=NO_ROOT), Outcome.NOT_APPLICABLE),
