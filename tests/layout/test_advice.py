@@ -14,6 +14,8 @@ from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, MkfsAdvice, Spr
 from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.advice import (
     EVEN_IN_A_WINDOW,
+    _flex_sizes,
+    _group_sizes,
     advise,
     bytes_per_inode,
     effectively,
@@ -178,6 +180,28 @@ def test_the_next_number_of_members(
     """The groups stay as they are, and the stripe becomes wider."""
     found = growth(stripe(members, 512, level), block)
     assert (found.members if found else None) == grown
+
+
+@pytest.mark.parametrize(
+    ("size", "tried"),
+    [
+        (16, [16, 8, 4, 2, 1, 32, 64, 128, 256]),
+        (128, [128, 64, 32, 16, 8, 4, 2, 1, 256]),
+        (256, [256, 128, 64, 32, 16, 8, 4, 2, 1]),
+        (2, [2, 1, 4, 8, 16, 32, 64, 128, 256]),
+        (1, [1]),
+    ],
+)
+def test_smaller_flex_groups_are_tried_before_larger_ones(size: int, tried: list[int]) -> None:
+    """Up to 256; a filesystem without packing is not packed."""
+    assert list(_flex_sizes(size)) == tried
+
+
+def test_group_sizes_are_tried_down_to_seven_eighths() -> None:
+    """In steps of 8, from what a block of bitmap describes, or from 16 bits of clusters."""
+    small, large = list(_group_sizes(4096)), list(_group_sizes(65536))
+    assert (small[0], small[1], small[-1]) == (32768, 32760, 28680)
+    assert (large[0], large[-1]) == (65528, 57344)
 
 
 def test_growing_a_stripe_of_odd_chunks_is_not_computed() -> None:
