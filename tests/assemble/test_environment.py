@@ -168,7 +168,7 @@ def test_the_arrays_of_mdadm_conf_are_named(path: str) -> None:
 
 
 def test_of_two_files_debians_counts() -> None:
-    """mdadm reads the first that it finds; one that may not be read hides no other."""
+    """The first that can be read is taken."""
     host = debian_host().file(MDADM_CONF[0], "ARRAY /dev/md0 UUID=1:2:3:4\n")
     host.file(MDADM_CONF[1], "ARRAY /dev/md1 UUID=1:2:3:4\n")
     assert need(read_md_arrays(host.source())) == ("/dev/md0",)

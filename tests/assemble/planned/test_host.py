@@ -12,7 +12,7 @@ from ext4audit.assemble.planned.host import (
     planned_stack,
     planned_usage,
 )
-from ext4audit.evidence import Known, Unknown
+from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Provenance
@@ -77,6 +77,7 @@ def test_one_disk_is_the_device() -> None:
     stack = planned_stack(disk_plan())
     assert (stack.name, stack.kind, stack.leaves()) == ("sdX", "disk", (stack,))
     assert stack.size_sectors == Known(2097152, "the plan")
+    assert [need(each.read_only) for each in (stack, *planned_stack(plan()).walk())] == [False] * 14
 
 
 NUMBER = DeviceNumber(9, 0)
