@@ -18,6 +18,7 @@ from ext4audit.layout.advice import (
     _group_sizes,
     advise,
     bytes_per_inode,
+    described,
     effectively,
     evenness,
     growth,
@@ -444,6 +445,22 @@ def test_missing_advice_is_reported(changes: dict[str, int], expected: str) -> N
     advice = layout_advice(layout([100, 0], **changes), superblock())
     assert advice.curable.startswith(expected)
     assert (advice.advice, advice.growth, advice.recreate) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("blocks_per_group", "cluster_blocks", "possible"),
+    [(32768, 1, True), (32776, 1, False), (32768 * 16, 16, True), (32768 * 16 + 8, 16, False)],
+)
+def test_a_block_of_bitmap_describes_as_many_clusters_as_it_has_bits(
+    blocks_per_group: int, cluster_blocks: int, *, possible: bool
+) -> None:
+    """Groups that are larger are odd evidence."""
+    of = layout([1, 1])._replace(blocks_per_group=blocks_per_group, cluster_blocks=cluster_blocks)
+    if possible:
+        assert described(of, superblock()).cluster_blocks == cluster_blocks
+    else:
+        with pytest.raises(ValueError, match="does not describe"):
+            described(of, superblock())
 
 
 def test_without_a_stripe_there_is_no_counsel() -> None:
