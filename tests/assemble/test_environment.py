@@ -167,6 +167,14 @@ def test_the_arrays_of_mdadm_conf_are_named(path: str) -> None:
     assert need(read_md_arrays(host.source())) == ("/dev/md0",)
 
 
+def test_of_two_files_debians_counts() -> None:
+    """The first that can be read is taken."""
+    host = debian_host().file(MDADM_CONF[0], "ARRAY /dev/md0 UUID=1:2:3:4\n")
+    host.file(MDADM_CONF[1], "ARRAY /dev/md1 UUID=1:2:3:4\n")
+    assert need(read_md_arrays(host.source())) == ("/dev/md0",)
+    assert need(read_md_arrays(host.file(MDADM_CONF[0], denied()).source())) == ("/dev/md1",)
+
+
 def test_no_file_names_no_array() -> None:
     """One that may not be read is another matter."""
     assert need(read_md_arrays(debian_host().source())) == ()

@@ -134,6 +134,17 @@ def test_the_gap_is_the_one_that_can_be_cured(
     assert table_of(host) == expected
 
 
+@pytest.mark.parametrize(
+    ("groups", "why"), [(1 << 22, Why.ABSENT), ((1 << 22) + 1, Why.UNPARSABLE)]
+)
+def test_a_table_of_more_than_256_mib_is_not_asked_for(groups: int, why: Why) -> None:
+    """4,194,304 descriptors of 64 bytes, of 512 TiB: a superblock with more is odd."""
+    host = debian_host().tell(superblock_at(PATH), superblock_bytes(groups))
+    table = table_of(host, groups)
+    assert isinstance(table, Unknown)
+    assert table.why is why
+
+
 def test_another_device_of_the_same_name_is_not_read() -> None:
     """A container's /dev/sdb may be the node of another disk."""
     table = table_of(readable(debian_host()).node(PATH, "8:32"))

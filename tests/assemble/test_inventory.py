@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble import inventory as module
 from ext4audit.assemble.host import assemble_host
-from ext4audit.assemble.inventory import mark_overmounted, take_inventory
+from ext4audit.assemble.inventory import mark_overmounted, read_idle, take_inventory
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources.ask import ListDir, ReadFile
 from ext4audit.sources.snapshot import RecordingSource
-from support.builders import mount
+from support.builders import known, listed, mount
 from support.hosts.evidence_host import (
     LSBLK_JSON,
     LSBLK_PAIRS,
@@ -324,9 +323,14 @@ def test_targets_and_containers_have_no_idle_filesystems() -> None:
         assert ReadFile("/sys/dev/block/8:32/size") not in source.answers
 
 
-def test_too_many_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("spares", "why"), [(256, Why.ABSENT), (257, Why.UNSUPPORTED)])
+def test_too_many_are_not_read(spares: int, why: Why) -> None:
     """A store of thousands of volumes would be read for minutes."""
-    monkeypatch.setattr(module, "MAX_IDLE", 0)
-    found = idle_of(with_spare())
+    devices = [listed(f"dm-{each}", DeviceNumber(253, each)) for each in range(spares)]
+    found = read_idle(debian_host().source(), known(tuple(devices)), (), _never_read)
     assert isinstance(found, Unknown)
-    assert found.why is Why.UNSUPPORTED
+    assert found.why is why
+
+
+def _never_read(number: DeviceNumber) -> Filesystem:
+    raise AssertionError(number)

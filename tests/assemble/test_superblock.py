@@ -210,6 +210,14 @@ def test_the_largest_filesystem_costs_no_more_than_twenty(unzeroed: int) -> None
     assert len(source.answers) <= (14 if unzeroed else 1)
 
 
+@pytest.mark.parametrize(("groups", "reads"), [(2048, [2048 * 32]), (2049, [32, *[4096] * 4])])
+def test_64_kib_of_descriptors_are_read_at_once(groups: int, reads: list[int]) -> None:
+    """One ask costs less than five; a longer table is bisected by blocks."""
+    source = recorded(groups, 1000)
+    assert need(read_unzeroed_groups(source, DEVICE, of_groups(groups))) == 1000
+    assert [ask.length_bytes for ask in source.answers if isinstance(ask, ReadBytes)] == reads
+
+
 def test_without_checksums_there_is_nothing_to_be_owed() -> None:
     """And nothing is read."""
     source = recorded(8, 8)

@@ -16,8 +16,11 @@ from ext4audit.layout.advice import (
     EVEN,
     EVEN_AS_ADVISED,
     EVEN_IN_A_WINDOW,
+    _flex_sizes,
+    _group_sizes,
     advise,
     bytes_per_inode,
+    described,
     effectively,
     evenness,
     growth,
@@ -179,6 +182,28 @@ def test_the_next_number_of_members(
     """The groups stay as they are, and the stripe becomes wider."""
     found = growth(stripe(members, 512, level), block)
     assert (found.members if found else None) == grown
+
+
+@pytest.mark.parametrize(
+    ("size", "tried"),
+    [
+        (16, [16, 8, 4, 2, 1, 32, 64, 128, 256]),
+        (128, [128, 64, 32, 16, 8, 4, 2, 1, 256]),
+        (256, [256, 128, 64, 32, 16, 8, 4, 2, 1]),
+        (2, [2, 1, 4, 8, 16, 32, 64, 128, 256]),
+        (1, [1]),
+    ],
+)
+def test_smaller_flex_groups_are_tried_before_larger_ones(size: int, tried: list[int]) -> None:
+    """Up to 256; a filesystem without packing is not packed."""
+    assert list(_flex_sizes(size)) == tried
+
+
+def test_group_sizes_are_tried_down_to_seven_eighths() -> None:
+    """In steps of 8, from what a block of bitmap describes, or from 16 bits of clusters."""
+    small, large = list(_group_sizes(4096)), list(_group_sizes(65536))
+    assert (small[0], small[1], small[-1]) == (32768, 32760, 28680)
+    assert (large[0], large[-1]) == (65528, 57344)
 
 
 def test_growing_a_stripe_of_odd_chunks_is_not_computed() -> None:
@@ -451,6 +476,22 @@ def test_missing_advice_is_reported(changes: dict[str, int], expected: str) -> N
     advice = layout_advice(layout([100, 0], **changes), superblock())
     assert advice.curable.startswith(expected)
     assert (advice.advice, advice.growth, advice.recreate) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("blocks_per_group", "cluster_blocks", "possible"),
+    [(32768, 1, True), (32776, 1, False), (32768 * 16, 16, True), (32768 * 16 + 8, 16, False)],
+)
+def test_a_block_of_bitmap_describes_as_many_clusters_as_it_has_bits(
+    blocks_per_group: int, cluster_blocks: int, *, possible: bool
+) -> None:
+    """Groups that are larger are odd evidence."""
+    of = layout([1, 1])._replace(blocks_per_group=blocks_per_group, cluster_blocks=cluster_blocks)
+    if possible:
+        assert described(of, superblock()).cluster_blocks == cluster_blocks
+    else:
+        with pytest.raises(ValueError, match="does not describe"):
+            described(of, superblock())
 
 
 def test_without_a_stripe_there_is_no_advice() -> None:

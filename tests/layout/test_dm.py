@@ -90,6 +90,12 @@ def test_a_volume_that_is_not_understood_is_refused(words: str) -> None:
         split_raid(raid_segment(words))
 
 
+def test_a_parameter_without_its_value_is_named() -> None:
+    """What it would move is not known."""
+    with pytest.raises(ValueError, match=r"'region_size'.* may move data"):
+        split_raid(raid_segment("raid5_ls 2 128 region_size 3 - 1:0 - 1:1 - 1:2"))
+
+
 def segment_of(line: str) -> DmSegment:
     """Build a segment of 1 GiB of what `dmsetup table` prints after its length."""
     target, *arguments = line.split()

@@ -186,6 +186,7 @@ SIZES: dict[str, Any] = {
         pytest.param(SPARSE_FLEX | {"meta_bg"}, 65, 1, id="meta_bg: the second"),
         pytest.param(SPARSE_FLEX | {"meta_bg"}, 127, 1, id="meta_bg: the last"),
         pytest.param(SPARSE_FLEX | {"meta_bg"}, 66, 0, id="meta_bg: the third"),
+        pytest.param(SPARSE_FLEX | {"meta_bg"}, 128, 1, id="meta_bg: the first of the next"),
         pytest.param(SPARSE_FLEX | {"sparse_super2"}, 1, 1175, id="sparse_super2: named"),
         pytest.param(SPARSE_FLEX | {"sparse_super2"}, 3, 0, id="sparse_super2: not named"),
     ],

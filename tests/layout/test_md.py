@@ -118,6 +118,14 @@ def test_a_period_is_the_chunks_after_which_members_come_again(
     assert (layer.period_bytes, layer.advance_bytes) == (period_chunks * C, advance_chunks * C)
 
 
+def test_a_chunk_may_be_all_of_a_member_or_one_byte() -> None:
+    """Both ends of what is allowed."""
+    assert raid10(2, C, NEAR_2, C).data(0) == ((0, 0), (1, 0))
+    assert raid10(2, 1, NEAR_2, C).data(1) == ((0, 1), (1, 1))
+    assert raid0([1, 1], 1, ALTERNATE).data(1) == ((1, 0),)
+    assert raid456("raid5", 3, 1, 2).data(1) == ((1, 0),)
+
+
 @pytest.mark.parametrize(
     ("members", "chunk_bytes", "layout"),
     [

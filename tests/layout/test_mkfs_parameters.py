@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from ext4audit.layout.mkfs_parameters import (
+    DEFAULT_FEATURES,
+    MkfsOptions,
+    _finished,
+    parameters,
+)
 from support.images.mke2fs import needs_e2fsprogs, read_superblock, run, sparse_image
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
@@ -79,6 +84,7 @@ def test_the_blocks_of_a_group(
     [
         (GIB, MkfsOptions(group_option=32740), "multiple of 8"),
         (GIB, MkfsOptions(group_option=248), "out of range"),
+        (GIB, MkfsOptions(group_option=32776), "out of range"),
         (GIB, MkfsOptions(block_bytes=2048, group_option=32744), "out of range"),
         (GIB, MkfsOptions(features=BIGALLOC, inode_count=9_000_000), "too many inodes"),
         (4096, MkfsOptions(), "hold no filesystem"),
@@ -110,6 +116,58 @@ def test_sparse_super2_backs_up_in_the_first_and_the_last_group(
 def test_a_last_group_that_is_too_small_is_left_out() -> None:
     """A group of 100 blocks cannot hold its own 512 blocks of inodes."""
     assert parameters((10 * 32768 + 100) * 4096).size_blocks == 10 * 32768
+
+
+@pytest.mark.parametrize(
+    ("tail_blocks", "kept"),
+    [(2 + 512 + 49, False), (2 + 512 + 50, True)],
+)
+def test_a_last_group_needs_50_blocks_beside_its_metadata(tail_blocks: int, *, kept: bool) -> None:
+    """Two bitmaps and 512 blocks of inodes, where it holds no backup of the superblock."""
+    made = parameters((10 * 32768 + tail_blocks) * 4096, MkfsOptions(inode_count=90_112))
+    assert made.size_blocks == 10 * 32768 + (tail_blocks if kept else 0)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "journal_blocks"),
+    [
+        (2047, None),
+        (2048, 1024),
+        (32767, 1024),
+        (32768, 4096),
+        (262143, 4096),
+        (262144, 8192),
+        (524287, 8192),
+        (524288, 16384),
+        (4194303, 16384),
+        (4194304, 32768),
+        (8388607, 32768),
+        (8388608, 65536),
+        (16777215, 65536),
+        (16777216, 131072),
+        (33554431, 131072),
+        (33554432, 262144),
+    ],
+)
+def test_the_journal_grows_in_steps(blocks: int, journal_blocks: int | None) -> None:
+    """Its blocks from a size on, and one block below; the smallest filesystems have none."""
+    options = MkfsOptions(block_bytes=4096, bytes_per_inode=65536)
+    made = _finished(parameters(blocks * 4096, options)._replace(size_blocks=blocks))
+    assert made.journal_bytes == (journal_blocks and journal_blocks * 4096)
+    assert ("has_journal" in made.features) is (journal_blocks is not None)
+
+
+def test_no_journal_is_made_where_none_is_asked_for() -> None:
+    """Its size is then not known to anybody."""
+    made = parameters(GIB, MkfsOptions(features=DEFAULT_FEATURES - {"has_journal"}))
+    assert made.journal_bytes is None
+
+
+@pytest.mark.parametrize("group_option", [256, 32768])
+def test_groups_have_256_clusters_to_a_block_of_bitmap(group_option: int) -> None:
+    """Both limits are allowed."""
+    options = MkfsOptions(group_option=group_option, block_bytes=4096, bytes_per_inode=65536)
+    assert parameters(100 * MIB, options).blocks_per_group == group_option
 
 
 def test_a_table_too_long_for_one_group_becomes_meta_bg() -> None:

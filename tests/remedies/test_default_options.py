@@ -7,11 +7,22 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import Provenance
+from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock
-from ext4audit.remedies.default_options import clear_defaults
-from support.builders import disk, filesystem, known, superblock, unknown
+from ext4audit.remedies.default_options import (
+    SuperblockChange,
+    apply_commands,
+    clear_defaults,
+    store_default,
+    superblock_change,
+    undo_commands,
+    verify_command,
+)
+from support.builders import disk, filesystem, known, options, superblock, unknown
 from support.images.mke2fs import needs_e2fsprogs
+from support.remedies.plain import plain
 from support.scratch import run
 
 WANTED = {"barrier": "barrier", "delalloc": "delalloc", "discard": "nodiscard"}
@@ -48,6 +59,190 @@ def test_no_command_is_printed_that_cannot_work(fs: Filesystem) -> None:
 def test_nothing_to_change_is_no_command() -> None:
     """Other options of the superblock stay."""
     assert clear_defaults(image("fs.img"), {"delalloc": "delalloc"}) == ()
+
+
+TUNED = superblock(
+    default_mount_options=("user_xattr", "nodelalloc", "journal_data_writeback"),
+    mount_option_string="commit=30,nobarrier",
+)
+STRING = "set_super_value mount_opts commit=30,nobarrier"
+
+
+def changing(
+    fs: Filesystem, wanted: dict[str, str]
+) -> tuple[SuperblockChange, list[str], list[str]]:
+    """Return a change of a mounted filesystem, the commands that make it, and those back."""
+    change = superblock_change(fs, wanted)
+    there = apply_commands(fs, change, "/data", "mount /data")
+    return change, list(there), list(undo_commands(fs, change, "/data", "mount /data"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held", "there", "back"),
+    [
+        pytest.param(
+            {"delalloc": "delalloc"},
+            ("nodelalloc",),
+            ["tune2fs -o ^nodelalloc /dev/sda"],
+            ["tune2fs -o nodelalloc /dev/sda"],
+            id="a bit",
+        ),
+        pytest.param(
+            {"barrier": "barrier", "data": "data=ordered"},
+            ("data=writeback", "nobarrier"),
+            [
+                "tune2fs -o ^journal_data_writeback /dev/sda",
+                "tune2fs -E mount_opts=commit=30 /dev/sda",
+            ],
+            [
+                "umount /data",
+                f"test ! -e /sys/fs/ext4/sda && debugfs -w -R '{STRING}' /dev/sda",
+                "mount /data",
+                "tune2fs -o journal_data_writeback /dev/sda",
+            ],
+            id="a bit and the string",
+        ),
+        pytest.param({"barrier": "nobarrier"}, (), [], [], id="as it is"),
+    ],
+)
+def test_a_mounted_superblock_is_changed_by_commands(
+    wanted: dict[str, str], held: tuple[str, ...], there: list[str], back: list[str]
+) -> None:
+    """debugfs, which a list needs, never writes to a live superblock."""
+    change, do, undo = changing(filesystem(superblock=known(TUNED)), wanted)
+    assert (change.held, do, undo) == (held, there, back)
+
+
+SHOWN = "tune2fs -l /dev/sda | grep -i 'mount options:'"
+
+
+@pytest.mark.parametrize(
+    ("token", "setter", "wanted", "bits", "there", "back"),
+    [
+        pytest.param(
+            "nobarrier",
+            Provenance.SUPERBLOCK,
+            {"barrier": "barrier"},
+            ("nobarrier",),
+            [
+                "tune2fs -o ^nobarrier /dev/sda",
+                SHOWN,
+                (
+                    "if tune2fs -l /dev/sda | grep -qxE 'Mount options: +(nobarrier|barrier=0)'; "
+                    "then tune2fs -E mount_opts= /dev/sda; fi"
+                ),
+            ],
+            ["tune2fs -o nobarrier /dev/sda"],
+            id="a bit or the string",
+        ),
+        pytest.param(
+            "commit=30",
+            Provenance.SUPERBLOCK_STRING,
+            {"commit": "commit=5"},
+            (),
+            [
+                SHOWN,
+                (
+                    "if tune2fs -l /dev/sda | grep -qxE 'Mount options: +(commit=30)'; "
+                    "then tune2fs -E mount_opts= /dev/sda; fi"
+                ),
+            ],
+            [
+                (
+                    "tune2fs -l /dev/sda | grep -q '^Mount options:' || "
+                    "tune2fs -E mount_opts=commit=30 /dev/sda"
+                )
+            ],
+            id="the string",
+        ),
+        pytest.param(
+            "nobarrier",
+            Provenance.SUPERBLOCK_BITS,
+            {"barrier": "barrier"},
+            ("nobarrier",),
+            ["tune2fs -o ^nobarrier /dev/sda"],
+            ["tune2fs -o nobarrier /dev/sda"],
+            id="a bit",
+        ),
+        pytest.param(
+            "nobarrier", Provenance.MOUNT, {"barrier": "barrier"}, (), [], [], id="the mount"
+        ),
+        pytest.param(
+            "nobarrier", Provenance.SUPERBLOCK, {"barrier": "nobarrier"}, (), [], [], id="as it is"
+        ),
+    ],
+)
+def test_a_superblock_that_was_not_read_is_changed_by_what_is_in_force(
+    token: str,
+    setter: Provenance,
+    wanted: dict[str, str],
+    *,
+    bits: tuple[str, ...],
+    there: list[str],
+    back: list[str],
+) -> None:
+    """The string is cleared only where it holds nothing else."""
+    seen = known(options(token, set_by=setter))
+    fs = filesystem(superblock=unknown("superblock"), options=seen)
+    change, do, undo = changing(fs, wanted)
+    assert (change.bits, do, undo) == (bits, there, back)
+
+
+def test_the_check_knows_every_spelling() -> None:
+    """The bit's name, the aliases, and the token."""
+    fs = filesystem(superblock=known(TUNED))
+    change = superblock_change(fs, {"barrier": "barrier", "data": "data=ordered"})
+    assert verify_command(fs, change) == (
+        "! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' | "
+        "grep -qwE 'data=writeback|journal_data_writeback|nobarrier|barrier=0'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("string", "odd"), [("nobarrier", False), ("nobarrier,a b", True), ("nobarrier;id", True)]
+)
+def test_a_string_with_odd_characters_is_left_alone(string: str, *, odd: bool) -> None:
+    """A request of debugfs has a grammar of its own."""
+    fs = filesystem(superblock=known(superblock(mount_option_string=string)))
+    assert (superblock_change(fs, {"barrier": "barrier"}).string is None) is odd
+
+
+@pytest.mark.parametrize(
+    ("held", "lines"),
+    [
+        (
+            TUNED,
+            [
+                "persistent: tune2fs -o journal_data_ordered /dev/sda",
+                (
+                    "verify: tune2fs -l /dev/sda | "
+                    "grep -qE '^Default mount options:.* journal_data_ordered( |$)'"
+                ),
+                "rollback: tune2fs -o journal_data_writeback /dev/sda",
+            ],
+        ),
+        (
+            superblock(),
+            [
+                "persistent: tune2fs -o journal_data_ordered /dev/sda",
+                (
+                    "verify: tune2fs -l /dev/sda | "
+                    "grep -qE '^Default mount options:.* journal_data_ordered( |$)'"
+                ),
+                "rollback: tune2fs -o ^journal_data_ordered /dev/sda",
+            ],
+        ),
+        (superblock(mount_option_string="commit=30,data=journal"), []),
+    ],
+)
+def test_a_default_is_stored_where_the_string_does_not_overrule_it(
+    held: Superblock, lines: list[str]
+) -> None:
+    """The rollback stores what was there."""
+    fs = filesystem(superblock=known(held))
+    assert plain(store_default(fs, "data", "data=ordered")) == lines
+    assert store_default(fs._replace(device="/dev/a\n"), "data", "data=ordered") == ()
+    assert store_default(filesystem(superblock=unknown("x")), "data", "data=ordered") == ()
 
 
 @needs_e2fsprogs

@@ -26,6 +26,30 @@ def test_the_background_limit_is_a_quarter() -> None:
     assert lasting.endswith("> /etc/sysctl.d/60-ext4audit-dirty.conf")
 
 
+@pytest.mark.parametrize(
+    ("before", "back"),
+    [
+        ({}, "vm.dirty_background_ratio=10 vm.dirty_ratio=20"),
+        (
+            {"dirty_background_bytes": 5 * MIB, "dirty_bytes": 7 * MIB},
+            f"vm.dirty_background_bytes={5 * MIB} vm.dirty_bytes={7 * MIB}",
+        ),
+        (
+            {"dirty_background_ratio_percent": 0, "dirty_bytes": MIB},
+            f"vm.dirty_background_ratio=1 vm.dirty_background_ratio=0 vm.dirty_bytes={MIB}",
+        ),
+    ],
+)
+def test_limits_go_back_to_what_they_were(before: dict[str, int], back: str) -> None:
+    """Bytes or a ratio; a ratio of 0 only after another one."""
+    steps = limit_dirty_memory(memory(**before), 200 * MIB)
+    assert commands(steps, Phase.ROLLBACK) == [
+        "rm -f /etc/sysctl.d/60-ext4audit-dirty.conf",
+        f"sysctl -w {back}",
+    ]
+    assert commands(steps, Phase.VERIFY) == [f"sysctl -n vm.dirty_bytes | grep -qx {200 * MIB}"]
+
+
 def test_every_disk_gets_its_latency_back() -> None:
     """The udev rules go first, so that no event of the device sets 0 again."""
     steps = disable_writeback_throttling([("sda", 75000), ("nvme0n1", 2000)])

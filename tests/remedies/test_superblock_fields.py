@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.options import Provenance
 from ext4audit.finding import Phase, Step
-from ext4audit.remedies.superblock_fields import clear_label, new_uuid, set_inode_size, set_stripe
+from ext4audit.remedies.superblock_fields import (
+    clear_label,
+    errors_in_string,
+    give_reserve_to_root,
+    new_uuid,
+    reserve_nothing,
+    set_inode_size,
+    set_stripe,
+    stop_at_errors,
+)
 from support.builders import (
     UUID,
     filesystem,
@@ -17,6 +29,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.remedies.plain import plain
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
 CHECK = f"{HELD}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }}"
@@ -95,6 +108,141 @@ def test_a_stripe_whose_present_state_is_unknown_waits_for_the_next_mount() -> N
 def test_no_stripe_is_set_without_a_mount_of_the_whole(fs: Filesystem) -> None:
     """Nor where a name cannot be quoted."""
     assert set_stripe(fs, superblock(), 16, 48) == ()
+
+
+RO = "errors=remount-ro"
+CONTINUING = filesystem(options=known(options("errors=continue")))
+
+
+def test_errors_are_stored_in_the_field_and_put_in_force() -> None:
+    """Every mount then follows the superblock."""
+    assert plain(stop_at_errors(CONTINUING, RO)) == [
+        "immediate: mount -o remount,errors=remount-ro /data",
+        "persistent: tune2fs -e remount-ro /dev/sda",
+        "verify: grep -qx errors=remount-ro /proc/fs/ext4/sda/options",
+        "verify: tune2fs -l /dev/sda | grep -qx 'Errors behavior: *Remount read-only'",
+        "rollback: tune2fs -e continue /dev/sda",
+        "rollback: mount -o remount,errors=continue /data",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "edited"),
+    [
+        ({"fstab": known((fstab_entry("errors=continue"),))}, f"errors=continue -> {RO}"),
+        ({"superblock": known(superblock(errors="remount-ro"))}, f"defaults -> defaults,{RO}"),
+    ],
+)
+def test_errors_that_a_mount_set_are_taken_back(changes: dict[str, Any], edited: str) -> None:
+    """In fstab, or by a remount: the field is not touched."""
+    lines = plain(stop_at_errors(CONTINUING._replace(**changes), RO))
+    assert not [line for line in lines if "tune2fs -e" in line]
+    assert f"immediate: mount -o remount,{RO} /data" in lines
+    assert f"persistent: fstab 7: {edited}" in lines
+
+
+STRING = Provenance.SUPERBLOCK_STRING
+
+
+@pytest.mark.parametrize(
+    ("fs", "token"),
+    [
+        (CONTINUING, "errors=panic"),
+        (CONTINUING._replace(mounts=()), RO),
+        (CONTINUING._replace(mounts=(mount("/a\n"),)), RO),
+        (CONTINUING._replace(device="/dev/a\n"), RO),
+        (
+            CONTINUING._replace(
+                superblock=known(superblock(mount_option_string="errors=continue"))
+            ),
+            RO,
+        ),
+        (filesystem(options=known(options("errors=continue", set_by=STRING))), RO),
+    ],
+)
+def test_errors_stay_where_the_field_does_not_decide(fs: Filesystem, token: str) -> None:
+    """s_mount_opts overrules it; a panic is no command that a test may run."""
+    assert stop_at_errors(fs, token) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "by_string"),
+    [
+        ({}, False),
+        ({"superblock": unknown("superblock")}, False),
+        ({"options": unknown("options")}, False),
+        ({"superblock": known(superblock(mount_option_string="nodev,errors=panic"))}, True),
+        ({"options": known(options("errors=continue", set_by=STRING))}, True),
+    ],
+)
+def test_the_string_is_seen_in_the_superblock_or_by_what_is_in_force(
+    changes: dict[str, Any], *, by_string: bool
+) -> None:
+    """Either tells."""
+    assert errors_in_string(CONTINUING._replace(**changes)) is by_string
+
+
+RESERVED = {"resuid": "resuid=1000", "resgid": "resgid=100"}
+SAVED = "/etc/ext4audit.sda.reserved"
+
+
+def saved(label: str) -> str:
+    """Return the word that reads a number back."""
+    return f"\"$(sed -n 's/^Reserved blocks {label}: *\\([0-9]*\\).*/\\1/p' {SAVED})\""
+
+
+def test_the_owners_of_the_reserve_are_saved_before_they_are_cleared() -> None:
+    """The options in force do not show the fields."""
+    fs = filesystem(options=known(options(*RESERVED.values())))
+    assert plain(give_reserve_to_root(fs, RESERVED)) == [
+        "immediate: mount -o remount,resuid=0,resgid=0 /data",
+        (
+            f"persistent: test -e {SAVED} || "
+            f"tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id:' > {SAVED}"
+        ),
+        "persistent: tune2fs -u 0 -g 0 /dev/sda",
+        "verify: grep -qx resuid=0 /proc/fs/ext4/sda/options",
+        "verify: grep -qx resgid=0 /proc/fs/ext4/sda/options",
+        "verify: ! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'",
+        f"rollback: tune2fs -u {saved('uid')} -g {saved('gid')} /dev/sda && rm {SAVED}",
+        "rollback: mount -o remount,resuid=1000,resgid=100 /data",
+    ]
+
+
+def test_owners_in_fstab_are_corrected_there() -> None:
+    """The fields are then as they were."""
+    fs = filesystem(
+        options=known(options("resuid=1000")),
+        fstab=known((fstab_entry("noatime", "resuid=1000"),)),
+    )
+    lines = plain(give_reserve_to_root(fs, {"resuid": "resuid=1000"}))
+    assert "persistent: fstab 7: noatime,resuid=1000 -> noatime" in lines
+    assert not [line for line in lines if "tune2fs -u" in line]
+
+
+@pytest.mark.parametrize(
+    ("changes", "token"),
+    [
+        ({}, "resuid=nobody"),
+        ({}, "resuid=²"),
+        ({"mounts": ()}, "resuid=1"),
+        ({"mounts": (mount("/a\n"),)}, "resuid=1"),
+        ({"device": "/dev/a\n"}, "resuid=1"),
+    ],
+)
+def test_owners_stay_where_the_way_back_is_not_known(changes: dict[str, Any], token: str) -> None:
+    """A name instead of a number, or no mount to work on."""
+    assert give_reserve_to_root(filesystem(**changes), {"resuid": token}) == ()
+
+
+def test_the_reserve_is_given_up_and_back() -> None:
+    """By its number of blocks."""
+    assert plain(reserve_nothing(filesystem(), 77)) == [
+        "immediate: tune2fs -m 0 /dev/sda",
+        "verify: tune2fs -l /dev/sda | grep -qE '^Reserved block count: +0$'",
+        "rollback: tune2fs -r 77 /dev/sda",
+    ]
+    assert reserve_nothing(filesystem(device="/dev/a\n"), 77) == ()
 
 
 def test_inodes_are_enlarged_between_two_checks() -> None:

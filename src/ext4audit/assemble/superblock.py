@@ -156,7 +156,6 @@ UNZEROED_GROUPS = "groups to be initialized"
 CHECKSUMMED = frozenset({"uninit_bg", "metadata_csum"})
 """Only with one of them does a descriptor have the flag; otherwise mke2fs zeroes all tables."""
 _READ_AT_ONCE_BYTES = 64 << 10
-_FEW_EXTENTS = 4
 
 
 def read_unzeroed_groups(
@@ -183,10 +182,9 @@ def read_unzeroed_groups(
 
 
 def _places(path: str, superblock: Superblock) -> tuple[ReadBytes, ...]:
-    """Return the asks for all descriptors: one an extent, or one a block where there are many."""
+    """Return the asks for all descriptors: one an extent, or one a block of a long table."""
     extents = descriptor_extents(superblock)
-    size_bytes = sum(length for _, length in extents)
-    if size_bytes > _READ_AT_ONCE_BYTES or len(extents) > _FEW_EXTENTS:
+    if sum(length for _, length in extents) > _READ_AT_ONCE_BYTES:
         block_bytes, size = superblock.block_bytes or 0, descriptor_bytes(superblock)
         groups, each = superblock.groups or 0, descriptors_per_block(superblock)
         extents = tuple(

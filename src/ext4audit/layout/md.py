@@ -245,8 +245,8 @@ def _rows(rotation: Rotation, members: int, rotating: int, parity: int) -> Calla
                 p,
                 members - 1 if rotation.q_after is None else (p + rotation.q_after) % members,
             )
-        # Symmetric layouts number the data from behind the parity; only Q before P is skipped.
-        begin = p + 1 if rotation.symmetric else 0
+        # Symmetric layouts number the data from the parity on, which is skipped, as Q is.
+        begin = p if rotation.symmetric else 0
         rotated = ((begin + step) % rotating for step in range(rotating))
         return tuple(member for member in rotated if member not in kept), kept
 

@@ -118,6 +118,24 @@ def test_an_overlay_whose_upper_directory_is_itself_ends() -> None:
     assert isinstance(resolve(host, "/merged"), NotExt4)
 
 
+@pytest.mark.parametrize("overlays", [8, 9])
+def test_eight_overlays_on_each_other_are_followed(overlays: int) -> None:
+    """More are taken for a cycle."""
+    host = debian_host()
+    for each in range(overlays):
+        host.mount(
+            60 + each,
+            f"0:{60 + each}",
+            f"/overlay{each}",
+            "overlay",
+            fstype="overlay",
+            super_options=f"rw,upperdir=/overlay{each + 1}",
+        )
+    host.path(f"/overlay{overlays}", "8:16", 30)
+    found = resolve(host, "/overlay0")
+    assert isinstance(found, Superblocks if overlays == 8 else NotExt4)
+
+
 def test_an_overlay_without_an_upper_directory_is_not_ext4() -> None:
     """Nothing is ever written to it."""
     assert resolve(overlay_host(None), "/merged") == NotExt4(

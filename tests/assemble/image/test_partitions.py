@@ -74,6 +74,20 @@ def test_primary_and_logical_partitions_have_the_numbers_of_linux(disk: Path) ->
     assert in_sectors(disk) == expected
 
 
+def test_a_chain_of_boot_records_ends_at_the_limit_of_linux(disk: Path) -> None:
+    """255 records are read, and no more."""
+    step = 64
+    records = {
+        (EXTENDED + each * step) * SECTOR: boot_record(
+            (LINUX, 8, 8), (0x05, (each + 1) * step, step)
+        )
+        for each in range(300)
+    }
+    write_at(disk, {0: boot_record((0x0F, EXTENDED, 300 * step)), **records})
+    numbers = [number for number, _, _ in in_sectors(disk)]
+    assert numbers == list(range(5, 5 + 255))
+
+
 @needs_partx
 def test_a_table_of_logical_partitions_reads_as_util_linux_reads_it(disk: Path) -> None:
     """The extended partition here is as long as it must be for libblkid."""

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ext4audit.assemble.options import resolve_options
+from ext4audit.assemble.options import kernel_default, option_layers, resolve_options
 from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Layer, Provenance
-from support.builders import kernel, superblock
+from support.builders import kernel, known, superblock, unknown
 from support.options.display_model import OFF_WITH_DATA_JOURNAL, Mounted, settings_of
 from support.options.evidence import (
     DUMPE2FS,
@@ -24,6 +25,7 @@ from support.options.evidence import (
     sources,
 )
 
+NO_KERNEL = unknown("kernel")
 TUNED = superblock(
     default_mount_options=("journal_data_writeback", "user_xattr", "acl", "nobarrier", "nodelalloc")
 )
@@ -427,6 +429,45 @@ def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
         False,
         None,
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({"stripe_width_blocks": 32768}, ["stripe=32768"]),
+        ({"stripe_width_blocks": 32769, "stride_blocks": 16}, ["stripe=16"]),
+        ({"stripe_width_blocks": 32769, "blocks_per_group": None}, ["stripe=32769"]),
+        ({"stripe_width_blocks": 2}, ["stripe=2"]),
+        ({"stripe_width_blocks": 1}, []),
+        ({"stripe_width_blocks": 0, "stride_blocks": 1}, []),
+    ],
+)
+def test_the_kernel_takes_a_stripe_of_2_blocks_up_to_a_group(
+    fields: dict[str, object], tokens: list[str]
+) -> None:
+    """The width, else the stride, each only where it fits."""
+    layers = option_layers(spec_named("stripe"), NO_KERNEL, known(superblock(**fields)), "ext4")
+    assert [layer.token for layer in layers] == tokens
+
+
+@pytest.mark.parametrize(
+    ("upstream", "block_bytes", "certain"),
+    [
+        ((5, 6, 19), 1024, True),
+        ((5, 7, 0), 1024, False),
+        ((5, 7, 0), 4096, True),
+        ((6, 7, 12), 1024, False),
+        ((6, 8, 0), 1024, True),
+    ],
+)
+def test_the_default_of_dioread_nolock_depended_on_the_block_size(
+    upstream: tuple[int, int, int], block_bytes: int, *, certain: bool
+) -> None:
+    """From 5.7 to 6.7 it is known only where blocks are as large as the pages of x86."""
+    by = known(kernel("6.1.0")._replace(upstream=upstream))
+    on_disk = known(superblock(block_bytes=block_bytes))
+    default = kernel_default(spec_named("dioread_nolock"), by, on_disk, "ext4")
+    assert (default is not None) is certain
 
 
 @pytest.mark.parametrize(

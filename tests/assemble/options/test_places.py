@@ -3,12 +3,15 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.assemble.options.places import (
+    OptionSources,
     provenance_of_listed,
+    read_tokens,
     table_is_unreliable,
     unlisted_layer,
 )
 from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Layer, Provenance
+from support.builders import kernel, known, mount, superblock
 
 DEFAULT, BITS, STRING, FIELD = (
     Provenance.KERNEL_DEFAULT,
@@ -55,6 +58,8 @@ def test_silence_means_what_the_kernel_compares_the_option_with(
         (LIE, (4, 14, 67), False, True),
         (LIE, (4, 4, 0), False, True),
         (LIE, (5, 1, 21), False, True),
+        (LIE, (4, 4), False, True),
+        (LIE, (5, 2), False, False),
         (LIE, (4, 3, 6), False, False),
         (LIE, (5, 2, 0), False, False),
         (LIE, None, False, True),
@@ -77,6 +82,8 @@ def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
         ("data", "data=writeback", (4, 14, 67), False, Provenance.MOUNT),
         ("data", "data=ordered", (4, 14, 67), True, Provenance.KERNEL_DEFAULT),
         ("data", "data=ordered", (3, 10, 0), False, Provenance.KERNEL_DEFAULT),
+        ("data", "data=ordered", (4, 16, 18), False, Provenance.KERNEL_DEFAULT),
+        ("data", "data=ordered", (4, 17), False, Provenance.MOUNT),
         ("data", "data=ordered", (4, 17, 0), False, Provenance.MOUNT),
         ("commit", "commit=30", (6, 1, 0), True, Provenance.MOUNT),
         ("commit", "commit=30", (6, 1, 0), False, Provenance.UNKNOWN),
@@ -102,6 +109,19 @@ def test_not_all_that_is_shown_was_given_to_mount(
         is_default=word == "data=ordered",
     )
     assert found is provenance
+
+
+@pytest.mark.parametrize(
+    ("upstream", "believed"),
+    [((4, 16, 18), True), ((4, 17, 0), False), ((5, 7, 19), False), ((5, 8, 0), True)],
+)
+def test_a_false_token_of_the_file_is_left_out(
+    upstream: tuple[int, int, int], *, believed: bool
+) -> None:
+    """From 4.17 to 5.7 the file lists dax on kernels that were built without it."""
+    by = kernel()._replace(upstream=upstream)
+    sources = OptionSources(known(("dax",)), known(mount()), known(superblock()), known(by))
+    assert ("dax" in (read_tokens(sources).in_file or {})) is believed
 
 
 def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:

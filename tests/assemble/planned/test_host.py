@@ -6,15 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from ext4audit.assemble.planned.host import planned_entry, planned_mount, planned_stack
-from ext4audit.evidence import Known, Unknown
+from ext4audit.assemble.planned.host import (
+    planned_entry,
+    planned_mount,
+    planned_stack,
+    planned_usage,
+)
+from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Provenance
 from ext4audit.facts.plan import Plan
 from ext4audit.layout.stack import map_stack
 from ext4audit.layout.striping import map_of
-from support.builders import unknown
+from support.builders import superblock, unknown
 from support.hosts.plans import TWELVE_DISKS_BYTES, disk_plan, host_of, plan
 from support.images.mke2fs import needs_e2fsprogs
 
@@ -72,6 +77,7 @@ def test_one_disk_is_the_device() -> None:
     stack = planned_stack(disk_plan())
     assert (stack.name, stack.kind, stack.leaves()) == ("sdX", "disk", (stack,))
     assert stack.size_sectors == Known(2097152, "the plan")
+    assert [need(each.read_only) for each in (stack, *planned_stack(plan()).walk())] == [False] * 14
 
 
 NUMBER = DeviceNumber(9, 0)
@@ -98,6 +104,7 @@ def test_the_line_of_mountinfo(words: str, flags: str, options: str) -> None:
     assert ",".join(mount.mount_options) == flags
     assert ",".join(mount.super_options) == options
     assert (mount.mount_point, mount.source, mount.root) == ("/data", "/dev/md0", "/")
+    assert (mount.mount_id, mount.parent_id) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +122,41 @@ def test_the_entry_of_fstab(
     entry = planned_entry(plan("", *words, mount_point=mount_point), NUMBER)
     assert (entry.line.raw_options, entry.line.fsck_pass) == (raw, fsck_pass)
     assert entry.is_for(planned_mount(plan(mount_point=mount_point), NUMBER))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, (904, 904, 804, 100, 89), id="tables and journal are taken"),
+        pytest.param({"free_blocks": 700, "free_inodes": 80}, (700, 700, 600, 100, 80), id="told"),
+        pytest.param({"free_blocks": 50}, (50, 50, 0, 100, 89), id="less than the reserve"),
+        pytest.param({"inode_bytes": None}, (910, 910, 810, 100, 89), id="no size of inodes"),
+        pytest.param({"journal_bytes": None}, (994, 994, 894, 100, 89), id="no journal"),
+    ],
+)
+def test_a_fresh_filesystem_is_empty_but_for_its_metadata(
+    changes: dict[str, int | None], expected: tuple[int, ...]
+) -> None:
+    """Size, free and available blocks, inodes and free inodes; eleven inodes are ext4's own."""
+    values: dict[str, object] = {
+        "size_blocks": 1000,
+        "reserved_blocks": 100,
+        "inode_count": 100,
+        "inode_bytes": 256,
+        "journal_bytes": 90 * 4096,
+        **changes,
+    }
+    found = planned_usage(superblock(**values))
+    counted = found.size_blocks, found.free_blocks, found.available_blocks
+    assert (*counted, found.inodes, found.free_inodes) == expected
+    assert found.block_bytes == 4096
+
+
+@pytest.mark.parametrize("changes", [{"block_bytes": None}, {"inode_count": None}])
+def test_the_usage_of_unknown_sizes_is_an_error(changes: dict[str, None]) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(ValueError, match="sizes are not known"):
+        planned_usage(superblock(**changes))
 
 
 pytestmark = needs_e2fsprogs

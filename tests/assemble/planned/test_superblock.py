@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ext4audit.assemble.planned import simulation as planned_simulation
 from ext4audit.assemble.planned.simulation import Prediction
+from ext4audit.assemble.planned.superblock import without_mke2fs
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
@@ -17,6 +18,7 @@ from support.hosts.plans import disk_plan, plan, predict
 from support.images.mke2fs import needs_e2fsprogs
 
 GIB, TIB = 1 << 30, 1 << 40
+NO_MKE2FS = Unknown("mke2fs", Why.ABSENT, "not found")
 UUID = "c0ffee00-1111-2222-3333-444455556666"
 PLACED = (
     "size_blocks block_bytes first_block blocks_per_group inodes_per_group inode_bytes "
@@ -55,6 +57,18 @@ def test_the_real_mke2fs_makes_it() -> None:
     assert (superblock.stride_blocks, superblock.stripe_width_blocks) == (128, 1536)
     assert [len(each) for each in columns(made)] == [9594, 9594, 9594]
     assert made.assumed[0].startswith("simulated in memory by mke2fs 1.")
+
+
+@pytest.mark.parametrize(
+    ("of", "stride", "width"),
+    [(plan(), 128, 1536), (plan(level="raid5", members=4), 128, 384), (disk_plan(), 0, 0)],
+)
+def test_the_stripe_of_an_array_is_computed_without_mke2fs(
+    of: Plan, stride: int, width: int
+) -> None:
+    """A chunk, and the chunks of data in a stripe; one disk has none."""
+    made = superblock_of(without_mke2fs(of, NO_MKE2FS))
+    assert (made.stride_blocks, made.stripe_width_blocks) == (stride, width)
 
 
 @needs_e2fsprogs

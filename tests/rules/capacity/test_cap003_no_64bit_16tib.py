@@ -16,6 +16,7 @@ from support.remedies.case import RemedyCase, Stage
 from support.scratch import run
 
 TIB = 1024 * GIB
+SECTOR_TIB = 2**-31
 NARROW = frozenset({"has_journal", "extent"})
 
 
@@ -46,11 +47,12 @@ MODERN = frozenset({"64bit"})
     ("fs", "outcome"),
     [
         (on(8), Outcome.FAIL),
-        (on(7.9), Outcome.NOT_APPLICABLE),
+        (on(8 - SECTOR_TIB), Outcome.NOT_APPLICABLE),
         (on(7.9, **NO_SUPERBLOCK), Outcome.NOT_APPLICABLE),
         (on(8, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
         (on(1.9, **NO_SUPERBLOCK, **NO_USAGE), Outcome.NOT_APPLICABLE),
-        (on(2.1, **NO_SUPERBLOCK, **NO_USAGE), Outcome.UNDETERMINED),
+        (on(2 - SECTOR_TIB, **NO_SUPERBLOCK, **NO_USAGE), Outcome.NOT_APPLICABLE),
+        (on(2, **NO_SUPERBLOCK, **NO_USAGE), Outcome.UNDETERMINED),
         (on(2.1, **NO_USAGE), Outcome.NOT_APPLICABLE),
         (on(2, block=1024), Outcome.FAIL),
         # What mke2fs of today makes, of any size.
@@ -69,6 +71,7 @@ def test_cap003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     [
         (8, 4096, Severity.MEDIUM, "ends at 16 TiB, and the device has 8 TiB already"),
         (16, 4096, Severity.MEDIUM, "ends at 16 TiB"),
+        (16 + SECTOR_TIB, 4096, Severity.HIGH, "512 bytes of the device can never be used"),
         (20, 4096, Severity.HIGH, "4 TiB of the device can never be used"),
         (5, 1024, Severity.HIGH, "ends at 4 TiB, and 1 TiB of"),
     ],

@@ -104,7 +104,8 @@ def test_cap004_notes_small_blocks() -> None:
         (holding(11, **SMALL_BLOCKS), "6.1.0", True),
         (holding(11, **SMALL_BLOCKS, mounts=(mount("/boot"),)), "6.1.0", False),
         (holding(11, **SMALL_BLOCKS, mounts=(mount("/"),)), "6.1.0", False),
-        (holding(11, **SMALL_BLOCKS), "4.4.0", False),
+        (holding(11, **SMALL_BLOCKS), "4.12.14", False),
+        (holding(11, **SMALL_BLOCKS), "4.13.0", True),
     ],
 )
 def test_cap004_adds_a_level_only_where_everybody_can_read_it(
@@ -122,6 +123,7 @@ def test_the_numbers_of_an_index() -> None:
     assert (leaves(1024), leaves(4096)) == (123 * 126, 507 * 510)
     assert usual_names(1024) == 15_498 * 27
     assert least_names(1024) < least_names(4096) == 258_570 * 7
+    assert least_names(65536) == 8187 * 8190 * 124
     assert isinstance(filesystem().usage, Known)
 
 

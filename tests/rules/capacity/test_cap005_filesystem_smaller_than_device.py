@@ -91,10 +91,11 @@ def test_cap005_grows_it_online() -> None:
     assert "better made anew" not in (remedy.trade_off or "")
 
 
-def test_cap005_warns_of_what_does_not_grow() -> None:
-    """A filesystem grown many times over keeps its journal and block size."""
-    (finding,) = verdict(of(2, 100)).findings
-    assert "better made anew" in (finding.remedies[0].trade_off or "")
+@pytest.mark.parametrize(("device_gib", "warned"), [(160, False), (161, True)])
+def test_cap005_warns_of_what_does_not_grow(device_gib: int, *, warned: bool) -> None:
+    """A filesystem grown more than 16 times over keeps its journal and block size."""
+    (finding,) = verdict(of(10, device_gib)).findings
+    assert ("better made anew" in (finding.remedies[0].trade_off or "")) is warned
 
 
 def test_cap005_leaves_what_32_bits_cannot_reach_to_cap003() -> None:

@@ -50,6 +50,28 @@ def test_cap006_outcomes(fs: Filesystem, outcome: Outcome, severity: Severity | 
     assert [finding.severity for finding in found.findings] == ([severity] if severity else [])
 
 
+@pytest.mark.parametrize(
+    ("available", "words"),
+    [(50, "It is 95 % full"), (49, "It is 95.1 % full"), (11, "It is 98.9 % full")],
+)
+def test_cap006_spells_the_share_to_a_tenth(available: int, words: str) -> None:
+    """Of 1000 blocks that users can reach, so many are left."""
+    found = usage(size_blocks=1000, free_blocks=available, available_blocks=available)
+    (finding,) = verdict(filesystem(usage=known(found))).findings
+    assert finding.message.startswith(f"{words}, with")
+
+
+@pytest.mark.parametrize(
+    ("available", "severity"),
+    [(51, None), (50, Severity.LOW), (11, Severity.LOW), (10, Severity.MEDIUM)],
+)
+def test_cap006_begins_at_95_and_99_percent(available: int, severity: Severity | None) -> None:
+    """Both limits are included."""
+    found = usage(size_blocks=1000, free_blocks=available, available_blocks=available)
+    findings = verdict(filesystem(usage=known(found))).findings
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+
+
 def test_cap006_says_how_much_is_left() -> None:
     """The message has df's share and the space that users still have."""
     (finding,) = verdict(filled(96)).findings

@@ -70,6 +70,8 @@ def test_cmp001_leaves_the_root_alone_where_boot_is_its_own() -> None:
         ((SEED,), BootLoader(Loader.GRUB, "2.06-3~deb11u6"), Severity.CRITICAL, Confidence.LIKELY),
         ((SEED,), BootLoader(Loader.GRUB, "2.06-2ubuntu7.2"), Severity.HIGH, Confidence.LIKELY),
         ((SEED, "casefold"), BootLoader(Loader.GRUB, "2.06"), Severity.CRITICAL, Confidence.LIKELY),
+        ((SEED,), BootLoader(Loader.GRUB, "2.05"), Severity.CRITICAL, Confidence.LIKELY),
+        (("casefold",), BootLoader(Loader.GRUB, "2.11"), Severity.CRITICAL, Confidence.LIKELY),
         (("casefold",), BootLoader(Loader.GRUB, "2.12"), Severity.MEDIUM, Confidence.POSSIBLE),
         ((SEED,), BootLoader(Loader.GRUB), Severity.MEDIUM, Confidence.POSSIBLE),
         ((SEED,), BootLoader(Loader.EXTLINUX), Severity.MEDIUM, Confidence.POSSIBLE),

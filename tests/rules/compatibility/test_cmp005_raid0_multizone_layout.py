@@ -73,6 +73,15 @@ def test_cmp005_a_parameter_helps_this_host_only(
     assert finding.remedies[0].steps == ()
 
 
+def test_cmp005_cites_the_members_in_gib() -> None:
+    """2,097,152 sectors are 1 GiB."""
+    verdicts = verdict(known(array(1 << 21, 3 << 21, layout=2)))
+    members, layout = verdicts.evidence
+    assert (members.value, layout.value) == ("vdb 1.0 GiB, vdc 3.0 GiB", "alternate")
+    (finding,) = verdict(known(array(1 << 21, 3 << 21, layout=None))).findings
+    assert [c.value for c in finding.citations[:2]] == [members.value, "not recorded"]
+
+
 REMEDIES_NOT_RUN = (
     "Which layout is right, only a person can find out: its remedy is advice, no command."
 )

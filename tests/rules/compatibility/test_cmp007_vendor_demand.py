@@ -137,6 +137,13 @@ def made(**changes: Any) -> Filesystem:
             made(reserved_blocks=1310720), ("k8s-csi",), "fail", ["k8s-csi reserve"], id="5 %"
         ),
         pytest.param(made(reserved_blocks=262144), ("k8s-csi",), "pass", [], id="1 %"),
+        pytest.param(
+            made(reserved_blocks=262145),
+            ("k8s-csi",),
+            "fail",
+            ["k8s-csi reserve"],
+            id="a block more",
+        ),
         pytest.param(made(reserved_blocks=None), ("k8s-csi",), "undetermined", [], id="unseen"),
         pytest.param(made(reserved_blocks=9, size_blocks=0), ("k8s-csi",), "pass", [], id="odd"),
         pytest.param(filesystem(), ("mongodb",), "fail", ["mongodb filesystem"], id="another"),
@@ -200,6 +207,48 @@ def test_what_is_only_hidden_or_advised_weighs_less(
 ) -> None:
     """A missing demand is medium, one that a check does not see low, advice a note."""
     assert only(verdict_of(fs, *names)).severity is severity
+
+
+@pytest.mark.parametrize(
+    ("fs", "name", "words"),
+    [
+        (
+            made(reserved_blocks=1310720),
+            "k8s-csi",
+            "5.0 % is reserved for root, and at most 1 % may be",
+        ),
+        (
+            made(features=BIGALLOC, cluster_blocks=16),
+            "mysql-aws-twp",
+            "its clusters have 64 KiB instead of 16.",
+        ),
+    ],
+)
+def test_the_message_has_the_number_that_is_and_the_one_that_should_be(
+    fs: Filesystem, name: str, words: str
+) -> None:
+    """A share of all blocks, or a size."""
+    assert words in only(verdict_of(fs, name)).message
+
+
+def test_clusters_as_they_should_be_are_cited() -> None:
+    """Their size is blocks times bytes."""
+    fs = made(features=BIGALLOC, cluster_blocks=4)
+    assert [c.value for c in verdict_of(fs, "mysql-aws-twp").evidence] == ["bigalloc", "16 KiB"]
+
+
+@pytest.mark.parametrize("flags", [(), ("rootflags=nodelalloc",)])
+def test_what_a_boot_sets_is_named_where_there_is_any(flags: tuple[str, ...]) -> None:
+    """Of the root, rootflags= is read before fstab."""
+    fs = mounted(
+        hidden=("nodelalloc",),
+        mounts=(mount("/", flags=("rw", "noatime")),),
+        fstab=known((fstab_entry("noatime", mount_point="/"),)),
+    )
+    profiles = (ActiveProfile(all_profiles()["tidb"]),)
+    on = host(fs, profiles=profiles, kernel_arguments=known(("quiet", *flags)))
+    summary = remedy_of(judge(check, fs, on)).summary
+    assert ("rootflags= must ask for it too" in summary) is bool(flags)
 
 
 def test_the_vendors_words_and_page_are_the_evidence() -> None:

@@ -14,7 +14,7 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Layer, Provenance
-from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur001_barrier_disabled import check
 from support.builders import (
@@ -149,6 +149,13 @@ def test_a_loop_device_is_judged_by_the_filesystem_that_holds_its_file(
     device = loop(known((below,)), backing=LOWER_NUMBER)
     finding = finding_of(on(device, number=DeviceNumber(7, 0)), *others)
     assert (finding.severity, finding.confidence) == grade
+
+
+def test_the_file_of_a_loop_device_is_cited() -> None:
+    """Where the filesystem that holds it is not known here, its name may tell a person."""
+    finding = finding_of(on(loop(), number=DeviceNumber(7, 0)))
+    file = Citation("file of loop0", "/var/lib/image.img", "/sys/block/loop0/loop")
+    assert file in finding.citations
 
 
 def test_a_loop_file_on_a_filesystem_on_that_loop_ends() -> None:

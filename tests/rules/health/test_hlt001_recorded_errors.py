@@ -67,7 +67,8 @@ def test_hlt001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     ("fs", "severity"),
     [
         (erring(counted(3, TAKEN_AT - DAY)), Severity.HIGH),
-        (erring(counted(3, TAKEN_AT - 8 * DAY)), Severity.MEDIUM),
+        (erring(counted(3, TAKEN_AT - 7 * DAY)), Severity.HIGH),
+        (erring(counted(3, TAKEN_AT - 7 * DAY - 1)), Severity.MEDIUM),
         (erring(counted(3, None)), Severity.MEDIUM),
         (erring(ErrorCounters(3)), Severity.MEDIUM),
         (

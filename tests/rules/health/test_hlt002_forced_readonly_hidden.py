@@ -169,6 +169,24 @@ def test_hlt002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fs", "cited"),
+    [
+        (read_only(), {"superblock": "ro", "fstab options": "defaults"}),
+        (
+            read_only(fstab=known((fstab_entry("noatime", "nosuid"),))),
+            {"superblock": "ro", "fstab options": "noatime,nosuid"},
+        ),
+        (read_only("rw", fstab=known(())), {"superblock": "ro", "mount": "rw,relatime"}),
+    ],
+)
+def test_hlt002_cites_who_asks_for_rw(fs: Filesystem, cited: dict[str, str]) -> None:
+    """The entry of fstab as it is written, else the flags of the mount."""
+    (finding,) = verdict(fs).findings
+    found = {citation.label: citation.value for citation in finding.citations}
+    assert found.items() >= cited.items()
+
+
+@pytest.mark.parametrize(
     ("fs", "severity", "confidence"),
     [
         (

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Why
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabEntry
 from ext4audit.finding import Severity
@@ -63,6 +64,13 @@ def test_hlt006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     judged = verdict(fs)
     assert judged.outcome is outcome
     assert all(finding.severity is Severity.INFO for finding in judged.findings)
+
+
+@pytest.mark.parametrize("field", ["max_mount_count", "check_interval_seconds"])
+def test_a_count_that_the_reader_did_not_see_is_a_hole(field: str) -> None:
+    """Both are needed, and root sees both."""
+    (hole,) = verdict(having(entry(0), **{field: None})).unknowns
+    assert (hole.what, hole.why) == ("when to check", Why.NOT_CAPTURED)
 
 
 def test_a_container_has_no_boot() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
 from ext4audit.finding import Confidence, Disruption, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.kernel.krn002_stripe_scan_cpu import check
@@ -42,6 +43,23 @@ def remedy_of(*tokens: str, **changes: Any) -> Remedy:
     """Return the remedy that turns the stripe off."""
     (finding,) = verdict_of("6.6.9", *tokens, **changes).findings
     return finding.remedies[0]
+
+
+@pytest.mark.parametrize(
+    ("read_only", "severity"),
+    [
+        (known(value=True), Severity.INFO),
+        (known(value=False), Severity.MEDIUM),
+        (unknown("read-only"), Severity.MEDIUM),
+    ],
+)
+def test_what_is_read_only_for_certain_writes_nothing(
+    read_only: Evidence[bool], severity: Severity
+) -> None:
+    """The writeback thread then has no work; what is not known may be written to."""
+    (finding,) = verdict_of("6.6.9", "stripe=384", read_only=read_only).findings
+    assert finding.severity is severity
+    assert ("mounted read-only" in finding.message) is (severity is Severity.INFO)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,9 @@ def mkfs_of(fs: Filesystem) -> Remedy:
         pytest.param(striped(layout(HOT)), Outcome.FAIL, id="three of twelve"),
         pytest.param(striped(layout([100, 100, 100, 30])), Outcome.FAIL, id="a note"),
         pytest.param(
-            striped(layout([126, 0], groups=63)), Outcome.NOT_APPLICABLE, id="too few groups"
+            striped(layout([126, 0], groups=63, flex_bg_groups=1)),
+            Outcome.NOT_APPLICABLE,
+            id="too few groups",
         ),
         pytest.param(
             striped(layout([128, 0], groups=64, flex_bg_groups=1)), Outcome.FAIL, id="enough groups"
@@ -130,6 +132,9 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
         ),
         pytest.param(
             [399, 1, 0, 0], [True] * 4, Severity.HIGH, Confidence.CONFIRMED, id="skew 3.99"
+        ),
+        pytest.param(
+            [394, 2, 2, 2], [True] * 4, Severity.MEDIUM, Confidence.CONFIRMED, id="skew 3.94"
         ),
         pytest.param([99, 1], [True] * 2, Severity.MEDIUM, Confidence.CONFIRMED, id="skew 1.98"),
         pytest.param(HOT, [False] * 12, Severity.LOW, Confidence.CONFIRMED, id="no disk rotates"),
@@ -269,7 +274,7 @@ def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() 
     profiles = (ActiveProfile(all_profiles()["mysql-aws-twp"]),)
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
     recreate = [r for r in finding.remedies if r.disruption is Disruption.RECREATE]
-    assert [remedy.steps for remedy in recreate] == [()]
+    assert [(remedy.steps, remedy.destructive) for remedy in recreate] == [((), True)]
     assert "bigalloc, by demand of MySQL" in recreate[0].summary
 
 

@@ -55,6 +55,14 @@ LVM_RAID5 = disk(
 )
 
 
+STRIPED_LVM = replace(
+    LVM_RAID5, dm=DmDevice("vg-lv", "LVM-x", known((DmSegment(0, 2048, "striped", ("raid5",)),)))
+)
+NO_ARGUMENTS = replace(
+    LVM_RAID5, dm=DmDevice("vg-lv", "LVM-x", known((DmSegment(0, 2048, "raid", ()),)))
+)
+
+
 def on(
     stack: Evidence[BlockDevice] | BlockDevice,
     stride: int = 0,
@@ -88,6 +96,8 @@ def verdict(fs: Filesystem, running: Evidence[Kernel] = NEW) -> Verdict:
         (on(RAID5, 16, 48, live=64), Outcome.FAIL, Severity.MEDIUM),
         (on(RAID5, 16), Outcome.FAIL, Severity.MEDIUM),
         (on(LVM_RAID5, 16, 64), Outcome.FAIL, Severity.MEDIUM),
+        (on(STRIPED_LVM, 16, 64), Outcome.FAIL, Severity.LOW),
+        (on(NO_ARGUMENTS, 16, 64), Outcome.FAIL, Severity.LOW),
         (on(RAID0, 128, 512), Outcome.PASS, None),
         (
             on(raid(MEMBERS, limits=sizes(512, 2048, physical_block_bytes=unknown("x"))), 128, 512),
@@ -171,6 +181,23 @@ def test_lay002_needs_no_root_where_the_options_can_be_read(live: int, outcome: 
 def test_lay002_without_a_stripe_is_right_on_kernels_that_spin() -> None:
     """Who turned the stripe off because of KRN002 is not told to turn it on."""
     assert verdict(on(RAID5), SPINS).outcome is Outcome.PASS
+
+
+def test_lay002_cites_sizes_in_kib_and_stripes_in_blocks() -> None:
+    """Chunk and width of the array, the hints of the superblock, and what is in force."""
+    assert [(c.label, c.value) for c in verdict(on(RAID5, 16, 48)).evidence] == [
+        ("chunk", "64 KiB"),
+        ("whole stripe", "192 KiB"),
+        ("RAID hints", "stride 16, width 48 blocks"),
+        ("stripe in force", "48 blocks"),
+    ]
+
+
+@pytest.mark.parametrize(("chunk_kib", "outcome"), [(2, Outcome.NOT_APPLICABLE), (4, Outcome.FAIL)])
+def test_lay002_takes_a_stripe_of_two_blocks(chunk_kib: int, outcome: Outcome) -> None:
+    """ext4 ignores a stripe of one block."""
+    small = raid(MEMBERS[:2], limits=sizes(chunk_kib, 2 * chunk_kib))
+    assert verdict(on(small, live=3)).outcome is outcome
 
 
 @pytest.mark.parametrize("running", [SPINS, Unknown("kernel", Why.DENIED)])

@@ -156,6 +156,20 @@ def test_a_pass_names_what_prevents_the_wait() -> None:
             id="2.1 s",
         ),
         pytest.param(
+            on(),
+            {"memory": known(memory(dirty_bytes=10_485_760 + 9_940 * 120_000))},
+            "9.9",
+            Severity.LOW,
+            id="9.94 s",
+        ),
+        pytest.param(
+            on(),
+            {"memory": known(memory(dirty_bytes=10_485_760 + 10_400 * 120_000))},
+            "10",
+            Severity.LOW,
+            id="10.4 s",
+        ),
+        pytest.param(
             on(wbt_latency_usec=0),
             {"memory": known(memory(dirty_bytes=300 * MIB))},
             "0",
@@ -223,6 +237,19 @@ def test_the_finding_shows_what_the_estimate_rests_on() -> None:
         "assumptions": "sda 120 MB/s (rotational disk); throttled queues take 8 requests; one "
         "file holds all dirty memory",
     }
+
+
+@pytest.mark.parametrize(
+    ("members", "named"),
+    [(3, "sdb, sdc, sdd"), (4, "sdb … sde (4)")],
+)
+def test_more_than_three_queues_that_are_alike_are_not_listed(members: int, named: str) -> None:
+    """The first and the last stand for all, and their number."""
+    disks = [disk(f"sd{'bcde'[i]}", DeviceNumber(8, 16 * (i + 1))) for i in range(members)]
+    citations = {c.label: c.value for c in finding_of(on(below=raid(disks))).citations}
+    assert f"queue of {named}" in citations
+    assert citations["assumptions"].startswith(f"{named} 120 MB/s")
+    assert citations["assumptions"].endswith("; the stripe's devices share it evenly")
 
 
 def test_a_limit_in_bytes_is_cited_as_such() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Known
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
@@ -40,11 +41,20 @@ def over(stack: BlockDevice, mount_point: str = "/data") -> Filesystem:
     return filesystem(number=number, stack=known(stack), mounts=mounts)
 
 
+def in_bytes(dirty: int) -> Known[Memory]:
+    """Limit dirty memory in bytes."""
+    return known(memory(dirty_bytes=dirty))
+
+
 @pytest.mark.parametrize(
     ("on", "outcome"),
     [
         pytest.param(host(filesystem(), memory=LARGE), Outcome.FAIL, id="100 GB for one disk"),
         pytest.param(host(filesystem(), memory=SMALL), Outcome.PASS, id="1 GiB in 9 s"),
+        pytest.param(host(filesystem(), memory=in_bytes(1_200_000_000)), Outcome.PASS, id="10 s"),
+        pytest.param(
+            host(filesystem(), memory=in_bytes(1_200_000_001)), Outcome.FAIL, id="a byte more"
+        ),
         pytest.param(
             host(on_disk("nvme0n1"), memory=known(memory(available_bytes=40 * GIB))),
             Outcome.PASS,

@@ -1,4 +1,4 @@
-"""Times in evidence, as words and as seconds."""
+"""Sizes, shares and times in words; the journal and the stripe of a filesystem in numbers."""
 
 from __future__ import annotations
 
@@ -6,29 +6,59 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ext4audit.evidence import Known, Unknown
+from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.rules.shared.quantities import (
+    Journal,
+    Recommended,
+    at_mount,
     block_bytes,
+    block_bytes_of,
+    cite_journal,
+    cite_space,
     device_bytes,
     full_share,
     has_room_to_grow,
+    is_external,
+    journal_of,
+    least_idle,
+    most_blocks,
     percent,
+    recommended,
     seconds_since_1970,
     size,
+    unit_bytes,
+    usual_blocks,
     utc,
 )
-from support.builders import GIB, disk, filesystem, known, superblock, unknown, usage
+from support.builders import (
+    GIB,
+    disk,
+    filesystem,
+    known,
+    queue,
+    raid,
+    superblock,
+    unknown,
+    usage,
+)
 
 
 @pytest.mark.parametrize(
     ("count_bytes", "words"),
     [
         (0, "0 bytes"),
+        ((1 << 20) - 1, "1048575 bytes"),
         (1 << 20, "1 MiB"),
+        (GIB - 1, "1024 MiB"),
+        (GIB, "1 GiB"),
+        (1024 * GIB - 1, "1024 GiB"),
+        (1024 * GIB, "1 TiB"),
+        (-2 * GIB, "-2 GiB"),
         (50 * GIB, "50 GiB"),
         (1536 * GIB, "1.5 TiB"),
         (1023 * GIB, "1023 GiB"),
@@ -41,7 +71,13 @@ def test_a_size_is_spelled_in_its_largest_unit(count_bytes: int, words: str) -> 
 
 @pytest.mark.parametrize(
     ("part", "whole", "words"),
-    [(1, 2, "50 %"), (999_999, 1_000_000, "99.9 %"), (3, 3, "100 %"), (0, 0, "0 %")],
+    [
+        (1, 1000, "0.1 %"),
+        (1, 2, "50 %"),
+        (999_999, 1_000_000, "99.9 %"),
+        (3, 3, "100 %"),
+        (0, 0, "0 %"),
+    ],
 )
 def test_a_share_is_never_rounded_up_to_all(part: int, whole: int, words: str) -> None:
     """Only what is full is said to be full."""
@@ -87,6 +123,40 @@ def test_the_size_of_a_device_that_is_not_seen() -> None:
     assert isinstance(device_bytes(filesystem(stack=unknown("stack"))), Unknown)
 
 
+def test_a_device_is_counted_in_sectors_and_an_image_in_blocks() -> None:
+    """An image ends with its filesystem, whose blocks are its size."""
+    of = known(superblock(size_blocks=1000))
+    assert device_bytes(filesystem(stack=known(disk(size_sectors=known(7))))) == Known(
+        7 * 512, "test"
+    )
+    image = device_bytes(filesystem(stack=known(disk(kind="image")), superblock=of))
+    assert need(image) == 1000 * 4096
+
+
+@pytest.mark.parametrize(
+    ("device", "idle"),
+    [(GIB, GIB), (100 * GIB, GIB), (101 * GIB, GIB * 101 // 100), (300 * GIB, 3 * GIB)],
+)
+def test_a_hundredth_of_a_large_device_may_lie_idle(device: int, idle: int) -> None:
+    """On smaller ones it is 1 GiB."""
+    assert least_idle(device) == idle
+
+
+@pytest.mark.parametrize(("beyond_blocks", "room"), [(0, False), (1, True)])
+def test_room_to_grow_is_more_than_may_lie_idle(beyond_blocks: int, *, room: bool) -> None:
+    """Up to 1 GiB of 50 GiB, CAP005 says nothing either."""
+    device = known(disk(size_sectors=known(50 * GIB // 512)))
+    own = superblock(size_blocks=49 * GIB // 4096 - beyond_blocks)
+    assert has_room_to_grow(filesystem(stack=device, superblock=known(own))) is room
+
+
+def test_space_is_cited_in_bytes() -> None:
+    """Blocks times their size; nothing where it is not known."""
+    (cited,) = cite_space(filesystem())
+    assert cited.value == "100 GiB in all, 50 GiB free, 45 GiB free for users"
+    assert cite_space(filesystem(usage=NO_USAGE)) == ()
+
+
 @pytest.mark.parametrize(
     ("changes", "room"),
     [
@@ -108,6 +178,15 @@ MOST = 4102444800 * 4
 
 
 @given(st.integers(0, MOST))
+@example(951_782_399)  # the end of 2000-02-28
+@example(951_782_400)  # 2000-02-29
+@example(951_868_800)  # 2000-03-01
+@example(978_220_800)  # 2000-12-31, day 366
+@example(978_307_200)  # 2001-01-01
+@example(4_107_542_399)  # the end of 2100-02-28, no leap year
+@example(4_107_542_400)  # 2100-03-01
+@example(13_574_563_200)  # 2400-02-29, the last day of 400 years
+@example(13_574_649_600)  # 2400-03-01
 def test_a_time_is_spelled_as_the_calendar_has_it(seconds: int) -> None:
     """The words are those of the standard library, and read back as the same second."""
     expected = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -124,3 +203,134 @@ def test_what_is_no_time_in_utc_is_none(text: str) -> None:
 def test_fractions_of_a_second_are_dropped() -> None:
     """RFC 3339 allows them."""
     assert seconds_since_1970("1970-01-02T00:00:00.5Z") == 86400
+
+
+@pytest.mark.parametrize(
+    ("from_blocks", "below_it", "journal_blocks"),
+    [
+        (2048, 0, 1024),
+        (32768, 1024, 4096),
+        (262144, 4096, 8192),
+        (524288, 8192, 16384),
+        (4194304, 16384, 32768),
+        (8388608, 32768, 65536),
+        (16777216, 65536, 131072),
+        (33554432, 131072, 262144),
+    ],
+)
+def test_the_usual_journal_grows_in_steps(
+    from_blocks: int, below_it: int, journal_blocks: int
+) -> None:
+    """What mke2fs 1.47 makes of a size, and of one block less."""
+    assert usual_blocks(from_blocks - 1) == below_it
+    assert usual_blocks(from_blocks) == journal_blocks
+
+
+@pytest.mark.parametrize(
+    ("present", "filesystem_bytes", "undersized"),
+    [
+        (128, 20 * GIB + 1, False),
+        (127, 20 * GIB + 1, True),
+        (127, 20 * GIB, False),
+    ],
+)
+def test_a_journal_is_undersized_below_an_eighth_of_the_usual(
+    present: int, filesystem_bytes: int, *, undersized: bool
+) -> None:
+    """An older mke2fs makes an eighth; up to 20 GiB nobody needs more."""
+    assert Journal(present, 1024, filesystem_bytes).undersized is undersized
+
+
+def test_the_journal_is_compared_in_bytes() -> None:
+    """100 GiB have 26,214,400 blocks of 4 KiB, and usually a journal of 131072 blocks."""
+    fs = filesystem(superblock=known(superblock(journal_bytes=64 << 20)))
+    journal = need(journal_of(fs))
+    assert journal == Journal(64 << 20, 512 << 20, 100 * GIB)
+    present, usual = cite_journal(fs, journal)
+    assert (present.value, usual.value) == ("64 MiB", "512 MiB for a filesystem of 100 GiB")
+
+
+@pytest.mark.parametrize(
+    ("changes", "external"),
+    [
+        ({"journal_device": "8:16", "journal_bytes": None}, True),
+        ({"journal_device": "8:16", "journal_bytes": 1}, False),
+        ({"journal_device": "8:16", "journal_bytes": None, "journal_inode": 8}, False),
+        ({"journal_device": None, "journal_bytes": None}, False),
+        ({"journal_device": "8:16", "journal_bytes": None, "features": frozenset()}, False),
+    ],
+)
+def test_a_journal_is_external_where_none_lies_inside(
+    changes: dict[str, Any], *, external: bool
+) -> None:
+    """It is on a device that the superblock names, and neither an inode nor a size is inside."""
+    assert is_external(superblock(**changes)) is external
+
+
+KIB = 1024
+
+
+def hinting(chunk: int, width: int, physical: int = 512) -> BlockDevice:
+    """Build a disk with these I/O sizes."""
+    limits = queue(minimum_io_bytes=chunk, optimal_io_bytes=width, physical_block_bytes=physical)
+    return disk(limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("device", "stripe"),
+    [
+        (hinting(512, 2048, 256), None),
+        (hinting(513, 1026, 256), Recommended(513, 1026)),
+        (hinting(4096, 8192, 4096), None),
+        (hinting(4097, 8194, 4096), Recommended(4097, 8194)),
+        (hinting(64 * KIB, 64 * KIB), None),
+        (hinting(64 * KIB, 128 * KIB), Recommended(64 * KIB, 128 * KIB)),
+        (hinting(64 * KIB, 128 * KIB + 1), None),
+        (hinting(64 * KIB, 256 * 64 * KIB), Recommended(64 * KIB, 256 * 64 * KIB)),
+        (hinting(64 * KIB, 257 * 64 * KIB), None),
+        (
+            raid([disk(), disk("sdb")], limits=queue(minimum_io_bytes=4096, optimal_io_bytes=8192,
+                                        physical_block_bytes=4096)),
+            Recommended(4096, 8192),
+        ),
+    ],
+)  # fmt: skip
+def test_a_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: Recommended | None) -> None:
+    """A chunk is more than a sector, and more than the physical block of a single disk."""
+    assert recommended(device) == stripe
+
+
+@pytest.mark.parametrize(
+    ("width", "stride", "stripe"),
+    [
+        (0, 0, 0),
+        (1, 16, 0),
+        (2, 16, 2),
+        (0, 1, 0),
+        (0, 2, 2),
+        (32768, 16, 32768),
+        (32769, 16, 16),
+        (0, 32769, 0),
+    ],
+)
+def test_a_mount_takes_width_or_stride_up_to_a_group(width: int, stride: int, stripe: int) -> None:
+    """One block is no stripe, and a stripe larger than a group is none."""
+    assert at_mount(superblock(stripe_width_blocks=width, stride_blocks=stride)) == stripe
+
+
+def test_a_group_has_as_many_blocks_as_a_bitmap_has_bits() -> None:
+    """Where the superblock does not tell the size of its groups, a block of bitmap does."""
+    assert most_blocks(filesystem(superblock=known(superblock(blocks_per_group=64)))) == 64
+    untold = superblock(blocks_per_group=None, block_bytes=1024)
+    assert most_blocks(filesystem(superblock=known(untold))) == 8192
+    assert most_blocks(filesystem(superblock=unknown("superblock"))) == 32768
+
+
+def test_the_unit_of_a_stripe_is_a_block_of_whoever_tells_it() -> None:
+    """That of statfs comes first; without both, what is missing is said."""
+    small = known(superblock(block_bytes=1024))
+    assert unit_bytes(filesystem(superblock=small)) == 4096
+    assert unit_bytes(filesystem(superblock=small, usage=NO_USAGE)) == 1024
+    assert unit_bytes(filesystem(superblock=small, usage=known(usage(block_bytes=0)))) == 1024
+    with pytest.raises(Undetermined):
+        block_bytes_of(superblock(block_bytes=None))

@@ -248,8 +248,8 @@ def _stripe(superblock: Superblock) -> str | None:
     """
     most = superblock.blocks_per_group
     fields = (superblock.stripe_width_blocks, superblock.stride_blocks)
-    taken = next((blocks for blocks in fields if blocks and (most is None or blocks <= most)), 0)
-    return f"stripe={taken}" if taken > 1 else None
+    taken = [blocks for blocks in fields if blocks and (most is None or blocks <= most)]
+    return f"stripe={taken[0]}" if taken and taken[0] > 1 else None
 
 
 def _superblock_layers(spec: OptionSpec, superblock: Superblock, origin: str) -> list[Layer]:

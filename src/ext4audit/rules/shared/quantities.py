@@ -309,8 +309,8 @@ def at_mount(superblock: Superblock) -> int:
     """
     most = group_blocks(superblock)
     fields = superblock.stripe_width_blocks, superblock.stride_blocks
-    taken = next((blocks for blocks in fields if 0 < blocks <= most), 0)
-    return taken if taken > 1 else 0
+    taken = [blocks for blocks in fields if 0 < blocks <= most]
+    return taken[0] if taken and taken[0] > 1 else 0
 
 
 def group_blocks(superblock: Superblock) -> int:

@@ -1,0 +1,202 @@
+"""The backlog of dirty memory, the queues below a filesystem, and how long a stall takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.rules.performance.stall import (
+    Drain,
+    backlog_bytes,
+    bound,
+    cite_memory,
+    cite_size,
+    read_drains,
+    stall_remedies,
+    stall_seconds,
+)
+from support.builders import GIB, disk, filesystem, known, loop, memory, queue, raid, unknown
+
+MIB = 1 << 20
+ABSENT = Unknown("queue file", Why.ABSENT)
+
+
+def drain(**changes: Any) -> Drain:
+    """Build the queue of a slow disk that takes 8 MiB while it is throttled, and 32 otherwise."""
+    values: dict[str, Any] = {
+        "name": "sda",
+        "speed_class": "slow",
+        "megabytes_per_second": 10,
+        "nr_requests": 32,
+        "max_sectors_kb": 1024,
+        "wbt_latency_usec": 75000,
+    }
+    return Drain(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("device", "virtualization", "speed"),
+    [
+        (disk("nvme0n1"), None, ("NVMe", 1000)),
+        (disk("nvme0n1"), "kvm", ("NVMe", 1000)),
+        (disk("vda"), None, ("network or virtual disk", 125)),
+        (disk("xvda"), None, ("network or virtual disk", 125)),
+        (disk("sda"), "kvm", ("network or virtual disk", 125)),
+        (disk("sda"), None, ("rotational disk", 120)),
+        (disk("sda", limits=queue(rotational=False)), None, ("SATA or SAS SSD", 400)),
+    ],
+)
+def test_a_device_has_the_speed_of_its_class(
+    device: BlockDevice, virtualization: str | None, speed: tuple[str, int]
+) -> None:
+    """What `rotational` says of a virtual disk is the driver's default."""
+    (found,) = read_drains(device, virtualization)
+    assert (need(found).speed_class, need(found).megabytes_per_second) == speed
+
+
+def test_a_device_without_a_request_queue_holds_nothing() -> None:
+    """NVMe multipath has neither file; what cannot be read is a gap."""
+    (found,) = read_drains(disk(limits=queue(nr_requests=ABSENT, wbt_latency_usec=ABSENT)), None)
+    assert (need(found).nr_requests, need(found).wbt_latency_usec) == (0, 0)
+    (gap,) = read_drains(disk(limits=queue(nr_requests=unknown("nr"))), None)
+    assert isinstance(gap, Unknown)
+
+
+MEMBERS = [disk(f"sd{name}", DeviceNumber(8, 16 * i)) for i, name in enumerate("bcd")]
+
+
+@pytest.mark.parametrize(
+    ("stack", "shares"),
+    [
+        (disk(), {"sda": 1}),
+        (raid(MEMBERS), {"sdb": 3, "sdc": 3, "sdd": 3}),
+        (raid(MEMBERS, level="raid1"), {"sdb": 1, "sdc": 1, "sdd": 1}),
+        (loop(known((disk(),))), {"loop0": 1, "sda": 1}),
+    ],
+)
+def test_members_of_a_stripe_share_the_data(stack: BlockDevice, shares: dict[str, int]) -> None:
+    """Mirrors take all of it each; a loop device has a queue above that of its disk."""
+    found = [need(each) for each in read_drains(stack, None)]
+    assert {each.name: each.shares for each in found} == shares
+
+
+@pytest.mark.parametrize(
+    ("queue_of", "throttled", "holds"),
+    [
+        (drain(), True, 8 * MIB),
+        (drain(), False, 32 * MIB),
+        (drain(nr_requests=7), True, 7 * MIB),
+        (drain(nr_requests=9), True, 8 * MIB),
+    ],
+)
+def test_throttling_keeps_a_queue_at_eight_requests(
+    queue_of: Drain, throttled: bool, holds: int
+) -> None:
+    """It cannot deepen one."""
+    assert queue_of.holds_bytes(throttled=throttled) == holds
+
+
+@pytest.mark.parametrize(
+    ("queue_of", "dirty", "seconds"),
+    [
+        (drain(), 8 * MIB, 0),
+        (drain(), 8 * MIB + 10_000_000, 1),
+        (drain(shares=2), 2 * (8 * MIB + 10_000_000), 1),
+        (drain(wbt_latency_usec=0), 32 * MIB + 5_000_000, 0.5),
+        (drain(wbt_latency_usec=1), 32 * MIB, 2.516_582_4),
+    ],
+)
+def test_a_stall_is_what_the_queue_does_not_take(
+    queue_of: Drain, dirty: int, seconds: float
+) -> None:
+    """At the speed of the device, each member of a stripe its part."""
+    assert stall_seconds(dirty, [queue_of]) == pytest.approx(seconds)
+
+
+def test_the_slowest_queue_decides() -> None:
+    """With throttling, or as if it were off."""
+    queues = [drain(megabytes_per_second=100), drain()]
+    dirty = 8 * MIB + 10_000_000
+    assert stall_seconds(dirty, queues) == pytest.approx(1)
+    assert stall_seconds(dirty, queues, throttling=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("sectors", "backlog", "cited"),
+    [
+        (known(1 << 20), 512 * MIB, ["512 MiB: no more can be dirty"]),
+        (known(1 << 21), GIB, []),
+        (known(1 << 22), GIB, []),
+        (known(0), GIB, []),
+        (unknown("size"), GIB, []),
+    ],
+)
+def test_no_more_can_be_dirty_than_fits(sectors: Any, backlog: int, cited: list[str]) -> None:
+    """The size of the device, where it is below the limit."""
+    limited = memory(dirty_bytes=GIB)
+    fs = filesystem(stack=known(disk(size_sectors=sectors)))
+    assert backlog_bytes(fs, limited) == backlog
+    assert [citation.value for citation in cite_size(fs, limited)] == cited
+
+
+def test_without_a_stack_the_limit_is_the_backlog() -> None:
+    """Its size is not known."""
+    fs = filesystem(stack=unknown("stack"))
+    assert backlog_bytes(fs, memory(dirty_bytes=GIB)) == GIB
+    assert list(cite_size(fs, memory(dirty_bytes=GIB))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dirty_bytes": GIB}, "1024 MiB (vm.dirty_bytes = 1073741824; memory 16384 MiB)"),
+        ({}, "3072 MiB (vm.dirty_ratio = 20 % of 15360 MiB available; memory 16384 MiB)"),
+    ],
+)
+def test_the_limit_is_cited_with_the_setting_that_makes_it(
+    changes: dict[str, int], words: str
+) -> None:
+    """Bytes win over the ratio."""
+    assert cite_memory(Known(memory(**changes), "/proc")).value == words
+
+
+def test_two_seconds_of_the_slowest_bound_the_backlog() -> None:
+    """A stripe is as fast as its members together."""
+    assert "to 19 MiB, which is 2 s" in bound(memory(), [drain()]).summary
+    assert "to 76 MiB, which is 2 s" in bound(memory(), [drain(shares=4)]).summary
+    slow_and_fast = [drain(megabytes_per_second=100), drain()]
+    assert "to 19 MiB" in bound(memory(), slow_and_fast).summary
+
+
+@pytest.mark.parametrize(
+    ("dirty", "drains", "words"),
+    [
+        pytest.param(
+            248_388_608,
+            [drain()],
+            "on sda: a file of up to 32 MiB then stalls nothing, the worst case falls from "
+            "~24.0 s to ~21.5 s.",
+            id="10.5 %",
+        ),
+        pytest.param(268_388_608, [drain()], None, id="9.7 %"),
+        pytest.param(100 * MIB, [drain(wbt_latency_usec=0)], None, id="not throttled"),
+        pytest.param(
+            100 * MIB,
+            [drain(shares=3), drain(name="sdb", wbt_latency_usec=0, shares=3)],
+            "on sda: a file of up to 96 MiB then stalls nothing, the worst case falls from ~2.7 s "
+            "to ~0.1 s.",
+            id="a stripe takes what its members take together",
+        ),
+    ],
+)
+def test_throttling_is_switched_off_where_that_is_a_tenth(
+    dirty: int, drains: list[Drain], words: str | None
+) -> None:
+    """The share by which the estimate must fall to be seen."""
+    summaries = [remedy.summary for remedy in stall_remedies(memory(), dirty, drains)]
+    found = [each for each in summaries if "throttling off" in each]
+    assert found == ([f"Switch writeback throttling off {words}"] if words else [])

@@ -1,0 +1,241 @@
+"""Which options are demanded, which a rule warns of, and where a filesystem is mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from ext4audit.evidence import Evidence
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.options import EffectiveOptions, Provenance
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.rules.shared.demands import (
+    against,
+    below,
+    canonical,
+    container_layers,
+    demanded,
+    demands_features,
+    discouraged,
+    holds_database,
+    holds_tenants,
+    holds_volume,
+    overruled,
+    stays,
+    warning,
+)
+from support.builders import (
+    filesystem,
+    host,
+    kernel,
+    known,
+    mount,
+    options,
+    unknown,
+)
+
+AFFECTED, CURED = known(kernel("5.4.286")), known(kernel("6.18.5"))
+
+
+def by(*names: str) -> Host:
+    """Build a host with profiles for all its filesystems."""
+    return host(profiles=tuple(ActiveProfile(all_profiles()[name]) for name in names))
+
+
+def of(found: Evidence[EffectiveOptions]) -> Filesystem:
+    """Build a filesystem with these options."""
+    return filesystem(options=found)
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        ("commit=30", None),
+        ("commit=31", "DUR007"),
+        ("commit=x", None),
+        ("stripe=31", None),
+        ("resuid=0", None),
+        ("resuid=1", "SEC003"),
+        ("resgid=0", None),
+        ("resgid=100", "SEC003"),
+        ("nobarrier", "DUR001"),
+        ("barrier=0", "DUR001"),
+        ("barrier", None),
+        ("dioread_nolock", None),
+        ("noblock_validity", None),
+    ],
+)
+def test_a_rule_warns_of_an_option_by_its_name_or_its_value(token: str, code: str | None) -> None:
+    """The values are those that the rules themselves let pass."""
+    found = discouraged([token], filesystem(), host(kernel=CURED))
+    assert dict(found) == ({canonical(token): code} if code else {})
+
+
+def test_what_a_profile_demands_is_not_warned_of() -> None:
+    """The vendor's word is taken for its product."""
+    assert discouraged(["nodelalloc"], filesystem(), by("tidb")) == {}
+    assert discouraged(["nodelalloc"], filesystem(), by("neo4j")) == {"nodelalloc": "PRF003"}
+
+
+@pytest.mark.parametrize(
+    ("fs", "on", "warned"),
+    [
+        (of(known(options("nodelalloc"))), host(kernel=AFFECTED), True),
+        (of(known(options("nodelalloc"))), host(kernel=CURED), False),
+        (of(known(options("nodelalloc"))), host(kernel=unknown("kernel")), False),
+        (of(known(options("delalloc"))), host(kernel=AFFECTED), False),
+        (of(known(options())), host(kernel=AFFECTED), False),
+        (of(unknown("options")), host(kernel=AFFECTED), False),
+        (
+            of(known(options("nodelalloc", set_by=Provenance.IMPLIED))),
+            host(kernel=AFFECTED),
+            False,
+        ),
+        (of(known(options())), by("tidb"), False),
+    ],
+)
+def test_dioread_nolock_is_warned_of_beside_nodelalloc(
+    fs: Filesystem, on: Host, *, warned: bool
+) -> None:
+    """On kernels of PRF001, and not where data=journal alone turned delalloc off."""
+    expected = {"dioread_nolock": "PRF001"} if warned else {}
+    assert discouraged(["dioread_nolock"], fs, on) == expected
+
+
+def test_dioread_nolock_is_warned_of_where_nodelalloc_is_demanded() -> None:
+    """It will be in force."""
+    profiles = (ActiveProfile(all_profiles()["tidb"]),)
+    on = host(profiles=profiles, kernel=AFFECTED)
+    assert discouraged(["dioread_nolock"], filesystem(), on) == {"dioread_nolock": "PRF001"}
+
+
+def test_what_is_harmless_when_shown_is_warned_of_when_hidden() -> None:
+    """DUR002 finds it in the superblock only."""
+    fs = of(known(options(hidden=("noblock_validity",))))
+    assert discouraged(["noblock_validity"], fs, host()) == {"noblock_validity": "DUR002"}
+    assert discouraged(["nodioread_nolock"], fs, host()) == {}
+    assert discouraged(["noblock_validity"], of(unknown("options")), host()) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [("/srv", True), ("/srv/www", True), ("/srvx", False), ("/", False), ("/a/srv", False)],
+)
+def test_a_path_is_below_a_folder_or_the_folder(path: str, *, inside: bool) -> None:
+    """A name that only begins alike is another folder."""
+    assert below(path, ["/srv", "/home"]) is inside
+
+
+@pytest.mark.parametrize(
+    ("place", "kinds"),
+    [
+        ("/var/lib/pgsql", "database"),
+        ("/var/opt/mssql/data", "database"),
+        ("/var/lib/kubelet/pods/x", "volume tenants"),
+        ("/var/lib/kubelet", "tenants"),
+        ("/home", "tenants"),
+        ("/data", ""),
+    ],
+)
+def test_a_mount_point_tells_who_uses_it(place: str, kinds: str) -> None:
+    """By the folders that packages use."""
+    fs = filesystem(mounts=(mount(place),))
+    found = {
+        "database": holds_database(fs),
+        "volume": holds_volume(fs),
+        "tenants": holds_tenants(fs),
+    }
+    assert [kind for kind, true in found.items() if true] == kinds.split()
+
+
+def overlays(*uppers: str, **changes: object) -> Host:
+    """Build a host with a filesystem on / , another on /var, and overlays."""
+    sdb = DeviceNumber(8, 16)
+    mounts = [mount("/", mount_id=20), mount("/var", number=sdb, mount_id=21)]
+    mounts += [
+        mount(
+            f"/merged{index}",
+            number=DeviceNumber(0, 50 + index),
+            fstype="overlay",
+            super_options=("rw", "lowerdir=/low", f"upperdir={upper}"),
+            mount_id=40 + index,
+        )
+        for index, upper in enumerate(uppers)
+    ]
+    return host(**{"mounts": known(tuple(mounts)), **changes})
+
+
+@pytest.mark.parametrize(
+    ("on", "folders"),
+    [
+        (overlays("/a/upper", "/var/b/upper"), ["/a/upper"]),
+        (overlays("/varb/upper"), ["/varb/upper"]),
+        (overlays("relative"), []),
+        (overlays("/a/upper", container="docker"), []),
+        (overlays(mounts=unknown("mounts")), []),
+    ],
+)
+def test_the_layers_of_containers_lie_on_the_deepest_mount(on: Host, folders: list[str]) -> None:
+    """From within a container the folders have other names."""
+    assert list(container_layers(filesystem(), on)) == folders
+
+
+def test_the_first_profile_that_demands_an_option_is_named() -> None:
+    """Each option once, in the option table's spelling."""
+    found = demanded(filesystem(), by("tidb", "neo4j", "etcd"))
+    assert {token: profile.name for token, profile in found.items()} == {
+        "barrier": "etcd",
+        "noatime": "tidb",
+        "nodelalloc": "tidb",
+    }
+
+
+def test_demanded_features_have_their_profile() -> None:
+    """Only profiles that demand features have any."""
+    found = demands_features(filesystem(), by("tidb", "mysql-aws-twp"))
+    assert {feature: profile.name for feature, profile in found.items()} == {
+        "bigalloc": "mysql-aws-twp"
+    }
+
+
+@pytest.mark.parametrize(
+    ("tokens", "lost"),
+    [
+        ({"delalloc": "delalloc"}, ["nodelalloc"]),
+        ({"delalloc": "nodelalloc"}, []),
+        ({"barrier": "nobarrier"}, []),
+        ({}, []),
+    ],
+)
+def test_a_change_is_against_a_demand(tokens: dict[str, str], lost: list[str]) -> None:
+    """Where the option gets another token than the demanded one."""
+    assert [token for token, _ in against(filesystem(), by("tidb"), tokens)] == lost
+
+
+@pytest.mark.parametrize(
+    ("tokens", "lost"),
+    [
+        (("delalloc",), ["nodelalloc"]),
+        (("nodelalloc",), []),
+        (("relatime",), ["noatime"]),
+        (("strictatime", "delalloc"), ["nodelalloc", "noatime"]),
+        (("noatime", "nosuid"), []),
+    ],
+)
+def test_tokens_in_force_overrule_a_demand(tokens: Iterable[str], lost: list[str]) -> None:
+    """The access times are one option, of which one token is in force."""
+    assert sorted(overruled(filesystem(), by("tidb"), tokens)) == sorted(lost)
+
+
+def test_the_words_about_what_stays_and_what_is_warned_of() -> None:
+    """Nothing to say is nothing said."""
+    kept = demanded(filesystem(), by("neo4j"))
+    product = all_profiles()["neo4j"].product
+    assert stays(kept) == f" noatime stays, by demand of {product} (profile neo4j)."
+    assert stays({}) == ""
+    assert warning({"discard": "PRF004", "sync": "PRF012"}) == (
+        "PRF004 warns of discard, PRF012 warns of sync"
+    )
+    assert warning({}) == ""
