@@ -29,7 +29,7 @@ DEEPEST = 1000
 """The limit of nested mounts, which ends the walk through a cyclic table."""
 IDLE_FILESYSTEMS = "filesystems that are not mounted"
 MAX_IDLE = 256
-_PARTITION = re.compile(r"(.+?)(?:(?<=[0-9])p)?[0-9]+")
+_PARTITION = r"(.+?)(?:(?<=[0-9])p)?[0-9]+"
 
 
 class Inventory(NamedTuple):
@@ -181,7 +181,7 @@ def _candidates(
 ) -> list[DeviceNumber]:
     """Return the devices with ext4 by lsblk, or all without types; no disks with partitions."""
     listed = tuple(devices)
-    partitioned = {m[1] for each in listed if (m := _PARTITION.fullmatch(each.kernel_name))}
+    partitioned = {m[1] for each in listed if (m := re.fullmatch(_PARTITION, each.kernel_name))}
     return sorted(
         {
             each.device_number

@@ -59,7 +59,7 @@ None: no release is known to read it. orphan_file is not here: GRUB ignores it.
 DEBIAN_GRUB_BACKPORTS = frozenset({"metadata_csum_seed", "large_dir"})
 DEBIAN_GRUB_SINCE = "2.06-8"
 """The features that Debian backported to its GRUB, and since which package: bug 1030846."""
-_DEBIAN_REVISION = re.compile(r"[0-9][^-]*-[^-]+")
+_DEBIAN_REVISION = r"[0-9][^-]*-[^-]+"
 
 
 def grub_reads(package: str, feature: str) -> bool:
@@ -67,7 +67,7 @@ def grub_reads(package: str, feature: str) -> bool:
     version, first = grub_version(package), GRUB_SINCE.get(feature)
     if version is not None and first is not None and version >= first:
         return True
-    is_debian = _DEBIAN_REVISION.fullmatch(package) is not None and "ubuntu" not in package
+    is_debian = re.fullmatch(_DEBIAN_REVISION, package) is not None and "ubuntu" not in package
     return (
         is_debian
         and feature in DEBIAN_GRUB_BACKPORTS
@@ -83,7 +83,7 @@ def grub_version(text: str) -> Version | None:
 
 E2fsprogsVersion = tuple[int, int, int]
 
-_VERSION = re.compile(r"1\.([0-9]{1,2})(?:\.([0-9]{1,2}))?")
+_VERSION = r"1\.([0-9]{1,2})(?:\.([0-9]{1,2}))?"
 LAST_PATCH = {42: 13, 43: 9, 44: 6, 45: 7, 46: 6, 47: 4}
 """The releases of each series that are known (doc/RelNotes of e2fsprogs)."""
 OLDEST = (1, 42, 0)
@@ -117,7 +117,7 @@ def parse_version(text: str) -> E2fsprogsVersion:
 
     A version older than `OLDEST` is returned too: only its details are not known.
     """
-    match = _VERSION.fullmatch(text)
+    match = re.fullmatch(_VERSION, text)
     if match is None:
         raise ValueError("not a version of e2fsprogs (1.46.5)")
     version = (1, int(match[1]), int(match[2] or 0))

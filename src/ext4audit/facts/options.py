@@ -96,7 +96,7 @@ class EffectiveOptions(NamedTuple):
 
 
 TABLE = "option_grammar.toml"
-NUMBER = re.compile(r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+NUMBER = r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
 """A number as the kernel parses it: decimal, octal or hexadecimal (kstrtouint with base 0)."""
 LARGEST = 2**32 - 1
 """The highest number that any option takes, on kernels that read it unsigned."""
@@ -142,7 +142,7 @@ def handling_of(option: str, upstream: Upstream) -> OptionHandling:
         return OptionHandling(Handling.REFUSED, wrong)
     if option == "stripe=0":
         return OptionHandling(Handling.IGNORED, "the stripe of the superblock stays in force")
-    if upstream < READ_UNSIGNED_FROM and NUMBER.fullmatch(value) and _is_unsigned(value):
+    if upstream < READ_UNSIGNED_FROM and re.fullmatch(NUMBER, value) and _is_unsigned(value):
         known = upstream[:2] <= READ_SIGNED_TO
         return (
             OptionHandling(Handling.REFUSED, TOO_LARGE)
@@ -183,7 +183,7 @@ def _wrong(spec: Mapping[str, Any], value: str | None) -> str:
 def _wrong_number(spec: Mapping[str, Any], value: str | None) -> str:
     if value is None:
         return "" if spec["value"] == "optional-int" else "it needs a number"
-    if not NUMBER.fullmatch(value):
+    if not re.fullmatch(NUMBER, value):
         return "it takes a number"
     number = _number(value)
     most = spec.get("most", LARGEST)

@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 from ext4audit.facts.host import Kernel
 
-SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")
+SEGMENT = r"~|\^|[0-9]+|[A-Za-z]+"
 """The compared parts of an rpm version; all other characters only separate."""
-ARCHITECTURE = re.compile(r"\.(x86_64|aarch64|i[3-6]86|ppc64le|s390x|loongarch64|riscv64|noarch)$")
+ARCHITECTURE = r"\.(x86_64|aarch64|i[3-6]86|ppc64le|s390x|loongarch64|riscv64|noarch)$"
 
 
 def compare_rpm(left: str, right: str) -> int:
@@ -25,7 +25,9 @@ def compare_rpm(left: str, right: str) -> int:
     letters; the longer is newer, except that `~` sorts before everything, even the end, and
     `^` after the end but before anything else.
     """
-    for one, other in zip_longest(SEGMENT.findall(left), SEGMENT.findall(right), fillvalue=""):
+    for one, other in zip_longest(
+        re.findall(SEGMENT, left), re.findall(SEGMENT, right), fillvalue=""
+    ):
         if _key(one) != _key(other):
             return -1 if _key(one) < _key(other) else 1
     return 0
@@ -37,7 +39,7 @@ def split_release(kernel_release: str) -> tuple[str, str]:
     The architecture is taken off first: with it, the fixed kernel 26.al7 reads as older than
     the bound 26.al7.x86_64.
     """
-    version, _, release = ARCHITECTURE.sub("", kernel_release).partition("-")
+    version, _, release = re.sub(ARCHITECTURE, "", kernel_release).partition("-")
     return version, release
 
 
@@ -51,7 +53,7 @@ def _key(segment: str) -> tuple[int, int, str]:
     return special.get(segment, 3), 0, segment
 
 
-PIECE = re.compile(r"([^0-9]*)([0-9]*)")
+PIECE = r"([^0-9]*)([0-9]*)"
 """The compared parts of a dpkg version: characters that are no digits, then a number."""
 END = 0
 PieceKey: TypeAlias = tuple[tuple[int, ...], int, str]
@@ -82,7 +84,7 @@ def _parts(version: str) -> tuple[str, str, str]:
 def _keys(part: str) -> list[PieceKey]:
     """Return the sort key of each piece; numbers by length first, as they may have many digits."""
     keys: list[PieceKey] = []
-    for text, number in PIECE.findall(part):
+    for text, number in re.findall(PIECE, part):
         digits = number.lstrip("0")
         keys.append(((*(_order(c) for c in text), END), len(digits), digits))
     return keys
@@ -108,7 +110,7 @@ TREES = frozenset({UPSTREAM, ALINUX2_COMMIT, OTHER}) | RPM_TREES | DPKG_TREES
 
 _VANILLA = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?(-rc[0-9]+)?\+?")
 _AL7 = re.compile(r"\.al7(\.|$)")
-_AL7_RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+-[0-9]+(\.[0-9]+)*\.al7(\.|$)")
+_AL7_RELEASE = r"[0-9]+\.[0-9]+\.[0-9]+-[0-9]+(\.[0-9]+)*\.al7(\.|$)"
 _BY_SUFFIX = (
     (re.compile(r"\.el[0-9]"), RHEL),
     (re.compile(r"\.amzn[0-9]"), AMAZON),
@@ -116,7 +118,7 @@ _BY_SUFFIX = (
 _NUMBERS = r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})"
 _SIGNATURE = re.compile(rf"Ubuntu ([0-9][0-9.]*-[0-9.~]+)-\S+ {_NUMBERS}\s*")
 _DEBIAN = re.compile(rf"\bDebian ((?:[0-9]+:)?{_NUMBERS}\S*)")
-_DEBIAN_OWN = re.compile(r"[0-9.]+-[0-9.]+([+~](deb[0-9]+u|bpo[0-9]+\+)[0-9]+)*")
+_DEBIAN_OWN = r"[0-9.]+-[0-9.]+([+~](deb[0-9]+u|bpo[0-9]+\+)[0-9]+)*"
 """A revision of Debian itself: Raspberry Pi OS and Kali write theirs into the same place."""
 
 
@@ -145,7 +147,7 @@ def identify(kernel: Kernel) -> KernelTree:
     """Return the tree by uname and Ubuntu's signature: os-release may be a container's."""
     release = kernel.release
     if _AL7.search(release):
-        comparable = _AL7_RELEASE.match(release) is not None
+        comparable = re.match(_AL7_RELEASE, release) is not None
         return _rpm(kernel, ALINUX2 if comparable else ALINUX2_COMMIT)
     if _VANILLA.fullmatch(release):
         return KernelTree(UPSTREAM, release, kernel.upstream, exact=True)
@@ -157,7 +159,7 @@ def identify(kernel: Kernel) -> KernelTree:
 
 def _rpm(kernel: Kernel, name: str) -> KernelTree:
     """Return the tree of a release that rpm orders, without its architecture."""
-    package = ARCHITECTURE.sub("", kernel.release)
+    package = re.sub(ARCHITECTURE, "", kernel.release)
     return KernelTree(name, package, kernel.upstream, exact=kernel.upstream[2] > 0)
 
 
@@ -178,7 +180,7 @@ def _debian(kernel: Kernel) -> KernelTree | None:
     upstream = _numbers(package.groups()[1:])
     if upstream[:2] != kernel.upstream[:2]:
         return None
-    name = DEBIAN if _DEBIAN_OWN.fullmatch(package[1]) else OTHER
+    name = DEBIAN if re.fullmatch(_DEBIAN_OWN, package[1]) else OTHER
     return KernelTree(name, package[1], upstream, exact=True)
 
 

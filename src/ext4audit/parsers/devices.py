@@ -11,8 +11,8 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.parsers.kernel_files import parse_device_number, parse_integer
 
 # Without the lookbehind a line of a million capitals is tried from each of them to its end.
-_PAIR = re.compile(r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"')
-_HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
+_PAIR = r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"'
+_HEX = rb"\\x([0-9a-fA-F]{2})"
 _FIXED_FIELDS = 3
 _KEYWORD = "array"
 _SHORTEST = 3
@@ -43,7 +43,7 @@ def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
     Values escape bytes as \xHH. Later versions may spell the key MAJ_MIN. Lines without a pair
     are messages and are skipped; ValueError where no line of a text has one.
     """
-    rows = [dict(_PAIR.findall(line)) for line in text.split("\n")]
+    rows = [dict(re.findall(_PAIR, line)) for line in text.split("\n")]
     found = [row for row in rows if row]
     if text.strip() and not found:
         raise ValueError(f'{text[:40]!r} has no KEY="value" pair')
@@ -97,7 +97,7 @@ def _decode_hex(value: str) -> str:
     if "\\x" not in value:
         return value
     raw = value.encode("utf-8", "surrogateescape")
-    decoded = _HEX.sub(lambda match: bytes([int(match[1], 16)]), raw)
+    decoded = re.sub(_HEX, lambda match: bytes([int(match[1], 16)]), raw)
     return decoded.decode("utf-8", "surrogateescape")
 
 

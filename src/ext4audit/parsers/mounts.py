@@ -7,12 +7,12 @@ import re
 from ext4audit.facts.mount import FstabLine, Mount
 from ext4audit.parsers.kernel_files import parse_device_number, parse_integer
 
-_OCTAL = re.compile(rb"\\([0-7]{3})")
+_OCTAL = rb"\\([0-7]{3})"
 _OPTION = re.compile(r'[^,="]*="[^"]*"(?=,|$)|[^,]*')
 _FIXED_FIELDS = 6
 _FIELDS_AFTER_SEPARATOR = 3
-_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
-_BLANKS = re.compile(r"[ \t]+")
+_NUMBER = r"[+-]?[0-9]{1,10}"
+_BLANKS = r"[ \t]+"
 _REQUIRED_FIELDS = 3
 _DEFAULTS = ["defaults", "0", "0"]
 
@@ -78,12 +78,12 @@ def _line(number: int, line: str) -> FstabLine | None:
     stripped = line.removesuffix("\r").strip(" \t")
     if not stripped or stripped.startswith("#"):
         return None
-    fields = _BLANKS.split(stripped)
+    fields = re.split(_BLANKS, stripped)
     if len(fields) < _REQUIRED_FIELDS:
         return None
     given = fields[_REQUIRED_FIELDS:][: len(_DEFAULTS)]
     raw_options, frequency, fsck_pass = given + _DEFAULTS[len(given) :]
-    if not (_NUMBER.fullmatch(frequency) and _NUMBER.fullmatch(fsck_pass)):
+    if not (re.fullmatch(_NUMBER, frequency) and re.fullmatch(_NUMBER, fsck_pass)):
         return None
     return FstabLine(
         line_number=number,
@@ -141,5 +141,5 @@ def decode_octal(text: str) -> str:
     if "\\" not in text:
         return text
     raw = text.encode("utf-8", "surrogateescape")
-    decoded = _OCTAL.sub(lambda match: bytes([int(match[1], 8) & 0xFF]), raw)
+    decoded = re.sub(_OCTAL, lambda match: bytes([int(match[1], 8) & 0xFF]), raw)
     return decoded.decode("utf-8", "surrogateescape")

@@ -59,7 +59,7 @@ def _matches_any(selectors: Iterable[str], rule: Rule) -> bool:
     return any(matches(rule, selector) for selector in selectors)
 
 
-UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 class SuppressionRule(NamedTuple):
@@ -86,7 +86,7 @@ class SuppressionRule(NamedTuple):
 
     def _glob_for(self, name: str) -> str:
         """Return the glob for a name: UUIDs exist in either case, but "/Data" is not "/data"."""
-        return self.subject.lower() if UUID.fullmatch(name) else self.subject
+        return self.subject.lower() if re.fullmatch(UUID, name) else self.subject
 
     @property
     def text(self) -> str:
@@ -158,7 +158,7 @@ SUPPRESS_KEYS = ("rule", "subject", "reason", "owner", "expires")
 REQUIRED = ("rule", "subject", "reason")
 NEVER = "never"
 TABLE = "ext4audit"
-DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+DAY = r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
 MONTHS = 12
 Near = Callable[[str, Sequence[str]], str]
 """Returns " (did you mean …?)" for a similar name, else an empty text."""
@@ -290,7 +290,7 @@ def _day(value: object) -> str | None:
     if value is None:
         return None
     text = str(value)  # a date is in ISO 8601; a time has more and does not match
-    found = DAY.fullmatch(text)
+    found = re.fullmatch(DAY, text)
     if found is None or not _exists(*(int(part) for part in found.groups())):
         raise PolicyError(f"suppress: expires is no date such as 2027-01-31: {text}")
     return text

@@ -19,11 +19,11 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
-DISK = re.compile(r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)")
-WHOLE = re.compile(r"(?:(sd|hd|vd|xvd)[a-z]+|(nvme)[0-9]+n[0-9]+)")
-NUMBERED = re.compile(r"/dev/(?:dm-|loop)[0-9]+(?:p[0-9]+)?")
-ARRAY = re.compile(r"/dev/md([0-9]+)(?:p[0-9]+)?")
-UUID = re.compile(r"[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]+)+")
+DISK = r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)"
+WHOLE = r"(?:(sd|hd|vd|xvd)[a-z]+|(nvme)[0-9]+n[0-9]+)"
+NUMBERED = r"/dev/(?:dm-|loop)[0-9]+(?:p[0-9]+)?"
+ARRAY = r"/dev/md([0-9]+)(?:p[0-9]+)?"
+UUID = r"[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]+)+"
 NAMED_BY_HYPERVISOR = "xvd"
 
 
@@ -84,9 +84,9 @@ def check(host: Host) -> RuleOutput:
 def _is_unstable(entry: FstabEntry, host: Host, gaps: list[Unknown]) -> bool:
     """Whether the name may be another device's after a boot; adds what it could not see."""
     spec = entry.line.spec
-    array = ARRAY.fullmatch(spec)
+    array = re.fullmatch(ARRAY, spec)
     if array is None:
-        return bool(DISK.fullmatch(spec) or NUMBERED.fullmatch(spec))
+        return bool(re.fullmatch(DISK, spec) or re.fullmatch(NUMBERED, spec))
     if isinstance(host.md_arrays, Unknown):
         gaps.append(host.md_arrays)
         return False
@@ -100,7 +100,7 @@ def _array_name(name: str) -> str:
 
 def _family(spec: str) -> str | None:
     """Return "sd" for "/dev/sda1", None for what is no disk or partition."""
-    found = DISK.fullmatch(spec)
+    found = re.fullmatch(DISK, spec)
     return found[1] or found[2] if found else None
 
 
@@ -108,7 +108,7 @@ def _disks(host: Host, family: str) -> int | None:
     """Return how many disks of a kind there are, None where lsblk gave no answer."""
     if isinstance(host.devices, Unknown):
         return None
-    names = [WHOLE.fullmatch(device.kernel_name) for device in host.devices.value]
+    names = [re.fullmatch(WHOLE, device.kernel_name) for device in host.devices.value]
     return sum(1 for found in names if found and family in found.groups())
 
 
@@ -149,7 +149,7 @@ def _cite(
     cited = [Citation(f"fstab line {line.line_number}", written, "/etc/fstab")]
     if isinstance(host.devices, Known) and count is not None:
         cited.append(Citation(f"disks {family}*", str(count), host.devices.origin))
-    if ARRAY.fullmatch(line.spec) and isinstance(host.md_arrays, Known):
+    if re.fullmatch(ARRAY, line.spec) and isinstance(host.md_arrays, Known):
         named = ", ".join(host.md_arrays.value) or "none"
         cited.append(Citation("ARRAY lines", named, host.md_arrays.origin))
     return cited
@@ -158,7 +158,7 @@ def _cite(
 def _remedy(entry: FstabEntry, host: Host) -> Remedy:
     """Return the edit of the line, or why there is none."""
     uuid = _uuid(entry, host)
-    if uuid is None or not UUID.fullmatch(uuid):
+    if uuid is None or not re.fullmatch(UUID, uuid):
         return _advice("Name the filesystem by UUID= (see `blkid`): it could not be read here.")
     if _is_shared(uuid, entry, host):
         return _advice(

@@ -101,7 +101,7 @@ def block_bytes(fs: Filesystem) -> Evidence[int]:
     return found
 
 
-_TIME = re.compile(
+_TIME = (
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})[Tt ]"
     r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})(?:\.[0-9]+)?[Zz]"
 )
@@ -121,7 +121,7 @@ def utc(seconds: int) -> str:
 
 def seconds_since_1970(text: str) -> int | None:
     """Return the seconds of a time in UTC as RFC 3339 spells it; None for any other text."""
-    match = _TIME.fullmatch(text)
+    match = re.fullmatch(_TIME, text)
     if match is None:
         return None
     given = {name: int(digits) for name, digits in match.groupdict().items()}
