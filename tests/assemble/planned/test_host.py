@@ -56,6 +56,10 @@ def test_members_are_as_large_as_the_array_needs(
     leaves = planned_stack(plan(level=level, members=members)).leaves()
     assert len(leaves) == members
     assert {each.size_sectors for each in leaves} == {Known(member_bytes // 512, "the plan")}
+    array = need(planned_stack(plan(level=level, members=members)).md or unknown("md"))
+    assert [(each.slot, each.size_sectors) for each in array.members] == [
+        (slot, member_bytes // 512) for slot in range(members)
+    ]
 
 
 @pytest.mark.parametrize(("level", "members"), [("raid0", 3), ("raid10", 4), ("raid5", 5)])

@@ -100,6 +100,13 @@ def test_cap001_judges_the_ratio_of_an_empty_filesystem(fs: Filesystem, outcome:
     assert all(finding.severity is Severity.MEDIUM for finding in found.findings)
 
 
+def test_cap001_cites_how_many_are_in_use() -> None:
+    """Those that are not free, and their share."""
+    found = usage(inodes=4000, free_inodes=1000)
+    (cited, *_) = verdict(filesystem(usage=known(found, "statfs"))).evidence
+    assert (cited.value, cited.origin) == ("3,000 of 4,000 in use (75 %)", "statfs")
+
+
 def test_cap001_names_the_command_that_finds_the_files() -> None:
     """The mount point in it is quoted; the names of files are never in it."""
     (finding,) = verdict(using(INODES, place="/my data")).findings

@@ -52,11 +52,11 @@ def test_cap006_outcomes(fs: Filesystem, outcome: Outcome, severity: Severity | 
 
 @pytest.mark.parametrize(
     ("available", "words"),
-    [(50, "It is 95 % full"), (49, "It is 95.1 % full"), (11, "It is 98.9 % full")],
+    [(500, "It is 95 % full"), (485, "It is 95.1 % full"), (101, "It is 98.9 % full")],
 )
 def test_cap006_spells_the_share_to_a_tenth(available: int, words: str) -> None:
-    """Of 1000 blocks that users can reach, so many are left."""
-    found = usage(size_blocks=1000, free_blocks=available, available_blocks=available)
+    """Of 10,000 blocks that users can reach, so many are left; it is rounded down."""
+    found = usage(size_blocks=10_000, free_blocks=available, available_blocks=available)
     (finding,) = verdict(filesystem(usage=known(found))).findings
     assert finding.message.startswith(f"{words}, with")
 
