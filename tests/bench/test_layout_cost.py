@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.layout.advice import advise
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
-from ext4audit.layout.striping import map_of
 from support.images.mke2fs import needs_e2fsprogs, run, sparse_image, stripe
 from support.program import environment
 

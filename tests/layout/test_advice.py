@@ -29,8 +29,8 @@ from ext4audit.layout.advice import (
 from ext4audit.layout.bitmap_placement import StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
-from ext4audit.layout.striping import map_of
 from support.builders import layout, superblock
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
 

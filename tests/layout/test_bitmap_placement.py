@@ -11,8 +11,8 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.bitmap_placement import StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
-from ext4audit.layout.striping import map_of
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, stripe
 
 TWELVE = map_of(stripe(12, 512))

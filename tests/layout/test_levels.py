@@ -8,7 +8,7 @@ from ext4audit.evidence import Undetermined, Unknown, Why
 from ext4audit.facts.devices import MdArray, MdMember
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.layout.byte_map import Place, Split, Stripes
-from ext4audit.layout.striping import layer_of, map_of, split_md
+from ext4audit.layout.levels import layer_of, map_of, split_md
 from support.hosts.stacks import CHUNK_BYTES, draw
 
 FOUR = [8 * CHUNK_BYTES] * 4

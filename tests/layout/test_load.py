@@ -14,8 +14,8 @@ from ext4audit.facts.superblock import GroupTable
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import Place, StackMap
 from ext4audit.layout.groups import predict_table
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
-from ext4audit.layout.striping import map_of
 from support.builders import superblock, unknown
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
 

@@ -14,8 +14,8 @@ from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.layout.byte_map import Place, StackMap
+from ext4audit.layout.levels import layer_of, map_of
 from ext4audit.layout.stack import map_stack
-from ext4audit.layout.striping import layer_of, map_of
 from support.builders import known
 from support.hosts.stacks import dm, md, part, sd
 

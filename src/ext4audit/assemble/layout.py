@@ -25,8 +25,9 @@ from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.advice import layout_advice
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
-from ext4audit.layout.striping import guess_geometry, map_of
+from ext4audit.layout.striping import guess_geometry
 from ext4audit.sources.ask import Source
 
 ARRAY_ORIGIN = "as stated"

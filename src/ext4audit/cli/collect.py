@@ -14,8 +14,9 @@ import click
 from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import OutputFailed, completer, print_diagnostic
+from ext4audit.cli.files import own_stream
 from ext4audit.cli.options import resolve_targets
-from ext4audit.cli.output import check_destination, own_stream, progress, write
+from ext4audit.cli.output import check_destination, progress, write
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, utc_now

@@ -4,39 +4,18 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import click
 
-from ext4audit.cli.app import OutputFailed
+from ext4audit.cli.app import OutputFailed, lazily
 from ext4audit.renderers import formats
-
-MOST_LINKS = 40
-"""Symbolic links that the kernel follows in one path (path_resolution(7))."""
-
-
-def own_stream(path: str) -> int | None:
-    """Return the descriptor that a path names, None for what is no such path; raises OSError.
-
-    What is behind it may be a file that others write to as well: `-o /dev/stdout >> log` must go
-    on where the log ends, and not replace it.
-    """
-    own = Path(f"/proc/{os.getpid()}/fd")
-    here = Path(path)
-    for _ in range(MOST_LINKS):
-        if here.name.isdecimal() and here.parent.resolve() == own:
-            return int(here.name)
-        if not here.is_symlink():
-            return None
-        here = here.parent / here.readlink()
-    return None
 
 
 def check_destination(path: str) -> None:
     """Refuse a destination that cannot work before the audit is made; raises UsageError."""
     try:
-        reason = refusal(path)
+        reason = lazily("cli.files", "refusal")(path)
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
@@ -62,7 +41,7 @@ def writing(path: str | None) -> Iterator[Callable[[str], None]]:
         if path is None:
             yield _print
         else:
-            with opened(path) as file:
+            with lazily("cli.files", "opened")(path) as file:
                 yield lambda text: _put(text, file)
     except BrokenPipeError:
         raise
@@ -79,80 +58,6 @@ def _print(text: str) -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-PERMISSIONS = 0o666
-"""The mode for open(2), from which the umask is subtracted."""
-
-
-def refusal(path: str) -> str | None:
-    """Return why nothing can be written to a path, None where it can; raises OSError."""
-    if not path:
-        return "names no file"
-    if Path(path).is_dir():
-        return "is a directory"
-    if Path(path).is_block_device():
-        # A slip of the hand: the report would be written over its first sectors.
-        return "is a block device, and nothing is ever written to one"
-    if _is_written_in_place(path):
-        return None if os.access(path, os.W_OK) else "not writable"
-    folder = _file(path).parent
-    if not folder.is_dir():
-        return f"{folder}: no such directory"
-    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder}: not writable"
-
-
-@contextmanager
-def opened(path: str) -> Iterator[TextIO]:
-    """Open a device or a pipe, or a file beside the one that it replaces; raises OSError.
-
-    The file appears when the block ends, and not at all when it raises.
-    """
-    stream = own_stream(path)
-    if stream is not None:
-        with os.fdopen(os.dup(stream), "w", encoding="utf-8", errors="backslashreplace") as file:
-            yield file
-    elif _is_written_in_place(path):
-        with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as file:
-            yield file
-    else:
-        with _replacing(_file(path)) as file:
-            yield file
-
-
-def _is_written_in_place(path: str) -> bool:
-    """Whether it is a device, a pipe or an open stream, which cannot be renamed over."""
-    return own_stream(path) is not None or (Path(path).exists() and not Path(path).is_file())
-
-
-def _file(path: str) -> Path:
-    """Return the file that a path means: renaming over /dev/stdout would replace the link."""
-    return Path(os.path.realpath(path))
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[TextIO]:
-    """Write beside the file and rename, so that a reader never sees half of it."""
-    import tempfile  # noqa: PLC0415 - with its compressors 5 ms, for --output only
-
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mode = target.stat().st_mode & 0o777 if target.exists() else PERMISSIONS & ~_umask()
-        os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp gives a name, not a Path
-        Path(temporary).replace(target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    """Return the umask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 DEFAULT = "text"
@@ -207,7 +112,7 @@ def _place(path: str | None) -> str | int:
         return 1
 
     try:
-        stream = own_stream(path)
+        stream = lazily("cli.files", "own_stream")(path)
         return os.path.realpath(path) if stream is None else stream
     except OSError:  # a removed working directory: the destination is refused for it
         return path

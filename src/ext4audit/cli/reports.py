@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from ext4audit import __version__
 from ext4audit.cli.app import OutputFailed, lazily, print_diagnostic
@@ -30,7 +29,7 @@ def append_summary(hosts: Sequence[Audited], page: Page) -> None:
     if not path:
         return
     try:
-        with Path(path).open("ab") as file:
+        with open(path, "ab") as file:  # noqa: PTH123 - pathlib costs a scan its start
             room = LARGEST_BYTES - file.tell()
             file.write(_cut(lazily("renderers.markdown", "render")(hosts, page), room))
     except OSError as error:

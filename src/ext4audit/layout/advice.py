@@ -25,6 +25,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import descriptor_bytes
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import (
     BITS_PER_BYTE,
     GROUP_STEP,
@@ -33,7 +34,6 @@ from ext4audit.layout.mkfs_parameters import (
     MkfsOptions,
     parameters,
 )
-from ext4audit.layout.striping import map_of
 
 EVEN = 0.95
 """Jain's index from which a layout counts as even. Almost no geometry of N 2-32, chunk 64K-1M,

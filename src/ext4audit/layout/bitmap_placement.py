@@ -22,7 +22,7 @@ from ext4audit.facts.layout import Basis, MemberLoad, MetadataLayout, Spread, ju
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import descriptor_blocks, descriptors_per_block, reserved_blocks
-from ext4audit.layout.striping import map_of
+from ext4audit.layout.levels import map_of
 
 
 class BitmapPlacement(NamedTuple):

@@ -33,13 +33,8 @@ from ext4audit.layout.byte_map import (
     striped,
     unmappable,
 )
-from ext4audit.layout.striping import (
-    LVM_STRIPES,
-    STRIPING_LEVELS,
-    is_leaf_device,
-    layer_of,
-    split_md,
-)
+from ext4audit.layout.levels import layer_of, split_md
+from ext4audit.layout.striping import LVM_STRIPES, STRIPING_LEVELS, is_leaf_device
 
 MOST_LAYERS = 32
 """A deeper stack is a loop in a damaged or invented sysfs."""

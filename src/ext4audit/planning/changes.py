@@ -20,7 +20,7 @@ from ext4audit.facts.profile import Profile
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
 from ext4audit.layout.advice import advise
-from ext4audit.layout.striping import map_of
+from ext4audit.layout.levels import map_of
 from ext4audit.report import Outcome, Report
 
 Judge: TypeAlias = Callable[[Plan], Report]

@@ -17,8 +17,8 @@ from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Provenance
 from ext4audit.facts.plan import Plan
+from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
-from ext4audit.layout.striping import map_of
 from support.builders import superblock, unknown
 from support.hosts.plans import TWELVE_DISKS_BYTES, disk_plan, host_of, plan
 from support.images.mke2fs import needs_e2fsprogs

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ext4audit.facts.layout import MetadataLayout, StripeGeometry
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.bitmap_placement import measure
-from ext4audit.layout.striping import map_of
+from ext4audit.layout.levels import map_of
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.parsers.group_table import parse_group_table
 

@@ -21,7 +21,7 @@ from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, recognize
 from ext4audit.facts.plan import DISK, NEAR_COPIES, Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.bitmap_placement import measure
-from ext4audit.layout.striping import map_of
+from ext4audit.layout.levels import map_of
 
 PLAN_ORIGIN = "the plan"
 OPTIONS_ORIGIN = "planned mount options"

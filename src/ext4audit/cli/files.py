@@ -1,0 +1,100 @@
+"""Files as outputs: written completely or not at all, and never over what others write to."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+MOST_LINKS = 40
+"""Symbolic links that the kernel follows in one path (path_resolution(7))."""
+
+
+def own_stream(path: str) -> int | None:
+    """Return the descriptor that a path names, None for what is no such path; raises OSError.
+
+    What is behind it may be a file that others write to as well: `-o /dev/stdout >> log` must go
+    on where the log ends, and not replace it.
+    """
+    own = Path(f"/proc/{os.getpid()}/fd")
+    here = Path(path)
+    for _ in range(MOST_LINKS):
+        if here.name.isdecimal() and here.parent.resolve() == own:
+            return int(here.name)
+        if not here.is_symlink():
+            return None
+        here = here.parent / here.readlink()
+    return None
+
+
+PERMISSIONS = 0o666
+"""The mode for open(2), from which the umask is subtracted."""
+
+
+def refusal(path: str) -> str | None:
+    """Return why nothing can be written to a path, None where it can; raises OSError."""
+    if not path:
+        return "names no file"
+    if Path(path).is_dir():
+        return "is a directory"
+    if Path(path).is_block_device():
+        # A slip of the hand: the report would be written over its first sectors.
+        return "is a block device, and nothing is ever written to one"
+    if _is_written_in_place(path):
+        return None if os.access(path, os.W_OK) else "not writable"
+    folder = _file(path).parent
+    if not folder.is_dir():
+        return f"{folder}: no such directory"
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder}: not writable"
+
+
+@contextmanager
+def opened(path: str) -> Iterator[TextIO]:
+    """Open a device or a pipe, or a file beside the one that it replaces; raises OSError.
+
+    The file appears when the block ends, and not at all when it raises.
+    """
+    stream = own_stream(path)
+    if stream is not None:
+        with os.fdopen(os.dup(stream), "w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+    elif _is_written_in_place(path):
+        with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+    else:
+        with _replacing(_file(path)) as file:
+            yield file
+
+
+def _is_written_in_place(path: str) -> bool:
+    """Whether it is a device, a pipe or an open stream, which cannot be renamed over."""
+    return own_stream(path) is not None or (Path(path).exists() and not Path(path).is_file())
+
+
+def _file(path: str) -> Path:
+    """Return the file that a path means: renaming over /dev/stdout would replace the link."""
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[TextIO]:
+    """Write beside the file and rename, so that a reader never sees half of it."""
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        mode = target.stat().st_mode & 0o777 if target.exists() else PERMISSIONS & ~_umask()
+        os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp gives a name, not a Path
+        Path(temporary).replace(target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """Return the umask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
