@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import struct
-import time
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.parsers.group_table import count_unzeroed, parse_group_descriptors, parse_group_table
+from support.timing import relative_time
 
 HEADER = "\ngroup:block:super:gdt:bbitmap:ibitmap:itable\n"
 
@@ -126,15 +126,13 @@ def test_any_bytes_are_parsed_or_refused(data: bytes, size: int) -> None:
 
 
 @pytest.mark.bench
-def test_half_a_million_descriptors_take_a_fifth_of_a_second() -> None:
+def test_half_a_million_descriptors_take_little_more_than_copies_of_them() -> None:
     """The 32 MiB of 64 TiB are parsed by strided copies, with no Python object for a group."""
     data = os.urandom(GROUPS_OF_64_TIB * 64)
-    started = time.process_time()
-    table = parse_group_descriptors(data, 64)
-    taken = time.process_time() - started
-    print(f"\n524,288 descriptors in {taken * 1000:.0f} ms")
-    assert table.groups == GROUPS_OF_64_TIB
-    assert taken < 0.2
+    assert parse_group_descriptors(data, 64).groups == GROUPS_OF_64_TIB
+    taken = relative_time(lambda: parse_group_descriptors(data, 64), rounds=5)
+    print(f"\n524,288 descriptors: {taken:.0f} times 100,000 multiplications")
+    assert taken < 60
 
 
 @pytest.mark.parametrize("size", [32, 64])
