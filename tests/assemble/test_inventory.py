@@ -334,3 +334,16 @@ def test_too_many_are_not_read(spares: int, why: Why) -> None:
 
 def _never_read(number: DeviceNumber) -> Filesystem:
     raise AssertionError(number)
+
+
+def test_the_topmost_of_many_mounts_on_one_place_is_not_hidden() -> None:
+    """Each of two thousand mounts hides the one below it, and nothing hides the last."""
+    stack = [line(1, 0, "/"), *(line(number, number - 1, "/m") for number in range(2, 2002))]
+    shown = [each.mount_id for each in mark_overmounted(tuple(stack)) if not each.overmounted]
+    assert shown == [1, 2001]
+
+
+def test_mounts_in_a_circle_are_hidden() -> None:
+    """A table that leads nowhere gives no mount to act on."""
+    lines = (line(1, 3, "/a"), line(2, 1, "/a/b"), line(3, 2, "/a/b/c"))
+    assert all(each.overmounted for each in mark_overmounted(lines))

@@ -6,7 +6,7 @@ The module also reads what only one filesystem has: usage, recorded errors, jour
 from typing import NamedTuple
 
 from ext4audit.assemble.devices.stack import StackReader
-from ext4audit.assemble.inventory import SYS_EXT4, find_elsewhere
+from ext4audit.assemble.inventory import SYS_EXT4, OtherMountTables
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
 from ext4audit.assemble.reading import ask, integer, read, word
@@ -19,10 +19,10 @@ from ext4audit.assemble.superblock import (
     read_uuid,
 )
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
-from ext4audit.facts.devices import BlockDevice, LsblkDevice
+from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
 from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel, Usage
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import DeviceNumber, Mount
+from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_device
 from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.layout.striping import may_stripe
 from ext4audit.parsers.dumpe2fs import parse_journal_errno
@@ -58,6 +58,7 @@ class FilesystemReader(NamedTuple):
     mounts: tuple[Mount, ...]
     devices: tuple[LsblkDevice, ...]
     stacks: StackReader
+    other_tables: OtherMountTables
 
     def read(
         self, number: DeviceNumber, name: str, *, alive: bool = True, with_layout: bool = True
@@ -71,7 +72,7 @@ class FilesystemReader(NamedTuple):
 
     def _from_superblock(self, number: DeviceNumber, name: str) -> Filesystem:
         """Return the filesystem as an unmounted one."""
-        mounts = tuple(mount for mount in self.mounts if mount.device_number == number)
+        mounts = mounts_by_device(self.mounts).get(number, ())
         stack = self.stacks.read(number)
         path = device_path(stack, name)
         superblock = read_superblock(self.source, path, number, mounts)
@@ -115,13 +116,13 @@ class FilesystemReader(NamedTuple):
     def _mount(self, fs: Filesystem) -> Evidence[Mount]:
         if fs.mounts:
             return Known(fs.mounts[0], "/proc/self/mountinfo")
-        return find_elsewhere(self.source, fs.device_number)
+        return self.other_tables.find(fs.device_number)
 
     def _uuid(
         self, number: DeviceNumber, superblock: Evidence[Superblock], mounts: tuple[Mount, ...]
     ) -> str | None:
         """Return the first UUID that is not all zeros: zeros are no identifier."""
-        listed = self._listed(number)
+        listed = listed_device(self.devices, number)
         found = (
             superblock.value.uuid if isinstance(superblock, Known) else None,
             listed.uuid if listed else None,
@@ -130,12 +131,9 @@ class FilesystemReader(NamedTuple):
         return next((uuid for uuid in found if uuid and uuid.strip("0-")), None)
 
     def _label(self, number: DeviceNumber, superblock: Evidence[Superblock]) -> str | None:
-        listed = self._listed(number)
+        listed = listed_device(self.devices, number)
         stored = superblock.value.label if isinstance(superblock, Known) else None
         return stored or (listed.label if listed else None)
-
-    def _listed(self, number: DeviceNumber) -> LsblkDevice | None:
-        return next((each for each in self.devices if each.device_number == number), None)
 
 
 def _read_only(file: Evidence[tuple[str, ...]], shown: Evidence[Mount]) -> Evidence[bool]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from ext4audit.assemble.devices.fstab import list_devices, may_name, read_fstab
+from ext4audit.assemble.devices.fstab import EntriesByDevice, list_devices, read_fstab
 from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.filesystem import FilesystemReader
-from ext4audit.assemble.inventory import read_idle, take_inventory
+from ext4audit.assemble.inventory import OtherMountTables, read_idle, take_inventory
 from ext4audit.assemble.reading import ask, first_known, integer, read, word
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.host import (
@@ -60,7 +60,12 @@ def assemble_host(
     kernel = read_kernel(source)
     devices = list_devices(source)
     reader = FilesystemReader(
-        source, kernel, mounts, value_or(devices, ()), StackReader(source, mounts)
+        source,
+        kernel,
+        mounts,
+        value_or(devices, ()),
+        StackReader(source, mounts),
+        OtherMountTables(source),
     )
 
     def read_filesystem(number: DeviceNumber) -> Filesystem:
@@ -78,7 +83,7 @@ def assemble_host(
     idle = _out_of_scope(container, only) or read_idle(
         source, devices, inventory.names, read_idle_filesystem
     )
-    fstab = read_fstab(source, devices, mounts, [*filesystems, *lower])
+    fstab = read_fstab(source, devices, mounts, (*filesystems, *lower))
     return Host(
         name=value_or(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
         taken_at=taken_at,
@@ -160,9 +165,9 @@ def _with_fstab(
     """Attach to each filesystem the fstab entries that name it, or that may name it."""
     if isinstance(fstab, Unknown):
         return tuple(fs._replace(fstab=fstab) for fs in filesystems)
+    entries = EntriesByDevice(fstab.value)
     return tuple(
-        fs._replace(fstab=Known(tuple(e for e in fstab.value if may_name(e, fs)), fstab.origin))
-        for fs in filesystems
+        fs._replace(fstab=Known(entries.that_may_name(fs), fstab.origin)) for fs in filesystems
     )
 
 

@@ -9,7 +9,7 @@ and a mount hides all mounts below its directory. A command by mount point acts 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import first_known, integer, names, read
@@ -17,6 +17,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
+from ext4audit.facts.remembered import remembered
 from ext4audit.parsers.kernel_files import parse_device_number
 from ext4audit.parsers.mounts import parse_mountinfo
 from ext4audit.sources.ask import Source
@@ -25,8 +26,6 @@ PROC_EXT4 = "/proc/fs/ext4"
 SYS_EXT4 = "/sys/fs/ext4"
 NOT_DEVICES = frozenset({"features"})
 HINT_HOST = "run on the host, with /proc and /sys mounted"
-DEEPEST = 1000
-"""The limit of nested mounts, which ends the walk through a cyclic table."""
 IDLE_FILESYSTEMS = "filesystems that are not mounted"
 MAX_IDLE = 256
 _PARTITION = r"(.+?)(?:(?<=[0-9])p)?[0-9]+"
@@ -72,11 +71,15 @@ def _number_of(source: Source, name: str, mounts: tuple[Mount, ...]) -> Evidence
     )
     if isinstance(known, Known):
         return known
-    node = f"/dev/{name.replace('!', '/')}"
-    for mount in mounts:
-        if mount.fstype in EXT_FSTYPES and mount.source == node:
-            return Known(mount.device_number, "/proc/self/mountinfo")
-    return known
+    number = _by_source(mounts).get(f"/dev/{name.replace('!', '/')}")
+    return known if number is None else Known(number, "/proc/self/mountinfo")
+
+
+@remembered
+def _by_source(mounts: tuple[Mount, ...]) -> Mapping[str, DeviceNumber]:
+    """Return the device of the first ext4 mount with each source."""
+    ext = (mount for mount in reversed(mounts) if mount.fstype in EXT_FSTYPES)
+    return {mount.source: mount.device_number for mount in ext}
 
 
 def _name_of(source: Source, mount: Mount) -> str:
@@ -116,21 +119,32 @@ def _masked(source: Source, listed: dict[str, Evidence[tuple[str, ...]]]) -> tup
     )
 
 
-def find_elsewhere(source: Source, number: DeviceNumber) -> Evidence[Mount]:
-    """Return a mount of the superblock from the mountinfo of any readable process."""
-    for pid in value_or(names(source, "/proc"), ()):
-        if not pid.isdecimal():
-            continue
-        mounts = read(source, f"/proc/{pid}/mountinfo", parse_mountinfo)
-        for mount in value_or(mounts, ()):
-            if mount.device_number == number:
-                return Known(mount, f"/proc/{pid}/mountinfo")
-    return Unknown(
-        f"mount of {number}",
-        Why.ABSENT,
-        "alive in the kernel, but in no mount table that can be read",
-        "run as root on the host to see the mount tables of other namespaces",
-    )
+class OtherMountTables:
+    """The mount tables of all processes, each read once, and none before it is needed."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._found: dict[DeviceNumber, Known[Mount]] = {}
+        self._reading = self._read()
+
+    def find(self, number: DeviceNumber) -> Evidence[Mount]:
+        """Return a mount of the superblock from the mountinfo of any readable process."""
+        while number not in self._found and next(self._reading, None):
+            pass
+        return self._found.get(number) or Unknown(
+            f"mount of {number}",
+            Why.ABSENT,
+            "alive in the kernel, but in no mount table that can be read",
+            "run as root on the host to see the mount tables of other namespaces",
+        )
+
+    def _read(self) -> Iterator[str]:
+        """Yield the path of each table when its mounts are known."""
+        for pid in filter(str.isdecimal, value_or(names(self._source, "/proc"), ())):
+            path = f"/proc/{pid}/mountinfo"
+            for mount in value_or(read(self._source, path, parse_mountinfo), ()):
+                self._found.setdefault(mount.device_number, Known(mount, path))
+            yield path
 
 
 def read_idle(
@@ -194,33 +208,53 @@ def _candidates(
 
 
 def mark_overmounted(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
-    """Return the mounts with `covered` set for the overmounted ones of the ext4 driver."""
-    by_id = {mount.mount_id: mount for mount in mounts}
-    children: dict[int, list[Mount]] = {}
-    for mount in mounts:
-        children.setdefault(mount.parent_id, []).append(mount)
-
-    def is_hidden(mount: Mount) -> bool:
-        """Walk up the tree: a mount is hidden if another one is above it or above a parent."""
-        below: Mount | None = None
-        for _ in range(DEEPEST):
-            on_top = (
-                m for m in children.get(mount.mount_id, ()) if m.mount_point == mount.mount_point
-            )
-            beside = (m for m in children.get(mount.parent_id, ()) if _is_above(m, mount))
-            if any(other is not below and other is not mount for other in (*on_top, *beside)):
-                return True
-            parent = by_id.get(mount.parent_id)
-            if parent is None or parent is mount:
-                return False
-            mount, below = parent, mount
-        return True
-
+    """Return the mounts with `overmounted` set for the hidden ones of the ext4 driver."""
+    tree = _MountTree(mounts)
     return tuple(
-        mount._replace(overmounted=mount.fstype in EXT_FSTYPES and is_hidden(mount))
+        mount._replace(overmounted=mount.fstype in EXT_FSTYPES and tree.is_hidden(mount))
         for mount in mounts
     )
 
 
-def _is_above(other: Mount, mount: Mount) -> bool:
-    return mount.mount_point.startswith(other.mount_point.rstrip("/") + "/")
+class _MountTree:
+    """The mounts by their parents and places, and which of them are known to be hidden."""
+
+    def __init__(self, mounts: tuple[Mount, ...]) -> None:
+        self._by_id = {mount.mount_id: mount for mount in mounts}
+        self._at: dict[tuple[int, str], list[Mount]] = {}
+        self._over: dict[tuple[int, str], list[Mount]] = {}
+        self._known: dict[int, bool] = {}
+        for mount in mounts:
+            above = mount.parent_id, mount.mount_point.rstrip("/")
+            self._at.setdefault((mount.parent_id, mount.mount_point), []).append(mount)
+            self._over.setdefault(above, []).append(mount)
+
+    def is_hidden(self, mount: Mount) -> bool:
+        """Whether another mount is above this one or above one of its parents."""
+        return self._is_covered(mount, None) or self._is_below_hidden(mount)
+
+    def _is_below_hidden(self, mount: Mount) -> bool:
+        """Walk up the tree, to what an earlier walk found: all below have the same answer."""
+        walked = []
+        while (hidden := self._known.get(id(mount))) is None:
+            self._known[id(mount)] = True  # what is met again before the walk ends is a cycle
+            walked.append(mount)
+            parent = self._by_id.get(mount.parent_id)
+            if parent is None or parent is mount:
+                hidden = False
+                break
+            if self._is_covered(parent, mount):
+                hidden = True
+                break
+            mount = parent
+        self._known.update((id(each), hidden) for each in walked)
+        return hidden
+
+    def _is_covered(self, mount: Mount, below: Mount | None) -> bool:
+        """Whether another one than `below` is on this mount, or above it in the same parent."""
+        place = mount.mount_point
+        on_top = self._at.get((mount.mount_id, place), ())
+        ends = (index for index, character in enumerate(place) if character == "/")
+        beside = (self._over.get((mount.parent_id, place[:end]), ()) for end in ends)
+        others = (other for same in (on_top, *beside) for other in same)
+        return any(other is not below and other is not mount for other in others)

@@ -1,11 +1,12 @@
 """Block devices: how they are stacked, as lsblk lists them, and the partitions of a disk image."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, value_or
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.remembered import remembered
 
 SECTOR_BYTES = 512
 """A sector of sysfs (`size`, `start`) is 512 bytes on every device (ABI sysfs-block)."""
@@ -154,6 +155,22 @@ class LsblkDevice(NamedTuple):
     partlabel: str | None = None
     model: str | None = None
     transport: str | None = None
+
+
+@remembered
+def devices_by_number(
+    devices: tuple[LsblkDevice, ...],
+) -> Mapping[DeviceNumber, tuple[LsblkDevice, ...]]:
+    """Return the lines of each device: lsblk lists it once below each of its parents."""
+    found: dict[DeviceNumber, list[LsblkDevice]] = {}
+    for device in devices:
+        found.setdefault(device.device_number, []).append(device)
+    return {number: tuple(same) for number, same in found.items()}
+
+
+def listed_device(devices: tuple[LsblkDevice, ...], number: DeviceNumber) -> LsblkDevice | None:
+    """Return the first line of a device, None where lsblk does not list it."""
+    return next(iter(devices_by_number(devices).get(number, ())), None)
 
 
 class Partition(NamedTuple):

@@ -1,5 +1,6 @@
 """A host and its ext4 filesystems, the subjects of the rules, and the facts about them."""
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import sets_option
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions
 from ext4audit.facts.profile import ActiveProfile, Profile
+from ext4audit.facts.remembered import remembered
 from ext4audit.facts.superblock import RecordedError, Superblock
 
 
@@ -137,6 +139,14 @@ class Filesystem(NamedTuple):
         return tuple(dict.fromkeys(mount.mount_point for mount in ordered))
 
 
+@remembered
+def filesystems_by_number(
+    filesystems: tuple[Filesystem, ...],
+) -> Mapping[DeviceNumber, Filesystem]:
+    """Return the first filesystem on each device."""
+    return {fs.device_number: fs for fs in reversed(filesystems)}
+
+
 class Memory(NamedTuple):
     """Memory and the limits of dirty page cache (`vm.dirty_*`).
 
@@ -213,9 +223,8 @@ class Host(NamedTuple):
         """Return the filesystem on a device, if it was read: audited, or below an audited one."""
         if not isinstance(device_number, Known):
             return None
-        wanted = device_number.value
-        known = (*self.filesystems, *self.lower)
-        return next((fs for fs in known if fs.device_number == wanted), None)
+        audited = filesystems_by_number(self.filesystems).get(device_number.value)
+        return audited or filesystems_by_number(self.lower).get(device_number.value)
 
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:

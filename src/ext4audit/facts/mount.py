@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence
+from ext4audit.facts.remembered import remembered
 
 EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
 """The file system types that the ext4 driver serves and the kernel registers."""
@@ -41,6 +42,30 @@ class Mount(NamedTuple):
     overmounted: bool = False
 
 
+@remembered
+def mounts_by_device(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, tuple[Mount, ...]]:
+    """Return the mounts of each device, in the order of the table."""
+    found: dict[DeviceNumber, list[Mount]] = {}
+    for mount in mounts:
+        found.setdefault(mount.device_number, []).append(mount)
+    return {number: tuple(same) for number, same in found.items()}
+
+
+@remembered
+def mounts_by_place(mounts: tuple[Mount, ...]) -> Mapping[str, tuple[Mount, ...]]:
+    """Return the mounts on each mount point, in the order of the table."""
+    found: dict[str, list[Mount]] = {}
+    for mount in mounts:
+        found.setdefault(mount.mount_point, []).append(mount)
+    return {place: tuple(same) for place, same in found.items()}
+
+
+@remembered
+def mounts_by_id(mounts: tuple[Mount, ...]) -> Mapping[int, Mount]:
+    """Return the first mount with each id."""
+    return {mount.mount_id: mount for mount in reversed(mounts)}
+
+
 class FstabLine(NamedTuple):
     """One entry of fstab(5) with octal escapes decoded; `raw_options` as the file spells them."""
 
@@ -68,9 +93,18 @@ class FstabEntry(NamedTuple):
     other_devices: tuple[DeviceNumber, ...] = ()
 
     def is_for(self, mount: Mount) -> bool:
-        """Whether a mount is on the mount point of this entry; fstab may have it as "//m/./a"."""
+        """Whether a mount is on the mount point of this entry."""
+        return self.place == mount.mount_point
+
+    @property
+    def place(self) -> str:
+        """The mount point as the mount table spells it; fstab may have it as "//m/./a"."""
         written = self.real_mount_point or self.line.mount_point
-        return normpath(f"/{written.lstrip('/')}") == mount.mount_point
+        return normpath(f"/{written.lstrip('/')}")
+
+    def mounted_there(self, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
+        """Return those of a mount table that are on the mount point of this entry."""
+        return mounts_by_place(mounts).get(self.place, ())
 
 
 SUPERBLOCK_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})

@@ -3,13 +3,13 @@
 `DeviceResolver` resolves the first field of an entry: a path or an identifier (fstab(5)).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask, first_known, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
-from ext4audit.facts.devices import LsblkDevice
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.devices import LsblkDevice, listed_device
+from ext4audit.facts.host import Filesystem, filesystems_by_number
 from ext4audit.facts.mount import (
     EXT_FSTYPES,
     DeviceNumber,
@@ -17,7 +17,9 @@ from ext4audit.facts.mount import (
     FstabLine,
     Mount,
     ResolvedPath,
+    mounts_by_place,
 )
+from ext4audit.facts.remembered import remembered
 from ext4audit.parsers.devices import parse_lsblk_json, parse_lsblk_pairs
 from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.parsers.mounts import parse_fstab
@@ -74,11 +76,9 @@ class DeviceResolver(NamedTuple):
     def _listed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
         if isinstance(self.devices, Unknown):
             return self.devices
-        attribute = IDENTIFIERS.get(key)
-        for device in self.devices.value:
-            found = getattr(device, attribute) if attribute else None
-            if found is not None and same_identifier(key, value, found):
-                return Known(device.device_number, self.devices.origin)
+        number = _identified(self.devices.value).get(_comparable(key, value))
+        if number is not None:
+            return Known(number, self.devices.origin)
         return Unknown(
             f"device {spec}",
             Why.ABSENT,
@@ -89,9 +89,22 @@ class DeviceResolver(NamedTuple):
 
 def same_identifier(key: str, wanted: str, found: str) -> bool:
     """Return whether two identifiers of a key are equal; only UUIDs ignore case."""
-    if key in {"UUID", "PARTUUID"}:
-        return found.lower() == wanted.lower()
-    return found == wanted
+    return _comparable(key, wanted) == _comparable(key, found)
+
+
+def _comparable(key: str, value: str) -> tuple[str, str]:
+    return key, value.lower() if key in {"UUID", "PARTUUID"} else value
+
+
+@remembered
+def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], DeviceNumber]:
+    """Return the first device with each identifier, by key and comparable value."""
+    return {
+        _comparable(key, value): device.device_number
+        for device in reversed(devices)
+        for key, attribute in IDENTIFIERS.items()
+        if (value := getattr(device, attribute)) is not None
+    }
 
 
 def _represented(node: ResolvedPath) -> DeviceNumber:
@@ -106,11 +119,13 @@ FSTAB = "/etc/fstab"
 def read_fstab(
     source: Source,
     devices: Evidence[tuple[LsblkDevice, ...]],
-    mounts: Sequence[Mount],
-    filesystems: Sequence[Filesystem],
+    mounts: tuple[Mount, ...],
+    filesystems: tuple[Filesystem, ...],
 ) -> Evidence[tuple[FstabEntry, ...]]:
     """Read the ext4 entries of fstab, none where the file does not exist."""
-    reader = _EntryReader(source, devices, mounts, filesystems)
+    uuids = {fs.uuid.lower(): fs.device_number for fs in filesystems if fs.uuid}
+    resolver = DeviceResolver(source, devices, uuids)
+    reader = _EntryReader(source, devices, mounts, filesystems, resolver)
     lines = read(source, FSTAB, parse_fstab)
     if isinstance(lines, Unknown) and lines.why is Why.ABSENT:
         return Known((), f"{FSTAB} (absent)")
@@ -119,12 +134,28 @@ def read_fstab(
     )
 
 
-def may_name(entry: FstabEntry, fs: Filesystem) -> bool:
-    """Return whether an entry names this filesystem, or may: an unknown device is mounted here."""
-    if isinstance(entry.device_number, Known):
-        return entry.device_number.value == fs.device_number
-    possible = fs.device_number not in entry.other_devices
-    return possible and any(entry.is_for(mount) for mount in fs.mounts)
+class EntriesByDevice:
+    """The entries of fstab by what they name: a device, or only a mount point."""
+
+    def __init__(self, entries: Sequence[FstabEntry]) -> None:
+        self._naming: dict[DeviceNumber, list[tuple[int, FstabEntry]]] = {}
+        self._unknown: dict[str, list[tuple[int, FstabEntry]]] = {}
+        for position, entry in enumerate(entries):
+            number = entry.device_number
+            same = (
+                self._naming.setdefault(number.value, [])
+                if isinstance(number, Known)
+                else self._unknown.setdefault(entry.place, [])
+            )
+            same.append((position, entry))
+
+    def that_may_name(self, fs: Filesystem) -> tuple[FstabEntry, ...]:
+        """Return those that name a filesystem, or may: an unknown device is mounted there."""
+        found = dict(self._naming.get(fs.device_number, ()))
+        for place in {mount.mount_point for mount in fs.mounts}:
+            entries = self._unknown.get(place, ())
+            found.update(each for each in entries if fs.device_number not in each[1].other_devices)
+        return tuple(found[position] for position in sorted(found))
 
 
 def _is_ext(line: FstabLine) -> bool:
@@ -138,8 +169,9 @@ class _EntryReader(NamedTuple):
 
     source: Source
     devices: Evidence[tuple[LsblkDevice, ...]]
-    mounts: Sequence[Mount]
-    filesystems: Sequence[Filesystem]
+    mounts: tuple[Mount, ...]
+    filesystems: tuple[Filesystem, ...]
+    resolver: DeviceResolver
 
     def entry(self, line: FstabLine) -> FstabEntry:
         """Return the entry of a line, with the device that it names.
@@ -148,12 +180,11 @@ class _EntryReader(NamedTuple):
         entry is meant: an LVM snapshot has the UUID of its origin. `other_devices` are mounted
         there under another identifier: the entry does not name them, and the next boot fails.
         """
-        uuids = {fs.uuid.lower(): fs.device_number for fs in self.filesystems if fs.uuid}
-        found = DeviceResolver(self.source, self.devices, uuids).resolve(line.spec)
+        found = self.resolver.resolve(line.spec)
         entry = FstabEntry(line, found, self._real(line.mount_point))
         if isinstance(found, Known) and split_spec(line.spec) is None:
             return entry
-        there = [mount for mount in self.mounts if entry.is_for(mount)]
+        there = entry.mounted_there(self.mounts)
         matches = {mount.device_number: self._matches(line.spec, found, mount) for mount in there}
         for number, (same, origin) in matches.items():
             if same:
@@ -163,7 +194,7 @@ class _EntryReader(NamedTuple):
 
     def _real(self, mount_point: str) -> str | None:
         """Return the mount point of an entry with its symbolic links resolved, None if unknown."""
-        if any(mount.mount_point == mount_point for mount in self.mounts):
+        if mount_point in mounts_by_place(self.mounts):
             return mount_point
         real = self.source.fetch(RealPath(mount_point))
         return value_or(real, "").removesuffix("\n") or None
@@ -184,12 +215,11 @@ class _EntryReader(NamedTuple):
 
     def _identifier(self, key: str, number: DeviceNumber) -> tuple[str | None, str]:
         """Return the identifier of a device, "" for none, None if unknown; and its origin."""
-        fs = next((fs for fs in self.filesystems if fs.device_number == number), None)
+        fs = filesystems_by_number(self.filesystems).get(number)
         own = {"UUID": fs.uuid, "LABEL": fs.label}.get(key) if fs else None
         if own is not None:
             return own, "superblock"
-        listed = value_or(self.devices, ())
-        row = next((row for row in listed if row.device_number == number), None)
+        row = listed_device(value_or(self.devices, ()), number)
         if row is not None and row.fstype is not None and key in IDENTIFIERS:
             return getattr(row, IDENTIFIERS[key]) or "", _origin(self.devices)
         read_whole = fs is not None and isinstance(fs.superblock, Known)

@@ -18,7 +18,7 @@ from ext4audit.facts.devices import (
     MdMember,
     QueueLimits,
 )
-from ext4audit.facts.mount import DeviceNumber, Mount
+from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_id
 from ext4audit.parsers.devices import parse_dm_table
 from ext4audit.parsers.kernel_files import (
     parse_device_number,
@@ -170,10 +170,10 @@ class StackReader(NamedTuple):
         )
 
     def _fstype(self, mount_id: int) -> str:
-        for mount in self.mounts:
-            if mount.mount_id == mount_id:
-                return mount.fstype
-        raise ValueError(f"no mount has the id {mount_id}")
+        mount = mounts_by_id(self.mounts).get(mount_id)
+        if mount is None:
+            raise ValueError(f"no mount has the id {mount_id}")
+        return mount.fstype
 
     def _udev(self, number: DeviceNumber) -> tuple[tuple[str, str], ...]:
         """Read the udev properties; they are optional details, empty where unknown."""

@@ -18,7 +18,13 @@ from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.evidence import Known, Unknown, Why, value_or
 from ext4audit.facts.devices import Partition
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount, ResolvedPath
+from ext4audit.facts.mount import (
+    EXT_FSTYPES,
+    DeviceNumber,
+    Mount,
+    ResolvedPath,
+    mounts_by_id,
+)
 from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.sources.ask import RealPath, ResolvePath, Source
@@ -148,8 +154,7 @@ class TargetResolver:
         return None
 
     def _on_mount(self, found: ResolvedPath, depth: int) -> Target:
-        mounts = value_or(self.inventory.mounts, ())
-        mount = next((each for each in mounts if each.mount_id == found.mount_id), None)
+        mount = mounts_by_id(value_or(self.inventory.mounts, ())).get(found.mount_id)
         if mount is None:
             return Unreachable("is on a mount that the mount table does not list")
         if mount.fstype in EXT_FSTYPES:

@@ -125,7 +125,8 @@ def _mount_table(fs: Filesystem, options: EffectiveOptions | None) -> list[str]:
 def _fstab(fs: Filesystem) -> list[str] | None:
     """Return the options of the fstab entry; one for a present mount point precedes others."""
     entries = value_or(fs.fstab, ())
-    ours = [entry for entry in entries if entry.line.mount_point in fs.mount_points]
+    places = {mount.mount_point for mount in fs.mounts}
+    ours = [entry for entry in entries if entry.line.mount_point in places]
     chosen = next(iter((*ours, *entries)), None)
     return None if chosen is None else list(chosen.line.options)
 

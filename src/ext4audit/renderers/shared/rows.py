@@ -11,13 +11,15 @@ which an inventory keeps the files of a host.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
 from ext4audit.evidence import Unknown, value_or
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber, Mount
+from ext4audit.facts.remembered import remembered
 from ext4audit.finding import Finding, Severity
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.renderers.shared.page import Audited
@@ -212,13 +214,16 @@ def _cited_line(finding: Finding) -> int | None:
 def location_of_subject(host: str, fs: Filesystem | None, report: Report | None) -> Location:
     """Return the first line of a filesystem in the mount table; line 1 where it has none."""
     table = () if report is None else value_or(report.host.mounts, ())
-    point = fs.mount_points[0] if fs and fs.mount_points else None
-    lines = (
-        number
-        for number, mount in enumerate(table, start=1)
-        if fs and mount.mount_point == point and mount.device_number == fs.device_number
-    )
-    return Location(_path(host, _MOUNT_TABLE), next(lines, 1))
+    points = fs.mount_points if fs else ()
+    number = _line_numbers(table).get((points[0], fs.device_number), 1) if fs and points else 1
+    return Location(_path(host, _MOUNT_TABLE), number)
+
+
+@remembered
+def _line_numbers(table: tuple[Mount, ...]) -> Mapping[tuple[str, DeviceNumber], int]:
+    """Return the first line of each mount point and device, counted from 1."""
+    numbered = reversed(list(enumerate(table, start=1)))
+    return {(mount.mount_point, mount.device_number): number for number, mount in numbered}
 
 
 def _path(host: str, file: str) -> str:

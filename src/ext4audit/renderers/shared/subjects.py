@@ -68,14 +68,12 @@ def subjects(report: Report) -> tuple[Subject, ...]:
 
     Subjects of equal severity keep the order of the filesystems, with the host last.
     """
+    verdicts: dict[str | None, list[Verdict]] = {}
+    for verdict in report.verdicts:
+        verdicts.setdefault(verdict.filesystem_id, []).append(verdict)
     every: tuple[Filesystem | None, ...] = (*report.host.filesystems, None)
-    made = [Subject(each, _verdicts_on(report, each)) for each in every]
+    made = [Subject(fs, tuple(verdicts.get(fs.id if fs else None, ()))) for fs in every]
     return tuple(sorted(made, key=_worst_rank))
-
-
-def _verdicts_on(report: Report, subject: Filesystem | None) -> tuple[Verdict, ...]:
-    wanted = None if subject is None else subject.id
-    return tuple(verdict for verdict in report.verdicts if verdict.filesystem_id == wanted)
 
 
 def _worst_rank(subject: Subject) -> int:

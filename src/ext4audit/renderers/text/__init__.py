@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from rich.cells import cell_len
+from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
@@ -61,29 +62,38 @@ def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
 
 def render_blocks(blocks: Blocks, *, color: bool, width: int | None, ascii_only: bool) -> str:
     """Return blocks as text, also for other commands."""
-    output = StringIO()
-    console = _console(output, color=color)
     pen = _Pen(width, ascii_only)
-    for block in blocks:
-        for line in pen.draw(block):
-            # With soft_wrap rich neither wraps, crops nor pads; any of these would break commands.
-            console.print(line, soft_wrap=True)
-    return output.getvalue()
+    lines = (line for block in blocks for line in pen.draw(block))
+    if not color:
+        return "".join(f"{line.plain}\n" for line in lines)
+    console = _console()
+    return "".join(_colored(line, console) for line in lines)
 
 
-def _console(output: StringIO, *, color: bool) -> Console:
-    """Return a console that depends on its arguments and not on the environment."""
+def _colored(line: Text, console: Console) -> str:
+    """Return a line with the codes of its styles.
+
+    `Console.print` would take five times as long, and wrap, crop or pad unless it is told not to:
+    any of these would break commands.
+    """
+    return "".join(
+        segment.style.render(segment.text, color_system=ColorSystem.STANDARD)
+        if segment.style
+        else segment.text
+        for segment in line.render(console, end="\n")
+    )
+
+
+def _console() -> Console:
+    """Return a console that knows the styles, and depends on nothing of the environment."""
     return Console(
-        file=output,
-        force_terminal=color,
-        color_system="standard" if color else None,
-        no_color=not color,
+        file=StringIO(),
+        force_terminal=True,
+        color_system="standard",
         force_jupyter=False,
         legacy_windows=False,
-        markup=False,
-        emoji=False,
-        highlight=False,
         width=80,
+        height=25,
     )
 
 

@@ -260,12 +260,12 @@ def _some(names: Iterable[str]) -> str:
 
 def _errors(report: Report) -> tuple[tuple[Verdict, ...], ...]:
     """Group the rules that raised: the same bug on forty filesystems is one entry."""
-    groups: dict[tuple[str, str], tuple[Verdict, ...]] = {}
+    groups: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in report.verdicts:
         if verdict.outcome is Outcome.ERROR:
             key = (verdict.rule.code, traceback_lines(verdict)[-1])
-            groups[key] = (*groups.get(key, ()), verdict)
-    return tuple(groups.values())
+            groups.setdefault(key, []).append(verdict)
+    return tuple(map(tuple, groups.values()))
 
 
 def _error(verdicts: Sequence[Verdict], devices: dict[str, str], look: Look) -> Blocks:

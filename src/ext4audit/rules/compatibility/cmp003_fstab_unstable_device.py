@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Host
-from ext4audit.facts.mount import FstabEntry
+from ext4audit.facts.mount import DeviceNumber, FstabEntry
+from ext4audit.facts.remembered import remembered
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -108,8 +111,14 @@ def _disks(host: Host, family: str) -> int | None:
     """Return how many disks of a kind there are, None where lsblk gave no answer."""
     if isinstance(host.devices, Unknown):
         return None
-    names = [re.fullmatch(WHOLE, device.kernel_name) for device in host.devices.value]
-    return sum(1 for found in names if found and family in found.groups())
+    return _families(host.devices.value)[family]
+
+
+@remembered
+def _families(devices: tuple[LsblkDevice, ...]) -> Counter[str]:
+    """Count the disks of each kind."""
+    names = (re.fullmatch(WHOLE, device.kernel_name) for device in devices)
+    return Counter(found[1] or found[2] for found in names if found)
 
 
 def _grade(entry: FstabEntry, host: Host) -> Severity:
@@ -180,15 +189,24 @@ def _uuid(entry: FstabEntry, host: Host) -> str | None:
         return fs.uuid
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return None
-    number = entry.device_number.value
-    return next((d.uuid for d in host.devices.value if d.device_number == number), None)
+    device = listed_device(host.devices.value, entry.device_number.value)
+    return device.uuid if device else None
 
 
 def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
     """Whether another device has the UUID, or may: a mount by UUID would take either."""
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return True
-    here = [(d.device_number, d.uuid) for d in host.devices.value]
-    here += [(fs.device_number, fs.uuid) for fs in (*host.filesystems, *host.lower)]
-    number = entry.device_number.value
-    return any(n != number and (u or "").lower() == uuid.lower() for n, u in here)
+    return bool(_carriers(host).get(uuid.lower(), set()) - {entry.device_number.value})
+
+
+@remembered
+def _carriers(host: Host) -> Mapping[str, set[DeviceNumber]]:
+    """Return the devices that carry each UUID, by lsblk and by their superblocks."""
+    listed = host.devices.value if isinstance(host.devices, Known) else ()
+    pairs = [(device.uuid, device.device_number) for device in listed]
+    pairs += [(fs.uuid, fs.device_number) for fs in (*host.filesystems, *host.lower)]
+    found: dict[str, set[DeviceNumber]] = {}
+    for uuid, number in pairs:
+        found.setdefault((uuid or "").lower(), set()).add(number)
+    return found

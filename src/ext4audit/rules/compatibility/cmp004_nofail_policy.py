@@ -68,7 +68,9 @@ def check(host: Host) -> RuleOutput:
     if host.virtualization is None:
         raise NotApplicable("it is no virtual machine")
     entries, mounts = need(host.fstab, host.mounts)
-    volumes = [e for e in entries if _is_mounted(e, mounts) and _is_volume(e, host)]
+    root = next((fs for fs in host.filesystems if "/" in fs.mount_points), None)
+    of_root = _bottom(root)
+    volumes = [e for e in entries if _is_mounted(e, mounts) and _is_volume(e, host, of_root)]
     if not volumes:
         raise NotApplicable("fstab has no data volume of ext4 that is mounted")
     for entry in volumes:
@@ -79,21 +81,20 @@ def check(host: Host) -> RuleOutput:
             yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
 
 
-def _is_mounted(entry: FstabEntry, mounts: Sequence[Mount]) -> bool:
+def _is_mounted(entry: FstabEntry, mounts: tuple[Mount, ...]) -> bool:
     """Whether what the entry names, or may name, is mounted in its place."""
     number = entry.device_number
-    there = [mount.device_number for mount in mounts if entry.is_for(mount)]
+    there = [mount.device_number for mount in entry.mounted_there(mounts)]
     return bool(there) if isinstance(number, Unknown) else number.value in there
 
 
-def _is_volume(entry: FstabEntry, host: Host) -> bool:
+def _is_volume(entry: FstabEntry, host: Host, of_root: set[DeviceNumber]) -> bool:
     """Whether an entry is for data that the system runs without, on a disk of its own."""
     where = entry.line.mount_point.rstrip("/") or "/"
     needed = where in NEEDED or any(f"{where}/".startswith(f"{p}/") for p in NEEDED_BELOW)
     if needed or entry.line.fstype == "auto":
         return False
-    root = next((fs for fs in host.filesystems if "/" in fs.mount_points), None)
-    return not _bottom(host.filesystem(entry.device_number)) & _bottom(root)
+    return not _bottom(host.filesystem(entry.device_number)) & of_root
 
 
 def _bottom(fs: Filesystem | None) -> set[DeviceNumber]:

@@ -8,7 +8,8 @@ from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber
+from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, mounts_by_device
+from ext4audit.facts.remembered import remembered
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
@@ -41,10 +42,10 @@ class Layers(NamedTuple):
 
     def hold(self, row: LsblkDevice) -> bool:
         """Whether a device, or the disk that it is a partition of, is a layer below another."""
+        name = row.kernel_name
         return row.device_number in self.numbers or any(
-            NUMBER_OF_A_PARTITION.fullmatch(row.kernel_name.removeprefix(disk))
-            for disk in self.disks
-            if row.kernel_name.startswith(disk)
+            name[:end] in self.disks and NUMBER_OF_A_PARTITION.fullmatch(name[end:])
+            for end in range(len(name))
         )
 
 
@@ -108,8 +109,14 @@ def identifier_of(spec: str) -> tuple[str, str] | None:
 def is_mounted(host: Host, row: LsblkDevice) -> bool:
     """Whether a device is known to be mounted, here or in another namespace."""
     mounts = host.mounts.value if isinstance(host.mounts, Known) else ()
-    alive = (fs.device_number for fs in (*host.filesystems, *host.lower) if fs.alive)
-    return row.device_number in {*(mount.device_number for mount in mounts), *alive}
+    return row.device_number in mounts_by_device(mounts) or row.device_number in _alive(host)
+
+
+@remembered
+def _alive(host: Host) -> frozenset[DeviceNumber]:
+    """Return the devices of the filesystems that the kernel has mounted anywhere."""
+    known = (*host.filesystems, *host.lower)
+    return frozenset(fs.device_number for fs in known if fs.alive)
 
 
 def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
@@ -194,8 +201,11 @@ def check(host: Host) -> RuleOutput:
     if not by_uuid and not by_label:
         return
     uses, gaps = _uses(host)
+    by_identifier: dict[tuple[str, str], list[Use]] = {}
+    for use in uses:
+        by_identifier.setdefault((use.key, use.value), []).append(use)
     for twins in (*by_uuid, *by_label):
-        used = [u for u in uses if (u.key, u.value) == (twins.key, twins.value)]
+        used = by_identifier.get((twins.key, twins.value), [])
         if used or twins.key == "UUID":
             yield _finding(host, twins, used)
     if gaps:
@@ -293,8 +303,12 @@ def _severity(host: Host, twins: Twins, used: Sequence[Use]) -> Severity:
 
 def _confidence(host: Host, twins: Twins) -> Confidence:
     """Return CONFIRMED where it is known of each device what it lies on: none on the other."""
-    seen = {fs.device_number for fs in filesystems_seen(host) if _is_whole(fs)}
-    return Confidence.CONFIRMED if seen >= twins.numbers else Confidence.LIKELY
+    return Confidence.CONFIRMED if _seen_whole(host) >= twins.numbers else Confidence.LIKELY
+
+
+@remembered
+def _seen_whole(host: Host) -> frozenset[DeviceNumber]:
+    return frozenset(fs.device_number for fs in filesystems_seen(host) if _is_whole(fs))
 
 
 def _is_whole(fs: Filesystem) -> bool:

@@ -56,7 +56,7 @@ def check(host: Host) -> RuleOutput:
         raise NotApplicable("fstab has no ext4 entry that is mounted at boot")
     gaps = []
     for entry in expected:
-        there = [mount for mount in mounts if entry.is_for(mount)]
+        there = entry.mounted_there(mounts)
         number = entry.device_number
         if any(isinstance(number, Known) and m.device_number == number.value for m in there):
             line = entry.line

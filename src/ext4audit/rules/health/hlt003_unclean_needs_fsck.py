@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.remembered import remembered
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
@@ -79,12 +80,14 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
     if not signs:
         yield Citation(fs.device, superblock.state or "clean", _origin(fs))
         return
-    twin = next((each for each in host.filesystems if _is_twin(fs, each)), None)
+    twin = _alive(host).get(fs.uuid) if fs.uuid is not None else None
     yield _snapshot(fs, twin, signs) if twin else _unclean(fs, signs)
 
 
-def _is_twin(fs: Filesystem, other: Filesystem) -> bool:
-    return other.alive and fs.uuid is not None and fs.uuid == other.uuid
+@remembered
+def _alive(host: Host) -> Mapping[str | None, Filesystem]:
+    """Return the first mounted filesystem with each UUID."""
+    return {fs.uuid: fs for fs in reversed(host.filesystems) if fs.alive}
 
 
 def _signs(superblock: Superblock) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
-from ext4audit.facts.devices import LsblkDevice
+from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
@@ -92,7 +92,7 @@ def _number(encoded: int) -> DeviceNumber:
 
 
 def _listed(host: Host, number: DeviceNumber) -> LsblkDevice | None:
-    return next((d for d in value_or(host.devices, ()) if d.device_number == number), None)
+    return listed_device(value_or(host.devices, ()), number)
 
 
 def _is_redundant(fs: Filesystem) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.devices import BlockDevice, devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -122,8 +122,8 @@ def _physical_grades(
 
 def _is_sata(leaf: BlockDevice, host: Host) -> bool:
     """Whether a disk is on SATA, as lsblk or udev knows it."""
-    listed = value_or(host.devices, ())
-    transports = {d.transport for d in listed if d.device_number == leaf.device_number}
+    listed = devices_by_number(value_or(host.devices, ())).get(leaf.device_number, ())
+    transports = {device.transport for device in listed}
     return "sata" in transports or ("ID_BUS", "ata") in leaf.udev
 
 

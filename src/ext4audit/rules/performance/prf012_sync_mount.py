@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
+from ext4audit.facts.devices import devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -93,9 +94,9 @@ def _removable(fs: Filesystem, host: Host) -> str:
     if not isinstance(fs.stack, Known):
         return ""
     listed = value_or(host.devices, ())
-    usb = {device.device_number for device in listed if device.transport == "usb"}
     for leaf in fs.stack.value.leaves():
-        by_bus = leaf.device_number in usb or ("ID_BUS", "usb") in leaf.udev
+        lines = devices_by_number(listed).get(leaf.device_number, ())
+        by_bus = any(each.transport == "usb" for each in lines) or ("ID_BUS", "usb") in leaf.udev
         if by_bus or leaf.name.startswith("mmcblk"):
             return leaf.name
     return ""

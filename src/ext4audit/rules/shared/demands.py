@@ -9,10 +9,11 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.kernel_bugs import exposure
-from ext4audit.facts.mount import ATIME_OPTIONS, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, mounts_by_place
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.options import Provenance
 from ext4audit.facts.profile import Profile
+from ext4audit.facts.remembered import remembered
 from ext4audit.finding import Remedy
 from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared.citations import in_rootflags, is_in_force, what_else_sets_it
@@ -71,19 +72,30 @@ def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
     None from within a container: there the folders are named as the host sees them.
     """
     mounts = () if host.container else value_or(host.mounts, ())
-    for mount in mounts:
-        if mount.fstype == "overlay":
-            for token in mount.super_options:
-                upper = token.removeprefix("upperdir=")
-                if upper != token and _device_of(upper, mounts) == fs.device_number:
-                    yield upper
+    yield from _layers(mounts).get(fs.device_number, ())
 
 
-def _device_of(path: str, mounts: Iterable[Mount]) -> object:
+@remembered
+def _layers(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber | None, list[str]]:
+    """Return the writable folders of overlays by the device that holds them."""
+    found: dict[DeviceNumber | None, list[str]] = {}
+    for token in (t for mount in mounts if mount.fstype == "overlay" for t in mount.super_options):
+        upper = token.removeprefix("upperdir=")
+        if upper != token:
+            found.setdefault(_device_of(upper, mounts), []).append(upper)
+    return found
+
+
+def _device_of(path: str, mounts: tuple[Mount, ...]) -> DeviceNumber | None:
     """Return the number of the device that holds a path, None where no mount does."""
-    over = [m for m in mounts if m.mount_point == "/" or below(path, (m.mount_point,))]
-    deepest = max(over, key=lambda m: (len(m.mount_point), m.mount_id), default=None)
-    return deepest.device_number if deepest and path.startswith("/") else None
+    if not path.startswith("/"):
+        return None
+    ends = [index for index, character in enumerate(path) if character == "/"]
+    for end in (len(path), *reversed(ends)):
+        there = mounts_by_place(mounts).get(path[:end] or "/", ())
+        if there:
+            return max(there, key=lambda mount: mount.mount_id).device_number
+    return None
 
 
 def below(path: str, folders: Iterable[str]) -> bool:

@@ -119,7 +119,8 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
 def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
     """Yield the entries of fstab that mount it writable."""
     entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
-    for line in (e.line for e in entries if any(e.is_for(mount) for mount in fs.mounts)):
+    places = {mount.mount_point for mount in fs.mounts}
+    for line in (entry.line for entry in entries if entry.place in places):
         if "ro" not in flags_of(line.options):
             origin = f"/etc/fstab line {line.line_number}"
             yield Citation("fstab options", line.raw_options or "defaults", origin)

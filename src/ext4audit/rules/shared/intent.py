@@ -153,9 +153,9 @@ def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, F
     whole = {mount.mount_point: mount for mount in fs.mounts if mount.root == "/"}
     found: dict[str, tuple[Mount, FstabEntry]] = {}
     for entry in sorted(entries, key=lambda entry: isinstance(entry.device_number, Unknown)):
-        for place, mount in whole.items():
-            if entry.is_for(mount):
-                found.setdefault(place, (mount, entry))
+        mount = whole.get(entry.place)
+        if mount is not None:
+            found.setdefault(entry.place, (mount, entry))
     return sorted(found.values(), key=lambda pair: pair[1].line.line_number)
 
 

@@ -1,0 +1,110 @@
+"""How the time of an audit grows with mounts and with filesystems: in proportion, not faster.
+
+Run with `uv run pytest -m bench -s tests/bench/test_crowded_hosts.py`: it prints what it measured.
+The bounds are ratios within one run, because machines differ and are noisy.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared.subjects import subjects
+from ext4audit.report import Report, Source
+from ext4audit.rules import all_rules
+from support.hosts.crowded import (
+    many_binds,
+    many_containers,
+    many_copies,
+    many_elsewhere,
+    many_filesystems,
+    many_on_one_place,
+    many_others,
+)
+from support.hosts.evidence_host import TAKEN_AT, HostSource
+from support.timing import relative_time
+
+pytestmark = pytest.mark.bench
+
+
+@pytest.fixture(autouse=True)
+def no_garbage_collection() -> Iterator[None]:
+    """Keep the collector out of the ratios: it walks through all that other tests left alive."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+MOST = 13
+"""How much longer ten times the lines may take: a square would be a hundred times."""
+MOUNTS, FILESYSTEMS = 1_000, 50
+SECOND = 500
+"""A second in pieces of work, where 100,000 multiplications take 2 ms."""
+FORMATS = ("text", "json_v1", "html")
+PAGE = Page("0.0", TAKEN_AT)
+
+
+def audited(source: HostSource, formats: Sequence[str]) -> Report:
+    """Judge a host by every rule, and write its report in some formats."""
+    host = assemble_host(source, TAKEN_AT)
+    report = audit(Source("live", host.name), host, all_rules())
+    for module in formats:
+        import_module(f"ext4audit.renderers.{module}").render([Audited("", report)], PAGE)
+    return report
+
+
+def times(
+    build: Callable[[int], HostSource], lines: int, formats: Sequence[str] = ()
+) -> tuple[float, float]:
+    """Return how long a host takes, and one with ten times the lines."""
+    small, large = build(lines), build(10 * lines)
+    audited(small, formats)  # what is imported or compiled once is there now
+    few = relative_time(lambda: audited(small, formats), rounds=3)
+    many = relative_time(lambda: audited(large, formats), rounds=2)
+    print(f"\n{build.__name__}: {lines} {few:.1f}, {10 * lines} {many:.1f}: ", end="")
+    print(f"{many / few:.1f} times")
+    return few, many
+
+
+@pytest.mark.parametrize("build", [many_binds, many_on_one_place, many_others, many_containers])
+def test_time_grows_with_the_mounts(build: Callable[[int], HostSource]) -> None:
+    """Ten times the lines of the mount table take at most 13 times as long, and a second."""
+    few, many = times(build, MOUNTS, FORMATS)
+    assert many < MOST * few
+    assert many < SECOND
+
+
+def test_time_grows_with_the_filesystems_and_lines_of_fstab() -> None:
+    """Ten times as many take at most 13 times as long, and a thousand five seconds."""
+    few, many = times(many_filesystems, 2 * FILESYSTEMS)
+    assert many < MOST * few
+    assert many < 5 * SECOND
+
+
+def test_time_of_a_report_grows_with_its_filesystems() -> None:
+    """Ten times the filesystems take at most 13 times as long to be grouped by subject."""
+    few, many = (time_of_subjects(count) for count in (FILESYSTEMS, 10 * FILESYSTEMS))
+    print(f"\nsubjects: {FILESYSTEMS} {few:.2f}, {10 * FILESYSTEMS} {many:.2f}")
+    assert many < MOST * few
+
+
+def time_of_subjects(count: int) -> float:
+    """Return how long it takes to group the verdicts on so many filesystems."""
+    report = audited(many_filesystems(count), ())
+    return relative_time(lambda: subjects(report), rounds=5)
+
+
+@pytest.mark.parametrize("build", [many_copies, many_elsewhere])
+def test_time_grows_with_filesystems_that_need_a_second_look(
+    build: Callable[[int], HostSource],
+) -> None:
+    """Ten times the copies of one filesystem, or those of other namespaces, take 13 times."""
+    few, many = times(build, FILESYSTEMS)
+    assert many < MOST * few

@@ -1,0 +1,129 @@
+"""Hosts with thousands of mounts, or of filesystems: container hosts, and farms of small disks."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase
+
+from ext4audit.evidence import Known
+from ext4audit.sources.ask import ReadFile
+from support.hosts.evidence_host import (
+    DATA_UUID,
+    GROUPS,
+    OPTIONS,
+    HostEvidence,
+    HostSource,
+    debian_host,
+    descriptors,
+    dumpe2fs_text,
+    replaced,
+)
+
+_FIRST = 100
+"""The first mount id of the crowd."""
+_MOUNTINFO = "/proc/self/mountinfo"
+_PROCESSES = 20
+
+
+def many_binds(count: int) -> HostSource:
+    """Return a host that shows directories of /data at so many other places, as kubelet does."""
+    host = debian_host()
+    for index in range(count):
+        place = f"/var/lib/kubelet/pods/{index:06}/volumes/data"
+        host.mount(_FIRST + index, "8:16", place, "/dev/sdb", root=f"/volumes/{index}")
+    return host.source()
+
+
+def many_on_one_place(count: int) -> HostSource:
+    """Return a host with a directory of /data mounted so many times, each upon the one before."""
+    host = debian_host()
+    lines = [
+        f"{_FIRST + index} {_FIRST + index - 1 if index else 25} 8:16 /same /mnt/same rw,relatime "
+        "- ext4 /dev/sdb rw\n"
+        for index in range(count)
+    ]
+    host.path("/mnt/same", "8:16", _FIRST + count - 1)
+    return host.file(_MOUNTINFO, _table(host) + "".join(lines)).source()
+
+
+def _table(host: HostEvidence) -> str:
+    found = host.source().fetch(ReadFile(_MOUNTINFO))
+    assert isinstance(found, Known)
+    return found.value
+
+
+def many_others(count: int) -> HostSource:
+    """Return a host with so many mounts of other types, as containers make them."""
+    host = debian_host()
+    for index in range(count):
+        place = f"/run/containers/{index:06}/shm"
+        host.mount(_FIRST + index, f"0:{_FIRST + index}", place, "shm", fstype="tmpfs")
+    return host.source()
+
+
+def many_containers(count: int) -> HostSource:
+    """Return a host with so many overlays, whose writable directories lie on /data.
+
+    It has data=writeback, so that it matters which containers write there.
+    """
+    host = debian_host().options("sdb", replaced(OPTIONS, {"data=ordered": "data=writeback"}))
+    for index in range(count):
+        folders = f"rw,lowerdir=/data/lower,upperdir=/data/{index:06}/diff,workdir=/data/work"
+        host.mount(
+            _FIRST + index,
+            f"0:{_FIRST + index}",
+            f"/run/merged/{index:06}",
+            "overlay",
+            fstype="overlay",
+            super_options=folders,
+        )
+    return host.source()
+
+
+def many_filesystems(count: int) -> HostSource:
+    """Return a host with so many disks, each with ext4 and with a line of fstab.
+
+    Every other line names the disk by its path.
+    """
+    host = debian_host()
+    lines = []
+    for index in range(count):
+        uuid = f"33333333-aaaa-4bbb-8ccc-{index:012}"
+        name = _disk(host, index, uuid)
+        spec = f"/dev/{name}" if index % 2 else f"UUID={uuid}"
+        lines.append(f"{spec} /srv/{name} ext4 defaults 0 2\n")
+    return host.file("/etc/fstab", "".join(lines)).source()
+
+
+def many_copies(count: int) -> HostSource:
+    """Return a host with so many copies of /data, all of them mounted."""
+    host = debian_host()
+    for index in range(count):
+        _disk(host, index, DATA_UUID)
+    return host.source()
+
+
+def many_elsewhere(count: int) -> HostSource:
+    """Return a host with so many filesystems that only other mount namespaces have mounted."""
+    host = debian_host()
+    names = [_disk(host, index, f"33333333-aaaa-4bbb-8ccc-{index:012}") for index in range(count)]
+    table = _table(host)
+    for process in range(_PROCESSES):
+        host.file(f"/proc/{1000 + process}/mountinfo", table)
+    return host.unmount(*(_FIRST + index for index in range(len(names)))).source()
+
+
+def _disk(host: HostEvidence, index: int, uuid: str) -> str:
+    """Give a mounted disk with ext4, and return its name."""
+    name = f"vd{_letters(index)}"
+    number = f"253:{index}"
+    host.disk(name, number).listed(name, number, fstype="ext4", uuid=uuid, label="data")
+    host.mount(_FIRST + index, number, f"/srv/{name}", f"/dev/{name}")
+    host.options(name).dumpe2fs(f"/dev/{name}", dumpe2fs_text(uuid))
+    host.groups(f"/dev/{name}", descriptors(GROUPS))
+    return name
+
+
+def _letters(index: int) -> str:
+    """Return the letters of a disk: "aaaa" for the first."""
+    places = (26**3, 26**2, 26, 1)
+    return "".join(ascii_lowercase[index // place % 26] for place in places)
