@@ -228,16 +228,22 @@ Seen with util-linux 2.38 on 6.18: relatime alone leaves the noatime of the moun
 
 
 def set_flags_and_options(
-    fs: Filesystem, atime: Sequence[str], tokens: Mapping[str, str], *, by_new_mount: bool
+    fs: Filesystem,
+    atime: Sequence[str],
+    tokens: Mapping[str, str],
+    *,
+    by_new_mount: bool,
+    places: Collection[str] | None = None,
 ) -> tuple[Step, ...]:
     """Return the steps that set access times and then ext4 options, by name; all or none.
 
     The rollback undoes them in the opposite order. `by_new_mount` is for options that a remount
-    refuses.
+    refuses. Access times are those of a mount: `places` are the mount points to set them on, by
+    default all.
     """
     steps: list[Step] = []
     for wanted in atime:
-        for mount in [mount for mount in fs.mounts if wanted not in mount.mount_options]:
+        for mount in _without(fs, wanted, places):
             if not remountable(mount):
                 return ()
             change = _atime_change(mount, wanted)
@@ -248,6 +254,11 @@ def set_flags_and_options(
     change_them = _options_by_new_mount if by_new_mount else change_options
     options = change_them(fs, tokens)
     return tuple(_joined(steps, options)) if options else ()
+
+
+def _without(fs: Filesystem, flag: str, places: Collection[str] | None) -> list[Mount]:
+    here = [m for m in fs.mounts if places is None or m.mount_point in places]
+    return [mount for mount in here if flag not in mount.mount_options]
 
 
 def _options_by_new_mount(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]:

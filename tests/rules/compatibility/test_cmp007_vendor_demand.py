@@ -176,6 +176,38 @@ def test_a_profile_is_for_its_mount_points() -> None:
     assert verdict_of(filesystem(), "tidb", place="/da*").outcome is Outcome.FAIL
 
 
+def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
+    """The root shows the same superblock: it gets its options, but no flag of another mount."""
+    there = (mount("/"), mount("/data1", mount_id=31))
+    lines = (
+        fstab_entry(mount_point="/"),
+        fstab_entry("nodelalloc", "noatime", mount_point="/data1", line_number=8),
+    )
+    fs = filesystem(mounts=there, fstab=known(lines), options=known(options()))
+    remedy = remedy_of(verdict_of(fs, "tidb", place="/data1"))
+    told = [step.command for step in remedy.steps]
+    assert not any("noatime" in command for command in told if command.endswith(" /"))
+    assert any("remount" in command and "noatime /data1" in command for command in told)
+    assert not any("7s#" in command and "noatime" in command for command in told)
+    assert "nodelalloc belongs to the whole filesystem: it is then in force on / too" in (
+        remedy.summary
+    )
+
+
+def test_flags_of_other_mounts_are_not_judged() -> None:
+    """What a profile wants on /data1 is there, and the root may keep its access times."""
+    there = (mount("/"), mount("/data1", mount_id=31, flags=("rw", "noatime")))
+    fs = filesystem(mounts=there, options=known(options("nodelalloc")))
+    assert verdict_of(fs, "tidb", place="/data1").outcome is Outcome.PASS
+    assert verdict_of(fs, "tidb", place="/").outcome is Outcome.FAIL
+
+
+def test_a_demand_on_what_only_others_have_mounted_is_found() -> None:
+    """The options in force are known without a mount of this namespace."""
+    fs = filesystem(mounts=(), options=known(options()))
+    assert [f.fact for f in verdict_of(fs, "daos").findings] == ["missing nodelalloc"]
+
+
 def only(verdict: Verdict) -> Finding:
     """Return the only finding."""
     (finding,) = verdict.findings

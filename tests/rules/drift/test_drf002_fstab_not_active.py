@@ -223,18 +223,67 @@ def test_drf002_edits_what_can_be_made_true() -> None:
     assert "take noatime out" in finding.remedies[-1].summary
 
 
-def test_drf002_judges_every_mount_that_fstab_knows() -> None:
-    """A flag is of one mount; options of the superblock belong to the first entry."""
+LATER = ": line 7 mounts it first, and a later mount changes no ext4 option."
+
+
+def twice(*later: str, first: tuple[str, ...] = (), live: tuple[str, ...] = ()) -> Filesystem:
+    """Build a filesystem that lines 7 and 8 of fstab mount on /data and on /again."""
+    entries = (fstab_entry(*first), fstab_entry(*later, mount_point="/again", line_number=8))
     there = (mount("/data"), mount("/again", mount_id=31))
-    entries = (
-        fstab_entry("commit=30"),
-        fstab_entry("nosymfollow", "sync", "commit=30", mount_point="/again", line_number=8),
-    )
-    fs = filesystem(mounts=there, fstab=known(entries), options=known(options()))
+    return filesystem(mounts=there, fstab=known(entries), options=known(options(*live)))
+
+
+def test_drf002_judges_every_mount_that_fstab_knows() -> None:
+    """A flag is of one mount; of the superblock a later entry gets what the first one set."""
+    fs = twice("nosymfollow", "sync", "commit=30", first=("commit=30",))
     assert [finding.message for finding in verdict(fs).findings] == [
         "/etc/fstab line 7 asks for commit=30, but commit=5 is in force.",
-        "/etc/fstab line 8 asks for nosymfollow, but no nosymfollow is in force.",
+        (
+            "/etc/fstab line 8 asks for commit=30, nosymfollow, sync, but commit=5, "
+            f"no nosymfollow, no sync is in force{LATER}"
+        ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fs", "message"),
+    [
+        (twice("nodelalloc"), f"asks for nodelalloc, but delalloc is in force{LATER}"),
+        (twice("sync"), f"asks for sync, but no sync is in force{LATER}"),
+        (twice("noatime"), "asks for noatime, but no noatime is in force."),
+        (twice("nodelalloc", live=("nodelalloc",)), None),
+    ],
+)
+def test_drf002_judges_a_second_line_for_one_superblock(
+    fs: Filesystem, message: str | None
+) -> None:
+    """What it asks for is in force, or is not, whichever line mounts the superblock."""
+    found = [finding.message.partition(" line 8 ")[2] for finding in verdict(fs).findings]
+    assert found == ([] if message is None else [message])
+
+
+def test_drf002_takes_out_of_a_second_line_what_has_no_effect_there() -> None:
+    """A remount would put it in force until the next boot only; the first line is for that."""
+    (finding,) = verdict(twice("commit=10", "noatime")).findings
+    correct, advice = finding.remedies
+    assert "take commit=10, noatime out of it" in correct.summary
+    assert any("8s#" in step.command for step in correct.steps)
+    assert advice.summary.startswith("If commit=10 is wanted, ask for it in line 7 of fstab")
+    assert not any("remount" in command for command in commands(finding))
+
+
+def test_drf002_takes_the_line_of_the_root_for_the_first_one() -> None:
+    """The root is mounted before fstab can be read, on whichever line of it it stands."""
+    there = (mount("/"), mount("/again", mount_id=31))
+    entries = (
+        fstab_entry("commit=30", mount_point="/again"),
+        fstab_entry(mount_point="/", line_number=8),
+    )
+    (finding,) = verdict(
+        filesystem(mounts=there, fstab=known(entries), options=known(options()))
+    ).findings
+    assert "line 7 asks for commit=30" in finding.message
+    assert "line 8 mounts it first" in finding.message
 
 
 @pytest.mark.parametrize("word", ["nobarrier", "norecovery", "data=writeback"])

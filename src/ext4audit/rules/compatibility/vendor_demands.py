@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, need, value_or
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.kernel_bugs import exposure
-from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.mount import ATIME_OPTIONS, Mount
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import (
@@ -55,10 +55,14 @@ def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remed
     beside = _beside(fs, host, tokens)
     anew = _needs_new_mount(host, tokens)
     atime = [option for option in options if option in ATIME_OPTIONS]
-    steps = remedies.flags.set_flags_and_options(fs, atime, {**tokens, **beside}, by_new_mount=anew)
+    places = {mount.mount_point for option in atime for mount in _mounts(fs, host, option)}
+    steps = remedies.flags.set_flags_and_options(
+        fs, atime, {**tokens, **beside}, by_new_mount=anew, places=places
+    )
     also = ", with dioread_lock, because of PRF001 on this kernel" if beside else ""
     by_hand = [remedies.mounting.left_by_hand(fs)] if anew else []
     by_hand += [what_else_sets_it(fs, host, name) for name in tokens]
+    by_hand += [_also_on(fs, host, list(tokens.values()))]
     return Remedy(
         f"Put {', '.join(options)} in force and into fstab{also}."
         f"{''.join(dict.fromkeys((*by_hand, remedies.options.not_persistent(steps))))}",
@@ -69,6 +73,29 @@ def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remed
         else Disruption.REMOUNT,
         steps,
     )
+
+
+def _mounts(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
+    """Return the mounts in this namespace on which a profile demands a token."""
+    demanding = [active for active in host.profiles if token in _words(active.profile)]
+    return tuple(m for m in fs.mounts if any(each.covers((m.mount_point,)) for each in demanding))
+
+
+def _also_on(fs: Filesystem, host: Host, tokens: Sequence[str]) -> str:
+    """Return the sentence on mounts that get ext4 options with the one that a profile means."""
+    wanted = {mount for token in tokens for mount in _mounts(fs, host, token)}
+    others = [mount.mount_point for mount in fs.mounts if mount not in wanted]
+    if not wanted or not others:
+        return ""
+    return (
+        f" {', '.join(tokens)} belongs to the whole filesystem: it is then in force on "
+        f"{_listed(others)} too, and the line of fstab that mounts it first must ask for it."
+    )
+
+
+def _listed(places: Sequence[str]) -> str:
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return f"{places[0]}{more}"
 
 
 def _beside(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, str]:
@@ -203,7 +230,7 @@ def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) ->
     missing, hidden = [], []
     for token in dict.fromkeys(w for profile in profiles for w in _words(profile)):
         demanding = _demanding([token], profiles)
-        if not _is_in_force(fs, token):
+        if not _is_in_force(fs, host, token):
             missing.append(token)
         elif _is_hidden(fs, token) and any(profile.shown for profile in demanding):
             hidden.append(token)
@@ -224,10 +251,11 @@ def _demanding(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profil
     return [profile for profile in profiles if not set(words).isdisjoint(_words(profile))]
 
 
-def _is_in_force(fs: Filesystem, token: str) -> bool:
+def _is_in_force(fs: Filesystem, host: Host, token: str) -> bool:
     """Whether a token is in force; raises Undetermined where that is unknown."""
     if token in ATIME_OPTIONS:
-        return all(token in mount.mount_options for mount in remedies.flags.seen_here(fs))
+        remedies.flags.seen_here(fs)
+        return all(token in mount.mount_options for mount in _mounts(fs, host, token))
     known = recognize(token)
     name = known[0].name if known else token
     if name == "errors":

@@ -53,7 +53,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Options and per-mount flags that the fstab entry of a mounted filesystem asks for and that
     are not in force; and words in it that this kernel's ext4 refuses, alone or beside another,
     or takes and ignores. SEC002 judges nosuid, nodev and noexec, and DRF004 the data mode of the
-    root.
+    root. Where a second line mounts the same filesystem, its ext4 options have no effect: they
+    are judged as well.
 
     ## Why it matters
 
@@ -79,15 +80,20 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         refusals = refusals_of(fs, host, intent, options)
         gaps += refusals.gaps
         yield from findings_of(refusals, intent, planned=host.planned)
-        configured = _compare(_judged_here(intent, refusals), options, gaps) if intent.first else []
-        flags = sorted(configured_flags(intent.entry.line.options) - intent.live_flags - PROTECTING)
-        if not intent.first:
-            flags = [flag for flag in flags if flag not in SUPERBLOCK_FLAGS]
+        configured = _compare(_judged_here(intent, refusals), options, gaps)
+        flags = sorted(_missing_flags(intent))
         if configured or flags:
             yield _finding(fs, host, configured, flags, intent)
         yield from _of_rootflags(fs, intent, _compare(intent.boot_tokens, options, gaps))
     if gaps:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
+
+
+def _missing_flags(intent: Intent) -> frozenset[str]:
+    """Return the flags that an entry sets and that are not in force, without what SEC002 judges."""
+    of_superblock = SUPERBLOCK_FLAGS.intersection(intent.mount.super_options)
+    asked = configured_flags(intent.entry.line.options)
+    return asked - intent.live_flags - of_superblock - PROTECTING
 
 
 def _judged_here(intent: Intent, refusals: Refusals) -> Mapping[str, str]:
@@ -145,13 +151,30 @@ def _finding(
     tokens = [*(drift.intended for drift in inactive), *flags]
     live = [drift.in_force for drift in inactive] + [f"no {flag}" for flag in flags]
     return Finding(
-        message=f"{intent.origin} asks for {', '.join(tokens)}, but {', '.join(live)} is in force.",
+        message=f"{intent.origin} asks for {', '.join(tokens)}, but {', '.join(live)} is in force"
+        f"{_reason(intent, inactive, flags)}.",
         severity=severity_of((drift.name for drift in inactive), flags),
         confidence=Confidence.CONFIRMED,
         citations=(*_cite(fs, inactive), *intent.cite()),
         remedies=tuple(_remedies(fs, host, inactive, flags, intent)),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
     )
+
+
+def _without_effect(
+    intent: Intent, inactive: Sequence[Drift], flags: Sequence[str]
+) -> tuple[str, ...]:
+    """Return what belongs to the superblock, and stands in a line that does not mount it first."""
+    if intent.first:
+        return ()
+    return (*(each.intended for each in inactive), *(f for f in flags if f in SUPERBLOCK_FLAGS))
+
+
+def _reason(intent: Intent, inactive: Sequence[Drift], flags: Sequence[str]) -> str:
+    """Return the clause on why a later mount does not get what its line asks for."""
+    if not _without_effect(intent, inactive, flags):
+        return ""
+    return f": line {intent.first_line} mounts it first, and a later mount changes no ext4 option"
 
 
 def _dead(tokens: tuple[str, ...], intent: Intent) -> Finding:
@@ -169,29 +192,40 @@ def _dead(tokens: tuple[str, ...], intent: Intent) -> Finding:
 def _remedies(
     fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
-    # A remount puts all of the entry in force, also what is judged for the first entry only.
     entry = _compare(intent.tokens, need(fs.options), [])
     by_mount = [drift.intended for drift in entry if _by_mount_only(drift, host)]
+    later = _without_effect(intent, entry, flags)
     configured = [*(drift.intended for drift in entry), *flags]
     bad = discouraged(configured, fs, host)
     kept = overruled(fs, host, configured)
     refused = refusals_of(fs, host, intent, need(fs.options)).refused
-    if not (by_mount or bad or kept or refused or has_stopped(fs)):
+    if not (by_mount or later or bad or kept or refused or has_stopped(fs)):
         yield from _remount(fs, inactive, flags, intent)
     fix = _correct(intent, wrong_tokens(fs, host, inactive, flags, intent), inactive)
     if fix is not None:
         why = f" {warning(bad)}." if bad else ""
         yield fix._replace(summary=f"{fix.summary}{why}{stays(kept)}")
-    elif by_mount:
+    if later:
+        yield from () if bad else (_in_the_first_line(intent, later),)
+    elif by_mount and fix is None:
         tokens = ", ".join(by_mount)
         yield Remedy(
             f"Unmount it and mount it again: no remount can put {tokens} in force.",
             Disruption.UNMOUNT,
         )
-    elif kept:
+    elif kept and fix is None:
         yield Remedy(
             f"Let fstab ask for {', '.join(kept)} instead, as CMP007 says.", Disruption.ONLINE
         )
+
+
+def _in_the_first_line(intent: Intent, tokens: Sequence[str]) -> Remedy:
+    """Return the advice for options that are wanted: no command knows whether they are."""
+    return Remedy(
+        f"If {', '.join(tokens)} is wanted, ask for it in line {intent.first_line} of fstab, "
+        "which mounts the filesystem first.",
+        Disruption.ONLINE,
+    )
 
 
 def _by_mount_only(drift: Drift, host: Host) -> bool:
@@ -231,7 +265,9 @@ def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) ->
     literal = [o for o in line.options if o in stale or _meaning(o) in stale]
     kept = [option for option in line.options if option not in literal]
     new = [
-        remedies.remount.typed(d.in_force) for d in inactive if d.intended in stale and d.by_hand
+        remedies.remount.typed(drift.in_force)
+        for drift in inactive
+        if intent.first and drift.intended in stale and drift.by_hand
     ]
     steps = remedies.fstab.option_steps(line, literal, new)
     left = configured_flags(kept) - intent.live_flags - PROTECTING

@@ -53,14 +53,19 @@ class Intent(NamedTuple):
 
     `tokens` are the ext4 options that the entry sets, canonical, by name; `dead` are its tokens
     that are no option of ext4, mount(8) or systemd that this table knows. `boot_options` are
-    those of rootflags=, for the root only. `first`: this entry mounts the superblock, and the
-    others only mount it again: the kernel then ignores their superblock options.
+    those of rootflags=, for the root only. The entry on `first_line` mounts the superblock, and
+    the others only mount it again: the kernel then ignores their superblock options.
     """
 
     mount: Mount
     entry: FstabEntry
     boot_options: tuple[str, ...]
-    first: bool
+    first_line: int
+
+    @property
+    def first(self) -> bool:
+        """Whether this entry mounts the superblock."""
+        return self.entry.line.line_number == self.first_line
 
     @property
     def tokens(self) -> Mapping[str, str]:
@@ -126,8 +131,9 @@ def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
 
 
 def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
-    """Return what fstab intends for each mount of a filesystem's whole tree, in fstab's order.
+    """Return what fstab intends for each mount of a filesystem's whole tree.
 
+    They are in fstab's order, but the root first: it is mounted before fstab can be read.
     Raises NotApplicable where fstab has no entry for it, Undetermined where fstab is unread
     or where it is not known whether an entry means this filesystem.
     """
@@ -142,9 +148,10 @@ def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
         raise Undetermined(gaps)
     if not pairs:
         raise NotApplicable("no fstab entry for it: what mounts it again is not known")
+    first_line = pairs[0][1].line.line_number
     return tuple(
-        Intent(mount, entry, rootflags(host) if mount.mount_point == "/" else (), first=index == 0)
-        for index, (mount, entry) in enumerate(pairs)
+        Intent(mount, entry, rootflags(host) if mount.mount_point == "/" else (), first_line)
+        for mount, entry in pairs
     )
 
 
@@ -156,7 +163,9 @@ def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, F
         mount = whole.get(entry.place)
         if mount is not None:
             found.setdefault(entry.place, (mount, entry))
-    return sorted(found.values(), key=lambda pair: pair[1].line.line_number)
+    return sorted(
+        found.values(), key=lambda pair: (pair[0].mount_point != "/", pair[1].line.line_number)
+    )
 
 
 def _tokens(tokens: Iterable[str]) -> dict[str, str]:
