@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import overload
 
@@ -132,7 +132,7 @@ class ArchiveSource:
         return mounted_sources(self._table)
 
     @cached_property
-    def _mount_points(self) -> tuple[MountPoint, ...]:
+    def _mount_points(self) -> Mapping[str, MountPoint]:
         return mount_points_of(self._table)
 
     @cached_property
@@ -234,5 +234,5 @@ class ArchiveSource:
 
     def _real(self, path: str) -> Found:
         """Return a path that the mount table shows as it is: no link is in it."""
-        shown = any(mount[2] == path for mount in self._mount_points)
+        shown = path in self._mount_points
         return Known(path, MOUNTINFO) if shown else None

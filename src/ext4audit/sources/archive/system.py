@@ -217,21 +217,22 @@ def mounted_file(capture: Capture, number: str) -> Known[str] | None:
     return None
 
 
-def mount_points_of(mountinfo: str) -> tuple[MountPoint, ...]:
-    """Return id, device number and mount point of each line of a mount table."""
+def mount_points_of(mountinfo: str) -> Mapping[str, MountPoint]:
+    """Return id, device number and mount point of the last line for each mount point."""
     rows = (line.split(" ") for line in mountinfo.split("\n"))
-    return tuple(
+    found = (
         (int(row[0]), row[2], _unescaped(row[4]))
         for row in rows
         if len(row) >= FIXED_FIELDS and _NUMBER.fullmatch(row[0])
     )
+    return {mount_point: (number, device, mount_point) for number, device, mount_point in found}
 
 
 def resolve_path(
     path: str,
     devices: DeviceTable,
     sources: Mapping[str, tuple[str, ...]],
-    mount_points: Sequence[MountPoint],
+    mount_points: Mapping[str, MountPoint],
 ) -> Evidence[str] | None:
     """Return the KEY=value lines of a path, None where it is not known what it led to."""
     if path.startswith("/dev/"):
@@ -304,15 +305,11 @@ def _lines(mount_id: int, number: str, kind: str, represents: str | None) -> str
     return "\n".join([*lines, f"represents={represents}"] if represents else lines)
 
 
-def _mount_of(path: str, mount_points: Sequence[MountPoint]) -> MountPoint | None:
+def _mount_of(path: str, mount_points: Mapping[str, MountPoint]) -> MountPoint | None:
     """Return the mount that holds a path: the last of the longest mount points."""
-    best: MountPoint | None = None
-    for mount in mount_points:
-        mount_point = mount[2]
-        inside = path == mount_point or path.startswith(mount_point.rstrip("/") + "/")
-        if inside and (best is None or len(mount_point) >= len(best[2])):
-            best = mount
-    return best
+    ends = [index for index, character in enumerate(path) if character == "/"]
+    above = (path, *(path[:end] or "/" for end in reversed(ends)))
+    return next((mount_points[place] for place in above if place in mount_points), None)
 
 
 def _unescaped(name: str) -> str:
