@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.assemble.host import assemble_host
-from ext4audit.assemble.inventory import mark_overmounted, read_idle, take_inventory
+from ext4audit.assemble.inventory import (
+    OtherMountTables,
+    mark_overmounted,
+    read_idle,
+    take_inventory,
+)
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
@@ -347,3 +352,19 @@ def test_mounts_in_a_circle_are_hidden() -> None:
     """A table that leads nowhere gives no mount to act on."""
     lines = (line(1, 3, "/a"), line(2, 1, "/a/b"), line(3, 2, "/a/b/c"))
     assert all(each.overmounted for each in mark_overmounted(lines))
+
+
+def test_the_tables_of_other_processes_are_read_once_and_only_as_far_as_needed() -> None:
+    """What lies behind the table that has the mount is not read, and later it is."""
+    host = debian_host()
+    here, there = "24 1 8:32 / /c rw - ext4 /dev/sdc rw\n", "25 1 8:48 / /d rw - ext4 /dev/sdd rw\n"
+    for pid, table in {"10": here, "11": here, "12": there, "13": there}.items():
+        host.file(f"/proc/{pid}/mountinfo", table)
+    recorder = RecordingSource(host.source())
+    tables = OtherMountTables(recorder)
+    found = [tables.find(number) for number in (SDC, DeviceNumber(8, 48), SDC)]
+    assert [need(each).mount_point for each in found] == ["/c", "/d", "/c"]
+    asked = {ask.path for ask in recorder.answers if isinstance(ask, ReadFile)}
+    assert asked == {f"/proc/{pid}/mountinfo" for pid in (10, 11, 12)}
+    assert isinstance(tables.find(DeviceNumber(8, 64)), Unknown)
+    assert ReadFile("/proc/13/mountinfo") in recorder.answers

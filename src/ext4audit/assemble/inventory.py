@@ -139,11 +139,19 @@ class OtherMountTables:
         )
 
     def _read(self) -> Iterator[str]:
-        """Yield the path of each table when its mounts are known."""
+        """Yield the path of each table when its mounts are known.
+
+        All processes of a mount namespace have the same table: it is parsed once.
+        """
+        parsed = set()
         for pid in filter(str.isdecimal, value_or(names(self._source, "/proc"), ())):
             path = f"/proc/{pid}/mountinfo"
-            for mount in value_or(read(self._source, path, parse_mountinfo), ()):
-                self._found.setdefault(mount.device_number, Known(mount, path))
+            text = value_or(read(self._source, path, str), "")
+            if text not in parsed:
+                parsed.add(text)
+                mounts = derive("mount table", parse_mountinfo, Known(text, path))
+                for mount in value_or(mounts, ()):
+                    self._found.setdefault(mount.device_number, Known(mount, path))
             yield path
 
 
