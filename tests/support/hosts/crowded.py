@@ -61,13 +61,13 @@ def many_others(count: int) -> HostSource:
 
 
 def many_containers(count: int) -> HostSource:
-    """Return a host with so many overlays, whose writable directories lie on /data.
+    """Return a host with so many overlays, whose writable directories lie on /.
 
-    It has data=writeback, so that it matters which containers write there.
+    /data has data=writeback, so that it matters whether any of them lies there: all are looked at.
     """
     host = debian_host().options("sdb", replaced(OPTIONS, {"data=ordered": "data=writeback"}))
     for index in range(count):
-        folders = f"rw,lowerdir=/data/lower,upperdir=/data/{index:06}/diff,workdir=/data/work"
+        folders = f"rw,lowerdir=/lower,upperdir=/var/lib/docker/{index:06}/diff,workdir=/work"
         host.mount(
             _FIRST + index,
             f"0:{_FIRST + index}",
