@@ -209,6 +209,11 @@ LONG = 200_000
         ),
         ("proc/mdstat", "md0 : active raid0 " + "a" * LONG + "\n"),
         ("proc/meminfo", "a:" + "\n" * LONG),
+        (
+            "sos_commands/filesys/df_-al",
+            "Filesystem 1K-blocks x\n" + "1 " * LONG + "\n1" + " " * LONG,
+        ),
+        ("sos_commands/filesys/df_-al", "Filesystem Inodes" + " " * LONG + "\n" + "a\n" * LONG),
         ("proc/mounts", "/dev/vda1 /x ext4 rw 0 0\n" * 20_000),
     ],
 )

@@ -15,6 +15,7 @@ from ext4audit.sources.archive.system import (
     MountPoint,
     hypervisor,
     memory,
+    mount_of,
     mount_points_of,
     mounted_sources,
     read_mountinfo,
@@ -23,6 +24,7 @@ from ext4audit.sources.archive.system import (
     uname,
 )
 from ext4audit.sources.archive.tool_output import find_groups, find_header
+from ext4audit.sources.archive.usage import DiskFree
 from ext4audit.sources.ask import (
     Answer,
     Ask,
@@ -34,6 +36,7 @@ from ext4audit.sources.ask import (
     RealPath,
     ResolvePath,
     RunCommand,
+    StatFilesystem,
     TextAsk,
     UdevDatabase,
     Uname,
@@ -50,6 +53,7 @@ _SOS_PROGRAMS = {
 }
 _SOS_PATHS = (
     ("/proc/fs/", "sos report -e filesys"),
+    ("statfs ", "sos report -e filesys"),
     ("/proc/self/mountinfo", "sos report -e filesys"),
     ("/etc/fstab", "sos report -e filesys"),
     ("/proc/sys/", "sos report -e kernel"),
@@ -136,6 +140,10 @@ class ArchiveSource:
         return mount_points_of(self._table)
 
     @cached_property
+    def _disk_free(self) -> DiskFree:
+        return DiskFree(self._capture)
+
+    @cached_property
     def _blkid(self) -> dict[str, dict[str, str]]:
         return blkid_values(self._capture)
 
@@ -160,6 +168,8 @@ class ArchiveSource:
                 return resolve_path(path, self._devices, self._sources, self._mount_points)
             case RealPath(path):
                 return self._real(path)
+            case StatFilesystem(path):
+                return self._statfs(path)
             case Uname():
                 return uname(self._capture)
             case VirtualMemory():
@@ -184,11 +194,22 @@ class ArchiveSource:
             return Known("\0".join(names), path)
         return self._sysfs.children(path) if path.startswith("/sys/") else None
 
-    def _names(self, path: str) -> tuple[str, ...]:
-        """Return all paths of the device that a path leads to, the mount table's first."""
-        number = self._devices.number_of(path) or next(
+    def _number_of(self, path: str) -> str | None:
+        """Return the number of a device by the listings, else by the mount table."""
+        return self._devices.number_of(path) or next(
             (number for number, sources in self._sources.items() if path in sources), None
         )
+
+    def _statfs(self, path: str) -> Found:
+        """Return the usage at a mount point; df tells nothing about other paths."""
+        mount = mount_of(path, self._mount_points)
+        if mount is None or mount[2] != path:
+            return None
+        return self._disk_free.statfs(path, mount[1], self._number_of)
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        """Return all paths of the device that a path leads to, the mount table's first."""
+        number = self._number_of(path)
         if number is None:
             return (path,)
         others = self._paths.get(number, ())

@@ -241,7 +241,7 @@ def resolve_path(
         return (
             Known(_lines(0, _DEVICES, "block", number), "listings of devices") if number else None
         )
-    found = _mount_of(path, mount_points)
+    found = mount_of(path, mount_points)
     if found is None:
         return None
     mount_id, number, mount_point = found
@@ -304,7 +304,7 @@ def _lines(mount_id: int, number: str, kind: str, represents: str | None) -> str
     return "\n".join([*lines, f"represents={represents}"] if represents else lines)
 
 
-def _mount_of(path: str, mount_points: Sequence[MountPoint]) -> MountPoint | None:
+def mount_of(path: str, mount_points: Sequence[MountPoint]) -> MountPoint | None:
     """Return the mount that holds a path: the last of the longest mount points."""
     best: MountPoint | None = None
     for mount in mount_points:
