@@ -125,6 +125,52 @@ def test_the_options_file_is_evidence_without_a_superblock() -> None:
     assert tokens == ["barrier", "nobarrier"]
 
 
+MAPPED = {
+    "proc/partitions": "",
+    "sos_commands/block/ls_-lanR_.dev": "",
+    "sos_commands/block/lsblk": (
+        "NAME        MAJ:MIN RM SIZE RO TYPE MOUNTPOINT\n"
+        "sda           8:0    0  40G  0 disk\n"
+        "├─sda1        8:1    0  10G  0 part /\n"
+        "└─sda2        8:2    0  30G  0 part\n"
+        "  └─vg-data 253:0    0  30G  0 lvm  /data\n"
+    ),
+    "proc/mounts": (
+        "/dev/sda1 / ext4 rw,nobarrier 0 0\n/dev/mapper/vg-data /data ext4 rw 0 0\n"
+        "/dev/mapper/vg-lost /lost ext4 rw 0 0\n"
+    ),
+    "proc/fs/ext4/sda1/options": sos_files()["proc/fs/ext4/vdb/options"],
+}
+
+
+def test_a_device_that_no_listing_has_costs_its_own_mount_only() -> None:
+    """The others are audited, and that it is not audited is said by name."""
+    found = sosreport(MAPPED, without=("proc/1/", "proc/fs/ext4/vd"))
+    host = assemble_host(found.source, found.taken_at)
+    assert [(fs.device, fs.mount_points) for fs in host.filesystems] == [
+        ("/dev/sda1", ("/",)),
+        ("/dev/mapper/vg-data", ("/data",)),
+    ]
+    assert need(need(host.filesystems[0].options).token("barrier")) == "nobarrier"
+    (gap,) = host.gaps
+    assert (gap.why, gap.detail) == (
+        Why.NOT_CAPTURED,
+        "the device number of /dev/mapper/vg-lost, mounted on /lost, is not in the archive",
+    )
+    assert host.mounts == gap
+
+
+def test_what_a_damaged_mount_table_does_not_show_is_not_said_to_be_unmounted() -> None:
+    """The line that was lost may be the one of /data."""
+    table = sos_files()["proc/1/mountinfo"].replace("253:16 / /data", "253:1")
+    found = sosreport({"proc/1/mountinfo": table})
+    host = assemble_host(found.source, found.taken_at)
+    report = audit(Source(found.kind, found.label), host, all_rules())
+    outcome = {v.rule.code: v.outcome for v in report.verdicts if v.filesystem_id is None}
+    assert outcome["DRF006"] is Outcome.UNDETERMINED
+    assert [gap.what for gap in host.gaps] == ["line 3 of the mount table"]
+
+
 PIECES = st.one_of(
     st.binary(max_size=60),
     st.sampled_from(sorted(sos_files().values())).map(str.encode),

@@ -195,6 +195,34 @@ def test_an_odd_mount_table_is_a_gap(text: str) -> None:
     assert (gap.what, gap.why) == ("/proc/self/mountinfo", Why.UNPARSABLE)
 
 
+@pytest.mark.parametrize(
+    ("line", "why", "detail"),
+    [
+        ("99 1 8:99 / /lost", Why.UNPARSABLE, "no mount in '99 1 8:99 / /lost'"),
+        (
+            "99 1 ?:? / /lost rw - ext4 /dev/x rw",
+            Why.NOT_CAPTURED,
+            "the device number of /dev/x, mounted on /lost, is not in the archive",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_a_gap_and_costs_no_filesystem(
+    line: str, why: Why, detail: str
+) -> None:
+    """What the other lines show is audited; that something is not mounted is not known."""
+    host = debian_host()
+    table = host.source().fetch(ReadFile("/proc/self/mountinfo"))
+    assert isinstance(table, Known)
+    host.file("/proc/self/mountinfo", f"{line}\n{table.value}")
+    inventory = take_inventory(host.source())
+    (gap,) = inventory.gaps
+    assert (gap.what, gap.why) == ("line 1 of the mount table", why)
+    assert gap.detail.endswith(detail)
+    assert inventory.mounts == gap
+    assert {mount.device_number for mount in inventory.visible} >= {SDA1, SDB}
+    assert inventory.names == {SDA1: "sda1", SDB: "sdb"}
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_host_without_ext4_is_empty_and_has_no_gap(*, listed: bool) -> None:
     """No driver, no lists, no mounts: that is complete knowledge."""

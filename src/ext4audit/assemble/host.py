@@ -56,7 +56,7 @@ def assemble_host(
     the name of each device before it is read.
     """
     inventory = take_inventory(source)
-    mounts = value_or(inventory.mounts, ())
+    mounts = inventory.visible
     kernel = read_kernel(source)
     devices = list_devices(source)
     reader = FilesystemReader(

@@ -18,7 +18,7 @@ from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
 from ext4audit.parsers.kernel_files import parse_device_number
-from ext4audit.parsers.mounts import parse_mountinfo
+from ext4audit.parsers.mounts import MountTable, NumberNotCapturedError, parse_mount_table
 from ext4audit.sources.ask import Source
 
 PROC_EXT4 = "/proc/fs/ext4"
@@ -33,31 +33,50 @@ _PARTITION = r"(.+?)(?:(?<=[0-9])p)?[0-9]+"
 
 
 class Inventory(NamedTuple):
-    """The mount table, the kernel's name of each live superblock, and the gaps of both lists."""
+    """The mount table, the kernel's name of each live superblock, and the gaps of both lists.
+
+    `mounts` is unknown where a single line of the table could not be read, for what is not listed
+    may be mounted nevertheless. `visible` are the mounts of the lines that could.
+    """
 
     mounts: Evidence[tuple[Mount, ...]]
     names: dict[DeviceNumber, str]
     gaps: tuple[Unknown, ...]
+    visible: tuple[Mount, ...] = ()
 
 
 def take_inventory(source: Source) -> Inventory:
     """List the live ext4 superblocks."""
-    table = read(source, "/proc/self/mountinfo", parse_mountinfo)
-    mounts = derive("mount table", mark_overmounted, table)
+    table = read(source, "/proc/self/mountinfo", parse_mount_table)
+    readable = derive("mount table", lambda table: mark_overmounted(table.mounts), table)
+    lines = _unread_lines(table)
+    mounts = lines[0] if lines else readable
+    visible = value_or(readable, ())
     listed = {place: names(source, place) for place in (PROC_EXT4, SYS_EXT4)}
-    gaps = [mounts] if isinstance(mounts, Unknown) else []
+    gaps = [readable] if isinstance(readable, Unknown) else list(lines)
     found: dict[DeviceNumber, str] = {}
     in_kernel = sorted({n for place in listed.values() for n in value_or(place, ())} - NOT_DEVICES)
     for name in in_kernel:
-        number = _number_of(source, name, value_or(mounts, ()))
+        number = _number_of(source, name, visible)
         if isinstance(number, Known):
             found[number.value] = name
         else:
             gaps.append(Unknown(f"ext4 superblock on {name}", number.why, number.detail, HINT_HOST))
-    for mount in value_or(mounts, ()):
+    for mount in visible:
         if mount.fstype in EXT_FSTYPES and mount.device_number not in found:
             found[mount.device_number] = _name_of(source, mount)
-    return Inventory(mounts, found, (*gaps, *_masked(source, listed)))
+    return Inventory(mounts, found, (*gaps, *_masked(source, listed)), visible)
+
+
+def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
+    """Return a gap for each line of the mount table that could not be read."""
+    lines = table.value.unread if isinstance(table, Known) else ()
+    return tuple(
+        Unknown(f"line {line.line_number} of the mount table", Why.NOT_CAPTURED, str(line.error))
+        if isinstance(line.error, NumberNotCapturedError)
+        else Unknown(f"line {line.line_number} of the mount table", Why.UNPARSABLE, str(line.error))
+        for line in lines
+    )
 
 
 def _number_of(source: Source, name: str, mounts: tuple[Mount, ...]) -> Evidence[DeviceNumber]:
@@ -121,8 +140,8 @@ def find_elsewhere(source: Source, number: DeviceNumber) -> Evidence[Mount]:
     for pid in value_or(names(source, "/proc"), ()):
         if not pid.isdecimal():
             continue
-        mounts = read(source, f"/proc/{pid}/mountinfo", parse_mountinfo)
-        for mount in value_or(mounts, ()):
+        table = read(source, f"/proc/{pid}/mountinfo", parse_mount_table)
+        for mount in value_or(table, MountTable(())).mounts:
             if mount.device_number == number:
                 return Known(mount, f"/proc/{pid}/mountinfo")
     return Unknown(

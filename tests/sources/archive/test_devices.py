@@ -33,17 +33,26 @@ def shown(found: DeviceTable) -> list[tuple[str, str, str | None, str | None]]:
 
 
 def test_the_tree_of_lsblk_tells_numbers_and_names() -> None:
-    """A mapped device is known by the name in parentheses only; older lsblk prints it."""
+    """A mapped device is called by its minor number; older lsblk prints it in parentheses."""
     assert shown(table({"sos_commands/block/lsblk": LSBLK_TREE})) == [
         ("8:0", "sda", None, None),
         ("8:1", "sda1", "8:0", None),
         ("8:2", "sda2", "8:0", None),
         ("253:0", "dm-0", None, "vg-root"),
+        ("253:1", "dm-1", None, "vg-swap"),
         ("259:0", "nvme0n1", None, None),
         ("259:1", "nvme0n1p1", "259:0", None),
         ("259:2", "nvme0n1p2", "259:0", None),
         ("9:127", "md127", None, None),
     ]
+
+
+@pytest.mark.parametrize("kind", ["lvm", "crypt", "mpath", "dm", "vdo"])
+def test_a_mapped_device_is_known_by_the_number_that_lsblk_prints(kind: str) -> None:
+    """It has no other listing of it where sos captured no /dev and no dmsetup."""
+    found = table({"sos_commands/block/lsblk": f"vg-data 253:7 0 9G 0 {kind} /data\n"})
+    assert shown(found) == [("253:7", "dm-7", None, "vg-data")]
+    assert found.number_of("/dev/mapper/vg-data") == "253:7"
 
 
 def test_the_kernels_lists_and_the_nodes_of_dev_make_one_table() -> None:

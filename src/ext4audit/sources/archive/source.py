@@ -165,7 +165,7 @@ class ArchiveSource:
             case UdevDatabase(number):
                 return self._sysfs.properties(number)
             case ResolvePath(path):
-                return resolve_path(path, self._devices, self._sources, self._mount_points)
+                return self._resolve(path)
             case RealPath(path):
                 return self._real(path)
             case StatFilesystem(path):
@@ -198,6 +198,16 @@ class ArchiveSource:
         """Return the number of a device by the listings, else by the mount table."""
         return self._devices.number_of(path) or next(
             (number for number, sources in self._sources.items() if path in sources), None
+        )
+
+    def _resolve(self, path: str) -> Found:
+        lines = [line for line in self._table.split("\n") if line]
+        return resolve_path(
+            path,
+            self._devices,
+            self._sources,
+            self._mount_points,
+            whole=len(lines) == len(self._mount_points),
         )
 
     def _statfs(self, path: str) -> Found:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TypeAlias
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.devices import DeviceTable
 
@@ -161,6 +161,8 @@ def _time_in_name(label: str) -> str:
 
 
 MOUNTINFO = "/proc/self/mountinfo"
+UNKNOWN_NUMBER = "?:?"
+"""The device number of a mount that no listing of devices has, as the parser knows it."""
 FIXED_FIELDS = 6
 """Before the optional fields of a line (proc_pid_mountinfo(5))."""
 _EXT = frozenset({"ext2", "ext3", "ext4"})
@@ -232,8 +234,14 @@ def resolve_path(
     devices: DeviceTable,
     sources: Mapping[str, tuple[str, ...]],
     mount_points: Sequence[MountPoint],
+    *,
+    whole: bool = True,
 ) -> Evidence[str] | None:
-    """Return the KEY=value lines of a path, None where it is not known what it led to."""
+    """Return the KEY=value lines of a path, None where it is not known what it led to.
+
+    A line of the table that could not be read may be of a mount between a path and the mount
+    above it: `whole` is whether all of them could.
+    """
     if path.startswith("/dev/"):
         number = devices.number_of(path) or next(
             (number for number, names in sources.items() if path in names), None
@@ -246,6 +254,8 @@ def resolve_path(
         return None
     mount_id, number, mount_point = found
     kind = "directory" if mount_point == path else "file"
+    if number == UNKNOWN_NUMBER or (kind == "file" and not whole):
+        return None
     return Known(_lines(mount_id, number, kind, None), "/proc/self/mountinfo")
 
 
@@ -265,13 +275,14 @@ def _parse_mount_output(text: str) -> list[Line]:
 
 
 def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> Evidence[str]:
-    """Return the table; unknown where an ext4 filesystem is on a device without a number."""
+    """Return the table; an ext4 filesystem on a device without a number has "?:?" for it.
+
+    Its line is then known not to be readable, and costs no other one.
+    """
     made, places = [], dict[str, int]()
     for index, (source, mount_point, fstype, options) in enumerate(lines, 1):
-        number = devices.number_of(_unescaped(source)) or (None if fstype in _EXT else f"0:{index}")
-        if number is None:
-            detail = f"{origin}: the device number of {_unescaped(source)} is not in the archive"
-            return Unknown(MOUNTINFO, Why.NOT_CAPTURED, detail)
+        unknown = UNKNOWN_NUMBER if fstype in _EXT else f"0:{index}"
+        number = devices.number_of(_unescaped(source)) or unknown
         own, shared = _split_options(options)
         parent = _parent(mount_point, places)
         places[mount_point] = index
