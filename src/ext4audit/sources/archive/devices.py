@@ -1,6 +1,6 @@
 """The block devices of a host, from the listings in its archive, and their blkid values.
 
-No archive holds device nodes or `/sys/dev`. The number of a name is in `ls -lanR /dev`,
+No archive holds device nodes or `/sys/dev`. The number of a name is in a listing of /dev,
 /proc/partitions, /proc/diskstats, lsblk and, for mounted devices, in mountinfo.
 """
 
@@ -16,10 +16,12 @@ from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.tool_output import Row, lsblk_rows
 from ext4audit.sources.containers.tree import MOST_LINKS
 
-_NODE = re.compile(
-    r"b[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d{1,9}),\s*(\d{1,9})\s+\S+\s+\S+\s+\S+\s(\S.*)"
-)
-_LINK = re.compile(r"l[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+\d+\s+\S+\s+\S+\s+\S+\s(\S.*?) -> (\S.*)")
+LISTINGS_OF_DEV = ("ls -lanR /dev", "ls -alZR /dev", "ls -alZRn /dev/", "ls -alZRn /dev")
+"""sos until 4.7, and since; with -Z the SELinux context, or "?", stands before the size."""
+_OWNER = r"\s+\d+\s+\S+\s+\S+(?:\s+(?!\d)\S+)?\s+"
+_TIME = r"\s+\S+\s+\S+\s+\S+\s"
+_NODE = re.compile(rf"b[rwxsStT-]{{9}}\S?{_OWNER}(\d{{1,9}}),\s*(\d{{1,9}}){_TIME}(\S.*)")
+_LINK = re.compile(rf"l[rwx-]{{9}}\S?{_OWNER}\d+{_TIME}(\S.*?) -> (\S.*)")
 _KERNEL_LIST = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(?:(\d{1,19})\s+)?([^\s\d]\S*)(?:\s.*)?")
 _INFO_ROW = re.compile(r"(\S+)\s+(\d{1,19})\s+(\d{1,19})\s+\S+\s+\d+\s+\d+\s+\d+(?:\s+(\S+))?\s*")
 BLKID_COMMANDS = ("blkid -c /dev/null", "blkid")
@@ -90,7 +92,8 @@ def read_devices(capture: Capture) -> DeviceTable:
     """Read all listings; an entry that contradicts an earlier one is ignored."""
     table = DeviceTable()
     _add_kernel_lists(table, capture)
-    _add_nodes(table, output_of(capture, "ls -lanR /dev").text)
+    for line in LISTINGS_OF_DEV:
+        _add_nodes(table, output_of(capture, line).text)
     for row in lsblk_rows(capture):
         _add_row(table, row)
     _add_mapper_names(table, capture)
@@ -145,11 +148,11 @@ def _add_kernel_lists(table: DeviceTable, capture: Capture) -> None:
 
 
 def _add_nodes(table: DeviceTable, listing: str) -> None:
-    """Add the nodes and links of `ls -lanR /dev`."""
+    """Add the nodes and links of a listing of /dev; the name of its top may end in a slash."""
     folder = "/dev"
     for line in listing.split("\n"):
         if line.startswith("/dev") and line.endswith(":"):
-            folder = line[:-1]
+            folder = line[:-1].rstrip("/")
         node, link = _NODE.fullmatch(line), _LINK.fullmatch(line)
         if node:
             number, path = f"{node[1]}:{node[2]}", f"{folder}/{node[3]}"
