@@ -171,6 +171,19 @@ def test_what_a_damaged_mount_table_does_not_show_is_not_said_to_be_unmounted() 
     assert [gap.what for gap in host.gaps] == ["line 3 of the mount table"]
 
 
+def test_a_container_is_known_by_what_hostnamectl_printed_there() -> None:
+    """Its /run/systemd/container is in no archive, and its settings are the host's to change."""
+    table = sos_files()["proc/1/mountinfo"]
+    found = sosreport(
+        {
+            "proc/1/mountinfo": f"{table}50 25 0:23 / /run rw - tmpfs t rw\n",
+            "sos_commands/host/hostnamectl_status": "Architecture: x86-64\nVirtualization: lxc\n",
+        }
+    )
+    host = assemble_host(found.source, found.taken_at)
+    assert (host.container, host.virtualization) == ("lxc", None)
+
+
 PIECES = st.one_of(
     st.binary(max_size=60),
     st.sampled_from(sorted(sos_files().values())).map(str.encode),

@@ -9,11 +9,11 @@ from typing import overload
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
+from ext4audit.sources.archive.machine import container, hypervisor
 from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_table
 from ext4audit.sources.archive.system import (
     MOUNTINFO,
     MountPoint,
-    hypervisor,
     memory,
     mount_of,
     mount_points_of,
@@ -87,6 +87,7 @@ def _is_group_listing(ask: Ask) -> bool:
 
 
 Found = Evidence[str] | None
+CONTAINER_KIND = "/run/systemd/container"
 
 
 class ArchiveSource:
@@ -186,6 +187,8 @@ class ArchiveSource:
         found = found or self._capture.read(path)
         if found is None and path.startswith("/proc/sys/"):
             return setting(self._capture, path)
+        if found is None and path == CONTAINER_KIND:
+            return container(self._capture)
         return found
 
     def _list(self, path: str) -> Found:

@@ -36,7 +36,6 @@ _UNIVERSAL = re.compile(r"Universal time: \w{3} (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\
 _STARTED = re.compile(r'"start_time": "(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)')
 _IN_NAME = re.compile(r"(?<!\d)(20\d\d)-?([01]\d)-?([0-3]\d)(?:([0-2]\d)([0-5]\d)([0-5]\d))?(?!\d)")
 _SHORT = re.compile(r"_(\d\d)([01]\d)([0-3]\d)_([0-2]\d)([0-5]\d)(?!\d)")
-_HYPERVISOR = re.compile(r"^[ \t]*(?:Virtualization|Hypervisor vendor):\s+(\S+)", re.MULTILINE)
 
 
 def uname(capture: Capture) -> Known[str] | None:
@@ -109,15 +108,6 @@ def setting(capture: Capture, path: str) -> Known[str] | None:
         if found:
             return Known(f"{found[1]}\n", output.origin)
     return None
-
-
-def hypervisor(capture: Capture) -> Known[str] | None:
-    """Return what systemd-detect-virt prints, derived from hostnamectl or lscpu."""
-    output = output_of(capture, "hostnamectl status", "hostnamectl", "lscpu")
-    if "Architecture:" not in output.text:
-        return None
-    found = _HYPERVISOR.search(output.text)
-    return Known(found[1].lower() if found else "none", output.origin)
 
 
 def taken_at(capture: Capture, label: str) -> str:
