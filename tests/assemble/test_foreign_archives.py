@@ -184,6 +184,53 @@ def test_a_container_is_known_by_what_hostnamectl_printed_there() -> None:
     assert (host.container, host.virtualization) == ("lxc", None)
 
 
+TOOLBOX = (
+    "90 80 0:60 / / rw - overlay overlay rw,upperdir=/x\n"
+    "91 90 0:61 / /proc rw - proc proc rw\n"
+    "92 90 253:1 / /host rw,relatime - ext4 /dev/vda1 rw\n"
+    "93 92 253:16 / /host/data rw,noatime - ext4 /dev/vdb rw,nobarrier\n"
+    "94 90 253:1 /etc/hosts /etc/hosts rw - ext4 /dev/vda1 rw\n"
+)
+MANIFEST = (
+    '{"components": {"report": {"sysroot": "/host", "plugins": {}}}, '
+    '"start_time": "2026-11-21 05:56:57"}'
+)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"proc/1/mountinfo": TOOLBOX},
+        {"proc/1/mountinfo": TOOLBOX, "sos_reports/manifest.json": MANIFEST},
+        {"proc/self/mountinfo": TOOLBOX, "sos_reports/manifest.json": MANIFEST},
+        {"proc/self/mountinfo": TOOLBOX},
+        {
+            "proc/1/mountinfo": "",
+            "proc/mounts": "/dev/vdb /host/data ext4 rw 0 0\n",
+            "sos_commands/filesys/mount_-l": (
+                "/dev/vda1 on / type ext4 (rw)\n/dev/vdb on /data type ext4 (rw,nobarrier)\n"
+            ),
+            "sos_reports/manifest.json": MANIFEST,
+        },
+    ],
+)
+def test_a_report_from_a_toolbox_shows_the_mounts_of_its_host(files: dict[str, str]) -> None:
+    """There sos reads the container's own table, and fstab below the sysroot of the host."""
+    given = sos_files() | files
+    links = {} if "proc/self/mountinfo" in files else {"proc/self": "1"}
+    found = recognise(archive(given, links={**SOS_LINKS, **links} if links else {}))
+    assert found is not None
+    host = assemble_host(found.source, found.taken_at)
+    assert [(fs.device, fs.mount_points) for fs in host.filesystems] == [
+        ("/dev/vda1", ("/",)),
+        ("/dev/vdb", ("/data",)),
+    ]
+    assert (host.gaps, host.container) == ((), None)
+    report = audit(Source(found.kind, found.label), host, all_rules())
+    by_code = {v.rule.code: v for v in report.verdicts if v.filesystem_id is None}
+    assert by_code["DRF006"].outcome is Outcome.PASS
+
+
 PIECES = st.one_of(
     st.binary(max_size=60),
     st.sampled_from(sorted(sos_files().values())).map(str.encode),

@@ -21,7 +21,9 @@ from ext4audit.sources.archive.system import (
     read_mountinfo,
     resolve_path,
     setting,
+    sysroot_of,
     uname,
+    without_sysroot,
 )
 from ext4audit.sources.archive.tool_output import find_groups, find_header
 from ext4audit.sources.archive.usage import DiskFree
@@ -125,8 +127,12 @@ class ArchiveSource:
         return ArchiveSysfs(self._capture, self._devices)
 
     @cached_property
+    def _sysroot(self) -> str:
+        return sysroot_of(self._capture)
+
+    @cached_property
     def _mountinfo(self) -> Found:
-        return read_mountinfo(self._capture, self._devices)
+        return read_mountinfo(self._capture, self._devices, self._sysroot)
 
     @cached_property
     def _table(self) -> str:
@@ -185,6 +191,8 @@ class ArchiveSource:
             return self._mountinfo
         found = self._sysfs.read(path) if path.startswith("/sys/") else None
         found = found or self._capture.read(path)
+        if isinstance(found, Known) and path.endswith("/mountinfo"):
+            return Known(without_sysroot(found.value, self._sysroot), found.origin)
         if found is None and path.startswith("/proc/sys/"):
             return setting(self._capture, path)
         if found is None and path == CONTAINER_KIND:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from typing import TypeAlias
 
 from ext4audit.evidence import Evidence, Known
@@ -151,6 +152,9 @@ def _time_in_name(label: str) -> str:
 
 
 MOUNTINFO = "/proc/self/mountinfo"
+_TABLES = (MOUNTINFO, "/proc/1/mountinfo")
+_HOST = "/host"
+_SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
 UNKNOWN_NUMBER = "?:?"
 """The device number of a mount that no listing of devices has, as the parser knows it."""
 FIXED_FIELDS = 6
@@ -170,19 +174,61 @@ MountPoint: TypeAlias = tuple[int, str, str]
 """The id, device number and mount point of a mount."""
 
 
-def read_mountinfo(capture: Capture, devices: DeviceTable) -> Evidence[str] | None:
-    """Return the text of mountinfo, or one composed; None where no mount table was captured."""
-    for path in (MOUNTINFO, "/proc/1/mountinfo"):
+def read_mountinfo(
+    capture: Capture, devices: DeviceTable, sysroot: str = "/"
+) -> Evidence[str] | None:
+    """Return the text of mountinfo, or one composed; None where no mount table was captured.
+
+    From a container, sos reads its own table, and the files of the host below `sysroot`. Only
+    commands run in that directory.
+    """
+    for path in _TABLES if sysroot == "/" else reversed(_TABLES):
         found = capture.read(path)
         if isinstance(found, Known) and found.value.strip():
-            return found
-    for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab"):
+            return Known(without_sysroot(found.value, sysroot), path)
+    for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab") if sysroot == "/" else ():
         table = capture.read(path)
         if isinstance(table, Known) and table.value.strip():
             return _mountinfo_of(_parse_mount_table(table.value), devices, path)
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text)
     return _mountinfo_of(lines, devices, output.origin) if lines else None
+
+
+def sysroot_of(capture: Capture) -> str:
+    """Return where sos saw the host's "/": "/host" in a toolbox.
+
+    The manifest tells since sos 4.0. Without one it is the usual place, if there is a mount and
+    "/" itself is an overlay.
+    """
+    stated = _SYSROOT.search(text_of(capture, "/sos_reports/manifest.json"))
+    if stated:
+        return stated[1].rstrip("/") or "/"
+    rows = [line.split(" ") for line in text_of(capture, MOUNTINFO).split("\n")]
+    mounted = {row[4]: row[2] for row in rows if len(row) > FIXED_FIELDS}
+    return _HOST if _HOST in mounted and mounted.get("/", "").startswith("0:") else "/"
+
+
+def without_sysroot(table: str, sysroot: str) -> str:
+    """Return the host's part of a container's mountinfo, with the mount points of the host.
+
+    A table without a mount at `sysroot` is not a container's, and is returned unchanged. So is a
+    line that is too short for a mount point: it is a gap in either.
+    """
+    rows = [line.split(" ") for line in table.split("\n") if line]
+    if sysroot == "/" or not any(row[4:5] == [sysroot] for row in rows):
+        return table
+    return "".join(f"{' '.join(row)}\n" for row in map(partial(_on_host, sysroot), rows) if row)
+
+
+def _on_host(sysroot: str, row: list[str]) -> list[str]:
+    """Return a line of mountinfo as the host has it, nothing for a mount of the container's."""
+    if len(row) < FIXED_FIELDS:
+        return row
+    place = row[4]
+    if place != sysroot and not place.startswith(f"{sysroot}/"):
+        return []
+    return [*row[:4], place.removeprefix(sysroot) or "/", *row[5:]]
 
 
 def mounted_sources(mountinfo: str) -> dict[str, tuple[str, ...]]:
