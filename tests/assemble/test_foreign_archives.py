@@ -285,6 +285,9 @@ def test_no_archive_ends_the_audit_but_by_its_own_error(changed: dict[str, bytes
     per_host = len(all_rules()) - per_filesystem
     assert len(report.verdicts) == per_filesystem * len(host.filesystems) + per_host
     assert Outcome.ERROR not in {verdict.outcome for verdict in report.verdicts}
+    unknowns = [*report.host.gaps, *(each for v in report.verdicts for each in v.unknowns)]
+    assert not [each for each in unknowns if each.hint and "capture" not in each.hint]
+    assert not [each for each in unknowns if each.detail.startswith("ValueError")]
 
 
 LONG = 200_000
