@@ -231,6 +231,30 @@ def test_a_report_from_a_toolbox_shows_the_mounts_of_its_host(files: dict[str, s
     assert by_code["DRF006"].outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(
+    ("mounted", "name", "device"),
+    [
+        ("/dev/mapper/vg-lv", "dm-7", "/dev/mapper/vg-lv"),
+        ("/dev/vg/lv", "253:7", "/dev/block/253:7"),
+    ],
+)
+def test_no_path_is_made_of_a_name_that_the_kernel_never_had(
+    mounted: str, name: str, device: str
+) -> None:
+    """Nothing but the mount table tells of the device; its options are those that it shows."""
+    line = f"50 25 253:7 / /more rw - ext4 {mounted} rw,nobarrier\n"
+    found = sosreport({"proc/1/mountinfo": sos_files()["proc/1/mountinfo"] + line})
+    host = assemble_host(found.source, found.taken_at)
+    (fs,) = (fs for fs in host.filesystems if fs.mount_points == ("/more",))
+    assert (fs.name, fs.device) == (name, device)
+    report = audit(Source(found.kind, found.label), host, all_rules())
+    own = [v for v in report.verdicts if v.filesystem_id == fs.id]
+    whats = [each.what for v in own for each in v.unknowns]
+    shown = [f.message for v in own for f in v.findings]
+    assert not [text for text in (*whats, *shown) if "/vg-lv/" in text or "/lv" in text]
+    assert "DUR001" in {v.rule.code for v in own if v.outcome is not Outcome.PASS}
+
+
 PIECES = st.one_of(
     st.binary(max_size=60),
     st.sampled_from(sorted(sos_files().values())).map(str.encode),

@@ -112,14 +112,32 @@ def test_the_name_is_the_kernels_and_not_the_mount_source(source: str, name: str
     assert inventory_names(host)[SDC] == name
 
 
+@pytest.mark.parametrize(
+    ("mounted", "name"),
+    [
+        ("/dev/mapper/vg-lv", "dm-7"),
+        ("/dev/sdq1", "sdq1"),
+        ("/dev/root", "253:7"),
+        ("/dev/vg/lv", "253:7"),
+        ("/dev/disk/by-uuid/5c1e9a7c", "253:7"),
+        ("none", "253:7"),
+        ("", "253:7"),
+    ],
+)
+def test_a_name_is_made_of_a_node_only(mounted: str, name: str) -> None:
+    """The last part of any other source is the name of no file of the kernel's."""
+    host = debian_host().mount(40, "253:7", "/c", mounted)
+    assert take_inventory(host.source()).names[DeviceNumber(253, 7)] == name
+
+
 def test_without_sysfs_the_mount_source_must_do() -> None:
-    """In a container without /sys the last part of the source is all there is."""
+    """In a container without /sys; a mapped device is called by its minor number."""
     host = without_ext4(debian_host()).without("/sys").file("/proc/fs/ext4/dm-1/options", "rw\n")
     host.mount(40, "253:1", "/c", "/dev/mapper/vg0-c")
     assert take_inventory(host.source()).names == {
         SDA1: "sda1",
         SDB: "sdb",
-        DeviceNumber(253, 1): "vg0-c",
+        DeviceNumber(253, 1): "dm-1",
     }
 
 

@@ -29,6 +29,7 @@ DEEPEST = 1000
 """The limit of nested mounts, which ends the walk through a cyclic table."""
 IDLE_FILESYSTEMS = "filesystems that are not mounted"
 MAX_IDLE = 256
+_PLAIN_NODE = re.compile(r"/dev/([^/]+)")
 _PARTITION = r"(.+?)(?:(?<=[0-9])p)?[0-9]+"
 
 
@@ -101,10 +102,17 @@ def _number_of(source: Source, name: str, mounts: tuple[Mount, ...]) -> Evidence
 def _name_of(source: Source, mount: Mount) -> str:
     """Return the kernel's name of a mounted device by sysfs, else by the source of the mount.
 
-    The source can be /dev/root or a name that no longer exists.
+    A mapped device is called by its minor number (alloc_dev() of drivers/md/dm.c), whatever its
+    node. /dev/root and links such as /dev/vg/lv tell no name of the kernel: the number stands for
+    the name then, and no path is made of it.
     """
     uevent = read(source, f"/sys/dev/block/{mount.device_number}/uevent", _device_name)
-    return value_or(uevent, mount.source.rpartition("/")[2])
+    if isinstance(uevent, Known):
+        return uevent.value
+    if mount.source.startswith("/dev/mapper/"):
+        return f"dm-{mount.device_number.minor}"
+    node = _PLAIN_NODE.fullmatch(mount.source)
+    return node[1] if node and node[1] != "root" else str(mount.device_number)
 
 
 def _device_name(text: str) -> str:

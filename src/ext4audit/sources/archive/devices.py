@@ -24,6 +24,10 @@ _NODE = re.compile(rf"b[rwxsStT-]{{9}}\S?{_OWNER}(\d{{1,9}}),\s*(\d{{1,9}}){_TIM
 _LINK = re.compile(rf"l[rwx-]{{9}}\S?{_OWNER}\d+{_TIME}(\S.*?) -> (\S.*)")
 _KERNEL_LIST = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(?:(\d{1,19})\s+)?([^\s\d]\S*)(?:\s.*)?")
 _INFO_ROW = re.compile(r"(\S+)\s+(\d{1,19})\s+(\d{1,19})\s+\S+\s+\d+\s+\d+\s+\d+(?:\s+(\S+))?\s*")
+MOUNT_TABLES = ("/proc/self/mountinfo", "/proc/1/mountinfo")
+_MOUNTED_MAPPER = re.compile(
+    r"^\d+ \d+ (\d{1,9}:(\d{1,9})) [^\n]* - ext[234] /dev/mapper/([^ /\\\n]+) \S+$", re.MULTILINE
+)
 BLKID_COMMANDS = ("blkid -c /dev/null", "blkid")
 _BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _BLKID_COLUMNS = {
@@ -92,6 +96,7 @@ def read_devices(capture: Capture) -> DeviceTable:
     """Read all listings; an entry that contradicts an earlier one is ignored."""
     table = DeviceTable()
     _add_kernel_lists(table, capture)
+    _add_mounted_mappers(table, capture)
     for line in LISTINGS_OF_DEV:
         _add_nodes(table, output_of(capture, line).text)
     for row in lsblk_rows(capture):
@@ -145,6 +150,13 @@ def _add_kernel_lists(table: DeviceTable, capture: Capture) -> None:
         found = _KERNEL_LIST.fullmatch(line)
         if found and not found[3]:
             table.add(f"{found[1]}:{found[2]}", found[4])
+
+
+def _add_mounted_mappers(table: DeviceTable, capture: Capture) -> None:
+    """Add the mapped devices of mountinfo, which has their numbers, and so their kernel names."""
+    for path in MOUNT_TABLES:
+        for number, minor, name in _MOUNTED_MAPPER.findall(text_of(capture, path)):
+            _name_mapper(table, table.add(number, f"dm-{minor}"), name)
 
 
 def _add_nodes(table: DeviceTable, listing: str) -> None:

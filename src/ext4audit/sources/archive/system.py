@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ext4audit.evidence import Evidence, Known
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
-from ext4audit.sources.archive.devices import DeviceTable
+from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
 
 UNDATED = "1970-01-01T00:00:00Z"
 """The time of an undated archive; the current time would make old evidence look fresh."""
@@ -152,7 +152,6 @@ def _time_in_name(label: str) -> str:
 
 
 MOUNTINFO = "/proc/self/mountinfo"
-_TABLES = (MOUNTINFO, "/proc/1/mountinfo")
 _HOST = "/host"
 _SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
 UNKNOWN_NUMBER = "?:?"
@@ -182,7 +181,7 @@ def read_mountinfo(
     From a container, sos reads its own table, and the files of the host below `sysroot`. Only
     commands run in that directory.
     """
-    for path in _TABLES if sysroot == "/" else reversed(_TABLES):
+    for path in MOUNT_TABLES if sysroot == "/" else reversed(MOUNT_TABLES):
         found = capture.read(path)
         if isinstance(found, Known) and found.value.strip():
             return Known(without_sysroot(found.value, sysroot), path)
