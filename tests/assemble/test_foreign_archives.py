@@ -255,6 +255,25 @@ def test_no_path_is_made_of_a_name_that_the_kernel_never_had(
     assert "DUR001" in {v.rule.code for v in own if v.outcome is not Outcome.PASS}
 
 
+XFS = "25 1 253:1 / / rw - xfs /dev/vda1 rw\n26 25 0:22 / /proc rw - proc proc rw\n"
+
+
+@pytest.mark.parametrize(
+    ("blkid", "complete"),
+    [
+        ('/dev/vda1: UUID="a" TYPE="xfs"\n/dev/vdb: TYPE="LVM2_member"\n', True),
+        ('/dev/vda1: UUID="a" TYPE="xfs"\n/dev/vdb: TYPE="ext4"\n', False),
+        ('/dev/vdb: TYPE="xfs"\n', False),
+        ("", False),
+    ],
+)
+def test_the_types_of_all_devices_show_that_there_is_no_ext4(blkid: str, *, complete: bool) -> None:
+    """No archive of Insights has the kernel's lists; other namespaces mount the same devices."""
+    files = {"proc/1/mountinfo": XFS, "sos_commands/block/blkid_-c_.dev.null": blkid}
+    inventory = take_inventory(sosreport(files, without=("proc/fs/", "proc/filesystems")).source)
+    assert (inventory.names, inventory.gaps == ()) == ({}, complete)
+
+
 PIECES = st.one_of(
     st.binary(max_size=60),
     st.sampled_from(sorted(sos_files().values())).map(str.encode),

@@ -66,7 +66,7 @@ def take_inventory(source: Source) -> Inventory:
     for mount in visible:
         if mount.fstype in EXT_FSTYPES and mount.device_number not in found:
             found[mount.device_number] = _name_of(source, mount)
-    return Inventory(mounts, found, (*gaps, *_masked(source, listed)), visible)
+    return Inventory(mounts, found, (*gaps, *_masked(source, listed, visible)), visible)
 
 
 def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
@@ -120,7 +120,24 @@ def _device_name(text: str) -> str:
     return next(value for key, _, value in lines if key == "DEVNAME").replace("/", "!")
 
 
-def _masked(source: Source, listed: dict[str, Evidence[tuple[str, ...]]]) -> tuple[Unknown, ...]:
+def _has_no_ext4(source: Source, visible: tuple[Mount, ...]) -> bool:
+    """Whether the types of the devices prove that no mount namespace can have an ext4 filesystem.
+
+    The list counts as whole if it has the type of each device that is mounted here.
+    """
+    from ext4audit.assemble.devices.fstab import list_devices  # noqa: PLC0415 - for archives only
+
+    devices = list_devices(source)
+    if isinstance(devices, Unknown):
+        return False
+    typed = {device.device_number: device.fstype for device in devices.value if device.fstype}
+    mounted = {mount.device_number for mount in visible if mount.device_number.major != 0}
+    return bool(mounted) and mounted <= typed.keys() and EXT_FSTYPES.isdisjoint(typed.values())
+
+
+def _masked(
+    source: Source, listed: dict[str, Evidence[tuple[str, ...]]], visible: tuple[Mount, ...]
+) -> tuple[Unknown, ...]:
     """Return the gap of a host on which neither list of the kernel can be read.
 
     A kernel without the ext4 driver has neither list; the driver creates both.
@@ -133,6 +150,8 @@ def _masked(source: Source, listed: dict[str, Evidence[tuple[str, ...]]]) -> tup
     # The hint of an archive explains how to capture the lists; on a live host they are masked.
     proc = listed[PROC_EXT4]
     capture = proc.hint if isinstance(proc, Unknown) and proc.why is Why.NOT_CAPTURED else None
+    if capture is not None and _has_no_ext4(source, visible):
+        return ()
     return (
         Unknown(
             "ext4 superblocks of other mount namespaces",
