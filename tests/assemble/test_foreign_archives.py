@@ -71,6 +71,29 @@ def test_an_array_is_put_together_from_what_mdadm_printed() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "active", "mdstat", "expected"),
+    [
+        ("clean, degraded", "1", "", (1, "idle")),
+        ("clean", "2", "", (0, "idle")),
+        ("active, degraded, recovering", "1", "", (1, "recover")),
+        ("", "", "md127 : active raid1 sdb[0]\n      9 blocks [2/1] [U_]\n", (1, "idle")),
+        ("", "", "", (None, None)),
+    ],
+)
+def test_an_array_lacks_the_members_that_mdadm_or_mdstat_says(
+    state: str, active: str, mdstat: str, expected: tuple[int | None, str | None]
+) -> None:
+    """Where neither says, it is not known; none of them is "no member is missing"."""
+    name = "sos_commands/md/mdadm_-D_.dev.md"
+    fields = f"             State : {state} \n    Active Devices : {active}\n" if state else ""
+    text = MD_FILES[name].replace("raid0", "raid1").replace("Layout", f"x\n{fields}  Layout")
+    found = sosreport({**MD_FILES, name: text, "proc/mdstat": mdstat})
+    stack = need(StackReader(found.source, ()).read(MD))
+    assert stack.md is not None
+    assert (need(stack.md).degraded, need(stack.md).sync_action) == expected
+
+
 def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
     """For sos copies /sys/block/md*/md, and mdadm may have failed."""
     values = {
