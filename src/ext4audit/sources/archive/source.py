@@ -147,6 +147,11 @@ class ArchiveSource:
         return mount_points_of(self._table)
 
     @cached_property
+    def _is_whole(self) -> bool:
+        """Whether each line of the mount table has a mount point."""
+        return sum(map(bool, self._table.split("\n"))) == len(self._mount_points)
+
+    @cached_property
     def _disk_free(self) -> DiskFree:
         return DiskFree(self._capture)
 
@@ -212,13 +217,8 @@ class ArchiveSource:
         )
 
     def _resolve(self, path: str) -> Found:
-        lines = [line for line in self._table.split("\n") if line]
         return resolve_path(
-            path,
-            self._devices,
-            self._sources,
-            self._mount_points,
-            whole=len(lines) == len(self._mount_points),
+            path, self._devices, self._sources, self._mount_points, whole=self._is_whole
         )
 
     def _statfs(self, path: str) -> Found:
