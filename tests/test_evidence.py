@@ -92,12 +92,16 @@ def test_the_first_unknown_is_the_result(evidence: tuple[Any, ...], kept: Unknow
 @pytest.mark.parametrize(
     ("error", "detail"),
     [
-        (ValueError("invalid literal: 'abc'"), "ValueError: invalid literal: 'abc'"),
-        (KeyError("DEVNAME"), "KeyError: 'DEVNAME'"),
-        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
-        (RecursionError("too deep"), "RecursionError: too deep"),
-        (StopIteration(), "StopIteration: "),
-        (Undetermined((UNKNOWN,)), "Undetermined: the superblock"),
+        (ValueError("invalid literal: 'abc'"), "invalid literal: 'abc'"),
+        (KeyError("DEVNAME"), "of another form than expected (KeyError: 'DEVNAME')"),
+        (
+            ZeroDivisionError("division by zero"),
+            "of another form than expected (ZeroDivisionError: division by zero)",
+        ),
+        (RecursionError("too deep"), "of another form than expected (RecursionError: too deep)"),
+        (StopIteration(), "of another form than expected (StopIteration: )"),
+        (ValueError(), "of another form than expected (ValueError: )"),
+        (Undetermined((UNKNOWN,)), "of another form than expected (Undetermined: the superblock)"),
     ],
     ids=lambda case: type(case).__name__ if isinstance(case, Exception) else "",
 )

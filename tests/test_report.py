@@ -5,10 +5,19 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.engine import audit
-from ext4audit.evidence import Unknown, need
+from ext4audit.evidence import Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity, Suppression
-from ext4audit.report import Outcome, Report, Source, Verdict, exit_code, nagios_code
+from ext4audit.report import (
+    CAPTURE_AGAIN,
+    Outcome,
+    Report,
+    Source,
+    Verdict,
+    as_captured,
+    exit_code,
+    nagios_code,
+)
 from ext4audit.rule import Rule, RuleOutput, Scope, rule
 from support.builders import filesystem, host, unknown
 
@@ -167,3 +176,25 @@ def test_nagios_has_codes_of_its_own(
     """OK, WARNING, CRITICAL from high on; UNKNOWN hides no finding, and every host counts."""
     threshold = None if fail_on is None else Severity(fail_on)
     assert nagios_code(reports, threshold, allow_incomplete=allow_incomplete) == expected
+
+
+@pytest.mark.parametrize(
+    ("unknown", "hint"),
+    [
+        (Unknown("x", Why.ABSENT, "", "mount /sys, or run on the host"), CAPTURE_AGAIN),
+        (Unknown("x", Why.DENIED, "", "run as root"), CAPTURE_AGAIN),
+        (Unknown("x", Why.NOT_CAPTURED), CAPTURE_AGAIN),
+        (Unknown("x", Why.UNPARSABLE, "odd"), ""),
+        (
+            Unknown("x", Why.NOT_CAPTURED, "", "capture again with: sos report -e md"),
+            "capture again with: sos report -e md",
+        ),
+        (
+            Unknown("x", Why.ABSENT, "", "install the program there, and capture again"),
+            "install the program there, and capture again",
+        ),
+    ],
+)
+def test_an_archive_gives_no_hint_for_a_live_host(unknown: Unknown, hint: str) -> None:
+    """It may be years old, and on another machine; the archive's own hints stay."""
+    assert as_captured(unknown) == Unknown(unknown.what, unknown.why, unknown.detail, hint)

@@ -12,7 +12,7 @@ from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import ActiveProfile, Profile
 from ext4audit.finding import Citation, Finding, Severity
-from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.report import ARCHIVES, Outcome, Report, Source, Verdict, as_captured
 from ext4audit.rule import NotApplicable, Rule, Scope
 
 AT_LEAST = "+"
@@ -32,6 +32,9 @@ def audit(
         if rule.scope is Scope.FILESYSTEM
     ]
     verdicts += [judge(rule, None, host) for rule in rules if rule.scope is Scope.HOST]
+    if source.kind in ARCHIVES:
+        host = host._replace(gaps=tuple(map(as_captured, host.gaps)))
+        verdicts = [v._replace(unknowns=tuple(map(as_captured, v.unknowns))) for v in verdicts]
     return Report(source, host, tuple(verdicts))
 
 

@@ -99,8 +99,15 @@ def derive(
     try:
         value = function(*(each.value for each in known))
     except Exception as error:  # noqa: BLE001 - the boundary: malformed text never ends the audit
-        return Unknown(what, Why.UNPARSABLE, f"{type(error).__name__}: {error}", hint)
+        return Unknown(what, Why.UNPARSABLE, _message(error), hint)
     return Known(value, origin if origin is not None else ", ".join(k.origin for k in known))
+
+
+def _message(error: Exception) -> str:
+    """Return what a parser says of a text; it says it by ValueError, and users read it."""
+    if isinstance(error, ValueError) and str(error):
+        return str(error)
+    return f"of another form than expected ({type(error).__name__}: {error})"
 
 
 def value_or(evidence: Evidence[T], default: T) -> T:

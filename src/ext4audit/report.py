@@ -4,10 +4,11 @@ Also the exit codes that follow from it: of any format, and of a Nagios plugin.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from ext4audit.evidence import Unknown
+from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.rule import Rule
@@ -54,6 +55,22 @@ class Source(NamedTuple):
 
     kind: str
     label: str
+
+
+ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})
+"""The kinds of sources that other programs captured: nobody can run a command on their host."""
+CAPTURE_AGAIN = "capture again with: ext4audit collect"
+
+
+def as_captured(unknown: Unknown) -> Unknown:
+    """Return the unknown of an archive with a hint for whoever captures, not for the live host.
+
+    The archive's own hints name what to capture. Assembly and rules know live hosts only: they
+    advise to mount /sys, or to run as root.
+    """
+    has_own = "capture" in unknown.hint
+    needs_none = not unknown.hint and unknown.why is not Why.NOT_CAPTURED
+    return unknown if has_own or needs_none else replace(unknown, hint=CAPTURE_AGAIN)
 
 
 class Report(NamedTuple):

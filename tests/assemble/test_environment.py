@@ -68,6 +68,15 @@ def test_a_container_has_a_marker_and_no_disk_for_its_root(
     assert read_container(host.source(), (root, ELSEWHERE)) == kind
 
 
+def test_systemd_below_a_new_run_is_proof_of_a_container_on_a_volume_of_its_own() -> None:
+    """Nothing below a tmpfs is left from another machine, as a file on the disk can be."""
+    host = HostEvidence().file("/run/systemd/container", "lxc\n")
+    run = mount("/run", number=DeviceNumber(0, 23), fstype="tmpfs")
+    assert read_container(host.source(), (DISK, run)) == "lxc"
+    on_disk = mount("/run", number=DeviceNumber(8, 16))
+    assert read_container(host.source(), (DISK, on_disk)) is None
+
+
 def test_the_root_on_top_counts() -> None:
     """A second mount on / hides the first."""
     host = HostEvidence().file("/.dockerenv", "")

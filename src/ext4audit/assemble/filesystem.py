@@ -98,7 +98,7 @@ class FilesystemReader(NamedTuple):
 
     def _with_live_state(self, fs: Filesystem) -> Filesystem:
         """Add the state that the kernel has of a mounted filesystem."""
-        file = read(self.source, f"/proc/fs/ext4/{fs.name}/options", parse_options_file)
+        file = _read_options_file(self.source, fs)
         mount = self._mount(fs)
         sources = OptionSources(file, mount, fs.superblock, self.kernel)
         return fs._replace(
@@ -107,7 +107,9 @@ class FilesystemReader(NamedTuple):
             read_only=_read_only(file, mount),
             options=resolve_options(sources),
             usage=read_usage(self.source, fs.device_number, fs.mounts),
-            errors=read_live_errors(self.source, fs.name, fs.superblock),
+            errors=fs.errors
+            if _is_nameless(fs)
+            else read_live_errors(self.source, fs.name, fs.superblock),
             journal_errno=read_journal_errno(self.source, fs.device, fs.superblock),
             unzeroed_groups=read_unzeroed_groups(self.source, fs.device, fs.superblock),
         )
@@ -136,6 +138,18 @@ class FilesystemReader(NamedTuple):
 
     def _listed(self, number: DeviceNumber) -> LsblkDevice | None:
         return next((each for each in self.devices if each.device_number == number), None)
+
+
+def _is_nameless(fs: Filesystem) -> bool:
+    """Whether only the device number is known: the kernel's files have no such name."""
+    return fs.name == str(fs.device_number)
+
+
+def _read_options_file(source: Source, fs: Filesystem) -> Evidence[tuple[str, ...]]:
+    if _is_nameless(fs):
+        detail = f"the kernel's name of the device {fs.device_number} is not known"
+        return Unknown(f"options file of {fs.device_number}", Why.FAILED, detail)
+    return read(source, f"/proc/fs/ext4/{fs.name}/options", parse_options_file)
 
 
 def _read_only(file: Evidence[tuple[str, ...]], shown: Evidence[Mount]) -> Evidence[bool]:

@@ -56,7 +56,7 @@ def assemble_host(
     the name of each device before it is read.
     """
     inventory = take_inventory(source)
-    mounts = value_or(inventory.mounts, ())
+    mounts = inventory.visible
     kernel = read_kernel(source)
     devices = list_devices(source)
     reader = FilesystemReader(
@@ -190,13 +190,17 @@ def read_container(source: Source, mounts: tuple[Mount, ...]) -> str | None:
     """Return the kind of container that the source runs in, None on a host.
 
     A marker file alone is no proof: an image that was unpacked onto the disk of a virtual machine
-    keeps its /.dockerenv. In a container `/` is an overlay or a directory of a filesystem.
+    keeps its /.dockerenv. In most containers `/` is an overlay or a directory of a filesystem; in
+    one on a volume of its own systemd says so below /run, which is new with each boot.
     """
+    detected = word(source, "/run/systemd/container")
+    if detected and any(m.mount_point == "/run" and m.device_number.major == 0 for m in mounts):
+        return detected
     root = next((mount for mount in reversed(mounts) if mount.mount_point == "/"), None)
     if root is not None and root.device_number.major != 0 and root.root == "/":
         return None
     marked = [kind for path, kind in MARKERS if isinstance(source.fetch(ReadFile(path)), Known)]
-    return word(source, "/run/systemd/container") or (marked[0] if marked else None)
+    return detected or (marked[0] if marked else None)
 
 
 def read_virtualization(source: Source) -> str | None:

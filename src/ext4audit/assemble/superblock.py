@@ -136,8 +136,13 @@ def read_uuid(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -
 
 
 def device_path(stack: Evidence[BlockDevice], name: str) -> str:
-    """Return the usual path of a device."""
-    return stack.value.path if isinstance(stack, Known) else f"/dev/{name}"
+    """Return the usual path of a device; udev has a link for one of which only the number is known.
+
+    `name` is the kernel's name, or the number.
+    """
+    if isinstance(stack, Known):
+        return stack.value.path
+    return f"/dev/block/{name}" if ":" in name else f"/dev/{name}"
 
 
 def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:

@@ -79,7 +79,7 @@ def test_disruption_has_a_text(disruption: Disruption, destructive: bool, text: 
         (Why.DENIED, "", "no permission"),
         (Why.TIMED_OUT, "after 10 s", "timed out: after 10 s"),
         (Why.NOT_CAPTURED, "", "not captured"),
-        (Why.UNPARSABLE, "ValueError: abc", "not understood: ValueError: abc"),
+        (Why.UNPARSABLE, "'abc' is odd", "not understood: 'abc' is odd"),
     ],
 )
 def test_reasons_keep_the_message_of_the_host(why: Why, detail: str, text: str) -> None:

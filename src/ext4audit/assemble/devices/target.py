@@ -148,7 +148,7 @@ class TargetResolver:
         return None
 
     def _on_mount(self, found: ResolvedPath, depth: int) -> Target:
-        mounts = value_or(self.inventory.mounts, ())
+        mounts = self.inventory.visible
         mount = next((each for each in mounts if each.mount_id == found.mount_id), None)
         if mount is None:
             return Unreachable("is on a mount that the mount table does not list")

@@ -83,7 +83,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _without_estimate(in_force, gaps)
         raise Undetermined(gaps)
     known = [each for each in drains if isinstance(each, Known)]
-    yield _with_estimate(fs, in_force, host.memory, known)
+    yield _with_estimate(fs, in_force, host.memory, known, contained=host.container is not None)
 
 
 def _refuse(fs: Filesystem) -> None:
@@ -142,6 +142,8 @@ def _with_estimate(
     in_force: tuple[Citation, ...],
     memory: Known[Memory],
     drains: Sequence[Known[Drain]],
+    *,
+    contained: bool,
 ) -> Finding:
     queues = [each.value for each in drains]
     backlog = backlog_bytes(fs, memory.value)
@@ -160,7 +162,7 @@ def _with_estimate(
             Citation("estimate", f"{seconds:.1f} s = (backlog - queue) / throughput", "computed"),
             Citation("assumptions", _assumptions(queues), "assumed"),
         ),
-        remedies=tuple(stall_remedies(memory.value, backlog, queues))
+        remedies=tuple(stall_remedies(memory.value, backlog, queues, contained=contained))
         if worth_curing
         else (IN_THE_APPLICATION,),
     )

@@ -178,11 +178,17 @@ WITHOUT_AUTO_DA_ALLOC = Remedy(
 )
 
 
-def stall_remedies(memory: Memory, backlog: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
-    """Yield all remedies, the safest first; `backlog` is in bytes."""
+def stall_remedies(
+    memory: Memory, backlog: int, drains: Sequence[Drain], *, contained: bool
+) -> Iterator[Remedy]:
+    """Yield all remedies, the safest first; `backlog` is in bytes.
+
+    Queues and the limits of dirty memory are the host's, and not to be set where `contained`.
+    """
     yield IN_THE_APPLICATION
-    yield from _unthrottle(backlog, drains)
-    yield bound(memory, drains)
+    if not contained:
+        yield from _unthrottle(backlog, drains)
+        yield bound(memory, drains)
     yield WITHOUT_AUTO_DA_ALLOC
 
 
