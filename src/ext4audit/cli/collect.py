@@ -23,6 +23,7 @@ from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDataba
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource, wrap, write_snapshot_tar
 from ext4audit.sources.snapshot.collector import collect_script
+from ext4audit.sources.snapshot.masking import mask
 
 SUPERBLOCK_BYTES = 1024
 NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
@@ -61,8 +62,9 @@ def command(
 ) -> int:
     """Capture what an audit needs of this host, or of the filesystems that hold the TARGETs.
 
-    The snapshot is a tar.gz. It holds /etc/fstab and the kernel's command line: look for
-    passwords in them before you publish it. Run it as root to capture superblocks.
+    The snapshot is a tar.gz. It holds /etc/fstab and the kernel's command line, without what
+    looks like a password in them: standard error and the snapshot tell where one was masked.
+    Run it as root to capture superblocks.
 
     `--script` prints one POSIX sh file that captures the same on any Linux host, with the
     options --text, --lean and -o FILE of its own. Nothing is installed there:
@@ -112,7 +114,12 @@ def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> t
     _tell_unseen(answers, host.gaps)
     file = io.BytesIO()
     about = {"host": host.name, "tool": f"ext4audit {__version__}"}
-    write_snapshot_tar(file, answers, taken_at=taken_at, times=recorder.times, about=about)
+    shared, masked = mask(answers)
+    for path in masked:
+        print_diagnostic(f"masked: {path}: values that look like passwords")
+    write_snapshot_tar(
+        file, shared, taken_at=taken_at, times=recorder.times, about=about, masked=masked
+    )
     return host, file.getvalue()
 
 
