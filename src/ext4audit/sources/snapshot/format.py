@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -143,9 +144,18 @@ def count(entry: Object, key: str) -> int:
 def time(entry: Object, key: str) -> str:
     """Return a time in RFC 3339, UTC, to the second; raises SnapshotError."""
     value = string(entry, key)
-    if _TIME.fullmatch(value) is None:
+    if _TIME.fullmatch(value) is None or not _is_possible(value):
         raise SnapshotError(f"{key}: not a time as 2026-01-02T03:04:05Z: {value!r:.40}")
     return value
+
+
+def _is_possible(time: str) -> bool:
+    """Whether the calendar and the clock have such a time."""
+    try:
+        datetime.fromisoformat(time.removesuffix("Z"))
+    except ValueError:
+        return False
+    return True
 
 
 _INLINE_CHARACTERS = 160
