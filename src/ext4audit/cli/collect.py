@@ -14,7 +14,7 @@ import click
 from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import OutputFailed, completer, print_diagnostic
-from ext4audit.cli.files import own_stream
+from ext4audit.cli.files import belongs_to_another, own_stream
 from ext4audit.cli.options import resolve_targets
 from ext4audit.cli.output import check_destination, progress, write
 from ext4audit.evidence import Unknown, Why
@@ -86,11 +86,15 @@ def command(
         raise click.UsageError("--script takes no TARGET, --lean or --text: the script does")
     if output is None and sys.stdout.isatty() and not (script or as_text):
         raise click.UsageError("a terminal shows no snapshot: use -o FILE, a pipe, or --text")
+    if output is None and sys.__stdout__ is None:
+        raise click.UsageError("standard output is closed: use -o FILE")
     if output is not None:
         check_destination(output)
     if script:
         write(collect_script(__version__), output)
         return 0
+    if output is not None and belongs_to_another(output):
+        raise click.UsageError(f"--output {output}: belongs to another user, who could read it")
     host, content = _capture(targets, timeout_seconds, lean=lean)
     _write(_wrapped(content) if as_text else content, output)
     if output is not None:
