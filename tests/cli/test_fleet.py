@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
@@ -129,3 +133,38 @@ def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
 def test_a_name_in_a_sum_means_one_source(paths: list[str], names: list[str]) -> None:
     """Two times "snapshot" tells nobody where to look."""
     assert names_of([Place(path, in_fleet=False) for path in paths]) == names
+
+
+KILLED = """
+import os, sys, time
+from pathlib import Path
+from ext4audit.cli import fleet
+from ext4audit.cli.app import run_program
+
+def hang(place, job):
+    Path(sys.argv[1], str(os.getpid())).touch()
+    time.sleep(600)
+
+fleet.audit_place = hang
+run_program(["scan", "-f", "ndjson", "--from", sys.argv[2]])
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed(places: list[Place], tmp_path: Path) -> None:
+    """They hold its standard output: `ext4audit scan … | jq` would wait for them for ever."""
+    started = tmp_path / "started"
+    started.mkdir()
+    command = [sys.executable, "-c", KILLED, str(started), str(Path(places[0].path).parent)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE)
+    wanted = min(len(os.sched_getaffinity(0)), len(places))
+    deadline = time.monotonic() + 60
+    while len(list(started.iterdir())) < wanted and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(list(started.iterdir())) == wanted
+    parent.kill()
+    try:
+        assert parent.communicate(timeout=20)[0] == b""
+    finally:
+        for worker in started.iterdir():
+            with suppress(ProcessLookupError):
+                os.kill(int(worker.name), signal.SIGKILL)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from ext4audit.cli.app import did_you_mean, lazily
-from ext4audit.facts import toml_reader
+from ext4audit.facts import parse_toml
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.policy.file import (
     NothingSelected,
@@ -57,7 +57,7 @@ def read_policy(config: str | None) -> Policy:
     if path is None:
         return Policy()
     try:
-        policy = parse_policy(toml_reader().loads(_policy_text(path)), all_rules(), did_you_mean)
+        policy = parse_policy(parse_toml(_policy_text(path)), all_rules(), did_you_mean)
         active_profiles(policy.profile)
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None

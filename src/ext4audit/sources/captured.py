@@ -54,7 +54,7 @@ def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
     label = "standard input" if path == STANDARD_INPUT else path
     try:
         if path == STANDARD_INPUT:
-            return _open_file(sys.stdin.buffer, label)
+            return _open_file(_standard_input(), label)
         if _is_directory(path, in_fleet=in_fleet):
             return _open_directory(path)
         with Path(path).open("rb") as file:
@@ -66,6 +66,12 @@ def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
         raise ArchiveError(
             message if message.startswith(f"{label}: ") else f"{label}: {message}"
         ) from None
+
+
+def _standard_input() -> IO[bytes]:
+    if sys.stdin is None:
+        raise ArchiveError("is closed")
+    return sys.stdin.buffer
 
 
 def hosts_in(path: str) -> list[str] | None:
