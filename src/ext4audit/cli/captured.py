@@ -78,7 +78,7 @@ def audit_place(place: Place, job: Job) -> HostLine:
         name=_last_part(place.path),
         rendered=tuple(_rendered(report, place.path, fmt, page) for fmt, page in job.pages),
         code=exit_code(report, job.threshold, allow_incomplete=job.allow_incomplete),
-        complete=report.complete,
+        complete=report.complete_for(job.threshold),
         matched=bool(report.host.filesystems),
         found=_found(report),
         host=Audited(place.path, report) if job.keep else None,
