@@ -62,6 +62,7 @@ class Report(NamedTuple):
 
     `fixed` are the findings of the baseline that no longer occur, None without a baseline.
     `notices` report problems of the policy file: suppressions that expired or match nothing.
+    `policy` is the path of that file, None where none is in force.
     """
 
     source: Source
@@ -69,6 +70,7 @@ class Report(NamedTuple):
     verdicts: tuple[Verdict, ...]
     fixed: tuple[FixedFinding, ...] | None = None
     notices: tuple[str, ...] = ()
+    policy: str | None = None
 
     @property
     def complete(self) -> bool:

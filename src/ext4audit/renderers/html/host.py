@@ -117,6 +117,7 @@ def _facts(report: Report) -> Iterator[Fact]:
     yield Fact("Evidence", source)
     profiles = (f"{each.profile.name} on {each.place or '*'}" for each in host.profiles)
     yield Fact("Profiles", ", ".join(profiles))
+    yield Fact("Policy", report.policy or "")
     yield Fact("Verdicts", _verdicts(report))
 
 

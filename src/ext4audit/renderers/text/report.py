@@ -68,7 +68,7 @@ def _spaced(paragraphs: Iterator[_Paragraph]) -> Blocks:
 
 
 def summary_block(report: Report, look: Look) -> Prose:
-    """Return the summary line: the host, the findings, the verdicts, and the completeness."""
+    """Return the summary line: the host, findings, verdicts, completeness, and the policy."""
     # A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
     subject = "image" if report.source.kind == "image" else "host"
     host = Span(f"{subject} {report.host.name}", "bold")
@@ -80,6 +80,7 @@ def summary_block(report: Report, look: Look) -> Prose:
             *_findings(report),
             Span(f"{_set_aside(report)}; {_verdicts(report)}; "),
             _completeness(report, look.threshold),
+            Span(f"; policy {report.policy}" if report.policy else ""),
         )
     )
 
