@@ -11,7 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ext4audit.sources.ask import decode
 from ext4audit.sources.containers.tree import (
@@ -77,10 +77,18 @@ def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> Me
     return archive
 
 
+class Readable(Protocol):
+    """What is read from: a file, or one whose reads are bounded."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return at most `count` bytes, none at the end."""
+        ...
+
+
 class Stream:
     """The content of a file or pipe; gzip, xz and bzip2 are decompressed. Raises ArchiveError."""
 
-    def __init__(self, raw: IO[bytes], limits: Limits) -> None:
+    def __init__(self, raw: Readable, limits: Limits) -> None:
         self._raw = raw
         self._limits = limits
         self._in_bytes = self._out_bytes = 0
