@@ -7,6 +7,7 @@ import pytest
 from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.profile import ActiveProfile, Profile
 from ext4audit.finding import Citation, Confidence, Finding, Severity, Suppression
 from ext4audit.report import (
     CAPTURE_AGAIN,
@@ -145,6 +146,49 @@ def test_one_precedes_three_and_three_precedes_zero(
     """Findings at the threshold, then gaps, then clean; the contract's table."""
     threshold = None if fail_on is None else Severity(fail_on)
     assert exit_code(judged, threshold, allow_incomplete=allow_incomplete) == expected
+
+
+MILD = RULE._replace(severity=Severity.LOW)
+UNSEEN = (UNKNOWN,)
+
+
+@pytest.mark.parametrize(
+    ("judged", "fail_on", "expected"),
+    [
+        (Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN), "medium", 0),
+        (Verdict(MILD, None, Outcome.FAIL, (FINDING,), UNSEEN), "medium", 0),
+        (Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN), "low", 3),
+        (Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN), None, 3),
+        (Verdict(RULE, None, Outcome.UNDETERMINED, unknowns=UNSEEN), "high", 3),
+        (Verdict(RULE, None, Outcome.UNDETERMINED, unknowns=UNSEEN), "critical", 0),
+        (Verdict(RULE, None, Outcome.FAIL, (FINDING,), UNSEEN), "high", 3),
+        (Verdict(MILD, None, Outcome.ERROR), "critical", 3),
+    ],
+)
+def test_what_cannot_reach_the_threshold_makes_no_exit_3(
+    judged: Verdict, fail_on: str | None, expected: int
+) -> None:
+    """The report still has the gap; a rule that raised may have been worse than it says."""
+    threshold = None if fail_on is None else Severity(fail_on)
+    made = Report(LIVE, host(), (judged,))
+    assert exit_code(made, threshold, allow_incomplete=False) == expected
+    assert nagios_code((made,), threshold, allow_incomplete=False) == expected
+    assert not made.complete
+
+
+def test_a_gap_of_the_host_can_hide_the_worst() -> None:
+    """A filesystem that was not seen has no rules, and so no worst severity."""
+    made = Report(LIVE, host(gaps=(UNKNOWN,)), (Verdict(MILD, None, Outcome.PASS),))
+    assert exit_code(made, Severity.CRITICAL, allow_incomplete=False) == 3
+
+
+@pytest.mark.parametrize(("rate", "expected"), [("+high", 3), ("high", 3), ("low", 0)])
+def test_a_profile_can_raise_what_a_rule_can_reach(rate: str, expected: int) -> None:
+    """What is mild by default may be a demand of the product above it."""
+    profile = Profile("made-up", "", "", "", rate=((MILD.code, rate),))
+    judged = Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN)
+    made = Report(LIVE, host()._replace(profiles=(ActiveProfile(profile),)), (judged,))
+    assert exit_code(made, Severity.MEDIUM, allow_incomplete=False) == expected
 
 
 @pytest.mark.parametrize(

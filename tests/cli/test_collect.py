@@ -100,7 +100,7 @@ def test_lean_leaves_out_what_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path
     The host is a captured one, with 1.2 TiB of groups on a stripe.
     """
     source, _ = read_snapshot(HOSTS / "raid0-12-disks-default-mkfs" / "snapshot")
-    monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda _timeout: source)
+    monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda _timeout, **_: source)
     full, lean = tmp_path / "full", tmp_path / "lean"
     assert run("collect", "-o", str(full)).returncode == 0
     assert run("collect", "--lean", "-o", str(lean)).returncode == 0

@@ -15,7 +15,7 @@ from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.files import belongs_to_another, own_stream
-from ext4audit.cli.options import resolve_targets
+from ext4audit.cli.options import deadline_option, resolve_targets
 from ext4audit.cli.output import check_destination, progress, write
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
@@ -51,6 +51,7 @@ NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
     metavar="SECONDS",
     help="For each external command; at most a day.",
 )
+@deadline_option
 def command(
     *,
     targets: tuple[str, ...],
@@ -59,6 +60,7 @@ def command(
     as_text: bool,
     script: bool,
     timeout_seconds: int,
+    deadline_seconds: float,
 ) -> int:
     """Capture what an audit needs of this host, or of the filesystems that hold the TARGETs.
 
@@ -95,7 +97,9 @@ def command(
         return 0
     if output is not None and belongs_to_another(output):
         raise click.UsageError(f"--output {output}: belongs to another user, who could read it")
-    host, content = _capture(targets, timeout_seconds, lean=lean)
+    host, content = _capture(
+        targets, LiveSource(timeout_seconds, deadline_seconds=deadline_seconds), lean=lean
+    )
     _write(_wrapped(content) if as_text else content, output)
     if output is not None:
         count = len(host.filesystems)
@@ -105,10 +109,10 @@ def command(
     return 0
 
 
-def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> tuple[Host, bytes]:
+def _capture(targets: tuple[str, ...], source: LiveSource, *, lean: bool) -> tuple[Host, bytes]:
     """Assemble the host to record all asks, and return the answers as a tar.gz."""
     taken_at = utc_now()
-    recorder = RecordingSource(LiveSource(timeout_seconds))
+    recorder = RecordingSource(source)
     only = resolve_targets(recorder, targets) if targets else None
     with progress(quiet=False) as show:
         host = assemble_host(recorder, taken_at, only=only, progress=show)

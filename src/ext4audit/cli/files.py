@@ -3,9 +3,11 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TextIO
+
+from ext4audit.sources.live.paths import BoundedCalls
 
 MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path (path_resolution(7))."""
@@ -28,12 +30,21 @@ def own_stream(path: str) -> int | None:
     return None
 
 
+LONGEST_CHECK_SECONDS = 20.0
 PERMISSIONS = 0o666
 """The mode for open(2), from which the umask is subtracted."""
 
 
 def refusal(path: str) -> str | None:
-    """Return why nothing can be written to a path, None where it can; raises OSError."""
+    """Return why nothing can be written to a path, None where it can; raises OSError.
+
+    A directory on a dead server does not even answer whether it is one: TimeoutError.
+    """
+    with closing(BoundedCalls(LONGEST_CHECK_SECONDS)) as bounded:
+        return bounded(lambda: _refusal(path))
+
+
+def _refusal(path: str) -> str | None:
     if not path:
         return "names no file"
     if Path(path).is_dir():

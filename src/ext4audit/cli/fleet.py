@@ -42,7 +42,7 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     was audited then.
     """
     streams = [output for output in asked.outputs if output.fmt in ONE_BY_ONE]
-    sums, lines = FleetSums(), _Lines()
+    sums, lines = FleetSums(asked.post_processing.policy), _Lines()
     failures: list[OSError] = []
     job = _job(targets, asked, streams)
     with ExitStack() as stack:

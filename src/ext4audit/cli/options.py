@@ -38,9 +38,10 @@ from ext4audit.policy.file import NEVER
 from ext4audit.report import Report
 from ext4audit.rule import Rule, Scope
 from ext4audit.sources.ask import Source, utc_now
-from ext4audit.sources.live import LiveSource
+from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS
 
 _LONGEST_SECONDS = 86400
+Command = Callable[..., int]
 
 
 def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
@@ -55,6 +56,20 @@ def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
         metavar="SECONDS",
         help="For each external command; at most a day.",
     )
+
+
+def deadline_option(command: Command) -> Command:
+    """Add the option --deadline, as `deadline_seconds`."""
+    return click.option(
+        "--deadline",
+        "deadline_seconds",
+        type=float,
+        callback=_bounded,
+        default=DEFAULT_DEADLINE_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="For all that is read of this host: the rest is not determined; at most a day.",
+    )(command)
 
 
 def _bounded(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
@@ -110,8 +125,6 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         started=monotonic(),
     )
 
-
-Command = Callable[..., int]
 
 _OPTIONS = (
     click.option(
@@ -279,9 +292,8 @@ OF_IMAGES_TOO = frozenset({"HLT003"})
 """The host rules that also judge images: an image can be left unclean."""
 
 
-def scan_targets(targets: tuple[str, ...], asked: ReportOptions, timeout_seconds: float) -> Report:
+def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
     """Judge the filesystems of the targets; raises UsageError when none is left."""
-    source = LiveSource(timeout_seconds=timeout_seconds)
     chosen = choose_targets(source, targets)
     if not chosen.device_numbers:
         return _of_images(chosen.images, asked)

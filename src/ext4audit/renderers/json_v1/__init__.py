@@ -75,6 +75,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "fixed": None if report.fixed is None else [_gone(each) for each in report.fixed],
         "notices": list(report.notices),
         "profiles": [_profile(active) for active in report.host.profiles],
+        "policy": report.policy,
     }
 
 

@@ -8,7 +8,15 @@ from types import MappingProxyType
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Suppression
+from ext4audit.finding import (
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Suppression,
+)
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.report import Outcome
 
@@ -61,6 +69,11 @@ _DM_OWNERS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
 def counted(number: int, noun: str) -> str:
     """Return "1 disk", "12 disks"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def severities_from(threshold: Severity) -> str:
+    """Return the severities that fail an audit in words, "high and worse"."""
+    return threshold.value if threshold is Severity.CRITICAL else f"{threshold.value} and worse"
 
 
 def binary_size(size_bytes: int) -> str:
