@@ -131,7 +131,7 @@ def _subject(answer: dict[str, Any]) -> str:
 def test_no_credential_leaves_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The snapshot and standard error tell in which file one was masked."""
     source = MapSource({FSTAB: Known("//a /b cifs user=u,password=S3cret 0 0\n", "/etc/fstab")})
-    monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda _timeout: source)
+    monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda *_args, **_limits: source)
     target = tmp_path / "host.tar.gz"
     done = run("collect", "-o", str(target))
     assert done.returncode == 0
