@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import first_known, integer, names, read
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
@@ -47,14 +47,16 @@ def take_inventory(source: Source) -> Inventory:
     listed = {place: names(source, place) for place in (PROC_EXT4, SYS_EXT4)}
     gaps = [mounts] if isinstance(mounts, Unknown) else []
     found: dict[DeviceNumber, str] = {}
-    in_kernel = sorted({n for place in listed.values() for n in value_or(place, ())} - NOT_DEVICES)
+    in_kernel = sorted(
+        {n for place in listed.values() for n in for_wording(place, ())} - NOT_DEVICES
+    )
     for name in in_kernel:
-        number = _number_of(source, name, value_or(mounts, ()))
+        number = _number_of(source, name, for_wording(mounts, ()))
         if isinstance(number, Known):
             found[number.value] = name
         else:
             gaps.append(Unknown(f"ext4 superblock on {name}", number.why, number.detail, HINT_HOST))
-    for mount in value_or(mounts, ()):
+    for mount in for_wording(mounts, ()):
         if mount.fstype in EXT_FSTYPES and mount.device_number not in found:
             found[mount.device_number] = _name_of(source, mount)
     return Inventory(mounts, found, (*gaps, *_masked(source, listed)))
@@ -85,7 +87,7 @@ def _name_of(source: Source, mount: Mount) -> str:
     The source can be /dev/root or a name that no longer exists.
     """
     uevent = read(source, f"/sys/dev/block/{mount.device_number}/uevent", _device_name)
-    return value_or(uevent, mount.source.rpartition("/")[2])
+    return for_wording(uevent, mount.source.rpartition("/")[2])
 
 
 def _device_name(text: str) -> str:
@@ -118,11 +120,11 @@ def _masked(source: Source, listed: dict[str, Evidence[tuple[str, ...]]]) -> tup
 
 def find_elsewhere(source: Source, number: DeviceNumber) -> Evidence[Mount]:
     """Return a mount of the superblock from the mountinfo of any readable process."""
-    for pid in value_or(names(source, "/proc"), ()):
+    for pid in for_wording(names(source, "/proc"), ()):
         if not pid.isdecimal():
             continue
         mounts = read(source, f"/proc/{pid}/mountinfo", parse_mountinfo)
-        for mount in value_or(mounts, ()):
+        for mount in for_wording(mounts, ()):
             if mount.device_number == number:
                 return Known(mount, f"/proc/{pid}/mountinfo")
     return Unknown(

@@ -17,7 +17,7 @@ from ext4audit.assemble.superblock import (
     read_image_superblock,
     read_superblock,
 )
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import LayoutPage, MetadataLayout, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
@@ -48,8 +48,8 @@ def page_of_device(
     source: Source, inventory: Inventory, number: DeviceNumber, array: StripeGeometry | None
 ) -> Evidence[LayoutPage]:
     """Return the page of the filesystem on a block device; `array` replaces its own stack."""
-    mounts = value_or(inventory.mounts, ())
-    stack = StackReader(source, mounts).read(number)
+    mounts = for_wording(inventory.mounts, ())
+    stack = StackReader(source, inventory.mounts).read(number)
     path = device_path(stack, inventory.names.get(number, str(number)))
     own = tuple(mount for mount in mounts if mount.device_number == number)
     superblock = read_superblock(source, path, number, own)

@@ -63,9 +63,11 @@ def check(host: Host) -> RuleOutput:
 
     Where a console is at hand and a machine without its data must not come up at all.
     """
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
-    if host.virtualization is None:
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
+    virtualization = need(host.virtualization)
+    if virtualization is None:
         raise NotApplicable("it is no virtual machine")
     entries, mounts = need(host.fstab, host.mounts)
     volumes = [e for e in entries if _is_mounted(e, mounts) and _is_volume(e, host)]
@@ -74,7 +76,7 @@ def check(host: Host) -> RuleOutput:
     for entry in volumes:
         line = entry.line
         if DECIDED.isdisjoint(line.options):
-            yield _finding(entry, host.virtualization)
+            yield _finding(entry, virtualization)
         else:
             yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
 

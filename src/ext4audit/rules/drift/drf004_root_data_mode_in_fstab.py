@@ -74,6 +74,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _of_the_root(fs: Filesystem, host: Host) -> Intent:
+    need(fs.mounted_here)
     if "/" not in fs.mount_points:
         raise NotApplicable("it is not the root")
     found = (each for each in intents_of(fs, host) if each.mount.mount_point == "/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, is_surely, need
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -64,7 +64,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         raise NotApplicable("it is mounted read-only: an error has nothing to spread by")
     options = need(fs.options)
     if need(options.token("errors")) != "errors=continue":

@@ -56,8 +56,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     yield from cite_errors(fs)
     if counters.errors > 0:
         yield _finding(fs, host, counters)
-    elif counters.warnings:
-        yield _warned(fs, counters.warnings)
+    elif counters.warnings is not None and (warnings := need(counters.warnings)):
+        yield _warned(fs, warnings)
 
 
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount
@@ -70,7 +70,8 @@ def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
 
     None from within a container: there the folders are named as the host sees them.
     """
-    mounts = () if host.container else value_or(host.mounts, ())
+    contained = for_wording(host.container, None)
+    mounts = () if contained else for_wording(host.mounts, ())
     for mount in mounts:
         if mount.fstype == "overlay":
             for token in mount.super_options:
