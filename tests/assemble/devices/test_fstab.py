@@ -5,11 +5,12 @@ import pytest
 from ext4audit.assemble.devices.fstab import DeviceResolver, list_devices, without_contradiction
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome
 from ext4audit.rules.drift.drf003_fstab_identifier import check as twins
+from ext4audit.sources.ask import ResolvePath
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
@@ -140,6 +141,15 @@ def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
     devices = list_devices(debian_host().tell(LSBLK_JSON, text).source())
     assert isinstance(devices, Known)
     assert devices.origin == "lsblk -P"
+
+
+def test_a_path_that_could_not_be_resolved_may_be_what_is_mounted_there() -> None:
+    """A file is certainly not the device; a node that nobody could look at may be."""
+    host = debian_host().file("/etc/fstab", "/dev/disk/by-uuid/x /data ext4 defaults 0 2\n")
+    host.tell(ResolvePath("/dev/disk/by-uuid/x"), Unknown("path", Why.TIMED_OUT))
+    (data,) = (fs for fs in assemble_host(host.source(), TAKEN_AT).filesystems if fs.name == "sdb")
+    (entry,) = need(data.fstab)
+    assert (entry.line.mount_point, entry.other_devices) == ("/data", ())
 
 
 EMPTY = '{"blockdevices": []}'

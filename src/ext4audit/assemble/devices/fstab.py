@@ -209,7 +209,10 @@ class _EntryReader(NamedTuple):
             return True, "/proc/self/mountinfo"
         if isinstance(found, Unknown) and found.why is Why.ABSENT:
             return False, ""
-        return self._is_backed_by(spec, mount.device_number)
+        same, origin = self._is_backed_by(spec, mount.device_number)
+        # Only of what is seen to be a file it follows that no other device is meant.
+        node = ask(self.source, ResolvePath(spec), parse_resolved_path, spec)
+        return (None if same is False and isinstance(node, Unknown) else same), origin
 
     def _identifier(self, key: str, number: DeviceNumber) -> tuple[str | None, str]:
         """Return the identifier of a device, "" for none, None if unknown; and its origin."""
