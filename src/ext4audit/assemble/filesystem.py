@@ -108,7 +108,7 @@ class FilesystemReader(NamedTuple):
             fstype=derive("filesystem type", lambda mount: mount.fstype, mount),
             read_only=_read_only(file, mount),
             options=resolve_options(sources),
-            usage=read_usage(self.source, fs.device_number, fs.mounts),
+            usage=fs.unlisted or read_usage(self.source, fs.device_number, fs.mounts),
             errors=read_live_errors(self.source, fs.name, fs.superblock),
             journal_errno=read_journal_errno(self.source, fs.device, fs.superblock),
             unzeroed_groups=read_unzeroed_groups(self.source, fs.device, fs.superblock),
@@ -123,18 +123,17 @@ class FilesystemReader(NamedTuple):
         self, number: DeviceNumber, superblock: Evidence[Superblock], mounts: tuple[Mount, ...]
     ) -> str | None:
         """Return the first UUID that is not all zeros: zeros are no identifier."""
-        listed = self._listed(number)
+        listed, stored = self._listed(number), for_wording(superblock, None)
         found = (
-            superblock.value.uuid if isinstance(superblock, Known) else None,
+            stored.uuid if stored else None,
             listed.uuid if listed else None,
             read_uuid(self.source, number, mounts),
         )
         return next((uuid for uuid in found if uuid and uuid.strip("0-")), None)
 
     def _label(self, number: DeviceNumber, superblock: Evidence[Superblock]) -> str | None:
-        listed = self._listed(number)
-        stored = superblock.value.label if isinstance(superblock, Known) else None
-        return stored or (listed.label if listed else None)
+        listed, stored = self._listed(number), for_wording(superblock, None)
+        return (stored.label if stored else None) or (listed.label if listed else None)
 
     def _listed(self, number: DeviceNumber) -> LsblkDevice | None:
         return next((each for each in self.devices if each.device_number == number), None)

@@ -105,9 +105,7 @@ def assemble_host(
         gaps=inventory.gaps if only is None else (),
         lower=_with_fstab(lower, fstab),
         devices=devices,
-        idle=idle
-        if isinstance(idle, Unknown)
-        else Known(_with_fstab(idle.value, fstab), idle.origin),
+        idle=derive("idle filesystems", lambda found: _with_fstab(found, fstab), idle),
         boot_loader=NO_BOOT_LOADER if is_contained else read_boot_loader(source),
         md_arrays=read_md_arrays(source),
         fstrim=read_fstrim(source),
@@ -162,8 +160,8 @@ def _read(
 ) -> Filesystem:
     if number in names:
         return reader.read(number, names[number])
-    stack = reader.stacks.read(number)
-    name = stack.value.name if isinstance(stack, Known) else str(number)
+    stack = for_wording(reader.stacks.read(number), None)
+    name = stack.name if stack else str(number)
     return reader.read(number, name, alive=False, with_layout=with_layout)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ext4audit.assemble.reading import ask
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath
 from ext4audit.facts.superblock import Superblock
@@ -137,7 +137,8 @@ def read_uuid(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -
 
 def device_path(stack: Evidence[BlockDevice], name: str) -> str:
     """Return the usual path of a device."""
-    return stack.value.path if isinstance(stack, Known) else f"/dev/{name}"
+    device = for_wording(stack, None)
+    return device.path if device else f"/dev/{name}"
 
 
 def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:

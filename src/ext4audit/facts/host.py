@@ -228,7 +228,8 @@ class Host(NamedTuple):
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:
     """Return an option as it is in force, or None where that is unknown."""
-    return fs.options.value.find(name) if isinstance(fs.options, Known) else None
+    options = for_wording(fs.options, None)
+    return options.find(name) if options else None
 
 
 def fstab_lines(fs: Filesystem, name: str) -> tuple[FstabLine, ...]:

@@ -195,7 +195,8 @@ def _fstype(mounts: tuple[Mount, ...], mount_id: int) -> str:
 
 def _kind(md: Evidence[MdArray] | None, dm: DmDevice | None, loop: LoopDevice | None) -> str:
     if md is not None:
-        return md.value.level if isinstance(md, Known) else "md"
+        array = for_wording(md, None)
+        return array.level if array else "md"
     if dm is not None:
         targets = {segment.target for segment in for_wording(dm.table, ())}
         if len(targets) == 1:

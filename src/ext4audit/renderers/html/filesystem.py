@@ -125,6 +125,8 @@ def _state(fs: Filesystem) -> str:
     text = {True: "read-only", False: "writable", None: "read-only or not: not known"}[mode]
     if is_shut_down(fs):
         text = "shut down after an error: it refuses all writes"
+    if fs.unlisted:
+        return f"{text}; where it is mounted is not known"
     return text if fs.mounts else f"{text}; another mount namespace holds it"
 
 

@@ -90,7 +90,11 @@ def _filesystem_facts(fs: Filesystem) -> str:
     if not fs.alive:
         facts.append("not mounted")
     elif not fs.mounts:
-        facts.append("not mounted here (another mount namespace holds it)")
+        facts.append(
+            "where it is mounted is not known"
+            if fs.unlisted
+            else "not mounted here (another mount namespace holds it)"
+        )
     return ", ".join(facts)
 
 

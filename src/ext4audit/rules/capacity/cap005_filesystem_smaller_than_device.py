@@ -105,9 +105,9 @@ def _remedy(fs: Filesystem, device: int, own: int, least: int) -> Remedy:
             "recorded errors.",
             Disruption.UNMOUNT,
         )
-    features = fs.superblock.value.features if isinstance(fs.superblock, Known) else frozenset()
+    superblock = for_wording(fs.superblock, None)
     limit = BLOCKS_OF_32_BITS * for_wording(block_bytes(fs), 0)
-    if "64bit" not in features and device > limit:
+    if (superblock is None or "64bit" not in superblock.features) and device > limit:
         return Remedy(
             f"First convert it to 64 bits (CAP003): without, it ends at {size(limit)}.",
             Disruption.UNMOUNT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, need
+from ext4audit.evidence import Known, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import (
@@ -83,9 +83,9 @@ def check(host: Host) -> RuleOutput:
 
 def _is_mounted(entry: FstabEntry, mounts: Sequence[Mount]) -> bool:
     """Whether what the entry names, or may name, is mounted in its place."""
-    number = entry.device_number
     there = [mount.device_number for mount in mounts if entry.is_for(mount)]
-    return bool(there) if isinstance(number, Unknown) else number.value in there
+    named = derive("named there", lambda number: number in there, entry.device_number)
+    return for_wording(named, bool(there))
 
 
 def _is_volume(entry: FstabEntry, host: Host) -> bool:

@@ -132,7 +132,8 @@ def _grade(fs: Filesystem) -> tuple[Severity, Confidence]:
 
 def _is_instance_store(fs: Filesystem) -> bool:
     """Whether all disks below are lost with their virtual machine."""
-    leaves = fs.stack.value.leaves() if isinstance(fs.stack, Known) else ()
+    stack = for_wording(fs.stack, None)
+    leaves = stack.leaves() if stack else ()
     texts = [(leaf.model or "", *(value for _, value in leaf.udev)) for leaf in leaves]
     return bool(texts) and all(
         any(name in text for name in INSTANCE_STORES for text in each) for each in texts

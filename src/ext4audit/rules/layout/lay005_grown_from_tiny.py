@@ -140,7 +140,8 @@ def _small_journal(fs: Filesystem) -> Evidence[bool]:
 
 def _citations(fs: Filesystem, shape: Evidence[Shape]) -> tuple[Citation, ...]:
     journal = journal_of(fs)
-    cited = cite_journal(fs, journal.value) if isinstance(journal, Known) else ()
+    found = for_wording(journal, None)
+    cited = cite_journal(fs, found) if found else ()
     if isinstance(shape, Unknown):
         return cited
     return (
@@ -175,7 +176,7 @@ def _finding(
     known = for_wording(shape, None)
     huge = known is not None and known.small_blocks and known.size_bytes > HUGE
     exact = superblock_field(fs, "size", _superblock_shape)
-    large = exact.value if isinstance(exact, Known) else known
+    large = for_wording(exact, known)
     much = size(large.size_bytes) if large else "a large filesystem"
     return Finding(
         message=f"It looks like grown from a tiny filesystem: {', '.join(found)} on {much} "

@@ -96,8 +96,8 @@ def _listed(host: Host, number: DeviceNumber) -> LsblkDevice | None:
 
 
 def _is_redundant(fs: Filesystem) -> bool:
-    devices = tuple(fs.stack.value.walk()) if isinstance(fs.stack, Known) else ()
-    return any(device.kind in REDUNDANT for device in devices)
+    stack = for_wording(fs.stack, None)
+    return stack is not None and any(device.kind in REDUNDANT for device in stack.walk())
 
 
 def _is_plain(device: LsblkDevice) -> bool:

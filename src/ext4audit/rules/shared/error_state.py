@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import flags_of
 from ext4audit.facts.superblock import RecordedError
 from ext4audit.finding import Citation, Confidence, Severity
@@ -91,7 +91,7 @@ def has_stopped(fs: Filesystem) -> bool:
 def _error_options(fs: Filesystem) -> Iterator[Citation]:
     """Yield the options that show an emergency read-only state or a shutdown."""
     for name in ERROR_OPTIONS:
-        option = fs.options.value.find(name) if isinstance(fs.options, Known) else None
+        option = option_of(fs, name)
         if option is not None:
             yield Citation("in force", name, option.origin)
         if any(name in mount.super_options for mount in fs.mounts):
