@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
@@ -130,17 +130,11 @@ def _read_drain(device: BlockDevice, virtual: Evidence[str | None], shares: int)
         build,
         _speed(device, virtual),
         # A device without a request queue (NVMe multipath) has no such files: it holds nothing.
-        _zero_where_absent(queue.nr_requests),
+        absent_means(queue.nr_requests, 0),
         queue.max_sectors_kb,
-        _zero_where_absent(queue.wbt_latency_usec),
+        absent_means(queue.wbt_latency_usec, 0),
         origin=f"/sys/block/{device.name}/queue",
     )
-
-
-def _zero_where_absent(evidence: Evidence[int]) -> Evidence[int]:
-    if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT:
-        return Known(0, "/sys")
-    return evidence
 
 
 def _speed(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[tuple[str, int]]:
