@@ -110,6 +110,22 @@ def _message(error: Exception) -> str:
     return f"of another form than expected ({type(error).__name__}: {error})"
 
 
-def value_or(evidence: Evidence[T], default: T) -> T:
-    """Return the value, or `default` for an unknown that does not affect any verdict."""
+def absent_means(evidence: Evidence[T], value: T) -> Evidence[T]:
+    """Return `value` for what the host truly lacks; a hole of any other kind stays a hole.
+
+    It is the only way to a default that a verdict can depend on: what was denied, late, cut or
+    never captured reaches the rule as the unknown that it is.
+    """
+    if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT:
+        return Known(value, f"{evidence.what} (absent)")
+    return evidence
+
+
+def for_wording(evidence: Evidence[T], default: T) -> T:
+    """Return the value, or `default` for any unknown: for names and sentences, never to decide."""
     return evidence.value if isinstance(evidence, Known) else default
+
+
+def is_surely(evidence: Evidence[bool]) -> bool:
+    """Whether it is known, and true: where doubt must leave a finding as severe as it is."""
+    return isinstance(evidence, Known) and evidence.value

@@ -354,6 +354,12 @@ def test_a_table_may_hold_no_mount(text: str) -> None:
     assert parse_fstab(text) == ()
 
 
+def test_a_file_of_zeros_is_no_empty_table() -> None:
+    """It is what a crash leaves of a file that was being written."""
+    with pytest.raises(ValueError, match="NUL"):
+        parse_fstab("\0" * 512)
+
+
 @given(st.one_of(st.text(), st.text(alphabet="a/ \t\n\\0134#,\r")))
 def test_any_text_is_parsed_or_refused_as_fstab(text: str) -> None:
     """Nothing but ValueError leaves the parser, and line numbers lie within the text."""

@@ -119,9 +119,9 @@ FILESYSTEM_VALUES: dict[str, list[Any]] = {
     "layout": [layout([100, 100]), layout([4797, 0]), layout([4797, 0, 0, 0, 4797, 0, 0, 0])],
     "usage": [usage(), usage(free_inodes=0), usage(free_blocks=9, available_blocks=0)],
     "errors": [
-        ErrorCounters(errors=0, warnings=0),
-        ErrorCounters(3, 2, ERROR, ERROR, 5),
-        ErrorCounters(1, 0, None, RecordedError(None, "", 0, 0, 0), 0),
+        ErrorCounters(errors=0, warnings=Known(0, "")),
+        ErrorCounters(3, Known(2, ""), ERROR, ERROR, 5),
+        ErrorCounters(1, Known(0, ""), None, RecordedError(None, "", 0, 0, 0), 0),
     ],
     "journal_errno": [0, -5],
     "unzeroed_groups": [0, 500],
@@ -142,6 +142,8 @@ HOST_VALUES: dict[str, list[Any]] = {
     "md_arrays": [(), ("/dev/md0",)],
     "fstrim": [True, False],
     "raid0_default_layout": [0, 2],
+    "virtualization": [None, "kvm"],
+    "container": [None, "docker"],
 }
 SUSPECTS = {
     "healthy": filesystem(),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import first_known, integer, names, read
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
@@ -52,11 +52,13 @@ def take_inventory(source: Source) -> Inventory:
     readable = derive("mount table", lambda table: mark_overmounted(table.mounts), table)
     lines = _unread_lines(table)
     mounts = lines[0] if lines else readable
-    visible = value_or(readable, ())
+    visible = for_wording(readable, ())
     listed = {place: names(source, place) for place in (PROC_EXT4, SYS_EXT4)}
     gaps = [readable] if isinstance(readable, Unknown) else list(lines)
     found: dict[DeviceNumber, str] = {}
-    in_kernel = sorted({n for place in listed.values() for n in value_or(place, ())} - NOT_DEVICES)
+    in_kernel = sorted(
+        {n for place in listed.values() for n in for_wording(place, ())} - NOT_DEVICES
+    )
     for name in in_kernel:
         number = _number_of(source, name, visible)
         if isinstance(number, Known):
@@ -164,11 +166,11 @@ def _masked(
 
 def find_elsewhere(source: Source, number: DeviceNumber) -> Evidence[Mount]:
     """Return a mount of the superblock from the mountinfo of any readable process."""
-    for pid in value_or(names(source, "/proc"), ()):
+    for pid in for_wording(names(source, "/proc"), ()):
         if not pid.isdecimal():
             continue
         table = read(source, f"/proc/{pid}/mountinfo", parse_mount_table)
-        for mount in value_or(table, MountTable(())).mounts:
+        for mount in for_wording(table, MountTable(())).mounts:
             if mount.device_number == number:
                 return Known(mount, f"/proc/{pid}/mountinfo")
     return Unknown(

@@ -13,7 +13,7 @@ import click
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import did_you_mean
 from ext4audit.cli.captured import utf8
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts import parse_toml
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.features import parse_version
@@ -119,7 +119,8 @@ def planned_host(settings: Mapping[str, Any]) -> PlannedHost:
         ),
         os=_setting(settings, "os", _system, base.os if base else None, "debian:12"),
         memory=_setting(settings, "memory", _memory, base.memory if base else None, "64G"),
-        virtualization=settings.get("virtualization") or (base.virtualization if base else None),
+        virtualization=settings.get("virtualization")
+        or (for_wording(base.virtualization, None) if base else None),
         e2fsprogs=_version(settings.get("target_e2fsprogs")),
         configuration=_configuration(settings.get("mke2fs_conf")),
     )

@@ -107,7 +107,10 @@ def parse_fstab(text: str) -> tuple[FstabLine, ...]:
     Those have fewer than three fields, or something other than a number in the fifth or sixth.
     More than six fields are allowed, a "#" is a comment only at the start of a line, and a
     carriage return at the end of a line is dropped (all as libmount 2.38.1 does, by test).
+    ValueError for NUL: a crash can leave a file of zeros, which is no empty fstab.
     """
+    if "\0" in text:
+        raise ValueError("it holds NUL")
     numbered = enumerate(text.split("\n"), start=1)
     parsed = (_line(number, line) for number, line in numbered)
     return tuple(line for line in parsed if line is not None)

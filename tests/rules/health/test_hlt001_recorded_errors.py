@@ -38,7 +38,8 @@ def verdict(fs: Filesystem) -> Verdict:
 def counted(errors: int, at: int | None = TAKEN_AT - 100 * DAY, **more: Any) -> ErrorCounters:
     """Build counters whose last error was at a time."""
     last = RecordedError(at, "ext4_lookup", 1805, 12, 0) if errors else None
-    return ErrorCounters(errors, more.pop("warnings", 0), last, last, more.pop("code", 5))
+    warnings = known(more.pop("warnings", 0))
+    return ErrorCounters(errors, warnings, last, last, more.pop("code", 5))
 
 
 def erring(counters: ErrorCounters, **changes: Any) -> Filesystem:

@@ -48,7 +48,7 @@ def error(at: int | None = MOUNTED_AT + 60) -> RecordedError:
 
 def counted(at: int | None = MOUNTED_AT + 60) -> ErrorCounters:
     """Build counters of one error at a time."""
-    return ErrorCounters(1, 0, error(at), error(at), 5)
+    return ErrorCounters(1, known(0), error(at), error(at), 5)
 
 
 def stored(**changes: Any) -> Superblock:
@@ -144,7 +144,7 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
         (read_only(fstab=known(())), Outcome.NOT_APPLICABLE),
         (read_only("rw", fstab=known(())), Outcome.FAIL),
         (read_only(fstab=unknown("fstab")), Outcome.UNDETERMINED),
-        (read_only(errors=known(ErrorCounters(0, 0))), Outcome.NOT_APPLICABLE),
+        (read_only(errors=known(ErrorCounters(0, known(0)))), Outcome.NOT_APPLICABLE),
         (filesystem(alive=False, mounts=()), Outcome.NOT_APPLICABLE),
         (filesystem(errors=unknown("errors")), Outcome.UNDETERMINED),
         (filesystem(mounts=(), options=unknown("options")), Outcome.UNDETERMINED),

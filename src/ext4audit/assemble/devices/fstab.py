@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask, first_known, read
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
@@ -24,6 +24,7 @@ from ext4audit.parsers.mounts import parse_fstab
 from ext4audit.sources.ask import RealPath, ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
+RAM_MAJOR = 1
 IDENTIFIERS = {
     "UUID": "uuid",
     "LABEL": "label",
@@ -44,6 +45,34 @@ def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
     return first_known(
         lambda: ask(source, RunCommand(("lsblk", "-J", "-o", COLUMNS)), parse_lsblk_json, "lsblk"),
         lambda: ask(source, RunCommand(("lsblk", "-P", "-o", COLUMNS)), parse_lsblk_pairs, "lsblk"),
+    )
+
+
+def without_contradiction(
+    devices: Evidence[tuple[LsblkDevice, ...]], filesystems: Sequence[Filesystem]
+) -> Evidence[tuple[LsblkDevice, ...]]:
+    """Return the devices, Unknown where lsblk leaves out one that sysfs shows.
+
+    In a chroot or without /sys lsblk prints nothing, and exits with 0. Of RAM disks it never
+    tells.
+    """
+    if isinstance(devices, Unknown):
+        return devices
+    listed = {device.device_number for device in devices.value}
+    missing = [
+        fs.name
+        for fs in filesystems
+        if isinstance(fs.stack, Known)
+        and fs.device_number not in listed
+        and fs.device_number.major != RAM_MAJOR
+    ]
+    if not missing:
+        return devices
+    return Unknown(
+        "block devices",
+        Why.FAILED,
+        f"{devices.origin} leaves out {', '.join(missing)}",
+        "run on the host, with /sys mounted",
     )
 
 
@@ -166,7 +195,7 @@ class _EntryReader(NamedTuple):
         if any(mount.mount_point == mount_point for mount in self.mounts):
             return mount_point
         real = self.source.fetch(RealPath(mount_point))
-        return value_or(real, "").removesuffix("\n") or None
+        return for_wording(real, "").removesuffix("\n") or None
 
     def _matches(
         self, spec: str, found: Evidence[DeviceNumber], mount: Mount
@@ -180,7 +209,10 @@ class _EntryReader(NamedTuple):
             return True, "/proc/self/mountinfo"
         if isinstance(found, Unknown) and found.why is Why.ABSENT:
             return False, ""
-        return self._is_backed_by(spec, mount.device_number)
+        same, origin = self._is_backed_by(spec, mount.device_number)
+        # Only of what is seen to be a file it follows that no other device is meant.
+        node = ask(self.source, ResolvePath(spec), parse_resolved_path, spec)
+        return (None if same is False and isinstance(node, Unknown) else same), origin
 
     def _identifier(self, key: str, number: DeviceNumber) -> tuple[str | None, str]:
         """Return the identifier of a device, "" for none, None if unknown; and its origin."""
@@ -188,7 +220,7 @@ class _EntryReader(NamedTuple):
         own = {"UUID": fs.uuid, "LABEL": fs.label}.get(key) if fs else None
         if own is not None:
             return own, "superblock"
-        listed = value_or(self.devices, ())
+        listed = for_wording(self.devices, ())
         row = next((row for row in listed if row.device_number == number), None)
         if row is not None and row.fstype is not None and key in IDENTIFIERS:
             return getattr(row, IDENTIFIERS[key]) or "", _origin(self.devices)
@@ -201,7 +233,7 @@ class _EntryReader(NamedTuple):
         backing = read(self.source, attribute, lambda text: text.removesuffix("\n"))
         if isinstance(backing, Unknown):
             return (False if backing.why is Why.ABSENT else None), attribute
-        real = value_or(self.source.fetch(RealPath(path)), path).removesuffix("\n")
+        real = for_wording(self.source.fetch(RealPath(path)), path).removesuffix("\n")
         return backing.value in {path, real}, attribute
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
 from ext4audit.assemble.group_table import read_image_group_table
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import Partition
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.groups import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, descriptor_bytes
@@ -95,7 +95,7 @@ def _of_e2image(source: Source, path: str) -> Image | BadImage:
 
 def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
     """Look for a filesystem in each partition; the note has the damaged ones."""
-    partitions = value_or(read_partitions(source, path), ())
+    partitions = for_wording(read_partitions(source, path), ())
     found, bad = [], []
     for partition in partitions:
         superblock = _superblock_at(source, path, partition.start_bytes + SUPERBLOCK_OFFSET_BYTES)

@@ -24,7 +24,7 @@ from ext4audit.assemble.host import mark_shared_uuids
 from ext4audit.assemble.image import find_image
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.reading import ask
-from ext4audit.evidence import Known, Unknown, Why, value_or
+from ext4audit.evidence import Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -57,8 +57,8 @@ def image_of_target(
 
 def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
     """Return the live superblocks whose stack has a loop device over the file."""
-    real = value_or(source.fetch(RealPath(path)), path).removesuffix("\n")
-    reader = StackReader(source, inventory.visible)
+    real = for_wording(source.fetch(RealPath(path)), path).removesuffix("\n")
+    reader = StackReader(source, inventory.mounts)
     found = []
     for number in sorted(inventory.names):
         stack = reader.read(number)
@@ -82,8 +82,8 @@ def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) 
         taken_at=taken_at,
         kernel=_not_captured("kernel release"),
         os=_not_captured("operating system"),
-        virtualization=None,
-        container=None,
+        virtualization=Known(None, "an image file"),
+        container=Known(None, "an image file"),
         kernel_arguments=_not_captured("kernel command line"),
         memory=_not_captured("memory"),
         mounts=_not_captured("mount table"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
 from ext4audit.assemble.planned.simulation import Prediction
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray, MdMember, QueueLimits
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host, Usage
 from ext4audit.facts.layout import MetadataLayout
@@ -41,8 +41,8 @@ def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
         taken_at=taken_at,
         kernel=plan.host.kernel,
         os=plan.host.os,
-        virtualization=plan.host.virtualization,
-        container=None,
+        virtualization=Known(plan.host.virtualization, PLAN_ORIGIN),
+        container=Known(None, PLAN_ORIGIN),
         kernel_arguments=Known((), PLAN_ORIGIN),
         memory=plan.host.memory,
         mounts=Known(fs.mounts, PLAN_ORIGIN),
@@ -70,7 +70,7 @@ def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
     superblock = derive(
         "planned superblock", lambda made: _cleared(made, plan), predicted.superblock
     )
-    known = superblock.value if isinstance(superblock, Known) else None
+    known = for_wording(superblock, None)
     return Filesystem(
         device_number=stack.device_number,
         name=plan.name,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Known, for_wording
 from ext4audit.finding import Severity
 from ext4audit.renderers.html.subject import Badge, SubjectSection, UnknownRow, subject_section
 from ext4audit.renderers.shared.page import Page
@@ -111,8 +111,8 @@ def _facts(report: Report) -> Iterator[Fact]:
         yield Fact("System", host.os.value.pretty_name or host.os.value.id)
     kernel = host.kernel.value.release if isinstance(host.kernel, Known) else "not known"
     yield Fact("Kernel", kernel)
-    yield Fact("Virtualization", host.virtualization or "")
-    yield Fact("Container", host.container or "")
+    yield Fact("Virtualization", for_wording(host.virtualization, None) or "")
+    yield Fact("Container", for_wording(host.container, None) or "")
     source = f"{report.source.kind} ({report.source.label}), taken at {host.taken_at}"
     yield Fact("Evidence", source)
     profiles = (f"{each.profile.name} on {each.place or '*'}" for each in host.profiles)

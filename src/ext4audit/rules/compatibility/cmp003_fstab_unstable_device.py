@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import FstabEntry
 from ext4audit.finding import (
@@ -64,8 +64,9 @@ def check(host: Host) -> RuleOutput:
 
     Where udev rules or the machine's firmware pin the names.
     """
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
     entries = [entry for entry in need(host.fstab) if entry.line.fstype != "auto"]
     if not entries:
         raise NotApplicable("fstab has no ext4 entry")
@@ -75,8 +76,8 @@ def check(host: Host) -> RuleOutput:
             yield Citation(f"fstab line {entry.line.line_number}", entry.line.spec, "/etc/fstab")
             continue
         yield _finding(entry, host)
-        if isinstance(host.devices, Unknown):
-            gaps.append(host.devices)
+        graded_by = (host.devices, host.virtualization)
+        gaps += [each for each in graded_by if isinstance(each, Unknown)]
     if gaps:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
@@ -122,7 +123,7 @@ def _grade(entry: FstabEntry, host: Host) -> Severity:
         return Severity.MEDIUM
     if count > 1:
         return Severity.HIGH
-    return Severity.LOW if host.virtualization else Severity.MEDIUM
+    return Severity.LOW if for_wording(host.virtualization, None) else Severity.MEDIUM
 
 
 def _finding(entry: FstabEntry, host: Host) -> Finding:

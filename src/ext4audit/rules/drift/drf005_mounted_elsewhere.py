@@ -39,8 +39,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where a container or sandboxed service is meant to have a volume of its own.
     """
-    if host.container:
-        raise NotApplicable(f"a {host.container} container does not show the host's mounts")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"a {container} container does not show the host's mounts")
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     mounts = need(host.mounts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import for_wording, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -56,8 +56,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     yield from cite_errors(fs)
     if counters.errors > 0:
         yield _finding(fs, host, counters)
-    elif counters.warnings:
-        yield _warned(fs, counters.warnings)
+    elif counters.warnings is not None and (warnings := need(counters.warnings)):
+        yield _warned(fs, warnings)
 
 
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
@@ -88,7 +88,8 @@ def _severity(fs: Filesystem, host: Host, counters: ErrorCounters) -> Severity:
     if at is None:
         return Severity.MEDIUM
     now = seconds_since_1970(host.taken_at)
-    mounted = fs.superblock.value.last_mounted_at if isinstance(fs.superblock, Known) else None
+    superblock = for_wording(fs.superblock, None)
+    mounted = superblock.last_mounted_at if superblock else None
     since = (mounted, now - RECENT_SECONDS if now is not None else None)
     recent = any(moment is not None and at >= moment for moment in since)
     return Severity.HIGH if recent else Severity.MEDIUM

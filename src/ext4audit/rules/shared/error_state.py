@@ -8,8 +8,8 @@ errno of the aborted journal shows the state. 6.15 or later adds the option emer
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
-from ext4audit.facts.host import Filesystem
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import flags_of
 from ext4audit.facts.superblock import RecordedError
 from ext4audit.finding import Citation, Confidence, Severity
@@ -91,7 +91,7 @@ def has_stopped(fs: Filesystem) -> bool:
 def _error_options(fs: Filesystem) -> Iterator[Citation]:
     """Yield the options that show an emergency read-only state or a shutdown."""
     for name in ERROR_OPTIONS:
-        option = fs.options.value.find(name) if isinstance(fs.options, Known) else None
+        option = option_of(fs, name)
         if option is not None:
             yield Citation("in force", name, option.origin)
         if any(name in mount.super_options for mount in fs.mounts):
@@ -102,6 +102,7 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
     """Judge a superblock that is ro: an error made it so where the mount or fstab sets rw."""
     if need(fs.errors).errors == 0:
         raise NotApplicable("it is read-only, and no error is recorded")
+    need(fs.mounted_here)
     forced = [m for m in fs.mounts if "ro" in m.super_options and "ro" not in m.mount_options]
     requested = next(_requests_of_rw(fs), None)
     shown = Citation("superblock", "ro", "/proc/self/mountinfo")
@@ -118,7 +119,7 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
 
 def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
     """Yield the entries of fstab that mount it writable."""
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
+    entries = for_wording(fs.fstab, ())
     for line in (e.line for e in entries if any(e.is_for(mount) for mount in fs.mounts)):
         if "ro" not in flags_of(line.options):
             origin = f"/etc/fstab line {line.line_number}"

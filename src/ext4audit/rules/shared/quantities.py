@@ -73,8 +73,7 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
         return superblock_field(
             fs, "size", lambda s: s.block_bytes and s.size_blocks * s.block_bytes
         )
-    sectors = fs.stack.value.size_sectors
-    return Known(sectors.value * 512, sectors.origin) if isinstance(sectors, Known) else sectors
+    return derive("size", lambda sectors: sectors * SECTOR_BYTES, fs.stack.value.size_sectors)
 
 
 def least_idle(device: int) -> int:
@@ -249,8 +248,7 @@ def hides_stripe(device: BlockDevice) -> bool:
 
 def spins(host: Host) -> Evidence[bool]:
     """Return whether any stripe may cost a whole CPU on the host's kernel (KRN002)."""
-    found = exposure("KRN002", host.kernel)
-    return found if isinstance(found, Unknown) else Known(found.value.affected, found.origin)
+    return derive("KRN002", lambda found: found.affected, exposure("KRN002", host.kernel))
 
 
 def block_bytes_of(superblock: Superblock) -> int:
