@@ -81,8 +81,8 @@ def preen(fs: Filesystem) -> tuple[Step, ...]:
 def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
     """Return the remedy that unmounts, checks and mounts again; a reboot for the root.
 
-    It is verified by the kernel's error counter, and with `try_write` by writing a file. Nothing
-    takes back what e2fsck repairs.
+    It is verified by the kernel's error counter, by the mark in the superblock where it had one,
+    and with `try_write` by writing a file. Nothing takes back what e2fsck repairs.
     """
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return Remedy(
@@ -93,7 +93,8 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
         )
     before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
     writes = _writes_a_file(fs) if try_write else ()
-    steps = unmounted_steps(before, (checked(fs),), (_no_errors_left(fs), *writes))
+    verify = (_no_errors_left(fs), *_no_mark_left(fs), *writes)
+    steps = unmounted_steps(before, (checked(fs),), verify)
     return Remedy(
         summary="Stop what writes to it, unmount it, let e2fsck check it, and mount it"
         f"{by_hand(fs, steps)}.",
@@ -117,6 +118,14 @@ def without_error_state(mount: Mount) -> Mount:
 def _no_errors_left(fs: Filesystem) -> str:
     """Return the command that fails while the kernel has errors on record."""
     return f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}"
+
+
+def _no_mark_left(fs: Filesystem) -> Iterator[str]:
+    """Yield the command that fails while a superblock that was marked with errors still is."""
+    state = fs.superblock.value.state if isinstance(fs.superblock, Known) else None
+    if "with errors" in (state or ""):
+        line = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem state:'"
+        yield f"{line} | grep -qv 'with errors'"
 
 
 def _writes_a_file(fs: Filesystem) -> Iterator[str]:
