@@ -10,7 +10,7 @@ from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import sets_option
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions
 from ext4audit.facts.profile import ActiveProfile, Profile
-from ext4audit.facts.superblock import RecordedError, Superblock
+from ext4audit.facts.superblock import PrimarySuperblock, RecordedError, Superblock
 
 
 class Loader(Enum):
@@ -97,6 +97,7 @@ class Filesystem(NamedTuple):
     `usage` and `errors` are of the mounted filesystem. `journal_errno` is the error number that
     jbd2 stored in the journal's superblock when it gave up: 0, or negative (-5 is EIO).
     `unzeroed_groups` counts the groups whose inode tables lazy initialization has yet to zero.
+    `primary` is the superblock on the device itself, whoever answered for `superblock`.
     """
 
     device_number: DeviceNumber
@@ -118,6 +119,7 @@ class Filesystem(NamedTuple):
     errors: Evidence[ErrorCounters] = _unread("recorded errors")
     journal_errno: Evidence[int] = _unread("journal errno")
     unzeroed_groups: Evidence[int] = _unread("groups to be initialized")
+    primary: Evidence[PrimarySuperblock] = _unread("primary superblock")
 
     @property
     def id(self) -> str:

@@ -4,6 +4,8 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ext4audit.evidence import Evidence, Unknown
+
 
 class RecordedError(NamedTuple):
     """An error that the kernel found and recorded (s_first_error_*, s_last_error_*).
@@ -98,6 +100,19 @@ class Superblock(NamedTuple):
         if self.blocks_per_group is None or self.first_block is None:
             return None
         return -(-(self.size_blocks - self.first_block) // self.blocks_per_group)
+
+
+class PrimarySuperblock(NamedTuple):
+    """The primary superblock as it is on the device, where the next mount looks for it.
+
+    `damage` is why no kernel mounts it, empty where it is whole. `failed` is why dumpe2fs could
+    not read it although its bytes can be. `kernel` is what the kernel still answers of a damaged
+    one, None where there is no damage.
+    """
+
+    damage: str = ""
+    failed: Unknown | None = None
+    kernel: Evidence[Superblock] | None = None
 
 
 class GroupTable(NamedTuple):

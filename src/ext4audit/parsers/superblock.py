@@ -131,6 +131,19 @@ def parse_image_superblock(data: bytes) -> Superblock:
     return superblock
 
 
+def damage_of(data: bytes) -> str:
+    """Return why no kernel mounts a superblock of these 1024 bytes, empty where one does."""
+    if len(data) != _BYTES:
+        raise ValueError(f"{len(data)} bytes instead of {_BYTES}")
+    if not any(data):
+        return "it is zeroed"
+    try:
+        parse_image_superblock(data)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def parse_backup_superblock(data: bytes, place: tuple[int, int]) -> Superblock:
     """Parse a backup; ValueError unless it is that of this group, with blocks of this size."""
     superblock = parse_image_superblock(data)

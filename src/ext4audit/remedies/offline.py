@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
 from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.layout.groups import usual_backups
 from ext4audit.remedies.remount import mount_again, usable_mount
 from ext4audit.remedies.shell import quote
 
@@ -101,6 +102,24 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
         disruption=Disruption.UNMOUNT,
         steps=steps,
         trade_off=LOOK_FIRST,
+    )
+
+
+def repair_from_backup(fs: Filesystem, block_bytes: Evidence[int]) -> Remedy:
+    """Return the advice for a destroyed primary superblock; nothing is run for it.
+
+    The command names the first backup as mke2fs places it, where the size of a block is known.
+    """
+    save = "Copy the data away now, and neither unmount it nor restart before. " if fs.alive else ""
+    command = "e2fsck -b, with the block of a backup, and -B, with the size of a block"
+    if isinstance(block_bytes, Known):
+        _group, block = usual_backups(block_bytes.value)[0]
+        command = f"e2fsck -b {block} -B {block_bytes.value}, where mke2fs puts the first one"
+    return Remedy(
+        summary=f"{save}Find out what has written to the device, take an image of it, and repair "
+        f"that from a backup superblock: {command}.",
+        disruption=Disruption.UNMOUNT,
+        trade_off="e2fsck takes over the state of the backup. What else was overwritten is lost.",
     )
 
 

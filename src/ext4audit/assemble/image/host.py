@@ -28,6 +28,7 @@ from ext4audit.evidence import Known, Unknown, Why, value_or
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.sources.ask import RealPath, ResolvePath, Source
 
@@ -133,6 +134,7 @@ def _filesystem(image: ImageFilesystem, minor: int) -> Filesystem:
         errors=stored_errors(image.superblock),
         journal_errno=NO_JOURNAL_ERRNO,
         unzeroed_groups=NO_LAZY_INITIALIZATION,
+        primary=Known(PrimarySuperblock(), image.superblock.origin),
     )
 
 
