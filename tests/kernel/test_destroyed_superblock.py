@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ext4audit.report import Outcome
 from support.program import run as program
-from support.scratch import Scratch
+from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -53,3 +54,36 @@ def test_it_is_found_while_the_filesystem_is_mounted(
         assert (done.returncode, "HLT007" in failed) == (1, True)
     finally:
         overwrite(one, 1024, saved)
+
+
+@pytest.mark.parametrize(
+    ("script", "detail"),
+    [
+        ("echo broken >&2; exit 1", "broken (exit status 1)"),
+        ("exec sleep 600", "no answer within 0.5 s"),
+        ("kill -SEGV $$", "killed by signal 11"),
+        ("echo garbage", "not the superblock as dumpe2fs prints it"),
+        ("exit 0", "not the superblock as dumpe2fs prints it"),
+    ],
+    ids=["fails", "hangs", "crashes", "garbage", "silent"],
+)
+def test_a_dumpe2fs_that_fails_is_told_though_the_bytes_answer(
+    scratch: Make, tmp_path: Path, script: str, detail: str
+) -> None:
+    """The superblock is whole, and the audit is not complete."""
+    one = scratch().make().mount()
+    fake = tmp_path / "dumpe2fs"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    real = run("sh", "-c", "readlink -f $(command -v dumpe2fs)").strip()
+    run("mount", "--bind", fake, real)
+    try:
+        options = ("-f", "json", "--fail-on", "never", "--timeout", "0.5")
+        done = program("scan", *options, str(one.mount_point))
+    finally:
+        run("umount", real)
+    found = json.loads(done.stdout)
+    (verdict,) = [v for v in found["verdicts"] if v["rule"] == "HLT007"]
+    assert (done.returncode, found["complete"]) == (3, False)
+    assert verdict["outcome"] == "undetermined"
+    assert detail in verdict["unknowns"][0]["detail"]

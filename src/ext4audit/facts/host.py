@@ -89,8 +89,9 @@ class Filesystem(NamedTuple):
     """One ext4 superblock, however many mounts show it.
 
     `alive` means that the kernel has it mounted somewhere, `mounts` are the mounts in our own
-    mount namespace: alive without mounts means that another namespace holds it. `fstype` is the
-    type it is mounted as (ext2 and ext3 are served by the ext4 driver, with other defaults).
+    mount namespace: alive without mounts means that another namespace holds it, or an open file
+    of a lazy unmount, or that the kernel's list is stale. `fstype` is the type it is mounted as
+    (ext2 and ext3 are served by the ext4 driver, with other defaults), by some process's mounts.
     `read_only` is the superblock's own state, not that of a read-only bind mount. `fstab` are
     the entries that name its device. `layout` is None where no stripe lies below.
 

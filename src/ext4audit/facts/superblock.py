@@ -6,6 +6,12 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Unknown
 
+EXT3_FEATURES = frozenset(
+    "dir_prealloc imagic_inodes has_journal ext_attr resize_inode dir_index filetype "
+    "needs_recovery meta_bg sparse_super large_file".split()
+)
+"""What the ext3 driver could mount (libblkid, ext.c: EXT3_FEATURE_..._SUPP)."""
+
 
 class RecordedError(NamedTuple):
     """An error that the kernel found and recorded (s_first_error_*, s_last_error_*).
@@ -93,6 +99,13 @@ class Superblock(NamedTuple):
     def has_journal(self) -> bool:
         """Whether the has_journal feature is set (the journal may be on another device)."""
         return "has_journal" in self.features
+
+    @property
+    def fstype(self) -> str:
+        """The type by its features, as blkid(8) names it: ext4, or ext3 and ext2 by the journal."""
+        if self.features - EXT3_FEATURES:
+            return "ext4"
+        return "ext3" if self.has_journal else "ext2"
 
     @property
     def groups(self) -> int | None:

@@ -248,6 +248,39 @@ def test_a_zeroed_superblock_is_named_with_its_backups(tmp_path: Path) -> None:
     assert run("scan", str(image)).returncode == 0
 
 
+@pytest.mark.parametrize("where", ["descriptors", "journal"])
+def test_damage_behind_a_whole_superblock_makes_an_audit_incomplete(
+    tmp_path: Path, where: str
+) -> None:
+    """It is named, and how to look at it."""
+    image = make(tmp_path / "fs.img", "-b", "4096")
+    assert run("scan", str(image)).returncode == 0
+    place, what = 4096, f"block groups of {image}"
+    if where == "journal":
+        printed = shell("debugfs", "-R", "bmap <8> 0", image)
+        place, what = int(printed) * 4096, f"journal of {image}"
+    write_at(image, {place: b"\xff" * 4096})
+    found = report(run("scan", "-f", "json", str(image)), code=3)
+    assert (found["complete"], [gap["what"] for gap in found["gaps"]]) == (False, [what])
+    assert found["gaps"][0]["hint"] == "look with e2fsck -fn, and repair a copy"
+    assert "ValueError" not in found["gaps"][0]["detail"]
+
+
+def test_an_image_without_a_journal_lacks_nothing(tmp_path: Path) -> None:
+    """There is none to read."""
+    image = make(tmp_path / "fs.img", "-O", "^has_journal")
+    assert json.loads(run("scan", "-f", "json", str(image)).stdout)["gaps"] == []
+
+
+@pytest.mark.parametrize("fstype", ["ext2", "ext3", "ext4"])
+def test_the_type_of_an_image_is_that_of_its_features(tmp_path: Path, fstype: str) -> None:
+    """No mount tells it."""
+    image = tmp_path / "fs.img"
+    shell("mke2fs", "-q", "-F", "-t", fstype, image, "16M")
+    done = run("scan", "-v", str(image))
+    assert f"{image}: {fstype}, " in done.stdout
+
+
 def test_a_superblock_of_another_magic_number_is_destroyed(tmp_path: Path) -> None:
     """Its other fields are not believed."""
     image = make(tmp_path / "fs")

@@ -27,7 +27,12 @@ from ext4audit.parsers.disk_image import (
     parse_mbr,
 )
 from ext4audit.parsers.group_table import parse_group_descriptors
-from ext4audit.parsers.superblock import parse_image_superblock, parse_raw_superblock
+from ext4audit.parsers.superblock import (
+    JOURNAL_SUPERBLOCK_BYTES,
+    parse_image_superblock,
+    parse_journal_superblock,
+    parse_raw_superblock,
+)
 from ext4audit.sources.ask import ReadBytes, Source
 
 FIRST_BYTES = 512
@@ -90,11 +95,28 @@ def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTabl
     )
 
 
+def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
+    """Return the error number in the journal's superblock, 0 without a journal of its own.
+
+    A file of e2image holds no journal, and one on another device is not in the image.
+    """
+    superblock, what = fs.superblock.value, f"journal of {fs.device}"
+    if not (superblock.has_journal and superblock.journal_inode) or fs.descriptors_at_bytes:
+        return Known(0, fs.superblock.origin)
+    if superblock.journal_first_block is None:
+        detail = "the superblock does not tell where it begins"
+        return Unknown(what, Why.UNSUPPORTED, detail)
+    offset = fs.start_bytes + superblock.journal_first_block * (superblock.block_bytes or 0)
+    place = ReadBytes(fs.path, offset, JOURNAL_SUPERBLOCK_BYTES)
+    found = derive(what, parse_journal_superblock, source.fetch(place))
+    return found if isinstance(found, Known) else Unknown(what, found.why, found.detail)
+
+
 def _of_e2image(source: Source, path: str) -> Image | BadImage:
     answer = source.fetch(ReadBytes(path, 0, HEADER_BYTES))
     header = derive(f"header of {path}", parse_e2image_header, answer)
     if isinstance(header, Unknown):
-        return BadImage(_reason(header))
+        return BadImage(reason_of(header))
     found = superblock_at(source, path, header.value.superblock_at_bytes)
     if found is None:
         return BadImage("an e2image file that holds no superblock")
@@ -153,7 +175,7 @@ def superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] |
         return None
     origin = f"superblock at byte {offset} of {path}"
     found = derive(what, parse_image_superblock, answer, origin=origin)
-    return found if isinstance(found, Known) else BadImage(_reason(found))
+    return found if isinstance(found, Known) else BadImage(reason_of(found))
 
 
 def _cut_short(source: Source, fs: ImageFilesystem) -> str:
@@ -167,7 +189,7 @@ def _cut_short(source: Source, fs: ImageFilesystem) -> str:
     return f"{where} is cut short: its filesystem has {size_bytes} bytes"
 
 
-def _reason(unknown: Unknown) -> str:
+def reason_of(unknown: Unknown) -> str:
     """Return the message of a parser without the name of the exception."""
     return unknown.detail.removeprefix("ValueError: ")
 

@@ -18,7 +18,12 @@ from ext4audit.renderers.shared.layout_text import (
     touch_parts,
 )
 from ext4audit.renderers.shared.subjects import is_shut_down
-from ext4audit.renderers.shared.terms import binary_size, counted
+from ext4audit.renderers.shared.terms import (
+    binary_size,
+    counted,
+    held_text,
+    type_text,
+)
 
 _BASIS = {
     "descriptors": "read from the group descriptors",
@@ -107,7 +112,7 @@ def filesystem_part(fs: Filesystem) -> FilesystemPart:
     """Return the part of one filesystem."""
     return FilesystemPart(
         fs=fs,
-        fstype=value_or(fs.fstype, "not known"),
+        fstype=type_text(fs),
         state=_state(fs),
         size=_size(fs),
         stack=fs.stack if isinstance(fs.stack, Unknown) else stack_part(fs, fs.stack.value),
@@ -125,7 +130,7 @@ def _state(fs: Filesystem) -> str:
     text = {True: "read-only", False: "writable", None: "read-only or not: not known"}[mode]
     if is_shut_down(fs):
         text = "shut down after an error: it refuses all writes"
-    return text if fs.mounts else f"{text}; another mount namespace holds it"
+    return text if fs.mounts else f"{text}; {held_text(fs)}"
 
 
 def _size(fs: Filesystem) -> str:
