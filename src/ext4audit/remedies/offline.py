@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ext4audit.evidence import Evidence, Known
+from ext4audit.evidence import Evidence, Known, Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
 from ext4audit.finding import Disruption, Phase, Remedy, Step
@@ -67,6 +67,8 @@ def why_by_hand(fs: Filesystem) -> str:
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return "from a rescue system, because the root cannot be unmounted"
     if fs.alive and not fs.mounts:
+        if isinstance(fs.fstype, Unknown):
+            return "once nothing holds it any more, neither a mount namespace nor an open file"
         return "once the mount namespace that holds it has unmounted it"
     return "once it is mounted nowhere"
 
