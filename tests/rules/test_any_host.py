@@ -18,7 +18,7 @@ from ext4audit.facts.host import (
     OperatingSystem,
 )
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.superblock import RecordedError
+from ext4audit.facts.superblock import PrimarySuperblock, RecordedError
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
@@ -124,6 +124,11 @@ FILESYSTEM_VALUES: dict[str, list[Any]] = {
         ErrorCounters(1, Known(0, ""), None, RecordedError(None, "", 0, 0, 0), 0),
     ],
     "journal_errno": [0, -5],
+    "primary": [
+        PrimarySuperblock(),
+        PrimarySuperblock("it is zeroed"),
+        PrimarySuperblock(failed=unknown("superblock")),
+    ],
     "unzeroed_groups": [0, 500],
 }
 HOST_VALUES: dict[str, list[Any]] = {

@@ -32,7 +32,7 @@ from ext4audit.facts.layout import MemberLoad, MetadataLayout, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import PrimarySuperblock, Superblock
 
 T = TypeVar("T")
 GIB = 1 << 30
@@ -314,6 +314,7 @@ def filesystem(**changes: Any) -> Filesystem:
         "errors": Known(ErrorCounters(errors=0, warnings=known(0)), "/sys/fs/ext4/sda"),
         "journal_errno": Known(0, "journal superblock of /dev/sda"),
         "unzeroed_groups": Known(0, "group descriptors of /dev/sda"),
+        "primary": Known(PrimarySuperblock(), "dumpe2fs -h /dev/sda"),
     }
     values.update(changes)
     return Filesystem(**values)

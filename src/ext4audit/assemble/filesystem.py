@@ -9,6 +9,7 @@ from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.inventory import SYS_EXT4, find_elsewhere
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
+from ext4audit.assemble.primary_superblock import read_primary
 from ext4audit.assemble.reading import ask, integer, optional, read, word
 from ext4audit.assemble.superblock import (
     device_path,
@@ -96,6 +97,7 @@ class FilesystemReader(NamedTuple):
             errors=stored_errors(superblock),
             journal_errno=NO_JOURNAL_ERRNO,
             unzeroed_groups=NO_LAZY_INITIALIZATION,
+            primary=read_primary(self.source, path, number, mounts),
         )
 
     def _with_live_state(self, fs: Filesystem) -> Filesystem:

@@ -8,9 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 from ext4audit.assemble.devices.stack import StackReader
-from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem
+from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
 from ext4audit.assemble.group_table import read_group_table
-from ext4audit.assemble.image import find_image, read_image_groups
+from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.superblock import (
     device_path,
@@ -25,6 +25,7 @@ from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.advice import layout_advice
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
+from ext4audit.layout.groups import SUPERBLOCK_OFFSET_BYTES
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
 from ext4audit.layout.striping import guess_geometry
@@ -92,12 +93,17 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
         places = ", ".join(str(fs.start_bytes) for fs in matching)
         detail = f"{len(matching)} filesystems begin at bytes {places}"
         return Unknown(what, Why.FAILED, f"{detail}: state one of them by --offset")
-    if isinstance(image, BadImage):
-        return Unknown(what, Why.UNPARSABLE, image.reason)
-    superblock = read_image_superblock(source, path, offset)
-    if isinstance(superblock, Unknown):
-        return superblock
-    return ImageFilesystem(path, offset, superblock)
+    if isinstance(image, PlainFile):
+        superblock = read_image_superblock(source, path, offset)
+        if isinstance(superblock, Unknown):
+            return superblock
+        return ImageFilesystem(path, offset, superblock)
+    stated = superblock_at(source, path, offset + SUPERBLOCK_OFFSET_BYTES)
+    if isinstance(stated, Known):
+        return ImageFilesystem(path, offset, stated)
+    bad = stated or image
+    reason = bad.reason if isinstance(bad, BadImage) else f"no filesystem begins at byte {offset}"
+    return Unknown(what, Why.UNPARSABLE, reason)
 
 
 def _page(parts: _Parts) -> Evidence[LayoutPage]:

@@ -31,6 +31,7 @@ from ext4audit.cli.policy import (
     selected,
 )
 from ext4audit.engine import audit
+from ext4audit.evidence import Unknown
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
@@ -295,19 +296,24 @@ OF_IMAGES_TOO = frozenset({"HLT003"})
 def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
     """Judge the filesystems of the targets; raises UsageError when none is left."""
     chosen = choose_targets(source, targets)
+    gaps: tuple[Unknown, ...] = ()
+    if chosen.images:
+        gaps = lazily("assemble.image.host", "image_gaps")(source, chosen.images)
     if not chosen.device_numbers:
-        return _of_images(chosen.images, asked)
+        return _of_images(chosen.images, gaps, asked)
     with progress(quiet=asked.verbosity < 0) as show:
         host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
     if chosen.images:
-        host = lazily("assemble.image.host", "with_images")(host, chosen.images)
+        host = lazily("assemble.image.host", "with_images")(host, chosen.images, gaps)
     return audit(report.Source("live", host.name), host, asked.rules, asked.profiles)
 
 
-def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Report:
+def _of_images(
+    images: tuple[ImageFilesystem, ...], gaps: tuple[Unknown, ...], asked: ReportOptions
+) -> Report:
     """Judge images alone: without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
     source = report.Source("image", name)
-    host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name)
+    host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
     return audit(source, host, rules, asked.profiles)

@@ -39,8 +39,9 @@ def command(
     """Audit the ext4 filesystems of this host, or only those that hold the TARGETs.
 
     A TARGET is a mount point, any file or directory, a block device, or an image file: of a
-    filesystem, of a disk with partitions, or by e2image. Run it as root to see superblocks and
-    device-mapper tables; without root it says what it could not see.
+    filesystem, of a disk with partitions, or by e2image. A file that could be an image and cannot
+    be read as one is refused: name its directory for the filesystem that it lies on. Run it as
+    root to see superblocks and device-mapper tables; without root it says what it could not see.
 
     With --from nothing of this host is read, and a TARGET is a path, device or UUID of the
     captured host. Several hosts are printed as one line each, and a summary by rule.

@@ -10,7 +10,7 @@ from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import sets_option
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions
 from ext4audit.facts.profile import ActiveProfile, Profile
-from ext4audit.facts.superblock import RecordedError, Superblock
+from ext4audit.facts.superblock import PrimarySuperblock, RecordedError, Superblock
 
 
 class Loader(Enum):
@@ -89,15 +89,17 @@ class Filesystem(NamedTuple):
     """One ext4 superblock, however many mounts show it.
 
     `alive` means that the kernel has it mounted somewhere, `mounts` are the mounts in our own
-    mount namespace: alive without mounts means that another namespace holds it, unless `unlisted`
-    says why the mount table is not known (`mounted_here` tells them apart). `fstype` is the type
-    it is mounted as (ext2 and ext3 are served by the ext4 driver, with other defaults).
+    mount namespace: alive without mounts means that another namespace holds it, or an open file
+    of a lazy unmount, or that the kernel's list is stale; unless `unlisted` says why the mount
+    table is not known (`mounted_here` tells them apart). `fstype` is the type it is mounted as
+    (ext2 and ext3 are served by the ext4 driver, with other defaults), by some process's mounts.
     `read_only` is the superblock's own state, not that of a read-only bind mount. `fstab` are
     the entries that name its device. `layout` is None where no stripe lies below.
 
     `usage` and `errors` are of the mounted filesystem. `journal_errno` is the error number that
     jbd2 stored in the journal's superblock when it gave up: 0, or negative (-5 is EIO).
     `unzeroed_groups` counts the groups whose inode tables lazy initialization has yet to zero.
+    `primary` is the superblock on the device itself, whoever answered for `superblock`.
     """
 
     device_number: DeviceNumber
@@ -120,6 +122,7 @@ class Filesystem(NamedTuple):
     errors: Evidence[ErrorCounters] = _unread("recorded errors")
     journal_errno: Evidence[int] = _unread("journal errno")
     unzeroed_groups: Evidence[int] = _unread("groups to be initialized")
+    primary: Evidence[PrimarySuperblock] = _unread("primary superblock")
 
     @property
     def id(self) -> str:

@@ -19,7 +19,7 @@ from ext4audit.facts.mount import (
 )
 from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, recognize
 from ext4audit.facts.plan import DISK, NEAR_COPIES, Plan
-from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.facts.superblock import GroupTable, PrimarySuperblock, Superblock
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of
 
@@ -92,6 +92,7 @@ def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
         errors=Known(ErrorCounters(0), PLAN_ORIGIN),
         journal_errno=Known(0, PLAN_ORIGIN),
         unzeroed_groups=Known(0, PLAN_ORIGIN),
+        primary=Known(PrimarySuperblock(), PLAN_ORIGIN),
     )
 
 

@@ -18,7 +18,12 @@ from ext4audit.renderers.shared.layout_text import (
     touch_parts,
 )
 from ext4audit.renderers.shared.subjects import is_shut_down
-from ext4audit.renderers.shared.terms import binary_size, counted
+from ext4audit.renderers.shared.terms import (
+    binary_size,
+    counted,
+    held_text,
+    type_text,
+)
 
 _BASIS = {
     "descriptors": "read from the group descriptors",
@@ -107,7 +112,7 @@ def filesystem_part(fs: Filesystem) -> FilesystemPart:
     """Return the part of one filesystem."""
     return FilesystemPart(
         fs=fs,
-        fstype=for_wording(fs.fstype, "not known"),
+        fstype=type_text(fs),
         state=_state(fs),
         size=_size(fs),
         stack=fs.stack if isinstance(fs.stack, Unknown) else stack_part(fs, fs.stack.value),
@@ -127,7 +132,7 @@ def _state(fs: Filesystem) -> str:
         text = "shut down after an error: it refuses all writes"
     if fs.unlisted:
         return f"{text}; where it is mounted is not known"
-    return text if fs.mounts else f"{text}; another mount namespace holds it"
+    return text if fs.mounts else f"{text}; {held_text(fs)}"
 
 
 def _size(fs: Filesystem) -> str:

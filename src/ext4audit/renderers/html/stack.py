@@ -13,7 +13,14 @@ from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.terms import binary_size, chunk_bytes, counted, listed, stack_text
+from ext4audit.renderers.shared.terms import (
+    binary_size,
+    chunk_bytes,
+    counted,
+    listed,
+    stack_text,
+    type_text,
+)
 
 TOP = "filesystem"
 """The key of the filesystem's box."""
@@ -192,7 +199,7 @@ def _box(fs: Filesystem, pile: Pile, left: int, top: int) -> Box:
 
 def _filesystem_text(fs: Filesystem) -> tuple[str, tuple[str, ...]]:
     where = next(iter(fs.mount_points), "not mounted" if not fs.alive else "not mounted here")
-    return "top", (where, for_wording(fs.fstype, "type not known"), fs.label or "")
+    return "top", (where, type_text(fs), fs.label or "")
 
 
 def _pile_text(fs: Filesystem, pile: Pile) -> tuple[str, tuple[str, ...]]:

@@ -217,3 +217,22 @@ def _below(fs: Filesystem, device: BlockDevice) -> str:
     if len(below) == 1 and below[0].kind not in {"disk", "partition"}:
         return _composite(fs, below[0])
     return listed([each.name for each in below], _DEVICES_SHOWN)
+
+
+def type_text(fs: Filesystem) -> str:
+    """Return the type that it is mounted as; of one that is not mounted, that of its features."""
+    if isinstance(fs.fstype, Known):
+        return fs.fstype.value
+    if isinstance(fs.superblock, Known) and not fs.alive:
+        return fs.superblock.value.fstype
+    return "type not known"
+
+
+def held_text(fs: Filesystem) -> str:
+    """Return why a filesystem without mounts is called alive.
+
+    Its type is known where the mount table of some process has it.
+    """
+    if isinstance(fs.fstype, Known):
+        return "another mount namespace holds it"
+    return "the kernel lists it, and no mount table that can be read has it"

@@ -15,9 +15,11 @@ from ext4audit.renderers.shared.terms import (
     counted,
     disruption_text,
     doubt_text,
+    held_text,
     listed,
     remedy_label,
     stack_text,
+    type_text,
     why_text,
 )
 from ext4audit.renderers.text.blocks import (
@@ -82,7 +84,7 @@ def _subject_title(subject: Subject, host: Host, look: Look) -> tuple[Span, ...]
 
 
 def _filesystem_facts(fs: Filesystem) -> str:
-    facts = [for_wording(fs.fstype, "type not known"), stack_text(fs)]
+    facts = [type_text(fs), stack_text(fs)]
     if is_shut_down(fs):
         facts.append("shut down after an error: it refuses all writes")
     elif for_wording(fs.read_only, default=False):
@@ -93,7 +95,7 @@ def _filesystem_facts(fs: Filesystem) -> str:
         facts.append(
             "where it is mounted is not known"
             if fs.unlisted
-            else "not mounted here (another mount namespace holds it)"
+            else f"not mounted here ({held_text(fs)})"
         )
     return ", ".join(facts)
 

@@ -65,6 +65,12 @@ IMAGES = frozenset({"image", "e2image"})
 """Kinds of audited image files: they lie on no device and end with their content."""
 
 
+def is_image(fs: Filesystem) -> bool:
+    """Whether an image file was audited, or a partition in one."""
+    stack = fs.stack.value if isinstance(fs.stack, Known) else None
+    return stack is not None and any(device.kind in IMAGES for device in stack.walk())
+
+
 def device_bytes(fs: Filesystem) -> Evidence[int]:
     """Return the size of the device that the filesystem lies on."""
     if not isinstance(fs.stack, Known):
