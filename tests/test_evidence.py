@@ -13,9 +13,11 @@ from ext4audit.evidence import (
     Undetermined,
     Unknown,
     Why,
+    absent_means,
     derive,
+    for_wording,
+    is_surely,
     need,
-    value_or,
 )
 
 ONE = Known(1, "/sys/one")
@@ -92,12 +94,16 @@ def test_the_first_unknown_is_the_result(evidence: tuple[Any, ...], kept: Unknow
 @pytest.mark.parametrize(
     ("error", "detail"),
     [
-        (ValueError("invalid literal: 'abc'"), "ValueError: invalid literal: 'abc'"),
-        (KeyError("DEVNAME"), "KeyError: 'DEVNAME'"),
-        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
-        (RecursionError("too deep"), "RecursionError: too deep"),
-        (StopIteration(), "StopIteration: "),
-        (Undetermined((UNKNOWN,)), "Undetermined: the superblock"),
+        (ValueError("invalid literal: 'abc'"), "invalid literal: 'abc'"),
+        (KeyError("DEVNAME"), "of another form than expected (KeyError: 'DEVNAME')"),
+        (
+            ZeroDivisionError("division by zero"),
+            "of another form than expected (ZeroDivisionError: division by zero)",
+        ),
+        (RecursionError("too deep"), "of another form than expected (RecursionError: too deep)"),
+        (StopIteration(), "of another form than expected (StopIteration: )"),
+        (ValueError(), "of another form than expected (ValueError: )"),
+        (Undetermined((UNKNOWN,)), "of another form than expected (Undetermined: the superblock)"),
     ],
     ids=lambda case: type(case).__name__ if isinstance(case, Exception) else "",
 )
@@ -122,10 +128,26 @@ def test_what_ends_the_program_passes(leaving: type[BaseException]) -> None:
         derive("chunk_size", function, ONE)
 
 
-def test_value_or_gives_the_default_for_an_unknown_only() -> None:
+@pytest.mark.parametrize("why", Why)
+def test_only_what_is_absent_has_a_meaning(why: Why) -> None:
+    """What was denied, late or never captured stays the unknown that it is."""
+    hole = Unknown("md/layout", why)
+    expected = Known(7, "md/layout (absent)") if why is Why.ABSENT else hole
+    assert absent_means(hole, 7) == expected
+    assert absent_means(Known(0, "/sys"), 7) == Known(0, "/sys")
+
+
+def test_only_what_is_known_is_sure() -> None:
+    """Neither an unknown nor a known no."""
+    flags: list[Evidence[bool]] = [Known(value=True, origin=""), Known(value=False, origin="")]
+    assert [is_surely(flag) for flag in flags] == [True, False]
+    assert not is_surely(UNKNOWN)
+
+
+def test_wording_has_the_default_for_an_unknown_only() -> None:
     """A known value is never replaced, not even a falsy one."""
-    assert value_or(UNKNOWN, 7) == 7
-    assert value_or(Known(0, "/sys"), 7) == 0
+    assert for_wording(UNKNOWN, 7) == 7
+    assert for_wording(Known(0, "/sys"), 7) == 0
 
 
 def test_evidence_cannot_be_changed() -> None:

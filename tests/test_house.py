@@ -233,6 +233,26 @@ def _is_blanket(handler: ast.ExceptHandler) -> bool:
     return bool(names & {"Exception", "BaseException"})
 
 
+def test_a_hole_becomes_a_default_only_by_a_name_that_says_so() -> None:
+    """`absent_means` decides, `for_wording` and `is_surely` do not; nothing else takes values."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in MODULES
+        if room(path) in {"assemble", "facts", "rules"}
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.IfExp) and _takes_a_value(node)
+    ]
+    assert not found
+
+
+def _takes_a_value(node: ast.IfExp) -> bool:
+    """Whether it is `x.value if isinstance(x, Known) else …`, or the same the other way round."""
+    asked = {each.id for each in ast.walk(node.test) if isinstance(each, ast.Name)}
+    branches = (each for branch in (node.body, node.orelse) for each in ast.walk(branch))
+    taken = any(isinstance(each, ast.Attribute) and each.attr == "value" for each in branches)
+    return "isinstance" in asked and bool(asked & {"Known", "Unknown"}) and taken
+
+
 def test_the_top_level_of_the_tree_stays_as_designed() -> None:
     """Nothing is added beside the designed files and folders but dot-files."""
     top = {

@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.engine import audit
-from ext4audit.evidence import Unknown, need
+from ext4audit.evidence import Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.profile import ActiveProfile, Profile
 from ext4audit.finding import Citation, Confidence, Finding, Severity, Suppression
-from ext4audit.report import Outcome, Report, Source, Verdict, exit_code, nagios_code
+from ext4audit.report import (
+    CAPTURE_AGAIN,
+    Outcome,
+    Report,
+    Source,
+    Verdict,
+    as_captured,
+    exit_code,
+    nagios_code,
+)
 from ext4audit.rule import Rule, RuleOutput, Scope, rule
 from support.builders import filesystem, host, unknown
 
@@ -138,6 +148,49 @@ def test_one_precedes_three_and_three_precedes_zero(
     assert exit_code(judged, threshold, allow_incomplete=allow_incomplete) == expected
 
 
+MILD = RULE._replace(severity=Severity.LOW)
+UNSEEN = (UNKNOWN,)
+
+
+@pytest.mark.parametrize(
+    ("judged", "fail_on", "expected"),
+    [
+        (Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN), "medium", 0),
+        (Verdict(MILD, None, Outcome.FAIL, (FINDING,), UNSEEN), "medium", 0),
+        (Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN), "low", 3),
+        (Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN), None, 3),
+        (Verdict(RULE, None, Outcome.UNDETERMINED, unknowns=UNSEEN), "high", 3),
+        (Verdict(RULE, None, Outcome.UNDETERMINED, unknowns=UNSEEN), "critical", 0),
+        (Verdict(RULE, None, Outcome.FAIL, (FINDING,), UNSEEN), "high", 3),
+        (Verdict(MILD, None, Outcome.ERROR), "critical", 3),
+    ],
+)
+def test_what_cannot_reach_the_threshold_makes_no_exit_3(
+    judged: Verdict, fail_on: str | None, expected: int
+) -> None:
+    """The report still has the gap; a rule that raised may have been worse than it says."""
+    threshold = None if fail_on is None else Severity(fail_on)
+    made = Report(LIVE, host(), (judged,))
+    assert exit_code(made, threshold, allow_incomplete=False) == expected
+    assert nagios_code((made,), threshold, allow_incomplete=False) == expected
+    assert not made.complete
+
+
+def test_a_gap_of_the_host_can_hide_the_worst() -> None:
+    """A filesystem that was not seen has no rules, and so no worst severity."""
+    made = Report(LIVE, host(gaps=(UNKNOWN,)), (Verdict(MILD, None, Outcome.PASS),))
+    assert exit_code(made, Severity.CRITICAL, allow_incomplete=False) == 3
+
+
+@pytest.mark.parametrize(("rate", "expected"), [("+high", 3), ("high", 3), ("low", 0)])
+def test_a_profile_can_raise_what_a_rule_can_reach(rate: str, expected: int) -> None:
+    """What is mild by default may be a demand of the product above it."""
+    profile = Profile("made-up", "", "", "", rate=((MILD.code, rate),))
+    judged = Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN)
+    made = Report(LIVE, host()._replace(profiles=(ActiveProfile(profile),)), (judged,))
+    assert exit_code(made, Severity.MEDIUM, allow_incomplete=False) == expected
+
+
 @pytest.mark.parametrize(
     ("reports", "fail_on", "allow_incomplete", "expected"),
     [
@@ -167,3 +220,25 @@ def test_nagios_has_codes_of_its_own(
     """OK, WARNING, CRITICAL from high on; UNKNOWN hides no finding, and every host counts."""
     threshold = None if fail_on is None else Severity(fail_on)
     assert nagios_code(reports, threshold, allow_incomplete=allow_incomplete) == expected
+
+
+@pytest.mark.parametrize(
+    ("unknown", "hint"),
+    [
+        (Unknown("x", Why.ABSENT, "", "mount /sys, or run on the host"), CAPTURE_AGAIN),
+        (Unknown("x", Why.DENIED, "", "run as root"), CAPTURE_AGAIN),
+        (Unknown("x", Why.NOT_CAPTURED), CAPTURE_AGAIN),
+        (Unknown("x", Why.UNPARSABLE, "odd"), ""),
+        (
+            Unknown("x", Why.NOT_CAPTURED, "", "capture again with: sos report -e md"),
+            "capture again with: sos report -e md",
+        ),
+        (
+            Unknown("x", Why.ABSENT, "", "install the program there, and capture again"),
+            "install the program there, and capture again",
+        ),
+    ],
+)
+def test_an_archive_gives_no_hint_for_a_live_host(unknown: Unknown, hint: str) -> None:
+    """It may be years old, and on another machine; the archive's own hints stay."""
+    assert as_captured(unknown) == Unknown(unknown.what, unknown.why, unknown.detail, hint)

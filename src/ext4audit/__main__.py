@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextlib import suppress
 
-from ext4audit.cli.app import run_program
+EXIT_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -15,11 +16,36 @@ def main() -> None:
     The interpreter is not torn down: tests/bench/test_startup.py shows what this gives, and a
     thread that hangs on a dead path cannot delay the exit. All output is flushed before.
     """
-    code = run_program(sys.argv[1:])
+    code = _code()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
+        with suppress(OSError, KeyboardInterrupt):
             stream.flush()
     os._exit(code)
+
+
+def _code() -> int:
+    """Return the exit code; Ctrl-C during the imports prints no traceback, and no exit 1."""
+    try:
+        from ext4audit.cli.app import run_program  # noqa: PLC0415 - it takes most of the start
+
+        _buffer_output()
+        return run_program(sys.argv[1:])
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            sys.stderr.write("ext4audit: interrupted\n")
+        return EXIT_INTERRUPTED
+
+
+def _buffer_output() -> None:
+    """Give an unbuffered standard output (PYTHONUNBUFFERED, -u) a buffer.
+
+    Without one, what write(2) did not take of a text is lost, and no error tells of it.
+    """
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        encoding, errors = sys.stdout.encoding, sys.stdout.errors
+        sys.stdout = os.fdopen(
+            sys.stdout.fileno(), "w", encoding=encoding, errors=errors, closefd=False
+        )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources.ask import utc_now
-from ext4audit.sources.live import LiveSource
+from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS, LiveSource
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
 
@@ -36,16 +36,17 @@ def audit_host(
     rules: Sequence[Rule] | None = None,
     profiles: Sequence[ActiveProfile] = (),
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Audit every ext4 superblock of this host; nothing on it is changed.
 
     `rules` are those of `select_rules`, by default the rules that are on by default. `profiles`
-    add the requirements of vendors. `timeout_seconds` limits each external command. `progress` is
-    called with the name of each device that is read. Missing evidence raises nothing: the report
-    lists it, and `complete` is false.
+    add the requirements of vendors. `timeout_seconds` limits each external command, and what was
+    not read after `deadline_seconds` is unknown. `progress` is called with the name of each device
+    that is read. Missing evidence raises nothing: the report lists it, and `complete` is false.
     """
-    source = LiveSource(timeout_seconds=timeout_seconds)
+    source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
     host = assemble_host(source, utc_now(), progress=progress or _ignore)
     chosen = default_rules() if rules is None else rules
     return audit(Source("live", host.name), host, chosen, profiles)

@@ -10,13 +10,10 @@ from collections.abc import Sequence
 
 from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.profile import ActiveProfile, Profile
+from ext4audit.facts.profile import AT_LEAST, ActiveProfile, Profile
 from ext4audit.finding import Citation, Finding, Severity
-from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.report import ARCHIVES, Outcome, Report, Source, Verdict, as_captured
 from ext4audit.rule import NotApplicable, Rule, Scope
-
-AT_LEAST = "+"
-"""The prefix of a severity in a profile that raises milder findings and lowers none."""
 
 
 def audit(
@@ -32,6 +29,9 @@ def audit(
         if rule.scope is Scope.FILESYSTEM
     ]
     verdicts += [judge(rule, None, host) for rule in rules if rule.scope is Scope.HOST]
+    if source.kind in ARCHIVES:
+        host = host._replace(gaps=tuple(map(as_captured, host.gaps)))
+        verdicts = [v._replace(unknowns=tuple(map(as_captured, v.unknowns))) for v in verdicts]
     return Report(source, host, tuple(verdicts))
 
 

@@ -99,10 +99,33 @@ def derive(
     try:
         value = function(*(each.value for each in known))
     except Exception as error:  # noqa: BLE001 - the boundary: malformed text never ends the audit
-        return Unknown(what, Why.UNPARSABLE, f"{type(error).__name__}: {error}", hint)
+        return Unknown(what, Why.UNPARSABLE, _message(error), hint)
     return Known(value, origin if origin is not None else ", ".join(k.origin for k in known))
 
 
-def value_or(evidence: Evidence[T], default: T) -> T:
-    """Return the value, or `default` for an unknown that does not affect any verdict."""
+def _message(error: Exception) -> str:
+    """Return what a parser says of a text; it says it by ValueError, and users read it."""
+    if isinstance(error, ValueError) and str(error):
+        return str(error)
+    return f"of another form than expected ({type(error).__name__}: {error})"
+
+
+def absent_means(evidence: Evidence[T], value: T) -> Evidence[T]:
+    """Return `value` for what the host truly lacks; a hole of any other kind stays a hole.
+
+    It is the only way to a default that a verdict can depend on: what was denied, late, cut or
+    never captured reaches the rule as the unknown that it is.
+    """
+    if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT:
+        return Known(value, f"{evidence.what} (absent)")
+    return evidence
+
+
+def for_wording(evidence: Evidence[T], default: T) -> T:
+    """Return the value, or `default` for any unknown: for names and sentences, never to decide."""
     return evidence.value if isinstance(evidence, Known) else default
+
+
+def is_surely(evidence: Evidence[bool]) -> bool:
+    """Whether it is known, and true: where doubt must leave a finding as severe as it is."""
+    return isinstance(evidence, Known) and evidence.value

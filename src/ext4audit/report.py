@@ -4,11 +4,13 @@ Also the exit codes that follow from it: of any format, and of a Nagios plugin.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from ext4audit.evidence import Unknown
+from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
+from ext4audit.facts.profile import AT_LEAST
 from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.rule import Rule
 
@@ -56,11 +58,28 @@ class Source(NamedTuple):
     label: str
 
 
+ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})
+"""The kinds of sources that other programs captured: nobody can run a command on their host."""
+CAPTURE_AGAIN = "capture again with: ext4audit collect"
+
+
+def as_captured(unknown: Unknown) -> Unknown:
+    """Return the unknown of an archive with a hint for whoever captures, not for the live host.
+
+    The archive's own hints name what to capture. Assembly and rules know live hosts only: they
+    advise to mount /sys, or to run as root.
+    """
+    has_own = "capture" in unknown.hint
+    needs_none = not unknown.hint and unknown.why is not Why.NOT_CAPTURED
+    return unknown if has_own or needs_none else replace(unknown, hint=CAPTURE_AGAIN)
+
+
 class Report(NamedTuple):
     """The result of an audit. There is one verdict for each selected rule and subject.
 
     `fixed` are the findings of the baseline that no longer occur, None without a baseline.
     `notices` report problems of the policy file: suppressions that expired or match nothing.
+    `policy` is the path of that file, None where none is in force.
     """
 
     source: Source
@@ -68,6 +87,7 @@ class Report(NamedTuple):
     verdicts: tuple[Verdict, ...]
     fixed: tuple[FixedFinding, ...] | None = None
     notices: tuple[str, ...] = ()
+    policy: str | None = None
 
     @property
     def complete(self) -> bool:
@@ -75,6 +95,27 @@ class Report(NamedTuple):
         open_outcomes = (Outcome.UNDETERMINED, Outcome.ERROR)
         unknown = any(v.outcome in open_outcomes or v.unknowns for v in self.verdicts)
         return not unknown and not self.host.gaps
+
+    def complete_for(self, fail_on: Severity | None) -> bool:
+        """Whether nothing that is missing could hide a finding at `fail_on` or worse.
+
+        None means "never", and asks for all evidence. A gap of the host can hide a filesystem, and
+        a rule that raised has no worst severity to trust.
+        """
+        if self.complete or fail_on is None or self.host.gaps:
+            return self.complete
+        return not any(
+            v.outcome is Outcome.ERROR
+            or ((v.unknowns or v.outcome is Outcome.UNDETERMINED) and self._reaches(v, fail_on))
+            for v in self.verdicts
+        )
+
+    def _reaches(self, verdict: Verdict, fail_on: Severity) -> bool:
+        """Whether a rule can find something at a severity or worse; profiles can raise it."""
+        code = verdict.rule.code
+        rates = [dict(active.profile.rate).get(code) for active in self.host.profiles]
+        raised = [Severity(rate.removeprefix(AT_LEAST)) for rate in rates if rate]
+        return any(each.at_least(fail_on) for each in (verdict.rule.severity, *raised))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -126,11 +167,11 @@ NAGIOS_OK, NAGIOS_WARNING, NAGIOS_CRITICAL, NAGIOS_UNKNOWN = range(4)
 def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: bool) -> int:
     """Return the exit code for every format: 1 precedes 3, and 3 precedes 0.
 
-    `fail_on` None means "never".
+    `fail_on` None means "never". Missing evidence of rules that cannot fail makes no 3.
     """
     if fail_on is not None and any(f.severity.at_least(fail_on) for f in report.counted):
         return EXIT_FINDINGS
-    if not report.complete and not allow_incomplete:
+    if not allow_incomplete and not report.complete_for(fail_on):
         return EXIT_INCOMPLETE
     return EXIT_CLEAN
 
@@ -153,5 +194,5 @@ def nagios_code(
         return NAGIOS_CRITICAL
     if failing:
         return NAGIOS_WARNING
-    complete = all(report is not None and report.complete for report in reports)
+    complete = all(report is not None and report.complete_for(fail_on) for report in reports)
     return NAGIOS_OK if complete or allow_incomplete else NAGIOS_UNKNOWN

@@ -20,7 +20,7 @@ from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import BootLoader, Loader, Memory, OperatingSystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources.ask import RealPath, RunCommand, VirtualMemory
-from support.builders import mount
+from support.builders import known, mount
 from support.hosts.evidence_host import (
     FSTRIM_LINK,
     HostEvidence,
@@ -65,20 +65,39 @@ def test_a_container_has_a_marker_and_no_disk_for_its_root(
     host = HostEvidence()
     for path, text in files.items():
         host.file(path, text)
-    assert read_container(host.source(), (root, ELSEWHERE)) == kind
+    assert need(read_container(host.source(), known((root, ELSEWHERE)))) == kind
+
+
+def test_systemd_below_a_new_run_is_proof_of_a_container_on_a_volume_of_its_own() -> None:
+    """Nothing below a tmpfs is left from another machine, as a file on the disk can be."""
+    host = HostEvidence().file("/run/systemd/container", "lxc\n")
+    run = mount("/run", number=DeviceNumber(0, 23), fstype="tmpfs")
+    assert need(read_container(host.source(), known((DISK, run)))) == "lxc"
+    on_disk = mount("/run", number=DeviceNumber(8, 16))
+    assert need(read_container(host.source(), known((DISK, on_disk)))) is None
 
 
 def test_the_root_on_top_counts() -> None:
     """A second mount on / hides the first."""
     host = HostEvidence().file("/.dockerenv", "")
-    assert read_container(host.source(), (OVERLAY, DISK)) is None
-    assert read_container(host.source(), (DISK, OVERLAY)) == "docker"
+    assert need(read_container(host.source(), known((OVERLAY, DISK)))) is None
+    assert need(read_container(host.source(), known((DISK, OVERLAY)))) == "docker"
 
 
-def test_without_a_mount_table_the_marker_decides() -> None:
-    """A container's fstab must not be judged as the host's."""
-    assert read_container(HostEvidence().file("/.dockerenv", "").source(), ()) == "docker"
-    assert read_container(HostEvidence().source(), ()) is None
+def test_without_a_mount_table_a_marker_file_proves_nothing() -> None:
+    """An image on the disk of a virtual machine has it too; the file of systemd is of this boot."""
+    unread = denied("mount table")
+    marked = HostEvidence().file("/.dockerenv", "")
+    assert read_container(marked.source(), unread) is unread
+    named = HostEvidence().file("/run/systemd/container", "lxc\n")
+    assert need(read_container(named.source(), unread)) == "lxc"
+    assert need(read_container(HostEvidence().source(), unread)) is None
+
+
+def test_a_marker_that_cannot_be_read_is_no_proof_of_a_host() -> None:
+    """What was denied may be there."""
+    host = HostEvidence().file("/run/.containerenv", denied("the marker"))
+    assert read_container(host.source(), known((OVERLAY,))) == denied("the marker")
 
 
 @pytest.mark.parametrize(
@@ -89,12 +108,17 @@ def test_without_a_mount_table_the_marker_decides() -> None:
         ("none\n", None),
         ("", None),
         (absent(), None),
-        (failed(), None),
     ],
 )
 def test_virtualization_is_what_systemd_says(answer: str | Unknown, found: str | None) -> None:
     """Bare metal gives "none"; a host without systemd has no answer."""
-    assert read_virtualization(HostEvidence().tell(VIRT, answer).source()) == found
+    assert need(read_virtualization(HostEvidence().tell(VIRT, answer).source())) == found
+
+
+@pytest.mark.parametrize("answer", [denied(), failed()])
+def test_no_answer_of_systemd_is_no_physical_machine(answer: Unknown) -> None:
+    """A program that hung or was refused says nothing about the machine."""
+    assert read_virtualization(HostEvidence().tell(VIRT, answer).source()) is answer
 
 
 def test_memory_and_its_dirty_limits_are_read_together() -> None:

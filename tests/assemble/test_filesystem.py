@@ -119,7 +119,8 @@ def on_disk(count: int | None = 1) -> Known[Superblock]:
 def test_no_error_is_known_without_root() -> None:
     """The count is 0, and its details are not asked for."""
     recorder = RecordingSource(debian_host().as_user().source())
-    assert need(read_live_errors(recorder, "sdb", NO_SUPERBLOCK)) == ErrorCounters(0, 0)
+    found = need(read_live_errors(recorder, "sdb", NO_SUPERBLOCK))
+    assert found == ErrorCounters(0, Known(0, f"{BASE}/warning_count"))
     assert set(recorder.answers) == {
         ReadFile(f"{BASE}/errors_count"),
         ReadFile(f"{BASE}/warning_count"),
@@ -128,7 +129,9 @@ def test_no_error_is_known_without_root() -> None:
 
 def test_errors_are_told_with_where_and_when() -> None:
     """The first and the last of them; the code is the last one's."""
-    assert need(live(with_errors())) == ErrorCounters(2, 3, FIRST, LAST, 5)
+    assert need(live(with_errors())) == ErrorCounters(
+        2, Known(3, f"{BASE}/warning_count"), FIRST, LAST, 5
+    )
 
 
 @pytest.mark.parametrize("missing", ["warning_count", "last_error_errcode"])

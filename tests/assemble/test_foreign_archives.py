@@ -59,7 +59,7 @@ def test_the_filesystems_of_an_archive_have_names_mounts_and_superblocks() -> No
 
 def test_an_array_is_put_together_from_what_mdadm_printed() -> None:
     """No archive of sos 4.0 holds `md/` of sysfs."""
-    stack = need(StackReader(sosreport(MD_FILES).source, ()).read(MD))
+    stack = need(StackReader(sosreport(MD_FILES).source, Known((), "")).read(MD))
     assert stack.kind == "raid0"
     assert [device.name for device in stack.known_below] == ["sdb", "sdc"]
     assert stack.md is not None
@@ -69,6 +69,29 @@ def test_an_array_is_put_together_from_what_mdadm_printed() -> None:
         (0, "sdb", 18432),
         (1, "sdc", 18432),
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "active", "mdstat", "expected"),
+    [
+        ("clean, degraded", "1", "", (1, "idle")),
+        ("clean", "2", "", (0, "idle")),
+        ("active, degraded, recovering", "1", "", (1, "recover")),
+        ("", "", "md127 : active raid1 sdb[0]\n      9 blocks [2/1] [U_]\n", (1, "idle")),
+        ("", "", "", (None, None)),
+    ],
+)
+def test_an_array_lacks_the_members_that_mdadm_or_mdstat_says(
+    state: str, active: str, mdstat: str, expected: tuple[int | None, str | None]
+) -> None:
+    """Where neither says, it is not known; none of them is "no member is missing"."""
+    name = "sos_commands/md/mdadm_-D_.dev.md"
+    fields = f"             State : {state} \n    Active Devices : {active}\n" if state else ""
+    text = MD_FILES[name].replace("raid0", "raid1").replace("Layout", f"x\n{fields}  Layout")
+    found = sosreport({**MD_FILES, name: text, "proc/mdstat": mdstat})
+    stack = need(StackReader(found.source, Known((), "none")).read(MD))
+    assert stack.md is not None
+    assert (need(stack.md).degraded, need(stack.md).sync_action) == expected
 
 
 def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
@@ -85,7 +108,7 @@ def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
         values |= {f"dev-{name}/{key}": value for key, value in member.items()}
     files = {f"sys/block/md127/md/{key}": value for key, value in values.items()}
     files["proc/partitions"] = MD_FILES["proc/partitions"]
-    stack = need(StackReader(sosreport(files).source, ()).read(MD))
+    stack = need(StackReader(sosreport(files).source, Known((), "")).read(MD))
     assert stack.kind == "raid0"
     assert [device.name for device in stack.known_below] == ["sdb", "sdc"]
     assert stack.md is not None
@@ -97,7 +120,7 @@ def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
 )
 def test_an_array_of_which_too_little_is_told_is_unknown(without: tuple[str, ...]) -> None:
     """Neither a plain disk nor an array with invented offsets."""
-    stack = StackReader(sosreport(MD_FILES, without=without).source, ()).read(MD)
+    stack = StackReader(sosreport(MD_FILES, without=without).source, Known((), "")).read(MD)
     gap = stack if isinstance(stack, Unknown) else stack.value.md
     assert isinstance(gap, Unknown)
     assert gap.why is Why.NOT_CAPTURED
@@ -123,6 +146,216 @@ def test_the_options_file_is_evidence_without_a_superblock() -> None:
     assert [isinstance(fs.superblock, Known) for fs in host.filesystems] == [False, False]
     tokens = [need(need(fs.options).token("barrier")) for fs in host.filesystems]
     assert tokens == ["barrier", "nobarrier"]
+
+
+MAPPED = {
+    "proc/partitions": "",
+    "sos_commands/block/ls_-lanR_.dev": "",
+    "sos_commands/block/lsblk": (
+        "NAME        MAJ:MIN RM SIZE RO TYPE MOUNTPOINT\n"
+        "sda           8:0    0  40G  0 disk\n"
+        "├─sda1        8:1    0  10G  0 part /\n"
+        "└─sda2        8:2    0  30G  0 part\n"
+        "  └─vg-data 253:0    0  30G  0 lvm  /data\n"
+    ),
+    "proc/mounts": (
+        "/dev/sda1 / ext4 rw,nobarrier 0 0\n/dev/mapper/vg-data /data ext4 rw 0 0\n"
+        "/dev/mapper/vg-lost /lost ext4 rw 0 0\n"
+    ),
+    "proc/fs/ext4/sda1/options": sos_files()["proc/fs/ext4/vdb/options"],
+}
+
+
+def test_a_device_that_no_listing_has_costs_its_own_mount_only() -> None:
+    """The others are audited, and that it is not audited is said by name."""
+    found = sosreport(MAPPED, without=("proc/1/", "proc/fs/ext4/vd"))
+    host = assemble_host(found.source, found.taken_at)
+    assert [(fs.device, fs.mount_points) for fs in host.filesystems] == [
+        ("/dev/sda1", ("/",)),
+        ("/dev/mapper/vg-data", ("/data",)),
+    ]
+    assert need(need(host.filesystems[0].options).token("barrier")) == "nobarrier"
+    (gap,) = host.gaps
+    assert (gap.why, gap.detail) == (
+        Why.NOT_CAPTURED,
+        "the device number of /dev/mapper/vg-lost, mounted on /lost, is not in the archive",
+    )
+    assert host.mounts == gap
+
+
+def test_what_a_damaged_mount_table_does_not_show_is_not_said_to_be_unmounted() -> None:
+    """The line that was lost may be the one of /data."""
+    table = sos_files()["proc/1/mountinfo"].replace("253:16 / /data", "253:1")
+    found = sosreport({"proc/1/mountinfo": table})
+    host = assemble_host(found.source, found.taken_at)
+    report = audit(Source(found.kind, found.label), host, all_rules())
+    outcome = {v.rule.code: v.outcome for v in report.verdicts if v.filesystem_id is None}
+    assert outcome["DRF006"] is Outcome.UNDETERMINED
+    assert [gap.what for gap in host.gaps] == ["line 3 of the mount table"]
+
+
+def test_a_container_is_known_by_what_hostnamectl_printed_there() -> None:
+    """Its /run/systemd/container is in no archive, and its settings are the host's to change."""
+    table = sos_files()["proc/1/mountinfo"]
+    found = sosreport(
+        {
+            "proc/1/mountinfo": f"{table}50 25 0:23 / /run rw - tmpfs t rw\n",
+            "sos_commands/host/hostnamectl_status": "Architecture: x86-64\nVirtualization: lxc\n",
+        }
+    )
+    host = assemble_host(found.source, found.taken_at)
+    assert (need(host.container), need(host.virtualization)) == ("lxc", None)
+
+
+QUEUE = {
+    "write_cache": "write back",
+    "fua": "0",
+    "rotational": "1",
+    "discard_max_bytes": "0",
+    "minimum_io_size": "512",
+    "optimal_io_size": "0",
+    "logical_block_size": "512",
+    "physical_block_size": "512",
+    "nr_requests": "256",
+    "max_sectors_kb": "1280",
+    "wbt_lat_usec": "75000",
+}
+WHOLE = {
+    **{
+        f"sys/devices/pci/{disk}/block/{disk}/queue/{key}": f"{value}\n"
+        for disk in ("vda", "vdb")
+        for key, value in QUEUE.items()
+    },
+    "sys/devices/pci/vda/block/vda/vda1/start": "2048\n",
+    "sos_commands/kernel/sysctl_-a": (
+        "vm.dirty_bytes = 0\nvm.dirty_ratio = 20\n"
+        "vm.dirty_background_bytes = 0\nvm.dirty_background_ratio = 10\n"
+    ),
+    "sos_commands/filesys/df_-al_-x_autofs": (
+        "Filesystem     1K-blocks     Used Available Use% Mounted on\n"
+        "/dev/vda1       41151808 20856180  18175628  54% /\n"
+        "/dev/vdb        10255636       24   9712868   1% /data\n"
+    ),
+    "sos_commands/filesys/df_-ali_-x_autofs": (
+        "Filesystem      Inodes  IUsed   IFree IUse% Mounted on\n"
+        "/dev/vda1      2621440 711538 1909902   28% /\n"
+        "/dev/vdb        655360     11  655349    1% /data\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("without", "complete"),
+    [
+        ("\0", True),
+        ("sos_commands/filesys/df_-al_", False),
+        ("sos_commands/filesys/df_-ali", False),
+        ("sos_commands/filesys/dumpe2fs", False),
+        ("sos_commands/kernel/sysctl", False),
+        ("proc/1/", False),
+        ("etc/fstab", False),
+    ],
+)
+def test_a_whole_sosreport_is_a_complete_audit(without: str, *, complete: bool) -> None:
+    """By the rules that judge by default; and it is not, where a part of it is missing."""
+    given = {path: text for path, text in (sos_files() | WHOLE).items() if "virtio1" not in path}
+    kept = {path: text for path, text in given.items() if not path.startswith(without)}
+    disks = {f"sys/block/{disk}": f"../devices/pci/{disk}/block/{disk}" for disk in ("vda", "vdb")}
+    found = recognise(archive(kept, links={"proc/self": "1", **disks}))
+    assert found is not None
+    host = assemble_host(found.source, found.taken_at)
+    rules = [rule for rule in all_rules() if rule.default]
+    assert audit(Source(found.kind, found.label), host, rules).complete is complete
+
+
+TOOLBOX = (
+    "90 80 0:60 / / rw - overlay overlay rw,upperdir=/x\n"
+    "91 90 0:61 / /proc rw - proc proc rw\n"
+    "92 90 253:1 / /host rw,relatime - ext4 /dev/vda1 rw\n"
+    "93 92 253:16 / /host/data rw,noatime - ext4 /dev/vdb rw,nobarrier\n"
+    "94 90 253:1 /etc/hosts /etc/hosts rw - ext4 /dev/vda1 rw\n"
+)
+MANIFEST = (
+    '{"components": {"report": {"sysroot": "/host", "plugins": {}}}, '
+    '"start_time": "2026-11-21 05:56:57"}'
+)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"proc/1/mountinfo": TOOLBOX},
+        {"proc/1/mountinfo": TOOLBOX, "sos_reports/manifest.json": MANIFEST},
+        {"proc/self/mountinfo": TOOLBOX, "sos_reports/manifest.json": MANIFEST},
+        {"proc/self/mountinfo": TOOLBOX},
+        {
+            "proc/1/mountinfo": "",
+            "proc/mounts": "/dev/vdb /host/data ext4 rw 0 0\n",
+            "sos_commands/filesys/mount_-l": (
+                "/dev/vda1 on / type ext4 (rw)\n/dev/vdb on /data type ext4 (rw,nobarrier)\n"
+            ),
+            "sos_reports/manifest.json": MANIFEST,
+        },
+    ],
+)
+def test_a_report_from_a_toolbox_shows_the_mounts_of_its_host(files: dict[str, str]) -> None:
+    """There sos reads the container's own table, and fstab below the sysroot of the host."""
+    given = sos_files() | files
+    links = {} if "proc/self/mountinfo" in files else {"proc/self": "1"}
+    found = recognise(archive(given, links={**SOS_LINKS, **links} if links else {}))
+    assert found is not None
+    host = assemble_host(found.source, found.taken_at)
+    assert [(fs.device, fs.mount_points) for fs in host.filesystems] == [
+        ("/dev/vda1", ("/",)),
+        ("/dev/vdb", ("/data",)),
+    ]
+    assert (host.gaps, need(host.container)) == ((), None)
+    report = audit(Source(found.kind, found.label), host, all_rules())
+    by_code = {v.rule.code: v for v in report.verdicts if v.filesystem_id is None}
+    assert by_code["DRF006"].outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("mounted", "name", "device"),
+    [
+        ("/dev/mapper/vg-lv", "dm-7", "/dev/mapper/vg-lv"),
+        ("/dev/vg/lv", "253:7", "/dev/block/253:7"),
+    ],
+)
+def test_no_path_is_made_of_a_name_that_the_kernel_never_had(
+    mounted: str, name: str, device: str
+) -> None:
+    """Nothing but the mount table tells of the device; its options are those that it shows."""
+    line = f"50 25 253:7 / /more rw - ext4 {mounted} rw,nobarrier\n"
+    found = sosreport({"proc/1/mountinfo": sos_files()["proc/1/mountinfo"] + line})
+    host = assemble_host(found.source, found.taken_at)
+    (fs,) = (fs for fs in host.filesystems if fs.mount_points == ("/more",))
+    assert (fs.name, fs.device) == (name, device)
+    report = audit(Source(found.kind, found.label), host, all_rules())
+    own = [v for v in report.verdicts if v.filesystem_id == fs.id]
+    whats = [each.what for v in own for each in v.unknowns]
+    shown = [f.message for v in own for f in v.findings]
+    assert not [text for text in (*whats, *shown) if "/vg-lv/" in text or "/lv" in text]
+    assert "DUR001" in {v.rule.code for v in own if v.outcome is not Outcome.PASS}
+
+
+XFS = "25 1 253:1 / / rw - xfs /dev/vda1 rw\n26 25 0:22 / /proc rw - proc proc rw\n"
+
+
+@pytest.mark.parametrize(
+    ("blkid", "complete"),
+    [
+        ('/dev/vda1: UUID="a" TYPE="xfs"\n/dev/vdb: TYPE="LVM2_member"\n', True),
+        ('/dev/vda1: UUID="a" TYPE="xfs"\n/dev/vdb: TYPE="ext4"\n', False),
+        ('/dev/vdb: TYPE="xfs"\n', False),
+        ("", False),
+    ],
+)
+def test_the_types_of_all_devices_show_that_there_is_no_ext4(blkid: str, *, complete: bool) -> None:
+    """No archive of Insights has the kernel's lists; other namespaces mount the same devices."""
+    files = {"proc/1/mountinfo": XFS, "sos_commands/block/blkid_-c_.dev.null": blkid}
+    inventory = take_inventory(sosreport(files, without=("proc/fs/", "proc/filesystems")).source)
+    assert (inventory.names, inventory.gaps == ()) == ({}, complete)
 
 
 PIECES = st.one_of(
@@ -179,6 +412,9 @@ def test_no_archive_ends_the_audit_but_by_its_own_error(changed: dict[str, bytes
     per_host = len(all_rules()) - per_filesystem
     assert len(report.verdicts) == per_filesystem * len(host.filesystems) + per_host
     assert Outcome.ERROR not in {verdict.outcome for verdict in report.verdicts}
+    unknowns = [*report.host.gaps, *(each for v in report.verdicts for each in v.unknowns)]
+    assert not [each for each in unknowns if each.hint and "capture" not in each.hint]
+    assert not [each for each in unknowns if each.detail.startswith("ValueError")]
 
 
 LONG = 200_000
@@ -209,6 +445,11 @@ LONG = 200_000
         ),
         ("proc/mdstat", "md0 : active raid0 " + "a" * LONG + "\n"),
         ("proc/meminfo", "a:" + "\n" * LONG),
+        (
+            "sos_commands/filesys/df_-al",
+            "Filesystem 1K-blocks x\n" + "1 " * LONG + "\n1" + " " * LONG,
+        ),
+        ("sos_commands/filesys/df_-al", "Filesystem Inodes" + " " * LONG + "\n" + "a\n" * LONG),
         ("proc/mounts", "/dev/vda1 /x ext4 rw 0 0\n" * 20_000),
     ],
 )
@@ -223,6 +464,6 @@ def test_a_text_made_to_stall_a_pattern_does_not(path: str, text: str) -> None:
     without = ("proc/1/", "sos_commands/host") if "mount" in path else ("sos_commands/host",)
     found = sosreport(files, without=without)
     assemble_host(found.source, found.taken_at)
-    StackReader(found.source, ()).read(DeviceNumber(9, 0))
-    StackReader(found.source, ()).read(DeviceNumber(7, 0))
+    StackReader(found.source, Known((), "")).read(DeviceNumber(9, 0))
+    StackReader(found.source, Known((), "")).read(DeviceNumber(7, 0))
     assert time.process_time() - started < 5

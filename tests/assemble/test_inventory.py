@@ -117,14 +117,32 @@ def test_the_name_is_the_kernels_and_not_the_mount_source(source: str, name: str
     assert inventory_names(host)[SDC] == name
 
 
+@pytest.mark.parametrize(
+    ("mounted", "name"),
+    [
+        ("/dev/mapper/vg-lv", "dm-7"),
+        ("/dev/sdq1", "sdq1"),
+        ("/dev/root", "253:7"),
+        ("/dev/vg/lv", "253:7"),
+        ("/dev/disk/by-uuid/5c1e9a7c", "253:7"),
+        ("none", "253:7"),
+        ("", "253:7"),
+    ],
+)
+def test_a_name_is_made_of_a_node_only(mounted: str, name: str) -> None:
+    """The last part of any other source is the name of no file of the kernel's."""
+    host = debian_host().mount(40, "253:7", "/c", mounted)
+    assert take_inventory(host.source()).names[DeviceNumber(253, 7)] == name
+
+
 def test_without_sysfs_the_mount_source_must_do() -> None:
-    """In a container without /sys the last part of the source is all there is."""
+    """In a container without /sys; a mapped device is called by its minor number."""
     host = without_ext4(debian_host()).without("/sys").file("/proc/fs/ext4/dm-1/options", "rw\n")
     host.mount(40, "253:1", "/c", "/dev/mapper/vg0-c")
     assert take_inventory(host.source()).names == {
         SDA1: "sda1",
         SDB: "sdb",
-        DeviceNumber(253, 1): "vg0-c",
+        DeviceNumber(253, 1): "dm-1",
     }
 
 
@@ -198,6 +216,34 @@ def test_an_odd_mount_table_is_a_gap(text: str) -> None:
     inventory = take_inventory(debian_host().file("/proc/self/mountinfo", text).source())
     (gap,) = inventory.gaps
     assert (gap.what, gap.why) == ("/proc/self/mountinfo", Why.UNPARSABLE)
+
+
+@pytest.mark.parametrize(
+    ("line", "why", "detail"),
+    [
+        ("99 1 8:99 / /lost", Why.UNPARSABLE, "no mount in '99 1 8:99 / /lost'"),
+        (
+            "99 1 ?:? / /lost rw - ext4 /dev/x rw",
+            Why.NOT_CAPTURED,
+            "the device number of /dev/x, mounted on /lost, is not in the archive",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_a_gap_and_costs_no_filesystem(
+    line: str, why: Why, detail: str
+) -> None:
+    """What the other lines show is audited; that something is not mounted is not known."""
+    host = debian_host()
+    table = host.source().fetch(ReadFile("/proc/self/mountinfo"))
+    assert isinstance(table, Known)
+    host.file("/proc/self/mountinfo", f"{line}\n{table.value}")
+    inventory = take_inventory(host.source())
+    (gap,) = inventory.gaps
+    assert (gap.what, gap.why) == ("line 1 of the mount table", why)
+    assert gap.detail.endswith(detail)
+    assert inventory.mounts == gap
+    assert {mount.device_number for mount in inventory.visible} >= {SDA1, SDB}
+    assert inventory.names == {SDA1: "sda1", SDB: "sdb"}
 
 
 @pytest.mark.parametrize("listed", [True, False])

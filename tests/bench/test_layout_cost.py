@@ -8,9 +8,7 @@ memory, as whole processes. Run with `uv run pytest -m bench -s`: it prints what
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,7 @@ from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, parameters
 from support.images.mke2fs import needs_e2fsprogs, run, sparse_image, stripe
 from support.program import environment
-from support.timing import relative_time
+from support.timing import command_seconds, relative_time
 
 pytestmark = [pytest.mark.bench, needs_e2fsprogs]
 
@@ -50,11 +48,9 @@ def article_command(image: Path) -> list[str]:
 
 
 def cost(command: list[str]) -> float:
-    """Return the seconds that a command takes."""
+    """Return the seconds of processor time that a command takes."""
     clean = {k: v for k, v in environment().items() if k != "PYTHONDONTWRITEBYTECODE"}
-    started = time.perf_counter()
-    subprocess.run(command, env=clean, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - started
+    return command_seconds(command, clean)
 
 
 @pytest.mark.parametrize("options", ["", USED], ids=["fresh", "used"])

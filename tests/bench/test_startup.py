@@ -11,7 +11,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource
 from support.hosts.stories import HOSTS
 from support.scratch import TAKEN_AT, Scratch
+from support.timing import command_seconds
 
 ROUNDS = 15
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.kernel]
 
 
 def milliseconds(*commands: Sequence[str]) -> list[float]:
-    """Return the median wall time of each command, measured in turn.
+    """Return the median processor time of each command, measured in turn.
 
     Round by round, because a machine that becomes slow for a while must not decide a ratio. Each
     has been run once before, with its bytecode kept, as an installation has it: some environments
@@ -42,16 +42,7 @@ def milliseconds(*commands: Sequence[str]) -> list[float]:
     times: list[list[float]] = [[] for _ in commands]
     for _ in range(ROUNDS + 1):
         for command, taken in zip(commands, times, strict=True):
-            started = time.perf_counter()
-            subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=60,
-                env=kept,
-            )
-            taken.append((time.perf_counter() - started) * 1000)
+            taken.append(command_seconds(command, kept) * 1000)
     return [statistics.median(taken[1:]) for taken in times]
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from ext4audit.sources.snapshot import BEGIN, END, read_snapshot
+from ext4audit.evidence import Known
+from ext4audit.sources.ask import ReadFile
+from ext4audit.sources.snapshot import BEGIN, END, MapSource, read_snapshot
 from support.hosts.stories import HOSTS
 from support.program import AS_NOBODY, run, run_python
 from support.shells.collector import SCRIPT
@@ -98,7 +100,7 @@ def test_lean_leaves_out_what_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path
     The host is a captured one, with 1.2 TiB of groups on a stripe.
     """
     source, _ = read_snapshot(HOSTS / "raid0-12-disks-default-mkfs" / "snapshot")
-    monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda _timeout: source)
+    monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda _timeout, **_: source)
     full, lean = tmp_path / "full", tmp_path / "lean"
     assert run("collect", "-o", str(full)).returncode == 0
     assert run("collect", "--lean", "-o", str(lean)).returncode == 0
@@ -124,6 +126,23 @@ def _subject(answer: dict[str, Any]) -> str:
     if "length_bytes" in answer:
         return f"{answer['path']}: {answer['length_bytes']} bytes"
     return str(answer.get("path") or answer.get("mount_point") or answer.get("device_number"))
+
+
+def test_no_credential_leaves_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The snapshot and standard error tell in which file one was masked."""
+    source = MapSource({FSTAB: Known("//a /b cifs user=u,password=S3cret 0 0\n", "/etc/fstab")})
+    monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda *_args, **_limits: source)
+    target = tmp_path / "host.tar.gz"
+    done = run("collect", "-o", str(target))
+    assert done.returncode == 0
+    assert "ext4audit: masked: /etc/fstab: values that look like passwords" in done.stderr
+    document = manifest_of(target.read_bytes())
+    assert document["masked"] == ["/etc/fstab"]
+    (fstab,) = (each for each in document["answers"] if each.get("path") == "/etc/fstab")
+    assert fstab["text"] == "//a /b cifs user=u,password=*** 0 0\n"
+
+
+FSTAB = ReadFile("/etc/fstab")
 
 
 def test_the_manifest_names_host_tool_and_times() -> None:

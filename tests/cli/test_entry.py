@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -189,3 +190,65 @@ def test_ctrl_c_is_exit_130() -> None:
     done = run_injected("signal.raise_signal(signal.SIGINT)")
     assert done.returncode == 130
     assert done.stderr == "ext4audit: interrupted\n"
+
+
+def test_ctrl_c_during_the_start_prints_no_traceback(tmp_path: Path) -> None:
+    """The imports take most of a short run, and a traceback would end it with 1: "findings"."""
+    (tmp_path / "click.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    done = run("rules", env={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "ext4audit: interrupted\n"
+
+
+def test_an_unbuffered_output_that_is_full_is_no_verdict(tmp_path: Path) -> None:
+    """With PYTHONUNBUFFERED what a write did not take was once lost, with a verdict's code.
+
+    A file that may grow to one page stands for a disk that is almost full.
+    """
+    with (tmp_path / "out").open("wb") as file:
+        done = run(
+            "schema",
+            env={"PYTHONUNBUFFERED": "1"},
+            stdout=file,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        )
+    assert (tmp_path / "out").stat().st_size == 4096
+    assert done.returncode == 70
+    assert done.stderr == "ext4audit: cannot write to standard output: File too large\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_every_byte_goes_through_a_pipe(unbuffered: str) -> None:
+    """A pipe takes 64 KiB at once, and its reader may be slow."""
+    script = '"$0" -m ext4audit schema | { sleep 0.3; wc -c; }; echo "${PIPESTATUS[0]}"'
+    done = subprocess.run(
+        ["bash", "-c", script, sys.executable],
+        env=environment(PYTHONUNBUFFERED=unbuffered),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    assert done.stdout.split() == [str(len(run("schema").stdout.encode())), "0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("scan --from - <&-", "ext4audit: standard input: is closed"),
+        ("collect >&-", "ext4audit: standard output is closed: use -o FILE"),
+        ("collect --script >&-", "ext4audit: standard output is closed: use -o FILE"),
+    ],
+)
+def test_a_closed_stream_that_is_needed_is_a_mistake(words: str, reason: str) -> None:
+    """Neither a crash nor a capture that nobody has."""
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" -m ext4audit {words}', sys.executable],
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == reason

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ext4audit.cli import fleet
+from ext4audit.cli import fleet, input_limits
 from ext4audit.cli.captured import Job, Place, audit_place, names_of
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
@@ -22,6 +27,8 @@ from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.renderers.shared.page import Page
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
+from ext4audit.sources import captured
+from ext4audit.sources.containers.tree import ArchiveError
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
 
@@ -98,6 +105,49 @@ def test_a_report_comes_whole_out_of_another_process(judged: Host) -> None:
     assert ForkingPickler.loads(ForkingPickler.dumps(report)) == report
 
 
+def test_a_host_that_takes_too_long_could_not_be_read(
+    places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the boundaries of the audit turn whatever is raised into unknown evidence."""
+
+    def endless(_source: object, _taken_at: str) -> Host:
+        while True:
+            with contextlib.suppress(Exception):
+                time.sleep(0.01)
+
+    monkeypatch.setattr(input_limits, "LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr("ext4audit.api.assemble_host", endless)
+    lines = list(fleet._lines(places[:2], JOB))
+    assert [line.error for line in lines] == [
+        f"{p.path}: takes more than 0.2 s" for p in places[:2]
+    ]
+    assert {line.code for line in lines} == {3}
+
+
+def test_a_host_that_takes_too_much_memory_could_not_be_read(places: list[Place]) -> None:
+    """Sixty MiB of empty lists are 1.3 GiB of objects, and 300 KB of gzip; the others are read."""
+    bomb = Path(places[1].path)
+    bomb.write_bytes(b'{"answers": [' + b"[]," * (20 << 20) + b"[]]}")
+    lines = list(fleet._lines(places, JOB))
+    assert lines[1].error == f"{bomb}: takes more than 256 MiB of memory"
+    assert [line.error for line in lines if line is not lines[1]] == [None] * 11
+
+
+@pytest.mark.parametrize("call", ["stat", "open", "scandir", "listdir"])
+def test_a_source_that_does_not_answer_is_given_up(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead server answers to nothing at all."""
+    monkeypatch.setattr(captured, "LONGEST_READ_SECONDS", 0.1)
+    write_fleet(tmp_path / "fleet", 1)
+    host = next((tmp_path / "fleet").iterdir())
+    where = {"stat": host, "open": host}.get(call, tmp_path / "fleet")
+    owner = Path if call in {"stat", "open"} else os
+    monkeypatch.setattr(owner, call, lambda *_, **__: time.sleep(5))
+    with pytest.raises(ArchiveError, match=f"^{where}: no answer within 0.1 s"):
+        captured.hosts_in(str(where)) if call == "listdir" else captured.open_captured(str(where))
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_reports_are_kept_only_for_formats_that_show_all_hosts(
     places: list[Place], *, keep: bool
@@ -129,3 +179,38 @@ def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
 def test_a_name_in_a_sum_means_one_source(paths: list[str], names: list[str]) -> None:
     """Two times "snapshot" tells nobody where to look."""
     assert names_of([Place(path, in_fleet=False) for path in paths]) == names
+
+
+KILLED = """
+import os, sys, time
+from pathlib import Path
+from ext4audit.cli import fleet
+from ext4audit.cli.app import run_program
+
+def hang(place, job):
+    Path(sys.argv[1], str(os.getpid())).touch()
+    time.sleep(600)
+
+fleet.audit_place = hang
+run_program(["scan", "-f", "ndjson", "--from", sys.argv[2]])
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed(places: list[Place], tmp_path: Path) -> None:
+    """They hold its standard output: `ext4audit scan … | jq` would wait for them for ever."""
+    started = tmp_path / "started"
+    started.mkdir()
+    command = [sys.executable, "-c", KILLED, str(started), str(Path(places[0].path).parent)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE)
+    wanted = min(len(os.sched_getaffinity(0)), len(places))
+    deadline = time.monotonic() + 60
+    while len(list(started.iterdir())) < wanted and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(list(started.iterdir())) == wanted
+    parent.kill()
+    try:
+        assert parent.communicate(timeout=20)[0] == b""
+    finally:
+        for worker in started.iterdir():
+            with suppress(ProcessLookupError):
+                os.kill(int(worker.name), signal.SIGKILL)

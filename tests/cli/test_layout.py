@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from ext4audit.cli.app import run_program
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
 from support.images.mke2fs import run as shell
 from support.images.partitioned import grow, with_gpt, write_at
@@ -210,3 +212,18 @@ def test_a_damaged_image_is_a_usage_error(disk: Path) -> None:
     done = run("layout", str(disk))
     assert done.returncode == 2
     assert "partition 1: the checksum of its superblock is wrong" in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["-o", "FILE"]])
+def test_a_target_that_does_not_answer_is_given_up(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dead server answers no stat(2) either; so it is with the destination."""
+    monkeypatch.setattr("ext4audit.cli.layout.TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("ext4audit.cli.files.LONGEST_CHECK_SECONDS", 0.1)
+    hung = "ext4audit.cli.files._refusal" if words else "ext4audit.sources.live.paths.resolve_path"
+    monkeypatch.setattr(hung, lambda _path: time.sleep(5))
+    began = time.monotonic()
+    assert run_program(["layout", "/srv", *words]) == 2
+    assert "no answer within 0.1 s" in capsys.readouterr().err
+    assert time.monotonic() - began < 4

@@ -391,3 +391,57 @@ def test_standard_output_that_fails_takes_no_file_with_it(
     assert done.returncode == code
     assert len((tmp_path / "ndjson").read_text().splitlines()) == len(sources)
     assert "DUR001" in (tmp_path / "csv").read_text()
+
+
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of other users")
+
+
+@NEEDS_ROOT
+def test_root_leaves_a_file_to_its_owner(tmp_path: Path) -> None:
+    """A report over another user's file is still that user's; a new file once was root's."""
+    path = tmp_path / "out"
+    path.write_text("old\n")
+    os.chown(path, 12345, 54321)
+    path.chmod(0o640)
+    write("new\n", str(path))
+    status = path.stat()
+    assert path.read_text() == "new\n"
+    assert (status.st_uid, status.st_gid, mode(path)) == (12345, 54321, 0o640)
+
+
+@NEEDS_ROOT
+def test_nobody_else_replaces_a_file() -> None:
+    """Who cannot keep its owner is refused, also in a directory that all may write to."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        existing = Path(name) / "existing"
+        existing.touch()
+        existing.chmod(0o666)
+        assert complaint(run_as_nobody("scan", "-o", str(existing))).endswith(
+            ": belongs to another user"
+        )
+        assert existing.stat().st_uid == 0
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize("command", ["scan", "collect"])
+def test_a_strangers_link_is_not_followed(command: str, tmp_path: Path) -> None:
+    """In a directory of another user a link would choose which file root writes over."""
+    victim, link = tmp_path / "victim", tmp_path / "link"
+    victim.write_text("precious\n")
+    link.symlink_to(victim)
+    os.lchown(link, 12345, 12345)
+    done = run(command, "-o", str(link))
+    assert complaint(done).endswith(": is a symbolic link of another user")
+    assert victim.read_text() == "precious\n"
+
+
+@NEEDS_ROOT
+def test_no_snapshot_goes_into_another_users_file(tmp_path: Path) -> None:
+    """Its owner could read what only root could capture."""
+    path = tmp_path / "out"
+    path.touch()
+    os.chown(path, 12345, 54321)
+    done = run("collect", "-o", str(path))
+    assert complaint(done).endswith(": belongs to another user, who could read it")
+    assert path.read_bytes() == b""

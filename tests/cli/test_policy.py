@@ -12,6 +12,7 @@ import pytest
 
 from ext4audit.cli import policy as policy_file
 from ext4audit.cli.app import run_program
+from ext4audit.cli.output import FORMATS
 from ext4audit.cli.policy import read_policy
 from support.hosts.stories import HOSTS
 from support.program import run
@@ -69,23 +70,105 @@ def test_a_removed_working_directory_has_none(below: Path) -> None:
     assert read_policy(None).select == ("LAY001",)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_strangers_file_in_a_public_directory_is_refused(below: Path, *, linked: bool) -> None:
-    """In /tmp anybody could suppress what root must see; a link does not launder it."""
-    below.chmod(0o777)  # not sticky: there the kernel itself follows no such link
-    path = below / "ext4audit.toml"
-    if linked:
-        put(below / "mine", "DUR001")
-        path.symlink_to(below / "mine")
+NOBODY = 65534
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@AS_ROOT
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+@pytest.mark.parametrize("given", ["file", "link", "directory", "target's directory"])
+def test_a_strangers_file_is_refused(given: str, mode: int, below: Path) -> None:
+    """Two directories up it would silence root's scan; a link does not launder it."""
+    below.chmod(mode)
+    path, other = below / "ext4audit.toml", below / "other"
+    other.mkdir()
+    put(other / "mine", "DUR001")
+    if given in {"link", "target's directory"}:
+        path.symlink_to(other / "mine")
     else:
         put(path, "DUR001")
-    os.chown(path, 65534, 65534, follow_symlinks=False)
-    with pytest.raises(click.UsageError, match="belongs to another user"):
+    strange = {"directory": below, "target's directory": other}.get(given, path)
+    os.chown(strange, NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(click.UsageError, match=r"ext4audit\.toml: it or its directory belongs to"):
         read_policy(None)
     assert read_policy(str(path)).select == ("DUR001",)
-    below.chmod(0o755)
+
+
+def test_the_hosts_file_is_refused_as_well(below: Path) -> None:
+    """A package that leaves it writable to all gives everybody the word."""
+    put(below / "of the host", "LAY001")
+    (below / "of the host").chmod(0o666)
+    with pytest.raises(click.UsageError, match="of the host: others may write to it"):
+        read_policy(None)
+
+
+@pytest.mark.parametrize("which", ["file", "directory"])
+@pytest.mark.parametrize("mode", [0o757, 0o1777, 0o777])
+def test_what_others_may_write_is_refused(which: str, mode: int, below: Path) -> None:
+    """Whoever may write there decides what is silenced."""
+    path = below / "ext4audit.toml"
+    put(path, "DUR001")
     assert read_policy(None).select == ("DUR001",)
+    (path if which == "file" else below).chmod(mode)
+    with pytest.raises(click.UsageError, match="others may write to it or to its directory"):
+        read_policy(None)
+
+
+@AS_ROOT
+@pytest.mark.parametrize("which", ["file", "directory"])
+def test_only_the_callers_group_may_write(which: str, below: Path) -> None:
+    """A private group is that of many distributions; any other one is others."""
+    path = below / "ext4audit.toml"
+    put(path, "DUR001")
+    shared = path if which == "file" else below
+    shared.chmod(0o775)
+    assert read_policy(None).select == ("DUR001",)
+    os.chown(shared, 0, NOBODY)
+    shared.chmod(0o775)
+    with pytest.raises(click.UsageError, match="others may write"):
+        read_policy(None)
+
+
+@AS_ROOT
+def test_the_user_who_became_root_is_trusted(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sudo ext4audit scan` in one's own directory takes one's own file."""
+    path = below / "ext4audit.toml"
+    put(path, "DUR001")
+    path.chmod(0o664)
+    for each in (path, below):
+        os.chown(each, 4242, 4242)
+    with pytest.raises(click.UsageError, match=r"another user \(4242\)"):
+        read_policy(None)
+    monkeypatch.setenv("SUDO_UID", "4242")
+    monkeypatch.setenv("SUDO_GID", "4242")
+    assert read_policy(None).select == ("DUR001",)
+    monkeypatch.setattr(os, "geteuid", lambda: 4243)
+    with pytest.raises(click.UsageError, match=r"another user \(4242\)"):
+        read_policy(None)
+
+
+def test_a_file_that_does_not_answer_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A FIFO without a writer stands for a server that is gone."""
+    os.mkfifo(tmp_path / "policy")
+    monkeypatch.setattr(policy_file, "LONGEST_READ_SECONDS", 0.05)
+    with pytest.raises(click.UsageError, match=r"policy: no answer within 0\.05 s"):
+        read_policy(str(tmp_path / "policy"))
+
+
+@pytest.mark.parametrize("sources", [1, 2])
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_every_format_names_the_policy_in_force(
+    fmt: str, sources: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads a clean report must know what may have silenced it."""
+    if fmt == "json" and sources > 1:
+        return
+    path = tmp_path / "team.toml"
+    path.write_text(ACCEPTED)
+    run_program(["scan", *["--from", NOBARRIER] * sources, "-q", "-f", fmt, "--config", str(path)])
+    assert "team.toml" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

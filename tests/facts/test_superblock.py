@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.facts.superblock import GroupTable
+from support.builders import superblock
 
 THREE = GroupTable((10, 110, 210), (11, 111, 211), (12, 112, 212))
 
@@ -54,3 +55,19 @@ def test_another_table_is_refused(
     """Zeros, places beyond the end and missing groups are gaps and no metadata."""
     with pytest.raises(ValueError, match=message):
         table.checked(groups, first_block, size_blocks)
+
+
+@pytest.mark.parametrize(
+    ("features", "fstype"),
+    [
+        ("", "ext2"),
+        ("ext_attr resize_inode dir_index filetype sparse_super large_file", "ext2"),
+        ("has_journal filetype needs_recovery", "ext3"),
+        ("has_journal filetype extent", "ext4"),
+        ("metadata_csum", "ext4"),
+        ("FEATURE_R31", "ext4"),
+    ],
+)
+def test_the_type_follows_from_the_features(features: str, fstype: str) -> None:
+    """As blkid(8) tells it."""
+    assert superblock(features=frozenset(features.split())).fstype == fstype

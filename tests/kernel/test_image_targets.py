@@ -81,14 +81,24 @@ def test_an_image_on_ext4_is_audited_and_not_what_it_lies_on(scratch: Make) -> N
     assert audited(image.parent)[0] == [(one.device, True)]
 
 
-def test_a_disk_image_without_ext4_stands_for_its_filesystem(scratch: Make) -> None:
-    """As every other file does, and the reason is told."""
+def test_what_could_be_an_image_never_stands_for_its_filesystem(scratch: Make) -> None:
+    """Zeros, junk, and a disk without ext4: exit 2, and nothing is audited."""
     one = scratch().make().mount()
-    image = one.mount_point / "empty.img"
-    grow(image, 20 * MIB)
-    with_gpt(image, {1: (2048, 4095)})
-    devices, _, reported = audited(image)
-    assert devices == [(one.device, True)]
-    assert (
-        f"{image}: not taken for an image: no ext2, ext3 or ext4 in its partitions (1)" in reported
-    )
+    disk, zeros, junk = (one.mount_point / name for name in ("empty.img", "zeros", "junk"))
+    grow(disk, 20 * MIB)
+    with_gpt(disk, {1: (2048, 4095)})
+    grow(zeros, 20 * MIB)
+    junk.write_bytes(bytes(range(256)) * 4096)
+    for path in (disk, zeros, junk):
+        done = program("scan", str(path))
+        assert (done.returncode, done.stdout) == (2, ""), path
+        assert f"{path}: no ext2, ext3 or ext4" in done.stderr
+
+
+def test_a_mounted_image_whose_superblock_is_zeroed_is_the_live_filesystem(scratch: Make) -> None:
+    """The kernel has it; what is wrong with the file is for the rules to find."""
+    one = scratch().make().mount()
+    with one.image.open("r+b") as file:
+        file.seek(1024)
+        file.write(bytes(1024))
+    assert audited(one.image)[:2] == ([(one.device, True)], "live")

@@ -80,6 +80,11 @@ def test_a_real_sosreport_is_audited_for_the_options_in_force(
             ("nobarrier", Provenance.SUPERBLOCK_BITS)
         ]
         assert need(fs.superblock).stripe_width_blocks == 64
+        usage, counts = need(fs.usage), os.statvfs(one.mount_point)
+        assert usage.size_blocks * usage.block_bytes == counts.f_blocks * counts.f_frsize
+        assert usage.free_blocks * usage.block_bytes == counts.f_bfree * counts.f_frsize
+        assert usage.available_blocks * usage.block_bytes == counts.f_bavail * counts.f_frsize
+        assert (usage.inodes, usage.free_inodes) == (counts.f_files, counts.f_ffree)
         assert need(host.kernel).release == os.uname().release
         assert host.name == os.uname().nodename
         rule = next(rule for rule in all_rules() if rule.code == "DUR001")

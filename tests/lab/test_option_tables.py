@@ -10,7 +10,7 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.parsers.dumpe2fs import parse_superblock
-from ext4audit.parsers.mounts import parse_mountinfo, parse_options_file
+from ext4audit.parsers.mounts import parse_mount_table, parse_options_file
 from ext4audit.remedies.remount import NOT_BY_REMOUNT
 from lab.conftest import Guest
 from lab.support.scenario import JsonObject
@@ -65,7 +65,7 @@ def effective(
     shown: JsonObject, superblock: str, release: str, without: frozenset[str] = frozenset()
 ) -> EffectiveOptions:
     """Resolve what a guest was seen to show, without some of the places."""
-    (mount,) = parse_mountinfo(shown["mountinfo"])
+    (mount,) = parse_mount_table(shown["mountinfo"]).mounts
     file = parse_options_file(shown["file"])
     resolved = resolve_options(
         OptionSources(
@@ -105,7 +105,9 @@ def test_each_word_that_is_shown_is_in_the_table(any_guest: Guest) -> None:
     shown = accepted(any_guest).values()
     words = {word for each in shown for word in parse_options_file(each["file"])}
     for each in shown:
-        words.update(*(mount.super_options for mount in parse_mountinfo(each["mountinfo"])))
+        words.update(
+            *(mount.super_options for mount in parse_mount_table(each["mountinfo"]).mounts)
+        )
     assert {word for word in words if recognize(word) is None} == {"rw"}
 
 

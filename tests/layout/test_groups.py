@@ -21,6 +21,7 @@ from ext4audit.layout.groups import (
     is_exact,
     predict_table,
     reserved_blocks,
+    usual_backups,
 )
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
 from support.builders import superblock
@@ -371,3 +372,15 @@ def same_table(one: GroupTable, other: GroupTable) -> bool:
             (one.inode_tables, other.inode_tables),
         )
     )
+
+
+def test_usual_backups_are_where_sparse_super_has_them() -> None:
+    """mke2fs(8), -b: 32768 for blocks of 4 KiB, 16384 for 2 KiB, 8193 for 1 KiB."""
+    assert [usual_backups(size)[0] for size in (4096, 2048, 1024)] == [
+        (1, 32768),
+        (1, 16384),
+        (1, 8193),
+    ]
+    groups = [group for group, _ in usual_backups(4096)]
+    assert groups == [group for group in range(1, 50) if has_superblock(of_groups(50), group)]
+    assert usual_backups(1024)[1] == (3, 24577)

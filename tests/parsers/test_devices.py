@@ -48,6 +48,26 @@ def test_json_and_pairs_say_the_same_of_hostile_labels(stored: Stored) -> None:
     assert parse_lsblk_pairs(stored("lsblk/2.38.1-shell-keys.pairs.txt")) == HOSTILE
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ('"uuid":"null","label":"null","fstype":"null"', (None, None, None)),
+        ('"uuid":"x","label":"null","fstype":"ext4"', ("x", "null", "ext4")),
+        ('"uuid":null,"label":"null","fstype":null', (None, "null", None)),
+    ],
+)
+def test_a_null_in_quotes_is_no_identifier(
+    fields: str, expected: tuple[str | None, str | None, str | None]
+) -> None:
+    """Two devices would share the UUID "null"; a label is called so where JSON's null is used."""
+    rows = ",".join(
+        f'{{"name":"sd{letter}","kname":"sd{letter}","maj:min":"8:{index}",{fields}}}'
+        for index, letter in enumerate("ab")
+    )
+    devices = parse_lsblk_json(f'{{"blockdevices":[{rows}]}}')
+    assert [(each.uuid, each.label, each.fstype) for each in devices] == [expected] * 2
+
+
 def test_a_device_below_two_members_is_returned_once(stored: Stored) -> None:
     """The tree shows an array below each member; the list has it once, where it came first."""
     devices = parse_lsblk_json(stored("lsblk/reconstructed-md-raid0.json"))

@@ -12,7 +12,7 @@ from ext4audit.facts.mount import DeviceNumber, FstabLine, Mount
 from ext4audit.parsers.mounts import (
     decode_octal,
     parse_fstab,
-    parse_mountinfo,
+    parse_mount_table,
     parse_options_file,
     split_options,
 )
@@ -88,9 +88,16 @@ NAME = st.binary(max_size=30).map(
 )
 
 
+def mounts_of(text: str) -> tuple[Mount, ...]:
+    """Return the mounts of a table of which each line can be read."""
+    table = parse_mount_table(text)
+    assert table.unread == ()
+    return table.mounts
+
+
 def test_hostile_mount_points_come_back_as_they_were_made(stored: Stored) -> None:
     """Blanks, newline, ESC, vertical tab, NEL, U+2028 and byte 0xFF survive the kernel's file."""
-    mounts = parse_mountinfo(stored("mountinfo/6.18-hostile-names.txt"))
+    mounts = mounts_of(stored("mountinfo/6.18-hostile-names.txt"))
     assert [mount.mount_point for mount in mounts] == [
         "/mnt",
         "/mnt/a",
@@ -113,7 +120,7 @@ def test_hostile_mount_points_come_back_as_they_were_made(stored: Stored) -> Non
 
 def test_bind_mounts_and_stacked_mounts_keep_their_own_lines(stored: Stored) -> None:
     """A read-only bind mount, a deleted root, and two mounts on one directory are four mounts."""
-    mounts = parse_mountinfo(stored("mountinfo/6.18-hostile-names.txt"))
+    mounts = mounts_of(stored("mountinfo/6.18-hostile-names.txt"))
     by_id = {mount.mount_id: mount for mount in mounts}
     assert by_id[66] == Mount(
         66,
@@ -138,7 +145,7 @@ def test_bind_mounts_and_stacked_mounts_keep_their_own_lines(stored: Stored) -> 
 
 def test_an_escaped_comma_belongs_to_the_option(stored: Stored) -> None:
     """Overlay escapes the comma of a directory's name, so that decoding comes after splitting."""
-    mounts = parse_mountinfo(stored("mountinfo/6.18-hostile-names.txt"))
+    mounts = mounts_of(stored("mountinfo/6.18-hostile-names.txt"))
     overlay = next(mount for mount in mounts if mount.fstype == "overlay")
     assert overlay.super_options == (
         "rw",
@@ -151,13 +158,13 @@ def test_an_escaped_comma_belongs_to_the_option(stored: Stored) -> None:
 
 def test_a_source_may_be_empty_or_hold_a_hash(stored: Stored) -> None:
     """The kernel prints nothing for an empty source, and escapes "#" in one."""
-    mounts = parse_mountinfo(stored("mountinfo/6.18-hostile-names.txt"))
+    mounts = mounts_of(stored("mountinfo/6.18-hostile-names.txt"))
     assert [mount.source for mount in mounts[-2:]] == ["", "src #1"]
 
 
 def test_bind_mounts_of_files_in_a_container(stored: Stored) -> None:
     """A container's table shows the host's ext4 by single files, with the host's device number."""
-    mounts = parse_mountinfo(stored("mountinfo/unknown-docker-container.txt"))
+    mounts = mounts_of(stored("mountinfo/unknown-docker-container.txt"))
     files = [mount for mount in mounts if mount.fstype == "ext4"]
     assert [(str(mount.device_number), mount.mount_point) for mount in files] == [
         ("8:2", "/entrypoint.sh"),
@@ -168,7 +175,7 @@ def test_bind_mounts_of_files_in_a_container(stored: Stored) -> None:
 
 def test_optional_fields_vary_in_number(stored: Stored) -> None:
     """One optional field or three: the type comes after the lone dash."""
-    mounts = parse_mountinfo(stored("mountinfo/reconstructed-btrfs-and-selinux.txt"))
+    mounts = mounts_of(stored("mountinfo/reconstructed-btrfs-and-selinux.txt"))
     assert [mount.fstype for mount in mounts] == ["btrfs", "btrfs", "overlay"]
     assert mounts[0].root == "/root"
     assert mounts[2].super_options[:2] == (
@@ -188,13 +195,34 @@ def test_optional_fields_vary_in_number(stored: Stored) -> None:
         "64 63 7:0 / /mnt rw,relatime - ext4 /dev/loop0 rw more\n",
         "x 63 7:0 / /mnt rw,relatime - ext4 /dev/loop0 rw\n",
         "64 63 7 / /mnt rw,relatime - ext4 /dev/loop0 rw\n",
-        "64 63 7:0 / /mnt rw - ext4 /dev/loop0 rw\n64 63 7:0 / /mnt",
+        "64 63 7:0 / /mnt rw - ext4 \n64 63 7:0 / /mnt",
     ],
 )
-def test_a_broken_table_is_refused_as_a_whole(text: str) -> None:
-    """A table of which a line is lost must not read as a table without that mount."""
+def test_a_table_without_any_mount_is_refused(text: str) -> None:
+    """It must not read as "nothing is mounted"."""
     with pytest.raises(ValueError, match=r"mount|not a"):
-        parse_mountinfo(text)
+        parse_mount_table(text)
+
+
+TWO_LINES = "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n{}\n40 24 8:17 / /data rw - ext4 /dev/sdb1 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("64 63 7:0 / /mnt", "no mount in '64 63 7:0 / /mnt'"),
+        ("30 24 8 / /a\\040b rw - ext4 /dev/x rw", "'8' is not a device number"),
+        (
+            "30 24 ?:? / /a\\040b rw - ext4 /dev/x rw",
+            "the device number of /dev/x, mounted on /a b, is not in the archive",
+        ),
+    ],
+)
+def test_a_line_that_is_no_mount_costs_no_other_line(line: str, error: str) -> None:
+    """It is told beside the mounts, so that nobody takes the table for a whole one."""
+    table = parse_mount_table(TWO_LINES.format(line))
+    assert [mount.mount_point for mount in table.mounts] == ["/", "/data"]
+    assert [(each.line_number, str(each.error)) for each in table.unread] == [(2, error)]
 
 
 def _escape(name: str, also: str = "") -> str:
@@ -217,7 +245,7 @@ def test_any_names_come_back_from_a_line(
         *optional,
         *("-", "ext4", _escape(source, "#"), "rw,errors=continue"),
     ]
-    assert parse_mountinfo(" ".join(fields) + "\n") == (
+    assert mounts_of(" ".join(fields) + "\n") == (
         Mount(
             36,
             35,
@@ -236,7 +264,7 @@ def test_any_names_come_back_from_a_line(
 def test_any_text_is_parsed_or_refused_as_mountinfo(text: str) -> None:
     """Nothing but ValueError leaves the parser."""
     try:
-        parse_mountinfo(text)
+        parse_mount_table(text)
     except ValueError as error:
         assert str(error)  # noqa: PT017 - either outcome is right, another exception is not
 
@@ -324,6 +352,12 @@ def test_hostile_names(
 def test_a_table_may_hold_no_mount(text: str) -> None:
     """An empty table, and one of comments and broken lines, is a table without entries."""
     assert parse_fstab(text) == ()
+
+
+def test_a_file_of_zeros_is_no_empty_table() -> None:
+    """It is what a crash leaves of a file that was being written."""
+    with pytest.raises(ValueError, match="NUL"):
+        parse_fstab("\0" * 512)
 
 
 @given(st.one_of(st.text(), st.text(alphabet="a/ \t\n\\0134#,\r")))

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.parsers.dumpe2fs import parse_superblock
-from ext4audit.parsers.superblock import crc32c, parse_image_superblock, parse_raw_superblock
+from ext4audit.parsers.superblock import (
+    crc32c,
+    damage_of,
+    parse_backup_superblock,
+    parse_image_superblock,
+    parse_raw_superblock,
+)
 from support.images.mke2fs import needs_e2fsprogs
 from support.scratch import run
 
@@ -402,3 +408,20 @@ def test_without_metadata_csum_there_is_no_checksum_to_be_wrong(real: bytes) -> 
     """The field then holds zeros or anything."""
     without = changed(real, 0x64, "I", 0x1, sealed=False)
     assert parse_image_superblock(changed(without, 0x3FC, "I", 1, sealed=False)).block_bytes == 4096
+
+
+def test_damage_is_named_and_none_is_nothing(real: bytes) -> None:
+    """What no kernel would mount is damage; another length is no superblock at all."""
+    assert damage_of(real) == ""
+    assert damage_of(bytes(1024)) == "it is zeroed"
+    assert damage_of(changed(real, 0x78, "B", 1, sealed=False)).startswith("the checksum")
+    with pytest.raises(ValueError, match="1023 bytes"):
+        damage_of(real[:-1])
+
+
+def test_a_backup_knows_its_place(real: bytes) -> None:
+    """The primary is the one of group 0, and a copy of it elsewhere is no backup."""
+    assert parse_backup_superblock(changed(real, 0x5A, "H", 3), (3, 4096)).block_bytes == 4096
+    for place in ((3, 4096), (0, 1024)):
+        with pytest.raises(ValueError, match="backup of group 0"):
+            parse_backup_superblock(real, place)

@@ -12,10 +12,12 @@ from ext4audit.remedies.offline import (
     by_hand,
     check_filesystem,
     preen,
+    repair_from_backup,
     unmounted_steps,
+    why_by_hand,
     without_error_state,
 )
-from support.builders import disk, filesystem, known, mount
+from support.builders import disk, filesystem, known, mount, unknown
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
 CHECK = "{ e2fsck -f -p /dev/sda || test $? -eq 1; }"
@@ -81,6 +83,22 @@ def test_where_commands_do_not_suffice_there_are_none(fs: Filesystem, words: str
 def test_a_summary_with_steps_has_no_such_clause() -> None:
     """The steps are complete."""
     assert by_hand(ROOT, (Step(Phase.IMMEDIATE, "work"),)) == ""
+
+
+def test_what_holds_a_filesystem_is_named_where_it_is_known() -> None:
+    """Without a mount table that has it, an open file is as likely."""
+    unseen = ELSEWHERE._replace(fstype=unknown("filesystem type"))
+    assert why_by_hand(ELSEWHERE) == "once the mount namespace that holds it has unmounted it"
+    assert "neither a mount namespace nor an open file" in why_by_hand(unseen)
+
+
+def test_a_destroyed_superblock_is_repaired_by_a_person() -> None:
+    """The advice has no steps; what is mounted is saved before."""
+    advice = repair_from_backup(filesystem(), known(1024))
+    assert (advice.steps, advice.disruption) == ((), Disruption.UNMOUNT)
+    assert advice.summary.startswith("Copy the data away now, and neither unmount it nor restart")
+    assert "e2fsck -b 8193 -B 1024" in advice.summary
+    assert repair_from_backup(IDLE, unknown("block size")).summary.startswith("Find out what")
 
 
 def test_a_whole_image_is_written_as_a_device_is() -> None:

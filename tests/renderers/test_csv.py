@@ -80,6 +80,7 @@ def test_a_finding_is_a_row() -> None:
         "owner": "",
         "expires": "",
         "source": "fleet/night",
+        "policy": "",
     }
     assert commands[1:] == [
         "tune2fs -o ^nobarrier /dev/md127",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ def test_the_formats_are_in_alphabetical_order() -> None:
     assert {name: module for name, module in formats().items() if name != module} == {
         "json": "json_v1"
     }
+
+
+def test_every_format_has_its_row_in_the_documentation() -> None:
+    """And no row is of a format that is not there; a row can have several formats."""
+    page = Path(__file__).parents[2] / "docs" / "ci.md"
+    table = page.read_text(encoding="utf-8").partition("\n|---|---|---|\n")[2].partition("\n\n")[0]
+    cells = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
+    assert sorted(name for cell in cells for name in cell.split(", ")) == list(formats())
 
 
 @pytest.mark.parametrize("module", formats().values())

@@ -18,7 +18,7 @@ from ext4audit.facts.host import (
     OperatingSystem,
 )
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.superblock import RecordedError
+from ext4audit.facts.superblock import PrimarySuperblock, RecordedError
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
@@ -119,11 +119,16 @@ FILESYSTEM_VALUES: dict[str, list[Any]] = {
     "layout": [layout([100, 100]), layout([4797, 0]), layout([4797, 0, 0, 0, 4797, 0, 0, 0])],
     "usage": [usage(), usage(free_inodes=0), usage(free_blocks=9, available_blocks=0)],
     "errors": [
-        ErrorCounters(errors=0, warnings=0),
-        ErrorCounters(3, 2, ERROR, ERROR, 5),
-        ErrorCounters(1, 0, None, RecordedError(None, "", 0, 0, 0), 0),
+        ErrorCounters(errors=0, warnings=Known(0, "")),
+        ErrorCounters(3, Known(2, ""), ERROR, ERROR, 5),
+        ErrorCounters(1, Known(0, ""), None, RecordedError(None, "", 0, 0, 0), 0),
     ],
     "journal_errno": [0, -5],
+    "primary": [
+        PrimarySuperblock(),
+        PrimarySuperblock("it is zeroed"),
+        PrimarySuperblock(failed=unknown("superblock")),
+    ],
     "unzeroed_groups": [0, 500],
 }
 HOST_VALUES: dict[str, list[Any]] = {
@@ -142,6 +147,8 @@ HOST_VALUES: dict[str, list[Any]] = {
     "md_arrays": [(), ("/dev/md0",)],
     "fstrim": [True, False],
     "raid0_default_layout": [0, 2],
+    "virtualization": [None, "kvm"],
+    "container": [None, "docker"],
 }
 SUSPECTS = {
     "healthy": filesystem(),

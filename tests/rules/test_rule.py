@@ -122,18 +122,29 @@ def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
     assert all(RULE_MODULE.fullmatch(path.stem) for path in modules)
 
 
-ON_PLANS = frozenset(
-    "CAP001 CAP003 CAP004 CAP005 CMP002 CMP005 DRF001 DRF002 DRF006 DUR001 DUR002 DUR003 DUR004 "
-    "DUR005 DUR008 HLT004 KRN003 LAY001 LAY002 LAY003 LAY004 LAY005 LAY006 PRF001 PRF002 PRF004 "
-    "PRF009".split()
-)
-"""Rules about what a plan decides; the others need a host that runs, or a choice."""
+@pytest.mark.parametrize("declared", [None, True, False])
+@pytest.mark.parametrize("code", ["DUR901", min(OFF_BY_DEFAULT)])
+def test_a_rule_runs_on_plans_as_declared_else_where_it_is_on(
+    code: str, declared: bool | None
+) -> None:
+    """docs/rules/README.md, which is generated and compared, shows it of every rule."""
 
+    def check(fs: Filesystem, _host: Host) -> RuleOutput:
+        """Check nothing."""
+        yield Citation("device", fs.device, "test")
 
-@pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
-def test_a_plan_is_judged_by_what_it_decides(each: Rule) -> None:
-    """No finding on a plan is about what is not planned."""
-    assert each.in_plans is (each.code in ON_PLANS)
+    def check_host(on: Host) -> RuleOutput:
+        """Check nothing."""
+        yield Citation("name", on.name, "test")
+
+    on_by_default = code not in OFF_BY_DEFAULT
+    of_either = (
+        rule(code, "a-b", severity=Severity.LOW, since="0.1", in_plans=declared)(check),
+        host_rule(code, "a-b", severity=Severity.LOW, since="0.1", in_plans=declared)(check_host),
+    )
+    for made in of_either:
+        assert made.default is on_by_default
+        assert made.in_plans is (on_by_default if declared is None else declared)
 
 
 def test_every_code_that_is_off_by_default_is_a_rule() -> None:

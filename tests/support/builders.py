@@ -32,7 +32,7 @@ from ext4audit.facts.layout import MemberLoad, MetadataLayout, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import OPTIONS, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import PrimarySuperblock, Superblock
 
 T = TypeVar("T")
 GIB = 1 << 30
@@ -311,9 +311,10 @@ def filesystem(**changes: Any) -> Filesystem:
         "stack": Known(disk(number=number), "/sys/dev/block/8:0"),
         "layout": None,
         "usage": Known(usage(), "statfs /data"),
-        "errors": Known(ErrorCounters(errors=0, warnings=0), "/sys/fs/ext4/sda"),
+        "errors": Known(ErrorCounters(errors=0, warnings=known(0)), "/sys/fs/ext4/sda"),
         "journal_errno": Known(0, "journal superblock of /dev/sda"),
         "unzeroed_groups": Known(0, "group descriptors of /dev/sda"),
+        "primary": Known(PrimarySuperblock(), "dumpe2fs -h /dev/sda"),
     }
     values.update(changes)
     return Filesystem(**values)
@@ -360,14 +361,17 @@ def memory(**changes: int) -> Memory:
 
 
 def host(*filesystems: Filesystem, **changes: Any) -> Host:
-    """Build a Debian 12 host with these filesystems."""
+    """Build a Debian 12 host with these filesystems; bare kinds of machines are known."""
+    for kind in {"virtualization", "container"} & changes.keys():
+        if changes[kind] is None or isinstance(changes[kind], str):
+            changes[kind] = known(changes[kind])
     values: dict[str, Any] = {
         "name": "db1",
         "taken_at": "2026-01-02T03:04:05Z",
         "kernel": Known(kernel(), "uname"),
         "os": Known(OperatingSystem("debian", "12", "Debian GNU/Linux 12"), "/etc/os-release"),
-        "virtualization": None,
-        "container": None,
+        "virtualization": known(None),
+        "container": known(None),
         "kernel_arguments": Known(("quiet",), "/proc/cmdline"),
         "memory": Known(memory(), "/proc/meminfo"),
         "mounts": Known(tuple(m for fs in filesystems for m in fs.mounts), "/proc/self/mountinfo"),

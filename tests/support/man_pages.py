@@ -102,8 +102,12 @@ OF_POLICIES = (
     ),
     (
         "The keys stand at the top of the file, or in its table `[tool.ext4audit]`. A key, rule or "
-        "profile that does not exist is a usage error, so that a typing error never audits less. A "
-        "file of another user in a directory that anybody may write to is refused."
+        "profile that does not exist is a usage error, so that a typing error never audits less."
+    ),
+    (
+        "A file that is not named by `--config` must belong to root, to the caller, or to the user "
+        "who became root by `sudo`(8), and so must its directory; neither may be writable by "
+        "others. Any other file is a usage error. Each report names the file in force."
     ),
 )
 OF_SUPPRESSIONS = (

@@ -9,7 +9,8 @@ from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.inventory import SYS_EXT4, OtherMountTables
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
-from ext4audit.assemble.reading import ask, integer, read, word
+from ext4audit.assemble.primary_superblock import read_primary
+from ext4audit.assemble.reading import ask, integer, optional, read, word
 from ext4audit.assemble.superblock import (
     device_path,
     most_actionable,
@@ -18,7 +19,7 @@ from ext4audit.assemble.superblock import (
     read_unzeroed_groups,
     read_uuid,
 )
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
 from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel, Usage
 from ext4audit.facts.layout import MetadataLayout
@@ -55,7 +56,7 @@ class FilesystemReader(NamedTuple):
 
     source: Source
     kernel: Evidence[Kernel]
-    mounts: tuple[Mount, ...]
+    mounts: Evidence[tuple[Mount, ...]]
     devices: tuple[LsblkDevice, ...]
     stacks: StackReader
     other_tables: OtherMountTables
@@ -72,7 +73,7 @@ class FilesystemReader(NamedTuple):
 
     def _from_superblock(self, number: DeviceNumber, name: str) -> Filesystem:
         """Return the filesystem as an unmounted one."""
-        mounts = mounts_by_device(self.mounts).get(number, ())
+        mounts = mounts_by_device(for_wording(self.mounts, ())).get(number, ())
         stack = self.stacks.read(number)
         path = device_path(stack, name)
         superblock = read_superblock(self.source, path, number, mounts)
@@ -91,15 +92,17 @@ class FilesystemReader(NamedTuple):
             fstab=Known((), "/etc/fstab"),
             stack=stack,
             layout=NO_LAYOUT,
+            unlisted=self.mounts if isinstance(self.mounts, Unknown) else None,
             usage=NO_USAGE,
             errors=stored_errors(superblock),
             journal_errno=NO_JOURNAL_ERRNO,
             unzeroed_groups=NO_LAZY_INITIALIZATION,
+            primary=read_primary(self.source, path, number, mounts),
         )
 
     def _with_live_state(self, fs: Filesystem) -> Filesystem:
         """Add the state that the kernel has of a mounted filesystem."""
-        file = read(self.source, f"/proc/fs/ext4/{fs.name}/options", parse_options_file)
+        file = _read_options_file(self.source, fs)
         mount = self._mount(fs)
         sources = OptionSources(file, mount, fs.superblock, self.kernel)
         return fs._replace(
@@ -107,8 +110,10 @@ class FilesystemReader(NamedTuple):
             fstype=derive("filesystem type", lambda mount: mount.fstype, mount),
             read_only=_read_only(file, mount),
             options=resolve_options(sources),
-            usage=read_usage(self.source, fs.device_number, fs.mounts),
-            errors=read_live_errors(self.source, fs.name, fs.superblock),
+            usage=fs.unlisted or read_usage(self.source, fs.device_number, fs.mounts),
+            errors=fs.errors
+            if _is_nameless(fs)
+            else read_live_errors(self.source, fs.name, fs.superblock),
             journal_errno=read_journal_errno(self.source, fs.device, fs.superblock),
             unzeroed_groups=read_unzeroed_groups(self.source, fs.device, fs.superblock),
         )
@@ -122,18 +127,29 @@ class FilesystemReader(NamedTuple):
         self, number: DeviceNumber, superblock: Evidence[Superblock], mounts: tuple[Mount, ...]
     ) -> str | None:
         """Return the first UUID that is not all zeros: zeros are no identifier."""
-        listed = listed_device(self.devices, number)
+        listed, stored = listed_device(self.devices, number), for_wording(superblock, None)
         found = (
-            superblock.value.uuid if isinstance(superblock, Known) else None,
+            stored.uuid if stored else None,
             listed.uuid if listed else None,
             read_uuid(self.source, number, mounts),
         )
         return next((uuid for uuid in found if uuid and uuid.strip("0-")), None)
 
     def _label(self, number: DeviceNumber, superblock: Evidence[Superblock]) -> str | None:
-        listed = listed_device(self.devices, number)
-        stored = superblock.value.label if isinstance(superblock, Known) else None
-        return stored or (listed.label if listed else None)
+        listed, stored = listed_device(self.devices, number), for_wording(superblock, None)
+        return (stored.label if stored else None) or (listed.label if listed else None)
+
+
+def _is_nameless(fs: Filesystem) -> bool:
+    """Whether only the device number is known: the kernel's files have no such name."""
+    return fs.name == str(fs.device_number)
+
+
+def _read_options_file(source: Source, fs: Filesystem) -> Evidence[tuple[str, ...]]:
+    if _is_nameless(fs):
+        detail = f"the kernel's name of the device {fs.device_number} is not known"
+        return Unknown(f"options file of {fs.device_number}", Why.FAILED, detail)
+    return read(source, f"/proc/fs/ext4/{fs.name}/options", parse_options_file)
 
 
 def _read_only(file: Evidence[tuple[str, ...]], shown: Evidence[Mount]) -> Evidence[bool]:
@@ -182,17 +198,17 @@ def read_live_errors(
     if isinstance(count, Unknown):
         on_disk = stored_errors(superblock)
         return on_disk if isinstance(on_disk, Known) else count
-    warnings = value_or(integer(source, f"{directory}/warning_count"), None)
+    warnings = optional(integer(source, f"{directory}/warning_count"))
     if count.value == 0:
         return Known(ErrorCounters(0, warnings), count.origin)
-    stored = value_or(stored_errors(superblock), ErrorCounters(0))
+    stored = for_wording(stored_errors(superblock), ErrorCounters(0))
     return Known(
         ErrorCounters(
             errors=count.value,
             warnings=warnings,
             first=_recorded(source, f"{directory}/first_error", stored.first),
             last=_recorded(source, f"{directory}/last_error", stored.last),
-            last_code=value_or(integer(source, f"{directory}/last_error_errcode"), None),
+            last_code=for_wording(integer(source, f"{directory}/last_error_errcode"), None),
         ),
         count.origin,
     )
@@ -213,12 +229,12 @@ def stored_errors(superblock: Evidence[Superblock]) -> Evidence[ErrorCounters]:
 
 def _recorded(source: Source, prefix: str, stored: RecordedError | None) -> RecordedError | None:
     """Return one recorded error; before Linux 5.8 sysfs has only its time."""
-    at = value_or(integer(source, f"{prefix}_time"), 0) or None
+    at = for_wording(integer(source, f"{prefix}_time"), 0) or None
     function = word(source, f"{prefix}_func")
     if function is None:
         return stored or (RecordedError(at, "", 0, 0, 0) if at else None)
     line, inode, block = (
-        value_or(integer(source, f"{prefix}_{each}"), 0) for each in ("line", "ino", "block")
+        for_wording(integer(source, f"{prefix}_{each}"), 0) for each in ("line", "ino", "block")
     )
     return RecordedError(at, function, line, inode, block)
 

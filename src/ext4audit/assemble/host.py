@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeGuard
 
-from ext4audit.assemble.devices.fstab import EntriesByDevice, list_devices, read_fstab
+from ext4audit.assemble.devices.fstab import (
+    EntriesByDevice,
+    list_devices,
+    read_fstab,
+    without_contradiction,
+)
 from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.filesystem import FilesystemReader
 from ext4audit.assemble.inventory import OtherMountTables, read_idle, take_inventory
 from ext4audit.assemble.reading import ask, first_known, integer, read, word
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.host import (
     BootLoader,
     Filesystem,
@@ -56,15 +62,14 @@ def assemble_host(
     the name of each device before it is read.
     """
     inventory = take_inventory(source)
-    mounts = value_or(inventory.mounts, ())
     kernel = read_kernel(source)
     devices = list_devices(source)
     reader = FilesystemReader(
         source,
         kernel,
-        mounts,
-        value_or(devices, ()),
-        StackReader(source, mounts),
+        inventory.mounts,
+        for_wording(devices, ()),
+        StackReader(source, inventory.mounts),
         OtherMountTables(source),
     )
 
@@ -79,13 +84,15 @@ def assemble_host(
     wanted = sorted(inventory.names if only is None else only)
     filesystems = [read_filesystem(number) for number in wanted]
     lower = [read_filesystem(number) for number in _lower(filesystems, inventory.names)]
-    container = read_container(source, mounts)
+    devices = without_contradiction(devices, [*filesystems, *lower])
+    container = read_container(source, inventory.mounts)
     idle = _out_of_scope(container, only) or read_idle(
         source, devices, inventory.names, read_idle_filesystem
     )
-    fstab = read_fstab(source, devices, mounts, (*filesystems, *lower))
+    fstab = read_fstab(source, devices, for_wording(inventory.mounts, ()), (*filesystems, *lower))
+    is_contained = for_wording(container, None) is not None
     return Host(
-        name=value_or(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
+        name=for_wording(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
         taken_at=taken_at,
         kernel=kernel,
         os=read_os(source),
@@ -99,10 +106,8 @@ def assemble_host(
         gaps=inventory.gaps if only is None else (),
         lower=_with_fstab(lower, fstab),
         devices=devices,
-        idle=idle
-        if isinstance(idle, Unknown)
-        else Known(_with_fstab(idle.value, fstab), idle.origin),
-        boot_loader=NO_BOOT_LOADER if container else read_boot_loader(source),
+        idle=derive("idle filesystems", lambda found: _with_fstab(found, fstab), idle),
+        boot_loader=NO_BOOT_LOADER if is_contained else read_boot_loader(source),
         md_arrays=read_md_arrays(source),
         fstrim=read_fstrim(source),
         raid0_default_layout=read_raid0_default_layout(source),
@@ -118,12 +123,14 @@ def mark_shared_uuids(filesystems: list[Filesystem]) -> list[Filesystem]:
 
 
 def _out_of_scope(
-    container: str | None, only: Collection[DeviceNumber] | None
-) -> Known[tuple[Filesystem, ...]] | None:
+    container: Evidence[str | None], only: Collection[DeviceNumber] | None
+) -> Evidence[tuple[Filesystem, ...]] | None:
     """Return no idle filesystems where they are out of scope, None where they are in scope."""
     if only is not None:
         return OUT_OF_SCOPE
-    if container is not None:
+    if isinstance(container, Unknown):
+        return container
+    if container.value is not None:
         return Known((), "a container: the devices that it lists are its host's")
     return None
 
@@ -154,8 +161,8 @@ def _read(
 ) -> Filesystem:
     if number in names:
         return reader.read(number, names[number])
-    stack = reader.stacks.read(number)
-    name = stack.value.name if isinstance(stack, Known) else str(number)
+    stack = for_wording(reader.stacks.read(number), None)
+    name = stack.name if stack else str(number)
     return reader.read(number, name, alive=False, with_layout=with_layout)
 
 
@@ -166,9 +173,16 @@ def _with_fstab(
     if isinstance(fstab, Unknown):
         return tuple(fs._replace(fstab=fstab) for fs in filesystems)
     entries = EntriesByDevice(fstab.value)
-    return tuple(
-        fs._replace(fstab=Known(entries.that_may_name(fs), fstab.origin)) for fs in filesystems
-    )
+    return tuple(fs._replace(fstab=_entries_of(fs, entries, fstab.origin)) for fs in filesystems)
+
+
+def _entries_of(
+    fs: Filesystem, entries: EntriesByDevice, origin: str
+) -> Evidence[tuple[FstabEntry, ...]]:
+    """Return the entries of a filesystem; only a mount tells whose an unresolved one is."""
+    if fs.unlisted and fs.alive and entries.has_unresolved(fs):
+        return fs.unlisted
+    return Known(entries.that_may_name(fs), origin)
 
 
 MARKERS = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
@@ -191,24 +205,44 @@ def read_os(source: Source) -> Evidence[OperatingSystem]:
     )
 
 
-def read_container(source: Source, mounts: tuple[Mount, ...]) -> str | None:
+def read_container(source: Source, mounts: Evidence[tuple[Mount, ...]]) -> Evidence[str | None]:
     """Return the kind of container that the source runs in, None on a host.
 
     A marker file alone is no proof: an image that was unpacked onto the disk of a virtual machine
-    keeps its /.dockerenv. In a container `/` is an overlay or a directory of a filesystem.
+    keeps its /.dockerenv. In most containers `/` is an overlay or a directory of a filesystem; in
+    one on a volume of its own systemd says so below /run, which is new with each boot.
     """
-    root = next((mount for mount in reversed(mounts) if mount.mount_point == "/"), None)
+    table = for_wording(mounts, ())
+    named = absent_means(read(source, "/run/systemd/container", str.strip), "")
+    detected = named if isinstance(named, Known) and named.value else None
+    if detected and any(m.mount_point == "/run" and m.device_number.major == 0 for m in table):
+        return Known(detected.value, detected.origin)
+    root = next((mount for mount in reversed(table) if mount.mount_point == "/"), None)
     if root is not None and root.device_number.major != 0 and root.root == "/":
-        return None
-    marked = [kind for path, kind in MARKERS if isinstance(source.fetch(ReadFile(path)), Known)]
-    return word(source, "/run/systemd/container") or (marked[0] if marked else None)
+        return Known(None, "/proc/self/mountinfo")
+    if detected:
+        return Known(detected.value, detected.origin)
+    marks = [(kind, source.fetch(ReadFile(path))) for path, kind in MARKERS]
+    marked = next((Known(k, mark.origin) for k, mark in marks if isinstance(mark, Known)), None)
+    holes = [mark for mark in (named, *(mark for _, mark in marks)) if _is_hole(mark)]
+    if marked is not None:
+        return mounts if isinstance(mounts, Unknown) else marked
+    return holes[0] if holes else Known(None, "no mark of a container")
 
 
-def read_virtualization(source: Source) -> str | None:
-    """Return the name of the hypervisor by systemd-detect-virt(1), None without one."""
+def _is_hole(evidence: Evidence[object]) -> TypeGuard[Unknown]:
+    """Whether nobody knows, which is more than that there is nothing."""
+    return isinstance(evidence, Unknown) and evidence.why is not Why.ABSENT
+
+
+def read_virtualization(source: Source) -> Evidence[str | None]:
+    """Return the name of the hypervisor by systemd-detect-virt(1), None without one.
+
+    A host without this program has no systemd, and nothing that is judged of virtual machines.
+    """
     command = RunCommand(("systemd-detect-virt", "--vm"))
-    found = value_or(ask(source, command, str.strip, "virtualization"), "none")
-    return None if found in {"none", ""} else found
+    found = absent_means(ask(source, command, str.strip, "virtualization"), "none")
+    return derive("virtualization", lambda name: None if name in {"none", ""} else name, found)
 
 
 def read_memory(source: Source) -> Evidence[Memory]:
@@ -329,4 +363,4 @@ def _first_there(source: Source, places: Sequence[str]) -> Evidence[str] | None:
 
 def _version(source: Source, program: str) -> str | None:
     command = RunCommand((program, "--version"))
-    return value_or(ask(source, command, parse_grub_version, "version of GRUB"), None)
+    return for_wording(ask(source, command, parse_grub_version, "version of GRUB"), None)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import first_known, integer, names, read
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
 from ext4audit.facts.remembered import remembered
 from ext4audit.parsers.kernel_files import parse_device_number
-from ext4audit.parsers.mounts import parse_mountinfo
+from ext4audit.parsers.mounts import MountTable, NumberNotCapturedError, parse_mount_table
 from ext4audit.sources.ask import Source
 
 PROC_EXT4 = "/proc/fs/ext4"
@@ -28,35 +28,57 @@ NOT_DEVICES = frozenset({"features"})
 HINT_HOST = "run on the host, with /proc and /sys mounted"
 IDLE_FILESYSTEMS = "filesystems that are not mounted"
 MAX_IDLE = 256
+_PLAIN_NODE = re.compile(r"/dev/([^/]+)")
 _PARTITION = r"(.+?)(?:(?<=[0-9])p)?[0-9]+"
 
 
 class Inventory(NamedTuple):
-    """The mount table, the kernel's name of each live superblock, and the gaps of both lists."""
+    """The mount table, the kernel's name of each live superblock, and the gaps of both lists.
+
+    `mounts` is unknown where a single line of the table could not be read, for what is not listed
+    may be mounted nevertheless. `visible` are the mounts of the lines that could.
+    """
 
     mounts: Evidence[tuple[Mount, ...]]
     names: dict[DeviceNumber, str]
     gaps: tuple[Unknown, ...]
+    visible: tuple[Mount, ...] = ()
 
 
 def take_inventory(source: Source) -> Inventory:
     """List the live ext4 superblocks."""
-    table = read(source, "/proc/self/mountinfo", parse_mountinfo)
-    mounts = derive("mount table", mark_overmounted, table)
+    table = read(source, "/proc/self/mountinfo", parse_mount_table)
+    readable = derive("mount table", lambda table: mark_overmounted(table.mounts), table)
+    lines = _unread_lines(table)
+    mounts = lines[0] if lines else readable
+    visible = for_wording(readable, ())
     listed = {place: names(source, place) for place in (PROC_EXT4, SYS_EXT4)}
-    gaps = [mounts] if isinstance(mounts, Unknown) else []
+    gaps = [readable] if isinstance(readable, Unknown) else list(lines)
     found: dict[DeviceNumber, str] = {}
-    in_kernel = sorted({n for place in listed.values() for n in value_or(place, ())} - NOT_DEVICES)
+    in_kernel = sorted(
+        {n for place in listed.values() for n in for_wording(place, ())} - NOT_DEVICES
+    )
     for name in in_kernel:
-        number = _number_of(source, name, value_or(mounts, ()))
+        number = _number_of(source, name, visible)
         if isinstance(number, Known):
             found[number.value] = name
         else:
             gaps.append(Unknown(f"ext4 superblock on {name}", number.why, number.detail, HINT_HOST))
-    for mount in value_or(mounts, ()):
+    for mount in visible:
         if mount.fstype in EXT_FSTYPES and mount.device_number not in found:
             found[mount.device_number] = _name_of(source, mount)
-    return Inventory(mounts, found, (*gaps, *_masked(source, listed)))
+    return Inventory(mounts, found, (*gaps, *_masked(source, listed, visible)), visible)
+
+
+def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
+    """Return a gap for each line of the mount table that could not be read."""
+    lines = table.value.unread if isinstance(table, Known) else ()
+    return tuple(
+        Unknown(f"line {line.line_number} of the mount table", Why.NOT_CAPTURED, str(line.error))
+        if isinstance(line.error, NumberNotCapturedError)
+        else Unknown(f"line {line.line_number} of the mount table", Why.UNPARSABLE, str(line.error))
+        for line in lines
+    )
 
 
 def _number_of(source: Source, name: str, mounts: tuple[Mount, ...]) -> Evidence[DeviceNumber]:
@@ -85,10 +107,17 @@ def _by_source(mounts: tuple[Mount, ...]) -> Mapping[str, DeviceNumber]:
 def _name_of(source: Source, mount: Mount) -> str:
     """Return the kernel's name of a mounted device by sysfs, else by the source of the mount.
 
-    The source can be /dev/root or a name that no longer exists.
+    A mapped device is called by its minor number (alloc_dev() of drivers/md/dm.c), whatever its
+    node. /dev/root and links such as /dev/vg/lv tell no name of the kernel: the number stands for
+    the name then, and no path is made of it.
     """
     uevent = read(source, f"/sys/dev/block/{mount.device_number}/uevent", _device_name)
-    return value_or(uevent, mount.source.rpartition("/")[2])
+    if isinstance(uevent, Known):
+        return uevent.value
+    if mount.source.startswith("/dev/mapper/"):
+        return f"dm-{mount.device_number.minor}"
+    node = _PLAIN_NODE.fullmatch(mount.source)
+    return node[1] if node and node[1] != "root" else str(mount.device_number)
 
 
 def _device_name(text: str) -> str:
@@ -96,7 +125,24 @@ def _device_name(text: str) -> str:
     return next(value for key, _, value in lines if key == "DEVNAME").replace("/", "!")
 
 
-def _masked(source: Source, listed: dict[str, Evidence[tuple[str, ...]]]) -> tuple[Unknown, ...]:
+def _has_no_ext4(source: Source, visible: tuple[Mount, ...]) -> bool:
+    """Whether the types of the devices prove that no mount namespace can have an ext4 filesystem.
+
+    The list counts as whole if it has the type of each device that is mounted here.
+    """
+    from ext4audit.assemble.devices.fstab import list_devices  # noqa: PLC0415 - for archives only
+
+    devices = list_devices(source)
+    if isinstance(devices, Unknown):
+        return False
+    typed = {device.device_number: device.fstype for device in devices.value if device.fstype}
+    mounted = {mount.device_number for mount in visible if mount.device_number.major != 0}
+    return bool(mounted) and mounted <= typed.keys() and EXT_FSTYPES.isdisjoint(typed.values())
+
+
+def _masked(
+    source: Source, listed: dict[str, Evidence[tuple[str, ...]]], visible: tuple[Mount, ...]
+) -> tuple[Unknown, ...]:
     """Return the gap of a host on which neither list of the kernel can be read.
 
     A kernel without the ext4 driver has neither list; the driver creates both.
@@ -109,6 +155,8 @@ def _masked(source: Source, listed: dict[str, Evidence[tuple[str, ...]]]) -> tup
     # The hint of an archive explains how to capture the lists; on a live host they are masked.
     proc = listed[PROC_EXT4]
     capture = proc.hint if isinstance(proc, Unknown) and proc.why is Why.NOT_CAPTURED else None
+    if capture is not None and _has_no_ext4(source, visible):
+        return ()
     return (
         Unknown(
             "ext4 superblocks of other mount namespaces",
@@ -144,13 +192,13 @@ class OtherMountTables:
         All processes of a mount namespace have the same table: it is parsed once.
         """
         parsed = set()
-        for pid in filter(str.isdecimal, value_or(names(self._source, "/proc"), ())):
+        for pid in filter(str.isdecimal, for_wording(names(self._source, "/proc"), ())):
             path = f"/proc/{pid}/mountinfo"
-            text = value_or(read(self._source, path, str), "")
+            text = for_wording(read(self._source, path, str), "")
             if text not in parsed:
                 parsed.add(text)
-                mounts = derive("mount table", parse_mountinfo, Known(text, path))
-                for mount in value_or(mounts, ()):
+                table = derive("mount table", parse_mount_table, Known(text, path))
+                for mount in for_wording(table, MountTable(())).mounts:
                     self._found.setdefault(mount.device_number, Known(mount, path))
             yield path
 

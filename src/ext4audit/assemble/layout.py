@@ -8,16 +8,16 @@ from functools import partial
 from typing import NamedTuple
 
 from ext4audit.assemble.devices.stack import StackReader
-from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem
+from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
 from ext4audit.assemble.group_table import read_group_table
-from ext4audit.assemble.image import find_image, read_image_groups
+from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.superblock import (
     device_path,
     read_image_superblock,
     read_superblock,
 )
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import LayoutPage, MetadataLayout, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
@@ -25,6 +25,7 @@ from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.advice import layout_advice
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
+from ext4audit.layout.groups import SUPERBLOCK_OFFSET_BYTES
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
 from ext4audit.layout.striping import guess_geometry
@@ -48,8 +49,8 @@ def page_of_device(
     source: Source, inventory: Inventory, number: DeviceNumber, array: StripeGeometry | None
 ) -> Evidence[LayoutPage]:
     """Return the page of the filesystem on a block device; `array` replaces its own stack."""
-    mounts = value_or(inventory.mounts, ())
-    stack = StackReader(source, mounts).read(number)
+    mounts = inventory.visible
+    stack = StackReader(source, inventory.mounts).read(number)
     path = device_path(stack, inventory.names.get(number, str(number)))
     own = tuple(mount for mount in mounts if mount.device_number == number)
     superblock = read_superblock(source, path, number, own)
@@ -92,12 +93,17 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
         places = ", ".join(str(fs.start_bytes) for fs in matching)
         detail = f"{len(matching)} filesystems begin at bytes {places}"
         return Unknown(what, Why.FAILED, f"{detail}: state one of them by --offset")
-    if isinstance(image, BadImage):
-        return Unknown(what, Why.UNPARSABLE, image.reason)
-    superblock = read_image_superblock(source, path, offset)
-    if isinstance(superblock, Unknown):
-        return superblock
-    return ImageFilesystem(path, offset, superblock)
+    if isinstance(image, PlainFile):
+        superblock = read_image_superblock(source, path, offset)
+        if isinstance(superblock, Unknown):
+            return superblock
+        return ImageFilesystem(path, offset, superblock)
+    stated = superblock_at(source, path, offset + SUPERBLOCK_OFFSET_BYTES)
+    if isinstance(stated, Known):
+        return ImageFilesystem(path, offset, stated)
+    bad = stated or image
+    reason = bad.reason if isinstance(bad, BadImage) else f"no filesystem begins at byte {offset}"
+    return Unknown(what, Why.UNPARSABLE, reason)
 
 
 def _page(parts: _Parts) -> Evidence[LayoutPage]:

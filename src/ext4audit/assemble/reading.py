@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ext4audit.evidence import Evidence, Known, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.parsers.kernel_files import parse_integer, parse_names
 from ext4audit.sources.ask import ListDir, ReadFile, Source, TextAsk
 
@@ -34,7 +34,12 @@ def names(source: Source, path: str) -> Evidence[tuple[str, ...]]:
 
 def word(source: Source, path: str) -> str | None:
     """Read one file of one line, None where it is unknown: for optional details only."""
-    return value_or(read(source, path, str.strip), "") or None
+    return for_wording(read(source, path, str.strip), "") or None
+
+
+def optional(evidence: Evidence[T]) -> Evidence[T] | None:
+    """Return None for a file that this kernel or device does not have."""
+    return None if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT else evidence
 
 
 def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:

@@ -58,15 +58,19 @@ def read_superblock(
     read = _read_device(source, path, number)
     if isinstance(read, Known):
         return read
+    tuned = read_tuned_superblock(source, number, mounts)
+    return tuned if isinstance(tuned, Known) else read
+
+
+def read_tuned_superblock(
+    source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]
+) -> Evidence[Superblock]:
+    """Return what the kernel answers of a mounted superblock, without reading the device."""
+    what = "superblock parameters"
     mount_point = own_mount_point(source, number, mounts)
     if mount_point is None:
-        return read
-    tuned = derive(
-        "superblock parameters",
-        parse_tune_superblock,
-        source.fetch(TuneSuperblock(mount_point)),
-    )
-    return tuned if isinstance(tuned, Known) else read
+        return Unknown(what, Why.ABSENT, "no mount point leads to it")
+    return derive(what, parse_tune_superblock, source.fetch(TuneSuperblock(mount_point)))
 
 
 def dump_superblock(source: Source, path: str, number: DeviceNumber) -> Evidence[Superblock]:
@@ -136,8 +140,13 @@ def read_uuid(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -
 
 
 def device_path(stack: Evidence[BlockDevice], name: str) -> str:
-    """Return the usual path of a device."""
-    return stack.value.path if isinstance(stack, Known) else f"/dev/{name}"
+    """Return the usual path of a device; udev has a link for one of which only the number is known.
+
+    `name` is the kernel's name, or the number.
+    """
+    if isinstance(stack, Known):
+        return stack.value.path
+    return f"/dev/block/{name}" if ":" in name else f"/dev/{name}"
 
 
 def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from ext4audit.api import audit_snapshot
+from ext4audit.cli import input_limits
 from ext4audit.cli.app import lazily
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS
@@ -61,29 +62,41 @@ def ignore_interrupts() -> None:
 
 
 def audit_place(place: Place, job: Job) -> HostLine:
-    """Audit one host; a host that cannot be read also has a line."""
-    rules = [rule for rule in all_rules() if rule.code in job.rules]
+    """Audit one host; a host that cannot be read, or costs too much, also has a line."""
+    # What feeds a pipe may take its time; it is read here and not by a process of the fleet.
+    seconds = 0 if place.path == STANDARD_INPUT else input_limits.LONGEST_SECONDS
     try:
-        report = audit_snapshot(
-            place.path,
-            rules=rules,
-            profiles=job.profiles,
-            targets=job.targets,
-            in_fleet=place.in_fleet,
-        )
+        with input_limits.limited(seconds, input_limits.LARGEST_BYTES):
+            report = _report(place, job)
     except ArchiveError as error:
         return unread(place.path, str(error), "unreadable", job)
+    except input_limits.TooLong:
+        why = f"takes more than {seconds:g} s"
+        return unread(place.path, f"{place.path}: {why}", "unreadable", job)
+    except MemoryError:
+        why = f"takes more than {input_limits.LARGEST_BYTES >> 20} MiB of memory"
+        return unread(place.path, f"{place.path}: {why}", "unreadable", job)
     report, used, undetermined = job.post_processing.apply(report)
     return HostLine(
         name=_last_part(place.path),
         rendered=tuple(_rendered(report, place.path, fmt, page) for fmt, page in job.pages),
         code=exit_code(report, job.threshold, allow_incomplete=job.allow_incomplete),
-        complete=report.complete,
+        complete=report.complete_for(job.threshold),
         matched=bool(report.host.filesystems),
         found=_found(report),
         host=Audited(place.path, report) if job.keep else None,
         used=used,
         undetermined=undetermined,
+    )
+
+
+def _report(place: Place, job: Job) -> Report:
+    return audit_snapshot(
+        place.path,
+        rules=[rule for rule in all_rules() if rule.code in job.rules],
+        profiles=job.profiles,
+        targets=job.targets,
+        in_fleet=place.in_fleet,
     )
 
 

@@ -14,8 +14,8 @@ import click
 from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import OutputFailed, completer, print_diagnostic
-from ext4audit.cli.files import own_stream
-from ext4audit.cli.options import resolve_targets
+from ext4audit.cli.files import belongs_to_another, own_stream
+from ext4audit.cli.options import deadline_option, resolve_targets
 from ext4audit.cli.output import check_destination, progress, write
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
@@ -23,6 +23,7 @@ from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDataba
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource, wrap, write_snapshot_tar
 from ext4audit.sources.snapshot.collector import collect_script
+from ext4audit.sources.snapshot.masking import mask
 
 SUPERBLOCK_BYTES = 1024
 NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
@@ -50,6 +51,7 @@ NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
     metavar="SECONDS",
     help="For each external command; at most a day.",
 )
+@deadline_option
 def command(
     *,
     targets: tuple[str, ...],
@@ -58,11 +60,13 @@ def command(
     as_text: bool,
     script: bool,
     timeout_seconds: int,
+    deadline_seconds: float,
 ) -> int:
     """Capture what an audit needs of this host, or of the filesystems that hold the TARGETs.
 
-    The snapshot is a tar.gz. It holds /etc/fstab and the kernel's command line: look for
-    passwords in them before you publish it. Run it as root to capture superblocks.
+    The snapshot is a tar.gz. It holds /etc/fstab and the kernel's command line, without what
+    looks like a password in them: standard error and the snapshot tell where one was masked.
+    Run it as root to capture superblocks.
 
     `--script` prints one POSIX sh file that captures the same on any Linux host, with the
     options --text, --lean and -o FILE of its own. Nothing is installed there:
@@ -84,12 +88,18 @@ def command(
         raise click.UsageError("--script takes no TARGET, --lean or --text: the script does")
     if output is None and sys.stdout.isatty() and not (script or as_text):
         raise click.UsageError("a terminal shows no snapshot: use -o FILE, a pipe, or --text")
+    if output is None and sys.__stdout__ is None:
+        raise click.UsageError("standard output is closed: use -o FILE")
     if output is not None:
         check_destination(output)
     if script:
         write(collect_script(__version__), output)
         return 0
-    host, content = _capture(targets, timeout_seconds, lean=lean)
+    if output is not None and belongs_to_another(output):
+        raise click.UsageError(f"--output {output}: belongs to another user, who could read it")
+    host, content = _capture(
+        targets, LiveSource(timeout_seconds, deadline_seconds=deadline_seconds), lean=lean
+    )
     _write(_wrapped(content) if as_text else content, output)
     if output is not None:
         count = len(host.filesystems)
@@ -99,10 +109,10 @@ def command(
     return 0
 
 
-def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> tuple[Host, bytes]:
+def _capture(targets: tuple[str, ...], source: LiveSource, *, lean: bool) -> tuple[Host, bytes]:
     """Assemble the host to record all asks, and return the answers as a tar.gz."""
     taken_at = utc_now()
-    recorder = RecordingSource(LiveSource(timeout_seconds))
+    recorder = RecordingSource(source)
     only = resolve_targets(recorder, targets) if targets else None
     with progress(quiet=False) as show:
         host = assemble_host(recorder, taken_at, only=only, progress=show)
@@ -112,7 +122,12 @@ def _capture(targets: tuple[str, ...], timeout_seconds: int, *, lean: bool) -> t
     _tell_unseen(answers, host.gaps)
     file = io.BytesIO()
     about = {"host": host.name, "tool": f"ext4audit {__version__}"}
-    write_snapshot_tar(file, answers, taken_at=taken_at, times=recorder.times, about=about)
+    shared, masked = mask(answers)
+    for path in masked:
+        print_diagnostic(f"masked: {path}: values that look like passwords")
+    write_snapshot_tar(
+        file, shared, taken_at=taken_at, times=recorder.times, about=about, masked=masked
+    )
     return host, file.getvalue()
 
 

@@ -3,9 +3,11 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TextIO
+
+from ext4audit.sources.live.paths import BoundedCalls
 
 MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path (path_resolution(7))."""
@@ -28,12 +30,21 @@ def own_stream(path: str) -> int | None:
     return None
 
 
+LONGEST_CHECK_SECONDS = 20.0
 PERMISSIONS = 0o666
 """The mode for open(2), from which the umask is subtracted."""
 
 
 def refusal(path: str) -> str | None:
-    """Return why nothing can be written to a path, None where it can; raises OSError."""
+    """Return why nothing can be written to a path, None where it can; raises OSError.
+
+    A directory on a dead server does not even answer whether it is one: TimeoutError.
+    """
+    with closing(BoundedCalls(LONGEST_CHECK_SECONDS)) as bounded:
+        return bounded(lambda: _refusal(path))
+
+
+def _refusal(path: str) -> str | None:
     if not path:
         return "names no file"
     if Path(path).is_dir():
@@ -43,10 +54,30 @@ def refusal(path: str) -> str | None:
         return "is a block device, and nothing is ever written to one"
     if _is_written_in_place(path):
         return None if os.access(path, os.W_OK) else "not writable"
+    return _refusal_to_replace(path)
+
+
+def _refusal_to_replace(path: str) -> str | None:
+    """Return why no file can take the place of what is there, if it is there; raises OSError."""
+    if not _is_ours(Path(path).lstat() if Path(path).is_symlink() else None):
+        return "is a symbolic link of another user"
     folder = _file(path).parent
     if not folder.is_dir():
         return f"{folder}: no such directory"
-    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder}: not writable"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"{folder}: not writable"
+    return "belongs to another user" if os.geteuid() and belongs_to_another(path) else None
+
+
+def belongs_to_another(path: str) -> bool:
+    """Whether a file is there that is not this user's; raises OSError."""
+    file = _file(path)
+    return file.is_file() and file.stat().st_uid != os.geteuid()
+
+
+def _is_ours(status: os.stat_result | None) -> bool:
+    """Whether this user or root made it, if it is there."""
+    return status is None or status.st_uid in {0, os.geteuid()}
 
 
 @contextmanager
@@ -85,12 +116,25 @@ def _replacing(target: Path) -> Iterator[TextIO]:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             yield file
             file.flush()
+            _make_alike(file.fileno(), target)
             os.fsync(file.fileno())
-        mode = target.stat().st_mode & 0o777 if target.exists() else PERMISSIONS & ~_umask()
-        os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp gives a name, not a Path
         Path(temporary).replace(target)
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _make_alike(descriptor: int, target: Path) -> None:
+    """Give a new file the owner and the mode of the file that it replaces; raises OSError.
+
+    By its descriptor: in a directory of another user its name may mean another file by now.
+    """
+    if not target.exists():
+        os.fchmod(descriptor, PERMISSIONS & ~_umask())
+        return
+    old, new = target.stat(), os.fstat(descriptor)
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, old.st_mode & 0o777)
 
 
 def _umask() -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections import deque
@@ -11,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
+from multiprocessing.connection import wait
 
 import click
 
@@ -38,7 +42,7 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     was audited then.
     """
     streams = [output for output in asked.outputs if output.fmt in ONE_BY_ONE]
-    sums, lines = FleetSums(), _Lines()
+    sums, lines = FleetSums(asked.post_processing.policy), _Lines()
     failures: list[OSError] = []
     job = _job(targets, asked, streams)
     with ExitStack() as stack:
@@ -205,7 +209,25 @@ _HERE: dict[str, Job] = {}
 
 def _begin(job: Job) -> None:
     ignore_interrupts()
+    _end_with_parent()
     _HERE["job"] = job
+
+
+def _end_with_parent() -> None:
+    """End this worker when its parent ends, killed or not: it would hold standard output for ever.
+
+    What the parent holds open is closed by the kernel, which then sends SIGIO; its default is to
+    end the process, whatever that is doing.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    sentinel = parent.sentinel
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(sentinel, fcntl.F_SETFL, fcntl.fcntl(sentinel, fcntl.F_GETFL) | os.O_ASYNC)
+    if wait([sentinel], timeout=0):  # it ended before
+        os._exit(EXIT_INTERNAL)
 
 
 def _audit(place: Place) -> HostLine:

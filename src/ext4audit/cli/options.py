@@ -31,6 +31,7 @@ from ext4audit.cli.policy import (
     selected,
 )
 from ext4audit.engine import audit
+from ext4audit.evidence import Unknown
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
@@ -38,9 +39,10 @@ from ext4audit.policy.file import NEVER
 from ext4audit.report import Report
 from ext4audit.rule import Rule, Scope
 from ext4audit.sources.ask import Source, utc_now
-from ext4audit.sources.live import LiveSource
+from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS
 
 _LONGEST_SECONDS = 86400
+Command = Callable[..., int]
 
 
 def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
@@ -55,6 +57,20 @@ def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
         metavar="SECONDS",
         help="For each external command; at most a day.",
     )
+
+
+def deadline_option(command: Command) -> Command:
+    """Add the option --deadline, as `deadline_seconds`."""
+    return click.option(
+        "--deadline",
+        "deadline_seconds",
+        type=float,
+        callback=_bounded,
+        default=DEFAULT_DEADLINE_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="For all that is read of this host: the rest is not determined; at most a day.",
+    )(command)
 
 
 def _bounded(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
@@ -110,8 +126,6 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         started=monotonic(),
     )
 
-
-Command = Callable[..., int]
 
 _OPTIONS = (
     click.option(
@@ -279,23 +293,27 @@ OF_IMAGES_TOO = frozenset({"HLT003"})
 """The host rules that also judge images: an image can be left unclean."""
 
 
-def scan_targets(targets: tuple[str, ...], asked: ReportOptions, timeout_seconds: float) -> Report:
+def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
     """Judge the filesystems of the targets; raises UsageError when none is left."""
-    source = LiveSource(timeout_seconds=timeout_seconds)
     chosen = choose_targets(source, targets)
+    gaps: tuple[Unknown, ...] = ()
+    if chosen.images:
+        gaps = lazily("assemble.image.host", "image_gaps")(source, chosen.images)
     if not chosen.device_numbers:
-        return _of_images(chosen.images, asked)
+        return _of_images(chosen.images, gaps, asked)
     with progress(quiet=asked.verbosity < 0) as show:
         host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
     if chosen.images:
-        host = lazily("assemble.image.host", "with_images")(host, chosen.images)
+        host = lazily("assemble.image.host", "with_images")(host, chosen.images, gaps)
     return audit(report.Source("live", host.name), host, asked.rules, asked.profiles)
 
 
-def _of_images(images: tuple[ImageFilesystem, ...], asked: ReportOptions) -> Report:
+def _of_images(
+    images: tuple[ImageFilesystem, ...], gaps: tuple[Unknown, ...], asked: ReportOptions
+) -> Report:
     """Judge images alone: without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
     source = report.Source("image", name)
-    host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name)
+    host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
     return audit(source, host, rules, asked.profiles)

@@ -13,8 +13,8 @@ import click
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.app import did_you_mean
 from ext4audit.cli.captured import utf8
-from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts import toml_reader
+from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
+from ext4audit.facts import parse_toml
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.features import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
@@ -82,11 +82,10 @@ _LARGEST_BYTES = 1 << 20
 
 def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
     """Return the settings of the file by key, `-` spelled `_`; raises UsageError for wrong ones."""
-    toml = toml_reader()
     try:
         with Path(path).open("rb") as file:
             text = file.read(_LARGEST_BYTES).decode("utf-8")
-        settings = toml.loads(text)
+        settings = parse_toml(text)
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
@@ -120,7 +119,8 @@ def planned_host(settings: Mapping[str, Any]) -> PlannedHost:
         ),
         os=_setting(settings, "os", _system, base.os if base else None, "debian:12"),
         memory=_setting(settings, "memory", _memory, base.memory if base else None, "64G"),
-        virtualization=settings.get("virtualization") or (base.virtualization if base else None),
+        virtualization=settings.get("virtualization")
+        or (for_wording(base.virtualization, None) if base else None),
         e2fsprogs=_version(settings.get("target_e2fsprogs")),
         configuration=_configuration(settings.get("mke2fs_conf")),
     )

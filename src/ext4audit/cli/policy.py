@@ -3,12 +3,14 @@
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
 
 from ext4audit.cli.app import did_you_mean, lazily
-from ext4audit.facts import toml_reader
+from ext4audit.facts import parse_toml
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.policy.file import (
     NothingSelected,
@@ -24,6 +26,7 @@ from ext4audit.policy.file import (
 from ext4audit.report import Report
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
+from ext4audit.sources.live.paths import BoundedCalls
 
 
 def active_profiles(words: Sequence[str]) -> tuple[ActiveProfile, ...]:
@@ -46,45 +49,48 @@ def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
 NAME = "ext4audit.toml"
 OF_THE_HOST = "/etc/ext4audit.toml"
 LARGEST_POLICY_BYTES = 1 << 20
+LONGEST_READ_SECONDS = 20.0
+"""For the search and the file: a directory on a dead server answers nothing at all."""
 
 
 def read_policy(config: str | None) -> Policy:
     """Return the policy in force, an empty one without a file; raises UsageError.
 
-    The nearest file counts alone: nothing of another is mixed in.
+    The nearest file counts alone: nothing of another is mixed in. A file that is found and not
+    named must be trusted: it could suppress findings of root's scan.
     """
-    path = config if config is not None else _nearest()
-    if path is None:
-        return Policy()
+    path = config
     try:
-        policy = parse_policy(toml_reader().loads(_policy_text(path)), all_rules(), did_you_mean)
+        with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
+            if path is None and (path := bounded(_nearest)) is None:
+                return Policy()
+            text = bounded(partial(_text, path, found=config is None))
+        policy = parse_policy(parse_toml(text), all_rules(), did_you_mean)
         active_profiles(policy.profile)
     except OSError as error:
-        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+        raise click.UsageError(f"{path or NAME}: {error.strerror or error}") from None
     except click.UsageError as error:
         raise click.UsageError(f"{path}: {error.message}") from None
     except (ValueError, RecursionError) as error:  # of the policy, of TOML, of UTF-8
         raise click.UsageError(f"{path}: {error}") from None
-    return policy
-
-
-def _policy_text(path: str) -> str:
-    """Return a file's text; raises OSError or ValueError."""
-    with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
-        raw = file.read(LARGEST_POLICY_BYTES + 1)
-    if len(raw) > LARGEST_POLICY_BYTES:
-        raise ValueError("it is longer than 1 MiB")
-    return raw.decode("utf-8")
+    return policy._replace(path=path)
 
 
 def _nearest() -> str | None:
     """Return the nearest file in the working directory and its parents, else the host's."""
-    for folder in _upwards():
-        path = f"{folder.rstrip('/')}/{NAME}"
-        if os.path.isfile(path):  # noqa: PTH113 - pathlib costs a scan its start
-            _refuse_a_strangers(path)
-            return path
-    return OF_THE_HOST if os.path.isfile(OF_THE_HOST) else None  # noqa: PTH113 - the same
+    paths = (*(f"{folder.rstrip('/')}/{NAME}" for folder in _upwards()), OF_THE_HOST)
+    return next(filter(os.path.isfile, paths), None)
+
+
+def _text(path: str, *, found: bool) -> str:
+    """Return a file's text; raises OSError, ValueError, and UsageError for an untrusted find."""
+    with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
+        if found:
+            _check_trusted(path, os.fstat(file.fileno()))
+        raw = file.read(LARGEST_POLICY_BYTES + 1)
+    if len(raw) > LARGEST_POLICY_BYTES:
+        raise ValueError("it is longer than 1 MiB")
+    return raw.decode("utf-8")
 
 
 def _upwards() -> Iterator[str]:
@@ -99,18 +105,38 @@ def _upwards() -> Iterator[str]:
     yield here
 
 
-def _refuse_a_strangers(path: str) -> None:
-    """Refuse a file that any user could have created: it could suppress findings of root's scan.
+def _check_trusted(path: str, status: os.stat_result) -> None:
+    """Refuse a file that others than root and the caller could have written; raises UsageError.
 
-    In /tmp every user may make a file of this name above the directory in which root works.
+    `status` is of the open file, so that no other one is read than the one that was checked. Of a
+    link, itself and its directory count as well.
     """
-    folder = os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120 - the same
-    owners = {os.stat(path).st_uid, os.lstat(path).st_uid}  # noqa: PTH116 - the same
-    if folder.st_mode & stat.S_IWOTH and owners - {0, os.geteuid()}:
-        raise click.UsageError(
-            f"{path} belongs to another user in a directory that anybody may write to; "
-            "use --config to name a file"
-        )
+    target = os.path.realpath(path)
+    folders = {os.path.dirname(each) for each in (path, target)}  # noqa: PTH120 - pathlib's cost
+    every = [status, os.lstat(path), *map(os.stat, folders)]
+    trusted, uids = _trusted_ids("UID", os.geteuid()), {each.st_uid for each in every}
+    refusal = None
+    if uids - trusted:
+        refusal = f"it or its directory belongs to another user ({min(uids - trusted)})"
+    elif any(_is_written_by_others(each) for each in every):
+        refusal = "others may write to it or to its directory"
+    if refusal:
+        raise click.UsageError(f"{refusal}: use --config to name the file, if you trust it")
+
+
+def _is_written_by_others(status: os.stat_result) -> bool:
+    """Whether anybody may write, or a group that is not the caller's own; a link has no mode."""
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
+        return False
+    own_group = status.st_gid in _trusted_ids("GID", os.getegid())
+    return bool(mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not own_group))
+
+
+def _trusted_ids(kind: str, own: int) -> set[int]:
+    """Return root, the caller, and the user who became root by sudo(8)."""
+    before = os.environ.get(f"SUDO_{kind}", "") if os.geteuid() == 0 else ""
+    return {0, own, *([int(before)] if before.isdecimal() else [])}
 
 
 DEMANDS = "CMP007"
@@ -180,15 +206,20 @@ class Processed(NamedTuple):
 
 
 class PostProcessing(NamedTuple):
-    """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601)."""
+    """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601).
+
+    `policy` is the path of the policy file, which each report names.
+    """
 
     suppressions: tuple[SuppressionRule, ...] = ()
     today: str = ""
     baselines: Mapping[str, Sequence[Any]] | None = None
+    policy: str | None = None
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
         used, undetermined = frozenset[SuppressionRule](), frozenset[str]()
+        report = report._replace(policy=self.policy)
         if self.suppressions:
             report, used = suppress(report, self.suppressions, self.today)
             undetermined = not_judged(report)
@@ -222,8 +253,5 @@ class PostProcessing(NamedTuple):
 
 def post_processing_of(policy: Policy, baseline: str | None, now: str) -> PostProcessing:
     """Return the post-processing by the policy and --baseline; raises UsageError."""
-    if baseline is None:
-        return PostProcessing(policy.suppressions, now[:DAY_LETTERS])
-
-    baselines = lazily("cli.baseline", "read_baselines")(baseline)
-    return PostProcessing(policy.suppressions, now[:DAY_LETTERS], baselines)
+    baselines = None if baseline is None else lazily("cli.baseline", "read_baselines")(baseline)
+    return PostProcessing(policy.suppressions, now[:DAY_LETTERS], baselines, policy.path)

@@ -8,9 +8,10 @@ import click
 
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS, audit_host
 from ext4audit.cli.app import completer, lazily
-from ext4audit.cli.options import chosen, report_options, timeout_option
+from ext4audit.cli.options import chosen, deadline_option, report_options, timeout_option
 from ext4audit.cli.output import progress
 from ext4audit.cli.reports import print_report
+from ext4audit.sources.live import LiveSource
 
 
 @click.command("scan")
@@ -26,18 +27,21 @@ from ext4audit.cli.reports import print_report
 )
 @report_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
+@deadline_option
 def command(
     *,
     targets: tuple[str, ...],
     sources: tuple[str, ...],
     timeout_seconds: float,
+    deadline_seconds: float,
     **given: Any,  # noqa: ANN401 - every type that an option can have
 ) -> int:
     """Audit the ext4 filesystems of this host, or only those that hold the TARGETs.
 
     A TARGET is a mount point, any file or directory, a block device, or an image file: of a
-    filesystem, of a disk with partitions, or by e2image. Run it as root to see superblocks and
-    device-mapper tables; without root it says what it could not see.
+    filesystem, of a disk with partitions, or by e2image. A file that could be an image and cannot
+    be read as one is refused: name its directory for the filesystem that it lies on. Run it as
+    root to see superblocks and device-mapper tables; without root it says what it could not see.
 
     With --from nothing of this host is read, and a TARGET is a path, device or UUID of the
     captured host. Several hosts are printed as one line each, and a summary by rule.
@@ -60,13 +64,15 @@ def command(
         code: int = lazily("cli.captured", "scan_from")(sources, targets, asked)
         return code
     if targets:
-        report = lazily("cli.options", "scan_targets")(targets, asked, timeout_seconds)
+        source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
+        report = lazily("cli.options", "scan_targets")(targets, asked, source)
         return print_report(report, asked, whole=False)
     with progress(quiet=asked.verbosity < 0) as show:
         report = audit_host(
             rules=asked.rules,
             profiles=asked.profiles,
             timeout_seconds=timeout_seconds,
+            deadline_seconds=deadline_seconds,
             progress=show,
         )
     return print_report(report, asked)

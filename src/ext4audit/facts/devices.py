@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, value_or
+from ext4audit.evidence import Evidence, for_wording
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.remembered import remembered
 
@@ -71,7 +71,10 @@ class DmSegment(NamedTuple):
 
 
 class DmDevice(NamedTuple):
-    """A device-mapper device: its name and uuid ("LVM-…", "CRYPT-…"), and its table (root only)."""
+    """A device-mapper device: its name and uuid ("LVM-…", "CRYPT-…"), and its table (root only).
+
+    `name` and `uuid` are empty where they are not known.
+    """
 
     name: str
     uuid: str
@@ -79,7 +82,10 @@ class DmDevice(NamedTuple):
 
 
 class LoopDevice(NamedTuple):
-    """A loop device: its backing file, and the device of the filesystem that holds the file."""
+    """A loop device: its backing file, and the device of the filesystem that holds the file.
+
+    `backing_file` is empty where it is not known.
+    """
 
     backing_file: str
     offset_bytes: int
@@ -113,7 +119,7 @@ class BlockDevice:
     loop: LoopDevice | None = None
     model: str | None = None
     udev: tuple[tuple[str, str], ...] = ()
-    alignment_offset_bytes: int | None = None
+    alignment_offset_bytes: Evidence[int] | None = None
 
     def walk(self) -> "Iterator[BlockDevice]":
         """Yield this device and all below it, top first, each once."""
@@ -134,7 +140,7 @@ class BlockDevice:
     @property
     def known_below(self) -> "tuple[BlockDevice, ...]":
         """The devices below, none where they are unknown."""
-        return value_or(self.below, ())
+        return for_wording(self.below, ())
 
 
 class LsblkDevice(NamedTuple):

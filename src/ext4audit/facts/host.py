@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
@@ -12,7 +12,7 @@ from ext4audit.facts.option_table import sets_option
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions
 from ext4audit.facts.profile import ActiveProfile, Profile
 from ext4audit.facts.remembered import remembered
-from ext4audit.facts.superblock import RecordedError, Superblock
+from ext4audit.facts.superblock import PrimarySuperblock, RecordedError, Superblock
 
 
 class Loader(Enum):
@@ -45,7 +45,7 @@ class ErrorCounters(NamedTuple):
     """
 
     errors: int
-    warnings: int | None = None
+    warnings: Evidence[int] | None = None
     first: RecordedError | None = None
     last: RecordedError | None = None
     last_code: int | None = None
@@ -91,14 +91,17 @@ class Filesystem(NamedTuple):
     """One ext4 superblock, however many mounts show it.
 
     `alive` means that the kernel has it mounted somewhere, `mounts` are the mounts in our own
-    mount namespace: alive without mounts means that another namespace holds it. `fstype` is the
-    type it is mounted as (ext2 and ext3 are served by the ext4 driver, with other defaults).
+    mount namespace: alive without mounts means that another namespace holds it, or an open file
+    of a lazy unmount, or that the kernel's list is stale; unless `unlisted` says why the mount
+    table is not known (`mounted_here` tells them apart). `fstype` is the type it is mounted as
+    (ext2 and ext3 are served by the ext4 driver, with other defaults), by some process's mounts.
     `read_only` is the superblock's own state, not that of a read-only bind mount. `fstab` are
     the entries that name its device. `layout` is None where no stripe lies below.
 
     `usage` and `errors` are of the mounted filesystem. `journal_errno` is the error number that
     jbd2 stored in the journal's superblock when it gave up: 0, or negative (-5 is EIO).
     `unzeroed_groups` counts the groups whose inode tables lazy initialization has yet to zero.
+    `primary` is the superblock on the device itself, whoever answered for `superblock`.
     """
 
     device_number: DeviceNumber
@@ -116,10 +119,12 @@ class Filesystem(NamedTuple):
     stack: Evidence[BlockDevice]
     layout: Evidence[MetadataLayout] | None
     shares_uuid: bool = False
+    unlisted: Unknown | None = None
     usage: Evidence[Usage] = _unread("space in use")
     errors: Evidence[ErrorCounters] = _unread("recorded errors")
     journal_errno: Evidence[int] = _unread("journal errno")
     unzeroed_groups: Evidence[int] = _unread("groups to be initialized")
+    primary: Evidence[PrimarySuperblock] = _unread("primary superblock")
 
     @property
     def id(self) -> str:
@@ -131,6 +136,11 @@ class Filesystem(NamedTuple):
         if self.uuid is None:
             return str(self.device_number)
         return f"{self.uuid}@{self.device_number}" if self.shares_uuid else self.uuid
+
+    @property
+    def mounted_here(self) -> Evidence[tuple[Mount, ...]]:
+        """The mounts in our namespace, unknown where the mount table is."""
+        return self.unlisted or Known(self.mounts, "/proc/self/mountinfo")
 
     @property
     def mount_points(self) -> tuple[str, ...]:
@@ -181,8 +191,9 @@ class OperatingSystem(NamedTuple):
 class Host(NamedTuple):
     """A host at one moment. `gaps` are the unknowns about the host as a whole.
 
-    `container` is the kind of container that the scan ran in ("docker"), None on the host
-    itself; `kernel_arguments` is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
+    `virtualization` is the hypervisor ("kvm"), None on a physical machine. `container` is the
+    kind of container that the scan ran in ("docker"), None on the host itself. `kernel_arguments`
+    is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
     `filesystems` are the audited ones; `lower` are others that their loop devices lie on.
 
     `devices` are all block devices that lsblk lists. `idle` are the filesystems of type ext2, ext3
@@ -197,8 +208,8 @@ class Host(NamedTuple):
     taken_at: str
     kernel: Evidence[Kernel]
     os: Evidence[OperatingSystem]
-    virtualization: str | None
-    container: str | None
+    virtualization: Evidence[str | None]
+    container: Evidence[str | None]
     kernel_arguments: Evidence[tuple[str, ...]]
     memory: Evidence[Memory]
     mounts: Evidence[tuple[Mount, ...]]
@@ -229,10 +240,11 @@ class Host(NamedTuple):
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:
     """Return an option as it is in force, or None where that is unknown."""
-    return fs.options.value.find(name) if isinstance(fs.options, Known) else None
+    options = for_wording(fs.options, None)
+    return options.find(name) if options else None
 
 
 def fstab_lines(fs: Filesystem, name: str) -> tuple[FstabLine, ...]:
     """Return the fstab lines of the device that set the option `name` to some state."""
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
+    entries = for_wording(fs.fstab, ())
     return tuple(e.line for e in entries if any(sets_option(o, name) for o in e.line.options))

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from ext4audit.facts import read_table
 
 TABLE = "profiles.toml"
+AT_LEAST = "+"
+"""The prefix of a severity in a profile that raises milder findings and lowers none."""
 
 
 class Profile(NamedTuple):

@@ -4,6 +4,14 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ext4audit.evidence import Evidence, Unknown
+
+EXT3_FEATURES = frozenset(
+    "dir_prealloc imagic_inodes has_journal ext_attr resize_inode dir_index filetype "
+    "needs_recovery meta_bg sparse_super large_file".split()
+)
+"""What the ext3 driver could mount (libblkid, ext.c: EXT3_FEATURE_..._SUPP)."""
+
 
 class RecordedError(NamedTuple):
     """An error that the kernel found and recorded (s_first_error_*, s_last_error_*).
@@ -93,11 +101,31 @@ class Superblock(NamedTuple):
         return "has_journal" in self.features
 
     @property
+    def fstype(self) -> str:
+        """The type by its features, as blkid(8) names it: ext4, or ext3 and ext2 by the journal."""
+        if self.features - EXT3_FEATURES:
+            return "ext4"
+        return "ext3" if self.has_journal else "ext2"
+
+    @property
     def groups(self) -> int | None:
         """The number of block groups."""
         if self.blocks_per_group is None or self.first_block is None:
             return None
         return -(-(self.size_blocks - self.first_block) // self.blocks_per_group)
+
+
+class PrimarySuperblock(NamedTuple):
+    """The primary superblock as it is on the device, where the next mount looks for it.
+
+    `damage` is why no kernel mounts it, empty where it is whole. `failed` is why dumpe2fs could
+    not read it although its bytes can be. `kernel` is what the kernel still answers of a damaged
+    one, None where there is no damage.
+    """
+
+    damage: str = ""
+    failed: Unknown | None = None
+    kernel: Evidence[Superblock] | None = None
 
 
 class GroupTable(NamedTuple):

@@ -25,6 +25,9 @@ from ext4audit.facts.superblock import GroupTable, Superblock
 SUPERBLOCK_OFFSET_BYTES = 1024
 """Where the superblock starts, whatever the block size; a boot loader may use what is before."""
 SUPERBLOCK_BYTES = 1024
+USUAL_BLOCK_BYTES = (4096, 1024, 2048)
+_USUAL_BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
+"""The first that sparse_super selects: 1 and the powers of 3, 5 and 7."""
 _SMALL_DESCRIPTOR_BYTES = 32
 _LARGE_DESCRIPTOR_BYTES = 64
 _UNSIGNED_64 = "Q"
@@ -102,6 +105,15 @@ def has_superblock(superblock: Superblock, group: int) -> bool:
     if group == 1 or "sparse_super" not in superblock.features:
         return True
     return any(_is_power(group, base) for base in (3, 5, 7))
+
+
+def usual_backups(block_bytes: int) -> tuple[tuple[int, int], ...]:
+    """Return group and block of the first backups as mke2fs places them without other options.
+
+    A group then has as many blocks as one block has bits; with 1 KiB, block 0 is the boot loader's.
+    """
+    first, per_group = int(block_bytes == SUPERBLOCK_OFFSET_BYTES), 8 * block_bytes
+    return tuple((group, first + group * per_group) for group in _USUAL_BACKUP_GROUPS)
 
 
 def reserved_blocks(superblock: Superblock, group: int) -> int:

@@ -7,7 +7,7 @@ LUKS hand both on.
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Unknown, value_or
+from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, DmSegment, MdArray
 from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
 
@@ -53,11 +53,11 @@ def guess_geometry(stack: BlockDevice) -> StripeGeometry | None:
     md array is in the stack its level is known, and so the number of members.
     """
     limits = stack.queue
-    chunk_bytes = value_or(limits.minimum_io_bytes, 0)
+    chunk_bytes = for_wording(limits.minimum_io_bytes, 0)
     # A single disk reports its physical block here.
-    if chunk_bytes <= max(value_or(limits.physical_block_bytes, 0), SECTOR_BYTES):
+    if chunk_bytes <= max(for_wording(limits.physical_block_bytes, 0), SECTOR_BYTES):
         return None
-    columns, rest = divmod(value_or(limits.optimal_io_bytes, 0), chunk_bytes)
+    columns, rest = divmod(for_wording(limits.optimal_io_bytes, 0), chunk_bytes)
     if rest or not 1 < columns <= MOST_COLUMNS:
         return None
     return _geometry(stack, chunk_bytes, columns)

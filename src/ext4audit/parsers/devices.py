@@ -13,6 +13,7 @@ from ext4audit.parsers.kernel_files import parse_device_number, parse_integer
 # Without the lookbehind a line of a million capitals is tried from each of them to its end.
 _PAIR = r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"'
 _HEX = rb"\\x([0-9a-fA-F]{2})"
+_NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
 _FIXED_FIELDS = 3
 _KEYWORD = "array"
 _SHORTEST = 3
@@ -34,7 +35,18 @@ def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
         node = pending.pop(0)
         rows.append({key.upper(): _text(value) for key, value in node.items()})
         pending[:0] = _list(node, "children") if node.get("children") else []
-    return _deduplicated(rows)
+    return _deduplicated(_without_null_words(rows))
+
+
+def _without_null_words(rows: list[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Drop the word "null", which some versions print in quotes for an empty column.
+
+    No UUID and no type is called so. A label can be, and is kept where those columns show that
+    this lsblk prints JSON's own null.
+    """
+    if not any(row.get(key) == "null" for row in rows for key in _NEVER_NULL):
+        return rows
+    return [{key: value for key, value in row.items() if value != "null"} for row in rows]
 
 
 def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:

@@ -72,6 +72,11 @@ _ERRORS = {
     # dumpe2fs assumes continue; ext4_fill_super() takes every other value for remount-ro.
     "Unknown (continue)": "remount-ro",
 }
+_DAMAGE = re.compile(
+    r"Bad magic number in super-block|Superblock checksum does not match superblock"
+    r"|The ext2 superblock is corrupt"
+)
+"""libext2fs's messages on a superblock, of which an archive may hold stdout and stderr as one."""
 _SIZE = re.compile(r"([0-9]{1,12})([kMG])")
 _UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _WRITTEN = re.compile(r"([0-9]{1,20}) ([kMGTP])B")
@@ -176,6 +181,22 @@ def parse_journal_errno(text: str) -> int:
     if "Journal sequence" not in fields:
         raise ValueError("dumpe2fs does not describe the journal")
     return parse_integer(fields.get("Journal errno", "0"))
+
+
+def parse_damage(text: str) -> str:
+    """Return what dumpe2fs says of a damaged superblock beside its header, empty for nothing.
+
+    ValueError for a text without the header. The raw strings of the header are left out.
+    """
+    match = _matched(text)
+    head, _, tail = _split_at_errors(text[match.end() :])
+    return next(filter(None, map(damage_in_message, (text[: match.start()], head, tail))), "")
+
+
+def damage_in_message(text: str) -> str:
+    """Return libext2fs's message on a damaged superblock, empty where there is none."""
+    found = _DAMAGE.search(text)
+    return found[0] if found else ""
 
 
 def _header_end(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from ext4audit.facts.mount import FstabLine, Mount
 from ext4audit.parsers.kernel_files import parse_device_number, parse_integer
@@ -15,19 +16,53 @@ _NUMBER = r"[+-]?[0-9]{1,10}"
 _BLANKS = r"[ \t]+"
 _REQUIRED_FIELDS = 3
 _DEFAULTS = ["defaults", "0", "0"]
+UNKNOWN_NUMBER = "?:?"
+"""Stands for the device number in a table that was composed without it; the kernel has no such."""
 
 
-def parse_mountinfo(text: str) -> tuple[Mount, ...]:
-    r"""Parse a mount table; ValueError for a line that is no mount, and for an empty table.
+class NumberNotCapturedError(ValueError):
+    """A mount whose device number nothing in an archive tells."""
 
-    An empty table would mean that nothing is mounted, so it is refused.
+
+class UnreadLine(NamedTuple):
+    """A line of the mount table that tells no mount, counted from 1, and why."""
+
+    line_number: int
+    error: ValueError
+
+
+class MountTable(NamedTuple):
+    """The mounts of a table, and its lines that could not be read."""
+
+    mounts: tuple[Mount, ...]
+    unread: tuple[UnreadLine, ...] = ()
+
+
+def parse_mount_table(text: str) -> MountTable:
+    r"""Parse the lines of a mount table one by one; ValueError where none is a mount.
+
+    An empty table would mean that nothing is mounted, so it is refused. A line that cannot be
+    read costs no other mount, but whoever concludes from the absence of one must look at `unread`.
     Lines end at "\n" alone: a mount point may hold \x0b, \x85 or U+2028, which the kernel does
     not escape and at which str.splitlines() would break the line.
     """
-    lines = [line for line in text.split("\n") if line]
-    if not lines:
-        raise ValueError("the mount table is empty")
-    return tuple(_mount(line) for line in lines)
+    mounts, unread = list[Mount](), list[UnreadLine]()
+    for number, line in enumerate(text.split("\n"), start=1):
+        found = _mount_or_error(line) if line else None
+        if isinstance(found, Mount):
+            mounts.append(found)
+        elif found is not None:
+            unread.append(UnreadLine(number, found))
+    if not mounts:
+        raise unread[0].error if unread else ValueError("the mount table is empty")
+    return MountTable(tuple(mounts), tuple(unread))
+
+
+def _mount_or_error(line: str) -> Mount | ValueError:
+    try:
+        return _mount(line)
+    except ValueError as error:
+        return error
 
 
 def _mount(line: str) -> Mount:
@@ -43,6 +78,11 @@ def _mount(line: str) -> Mount:
     after = fields[separator + 1 :]
     if len(after) != _FIELDS_AFTER_SEPARATOR:
         raise ValueError(f"no mount in {line[:80]!r}")
+    if fields[2] == UNKNOWN_NUMBER:
+        source, place = decode_octal(after[1]), decode_octal(fields[4])
+        raise NumberNotCapturedError(
+            f"the device number of {source}, mounted on {place}, is not in the archive"
+        )
     return Mount(
         mount_id=parse_integer(fields[0]),
         parent_id=parse_integer(fields[1]),
@@ -67,7 +107,10 @@ def parse_fstab(text: str) -> tuple[FstabLine, ...]:
     Those have fewer than three fields, or something other than a number in the fifth or sixth.
     More than six fields are allowed, a "#" is a comment only at the start of a line, and a
     carriage return at the end of a line is dropped (all as libmount 2.38.1 does, by test).
+    ValueError for NUL: a crash can leave a file of zeros, which is no empty fstab.
     """
+    if "\0" in text:
+        raise ValueError("it holds NUL")
     numbered = enumerate(text.split("\n"), start=1)
     parsed = (_line(number, line) for number, line in numbered)
     return tuple(line for line in parsed if line is not None)

@@ -131,6 +131,31 @@ def parse_image_superblock(data: bytes) -> Superblock:
     return superblock
 
 
+def damage_of(data: bytes) -> str:
+    """Return why no kernel mounts a superblock of these 1024 bytes, empty where one does."""
+    if len(data) != _BYTES:
+        raise ValueError(f"{len(data)} bytes instead of {_BYTES}")
+    if not any(data):
+        return "it is zeroed"
+    try:
+        parse_image_superblock(data)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def parse_backup_superblock(data: bytes, place: tuple[int, int]) -> Superblock:
+    """Parse a backup; ValueError unless it is that of this group, with blocks of this size."""
+    superblock = parse_image_superblock(data)
+    group, block_bytes = place
+    at = _Fields(data)
+    if (at.u16(0x5A), superblock.block_bytes) != (group, block_bytes):
+        raise ValueError(f"it is the backup of group {at.u16(0x5A)}")
+    if superblock.blocks_per_group != _BITS * block_bytes:
+        raise ValueError(f"groups of {superblock.blocks_per_group} blocks")
+    return superblock
+
+
 def parse_tune_superblock(data: bytes) -> Superblock:
     """Parse the bytes that the ioctl returns; the fields that it does not have are None.
 

@@ -169,7 +169,10 @@ class PolicyError(ValueError):
 
 
 class Policy(NamedTuple):
-    """The contents of a policy file; `fail_on` is None where the command line decides."""
+    """The contents of a policy file; `fail_on` is None where the command line decides.
+
+    `path` is the file, None where there is none.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -177,6 +180,7 @@ class Policy(NamedTuple):
     fail_on: str | None = None
     profile: tuple[str, ...] = ()
     suppressions: tuple[SuppressionRule, ...] = ()
+    path: str | None = None
 
 
 def parse_policy(document: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> Policy:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Evidence, Known, Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
 from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.layout.groups import usual_backups
 from ext4audit.remedies.remount import mount_again, usable_mount
 from ext4audit.remedies.shell import quote
 
@@ -66,6 +67,8 @@ def why_by_hand(fs: Filesystem) -> str:
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return "from a rescue system, because the root cannot be unmounted"
     if fs.alive and not fs.mounts:
+        if isinstance(fs.fstype, Unknown):
+            return "once nothing holds it any more, neither a mount namespace nor an open file"
         return "once the mount namespace that holds it has unmounted it"
     return "once it is mounted nowhere"
 
@@ -81,8 +84,8 @@ def preen(fs: Filesystem) -> tuple[Step, ...]:
 def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
     """Return the remedy that unmounts, checks and mounts again; a reboot for the root.
 
-    It is verified by the kernel's error counter, and with `try_write` by writing a file. Nothing
-    takes back what e2fsck repairs.
+    It is verified by the kernel's error counter, by the mark in the superblock where it had one,
+    and with `try_write` by writing a file. Nothing takes back what e2fsck repairs.
     """
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return Remedy(
@@ -93,13 +96,32 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
         )
     before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
     writes = _writes_a_file(fs) if try_write else ()
-    steps = unmounted_steps(before, (checked(fs),), (_no_errors_left(fs), *writes))
+    verify = (_no_errors_left(fs), *_no_mark_left(fs), *writes)
+    steps = unmounted_steps(before, (checked(fs),), verify)
     return Remedy(
         summary="Stop what writes to it, unmount it, let e2fsck check it, and mount it"
         f"{by_hand(fs, steps)}.",
         disruption=Disruption.UNMOUNT,
         steps=steps,
         trade_off=LOOK_FIRST,
+    )
+
+
+def repair_from_backup(fs: Filesystem, block_bytes: Evidence[int]) -> Remedy:
+    """Return the advice for a destroyed primary superblock; nothing is run for it.
+
+    The command names the first backup as mke2fs places it, where the size of a block is known.
+    """
+    save = "Copy the data away now, and neither unmount it nor restart before. " if fs.alive else ""
+    command = "e2fsck -b, with the block of a backup, and -B, with the size of a block"
+    if isinstance(block_bytes, Known):
+        _group, block = usual_backups(block_bytes.value)[0]
+        command = f"e2fsck -b {block} -B {block_bytes.value}, where mke2fs puts the first one"
+    return Remedy(
+        summary=f"{save}Find out what has written to the device, take an image of it, and repair "
+        f"that from a backup superblock: {command}.",
+        disruption=Disruption.UNMOUNT,
+        trade_off="e2fsck takes over the state of the backup. What else was overwritten is lost.",
     )
 
 
@@ -117,6 +139,14 @@ def without_error_state(mount: Mount) -> Mount:
 def _no_errors_left(fs: Filesystem) -> str:
     """Return the command that fails while the kernel has errors on record."""
     return f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}"
+
+
+def _no_mark_left(fs: Filesystem) -> Iterator[str]:
+    """Yield the command that fails while a superblock that was marked with errors still is."""
+    state = fs.superblock.value.state if isinstance(fs.superblock, Known) else None
+    if "with errors" in (state or ""):
+        line = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem state:'"
+        yield f"{line} | grep -qv 'with errors'"
 
 
 def _writes_a_file(fs: Filesystem) -> Iterator[str]:

@@ -20,7 +20,7 @@ from io import StringIO
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Phase
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page, named_hosts
+from ext4audit.renderers.shared.page import Audited, Page, named_hosts, policy_in_force
 from ext4audit.renderers.shared.rows import Gap, Row, first_mount_point, gaps, rows
 from ext4audit.renderers.shared.terms import disruption_text
 from ext4audit.report import Report
@@ -28,7 +28,7 @@ from ext4audit.report import Report
 COLUMNS = (
     *("host", "kind", "rule", "name", "severity", "confidence", "state"),
     *("device", "mount_point", "uuid", "fact", "message", "evidence", "remedy", "disruption"),
-    *("commands", "hint", "reason", "owner", "expires", "source"),
+    *("commands", "hint", "reason", "owner", "expires", "source", "policy"),
 )
 LINES = "commands"
 """The only column whose cells have several lines."""
@@ -41,9 +41,10 @@ def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - as ev
     output = StringIO()
     writer = csv.DictWriter(output, COLUMNS, restval="", lineterminator="\r\n")
     writer.writeheader()
+    policy = policy_in_force(hosts) or ""
     for name, host in named_hosts(hosts):
         for cells in _of_host(name, host):
-            every = {"host": name, **cells, "source": host.label}
+            every = {"host": name, **cells, "source": host.label, "policy": policy}
             writer.writerow({each: _safe(each, value) for each, value in every.items()})
     return output.getvalue()
 

@@ -20,7 +20,14 @@ from types import MappingProxyType
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page, fixed_count, named_hosts, named_reports
+from ext4audit.renderers.shared.page import (
+    Audited,
+    Page,
+    fixed_count,
+    named_hosts,
+    named_reports,
+    policy_in_force,
+)
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     Location,
@@ -134,4 +141,6 @@ def _summary(hosts: Sequence[Audited], found: Sequence[Row]) -> str:
     gone = fixed_count(hosts)
     fixed = "" if gone is None else f"; {gone} fixed since the baseline"
     findings = severity_counts(found) or "no findings"
-    return f"ext4audit: {counted(len(hosts), 'host')}: {findings}{fixed}; audit {state}"
+    policy = policy_in_force(hosts)
+    rules = "" if policy is None else f"; policy {_safe(policy)}"
+    return f"ext4audit: {counted(len(hosts), 'host')}: {findings}{fixed}; audit {state}{rules}"

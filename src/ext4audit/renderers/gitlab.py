@@ -14,7 +14,7 @@ from typing import Any
 
 from ext4audit.finding import Finding, Severity
 from ext4audit.renderers.shared.escape import json_text, visible
-from ext4audit.renderers.shared.page import Audited, Page, named_hosts
+from ext4audit.renderers.shared.page import Audited, Page, named_hosts, policy_in_force
 from ext4audit.renderers.shared.rows import (
     GapGroup,
     Location,
@@ -31,6 +31,7 @@ from ext4audit.report import Report
 
 NOT_DETERMINED = "not-determined"
 """The check name of a gap; no rule has this name."""
+POLICY = "policy"
 _SEVERITIES = MappingProxyType(
     {
         Severity.CRITICAL: "blocker",
@@ -49,7 +50,17 @@ def render(hosts: Sequence[Audited], _page: Page) -> str:
         if host.report is not None:
             issues += _findings(name, host.report)
         issues += [_gap(name, group) for group in gap_groups(host, name)]
+    policy = policy_in_force(hosts)
+    if policy is not None:
+        issues.append(_policy(policy))
     return json_text(issues)
+
+
+def _policy(path: str) -> dict[str, Any]:
+    """Return the issue that names the policy file: the format has no other place for it."""
+    location = location_of_subject("ext4audit", None, None)
+    text = f"The policy in force is {path}."
+    return _issue(POLICY, text, "info", location, digest("", POLICY, path))
 
 
 def _findings(name: str, report: Report) -> Iterator[dict[str, Any]]:

@@ -55,7 +55,8 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     every: list[Case] = []
     for name, host in named_hosts(hosts):
         found = cases(name, host, page.threshold)
-        _add_suite(root, name, page.taken_at, found)
+        policy = visible((host.report and host.report.policy) or "")
+        _add_suite(root, name, page.taken_at, policy, found)
         every += found
     root.attrib.update(_counts(every))
     indent(root)
@@ -63,12 +64,15 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     return f"{_DECLARATION}\n{text}\n"
 
 
-def _add_suite(root: Element, name: str, taken_at: str, found: Sequence[Case]) -> None:
+def _add_suite(root: Element, name: str, taken_at: str, policy: str, found: Sequence[Case]) -> None:
     suite = SubElement(root, "testsuite", name=visible(name), hostname=visible(name))
     suite.attrib.update(_counts(found))
     if taken_at:
         # The schema of Ant's task has no time zone; the time is UTC.
         suite.set("timestamp", taken_at.removesuffix("Z"))
+    if policy:
+        # Before the cases, as the schema of Ant's task demands.
+        SubElement(SubElement(suite, "properties"), "property", name="policy", value=policy)
     for case in found:
         _add_case(suite, case)
 

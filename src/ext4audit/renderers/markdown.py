@@ -147,6 +147,7 @@ def _summary(report: Report, active: Sequence[Row]) -> str:
         counted(len(report.host.filesystems), "filesystem"),
         severity_counts(active) or "no findings",
         *([f"{aside} suppressed or in the baseline"] if aside else []),
+        *([f"policy {prose(report.policy)}"] if report.policy else []),
     ]
     return f"{'; '.join(parts)}."
 

@@ -20,7 +20,13 @@ from typing import TypeAlias
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page, named_hosts, named_reports
+from ext4audit.renderers.shared.page import (
+    Audited,
+    Page,
+    named_hosts,
+    named_reports,
+    policy_in_force,
+)
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     KNOWN,
@@ -50,7 +56,8 @@ _COUNTS = (
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the samples of all hosts, ended by a newline."""
     read = named_reports(hosts)
-    lines = [*_of_findings(read), *_of_hosts(named_hosts(hosts), read), *_of_run(page)]
+    run = _of_run(page, policy_in_force(hosts))
+    lines = [*_of_findings(read), *_of_hosts(named_hosts(hosts), read), *run]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -110,7 +117,10 @@ def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named) -> Iterator[st
     )
 
 
-def _of_run(page: Page) -> Iterator[str]:
+def _of_run(page: Page, policy: str | None) -> Iterator[str]:
+    if policy is not None:
+        text = "The policy file in force."
+        yield from _metric("ext4audit_policy_info", text, [({"path": policy}, 1)])
     ended = timegm(strptime(page.taken_at, "%Y-%m-%dT%H:%M:%SZ"))
     run = "ext4audit_last_run_timestamp_seconds"
     yield from _metric(run, "When the audit ended, in seconds since 1970.", [({}, ended)])

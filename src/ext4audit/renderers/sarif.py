@@ -20,7 +20,14 @@ from typing import Any, TypeAlias
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
 from ext4audit.renderers.shared.escape import json_text, visible
-from ext4audit.renderers.shared.page import Audited, Page, host_names, named_hosts, named_reports
+from ext4audit.renderers.shared.page import (
+    Audited,
+    Page,
+    host_names,
+    named_hosts,
+    named_reports,
+    policy_in_force,
+)
 from ext4audit.renderers.shared.rows import (
     Location,
     Row,
@@ -139,6 +146,9 @@ def _gaps(hosts: Sequence[Audited]) -> Iterator[dict[str, Any]]:
 
 
 def _notices(hosts: Sequence[Audited]) -> Iterator[dict[str, Any]]:
+    policy = policy_in_force(hosts)
+    if policy is not None:
+        yield _notification("policy-file", "note", visible(f"the policy in force is {policy}"))
     for host in hosts:
         for notice in host.report.notices if host.report else ():
             yield _notification("policy", "warning", visible(notice))

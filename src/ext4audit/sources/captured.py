@@ -4,6 +4,7 @@ import io
 import os
 import stat
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -17,8 +18,9 @@ from ext4audit.sources.archive import (
 from ext4audit.sources.ask import Source, encode
 from ext4audit.sources.ask import decode as decode_text
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
-from ext4audit.sources.containers.tar import BLOCK_BYTES, Stream, is_tar
+from ext4audit.sources.containers.tar import BLOCK_BYTES, Readable, Stream, is_tar
 from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
+from ext4audit.sources.live.paths import BoundedCalls
 from ext4audit.sources.snapshot import (
     MapSource,
     holds_snapshot,
@@ -31,6 +33,7 @@ from ext4audit.sources.snapshot import (
 from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
 
+LONGEST_READ_SECONDS = 20.0
 STANDARD_INPUT = "-"
 _ONE_HOST = (MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK, "data")
 """The names at the top of an unpacked archive of one host."""
@@ -54,11 +57,8 @@ def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
     label = "standard input" if path == STANDARD_INPUT else path
     try:
         if path == STANDARD_INPUT:
-            return _open_file(sys.stdin.buffer, label)
-        if _is_directory(path, in_fleet=in_fleet):
-            return _open_directory(path)
-        with Path(path).open("rb") as file:
-            return _open_file(file, label)
+            return _open_file(_standard_input(), label)
+        return _open_path(path, in_fleet=in_fleet)
     except OSError as error:
         raise ArchiveError(f"{label}: {error.strerror or error}") from None
     except (ArchiveError, SnapshotError) as error:
@@ -68,19 +68,55 @@ def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
         ) from None
 
 
+def _standard_input() -> IO[bytes]:
+    if sys.stdin is None:
+        raise ArchiveError("is closed")
+    return sys.stdin.buffer
+
+
+def _open_path(path: str, *, in_fleet: bool) -> Captured:
+    """Open a file or directory, which may lie on a dead server; what feeds a FIFO has its time."""
+    bounded = BoundedCalls(LONGEST_READ_SECONDS)
+    mode = bounded(lambda: _mode(path, in_fleet=in_fleet))
+    if stat.S_ISDIR(mode):
+        bounded(lambda: _look_into(path))
+        return _open_directory(path)
+    if not stat.S_ISREG(mode):
+        with Path(path).open("rb") as file:
+            return _open_file(file, path)
+    with bounded(lambda: Path(path).open("rb")) as file:
+        return _open_file(_Bounded(file, bounded), path)
+
+
+class _Bounded(NamedTuple):
+    """A file whose reads are bounded."""
+
+    file: IO[bytes]
+    bounded: BoundedCalls
+
+    def read(self, count: int, /) -> bytes:
+        return self.bounded(lambda: self.file.read(count))
+
+
+def _look_into(path: str) -> None:
+    """Read a name of a directory: what answers to this answers to the rest."""
+    with os.scandir(encode(path)) as found:
+        next(found, None)
+
+
 def hosts_in(path: str) -> list[str] | None:
     """Return the paths of the hosts in a directory of many, sorted; None for anything else.
 
     Hidden names are not hosts. Raises ArchiveError for an empty directory.
     """
-    if path == STANDARD_INPUT or not Path(path).is_dir():
+    if path == STANDARD_INPUT:
         return None
     try:
-        # Strings, not Paths: of 10,000 hosts those alone took 10 MiB.
-        names = sorted(map(decode_text, os.listdir(encode(path))))  # noqa: PTH208 - the same
+        with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
+            names = bounded(lambda: _names(path))
     except OSError as error:
-        raise ArchiveError(f"{path}: {error.strerror}") from None
-    if any(mark in names for mark in _ONE_HOST):
+        raise ArchiveError(f"{path}: {error.strerror or error}") from None
+    if names is None or any(mark in names for mark in _ONE_HOST):
         return None
     folder = path.rstrip("/")
     hosts = [f"{folder}/{name}" for name in names if not name.startswith(".")]
@@ -89,14 +125,22 @@ def hosts_in(path: str) -> list[str] | None:
     return hosts
 
 
-def _is_directory(path: str, *, in_fleet: bool) -> bool:
-    """Whether it is a directory; raises ArchiveError for files that must not be opened."""
+def _names(path: str) -> list[str] | None:
+    """Return the names in a directory, sorted; None for anything else. Raises OSError."""
+    if not Path(path).is_dir():
+        return None
+    # Strings, not Paths: of 10,000 hosts those alone took 10 MiB.
+    return sorted(map(decode_text, os.listdir(encode(path))))  # noqa: PTH208 - the same
+
+
+def _mode(path: str, *, in_fleet: bool) -> int:
+    """Return the mode of a file; raises ArchiveError for those that must not be opened."""
     mode = Path(path).stat().st_mode
     if stat.S_ISBLK(mode) or stat.S_ISCHR(mode):
         raise ArchiveError("a device; audit it as a TARGET, without --from")
     if in_fleet and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise ArchiveError("neither a file nor a directory")
-    return stat.S_ISDIR(mode)
+    return mode
 
 
 def _open_directory(path: str) -> Captured:
@@ -106,7 +150,7 @@ def _open_directory(path: str) -> Captured:
     return _open_archive(DirectoryArchive(path, ARCHIVE_LIMITS), path)
 
 
-def _open_file(file: IO[bytes], label: str) -> Captured:
+def _open_file(file: Readable, label: str) -> Captured:
     stream = Stream(file, ARCHIVE_LIMITS)
     if is_tar(stream.peek(BLOCK_BYTES)):
         return _open_tar(stream, label)

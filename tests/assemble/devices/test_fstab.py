@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices.fstab import DeviceResolver, list_devices
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.assemble.devices.fstab import DeviceResolver, list_devices, without_contradiction
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.report import Outcome
+from ext4audit.rules.drift.drf003_fstab_identifier import check as twins
+from ext4audit.sources.ask import ResolvePath
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
     LSBLK_PAIRS,
+    TAKEN_AT,
     HostEvidence,
     absent,
     debian_host,
@@ -115,7 +121,7 @@ def test_a_path_that_does_not_exist_is_unknown(spec: str) -> None:
 def test_a_path_to_something_else_is_unknown() -> None:
     """An image file in fstab is no device."""
     found = resolve(labelled_host().path("/srv/image", "8:1", 25, "file"), "/srv/image")
-    assert found == Unknown("device /srv/image", Why.UNPARSABLE, "ValueError: not a block device")
+    assert found == Unknown("device /srv/image", Why.UNPARSABLE, "not a block device")
 
 
 def test_pairs_are_asked_for_where_lsblk_knows_no_json() -> None:
@@ -135,6 +141,36 @@ def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
     devices = list_devices(debian_host().tell(LSBLK_JSON, text).source())
     assert isinstance(devices, Known)
     assert devices.origin == "lsblk -P"
+
+
+def test_a_path_that_could_not_be_resolved_may_be_what_is_mounted_there() -> None:
+    """A file is certainly not the device; a node that nobody could look at may be."""
+    host = debian_host().file("/etc/fstab", "/dev/disk/by-uuid/x /data ext4 defaults 0 2\n")
+    host.tell(ResolvePath("/dev/disk/by-uuid/x"), Unknown("path", Why.TIMED_OUT))
+    (data,) = (fs for fs in assemble_host(host.source(), TAKEN_AT).filesystems if fs.name == "sdb")
+    (entry,) = need(data.fstab)
+    assert (entry.line.mount_point, entry.other_devices) == ("/data", ())
+
+
+EMPTY = '{"blockdevices": []}'
+
+
+def test_an_lsblk_that_leaves_out_what_is_mounted_is_no_answer() -> None:
+    """Without /sys it prints nothing and exits with 0: no twins can be seen, nor that none are."""
+    silent = debian_host().tell(LSBLK_JSON, EMPTY).tell(LSBLK_PAIRS, "")
+    host = assemble_host(silent.source(), TAKEN_AT)
+    assert isinstance(host.devices, Unknown)
+    assert (host.devices.why, "sda1, sdb" in host.devices.detail) == (Why.FAILED, True)
+    assert judge(twins, None, host).outcome is Outcome.UNDETERMINED
+
+
+def test_a_list_that_sysfs_does_not_contradict_stands() -> None:
+    """A RAM disk is in no list of lsblk, and a device that is gone is not in sysfs either."""
+    host = assemble_host(debian_host().source(), TAKEN_AT)
+    (first, *_) = host.filesystems
+    ram = first._replace(device_number=DeviceNumber(1, 0))
+    gone = first._replace(device_number=DeviceNumber(8, 99), stack=absent("block device 8:99"))
+    assert without_contradiction(host.devices, [first, ram, gone]) is host.devices
 
 
 def test_without_lsblk_the_first_reason_stands() -> None:

@@ -11,6 +11,7 @@ from ext4audit.assemble.devices.target import (
     PlainFile,
     Superblocks,
 )
+from ext4audit.assemble.image import read_image_journal
 from ext4audit.assemble.image.host import host_of_images, image_of_target, with_images
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import judge
@@ -111,6 +112,30 @@ def test_an_image_is_a_filesystem_that_is_not_mounted() -> None:
     assert (fs.id, fs.uuid, fs.layout) == (UUID, UUID, None)
     assert isinstance(fs.options, Unknown)
     assert fs.options.why is Why.ABSENT
+
+
+JOURNALED = {"features": frozenset({"has_journal"}), "block_bytes": 4096}
+
+
+@pytest.mark.parametrize(
+    ("changes", "known_"),
+    [
+        ({"features": frozenset()}, True),
+        ({**JOURNALED, "journal_device": 0x801, "journal_uuid": UUID}, True),
+        ({**JOURNALED, "journal_inode": 8}, False),
+        ({**JOURNALED, "journal_inode": 8, "journal_first_block": 100}, False),
+    ],
+    ids=["none", "external", "no place", "unreadable"],
+)
+def test_a_journal_is_read_where_the_image_has_one(
+    changes: dict[str, object], *, known_: bool
+) -> None:
+    """Where the superblock does not tell its place, that is a gap, too."""
+    fs = ImageFilesystem("/fs.img", 0, Known(superblock(**changes), "/fs.img"))
+    source = HostEvidence().source()
+    assert isinstance(read_image_journal(source, fs), Known) is known_
+    copy = fs._replace(descriptors_at_bytes=8192)
+    assert isinstance(read_image_journal(source, copy), Known)
 
 
 def test_a_partition_lies_on_the_image() -> None:

@@ -150,7 +150,10 @@ def test_a_damaged_superblock_is_told_and_not_audited(tmp_path: Path) -> None:
     """It cannot be trusted, and the filesystem below it is not audited instead."""
     image = make(tmp_path / "fs.img", "whole")
     write_at(image, {1024 + 0x78: b"W"})
-    assert look(image) == BadImage("the checksum of its superblock is wrong")
+    assert look(image) == BadImage(
+        "the checksum of its superblock is wrong; a backup can be read, block 8193 of 1024 bytes "
+        "(repair a copy with e2fsck -b 8193 -B 1024)"
+    )
 
 
 def test_a_damaged_partition_is_told_beside_the_others(disk: Path) -> None:
@@ -204,11 +207,11 @@ def _empty_partitions(path: Path) -> None:
         (lambda path: grow(path, 0), ""),
         (lambda path: path.write_bytes(b"x" * 511), ""),
         (lambda path: path.write_bytes(bytes(range(256)) * 16), ""),
-        (lambda path: grow(path, 1 << 42), ""),
+        (lambda path: path.write_bytes(b"a line of text\n" * 10000), ""),
+        (lambda path: path.write_bytes("Umlaute: \u00e4\u00f6\u00fc\n".encode() * 10000), ""),
         (_magic_only, ""),
-        (_empty_partitions, "no ext2, ext3 or ext4 in its partitions (2)"),
     ],
-    ids=["empty", "short", "garbage", "4 TiB", "magic only", "empty partitions"],
+    ids=["empty", "short", "garbage", "text", "UTF-8", "magic only"],
 )
 def test_anything_else_is_a_plain_file(tmp_path: Path, spoil: object, note: str) -> None:
     """What looks like nothing is no matter for a message."""
@@ -217,6 +220,24 @@ def test_anything_else_is_a_plain_file(tmp_path: Path, spoil: object, note: str)
     assert callable(spoil)
     spoil(path)
     assert look(path) == PlainFile(note)
+
+
+def test_a_disk_without_a_filesystem_is_bad(tmp_path: Path) -> None:
+    """What its partitions hold is said where it is recognized."""
+    path = tmp_path / "disk"
+    grow(path, 4 * MIB)
+    write_at(path, {0: boot_record((LINUX, 8, 8), (LINUX, 2048, 2048)), MIB: b"XFSB"})
+    assert look(path) == BadImage(
+        "no ext2, ext3 or ext4 in its partitions (2); partition 2: no ext2, ext3 or ext4: xfs"
+    )
+
+
+def test_a_zeroed_partition_with_backups_is_told_beside_the_others(disk: Path) -> None:
+    """An empty partition and one of another kind are not."""
+    write_at(disk, {FIRST + 1024: bytes(1024), 34816 * SECTOR: b"LUKS\xba\xbe"})
+    image = look(disk)
+    assert isinstance(image, Image)
+    assert image.note.startswith("partition 1: its superblock is zeroed; a backup can be read, ")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.assemble.image import read_partitions
-from ext4audit.evidence import Unknown, value_or
+from ext4audit.evidence import Unknown, for_wording
 from ext4audit.facts.devices import Partition
 from ext4audit.sources.live import LiveSource
 from support.images.partitioned import (
@@ -33,7 +33,7 @@ needs_partx = pytest.mark.skipif(not shutil.which("partx"), reason="partx is mis
 
 def found(image: Path) -> tuple[Partition, ...]:
     """Return the partitions of an image, none where there is no table."""
-    return value_or(read_partitions(LiveSource(), str(image)), ())
+    return for_wording(read_partitions(LiveSource(), str(image)), ())
 
 
 def in_sectors(image: Path) -> list[tuple[int, int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -224,14 +225,91 @@ def test_beside_a_bad_image_the_good_one_is_audited(image: Path, tmp_path: Path)
     assert f"{bad}: the checksum of its superblock is wrong" in done.stderr
 
 
-def test_a_disk_without_ext4_stands_for_what_it_lies_on(tmp_path: Path) -> None:
-    """As any file does; and it is said why it was not taken for an image."""
+def test_a_disk_without_ext4_is_refused(tmp_path: Path) -> None:
+    """Nothing is audited in its place."""
     disk = tmp_path / "windows.img"
     grow(disk, MIB)
     write_at(disk, {0: boot_record((LINUX, 8, 8))})
     done = run("scan", str(disk))
-    reported = "not taken for an image: no ext2, ext3 or ext4 in its partitions (1)"
-    assert f"{disk}: {reported}" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{disk}: no ext2, ext3 or ext4 in its partitions (1)" in done.stderr
+    assert "its directory stands for what it lies on" in done.stderr
+
+
+def test_a_zeroed_superblock_is_named_with_its_backups(tmp_path: Path) -> None:
+    """The named command repairs a copy, and the copy is audited then."""
+    image = make(tmp_path / "fs")
+    shell("dd", "if=/dev/zero", f"of={image}", "bs=1024", "seek=1", "count=1", "conv=notrunc")
+    for command in ("scan", "layout"):
+        done = run(command, str(image))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "its superblock is zeroed; a backup can be read, block 8193 of 1024" in done.stderr
+    shell("sh", "-c", f"e2fsck -fy -b 8193 -B 1024 {image} || test $? -eq 1")
+    assert run("scan", str(image)).returncode == 0
+
+
+@pytest.mark.parametrize("where", ["descriptors", "journal"])
+def test_damage_behind_a_whole_superblock_makes_an_audit_incomplete(
+    tmp_path: Path, where: str
+) -> None:
+    """It is named, and how to look at it."""
+    image = make(tmp_path / "fs.img", "-b", "4096")
+    assert run("scan", str(image)).returncode == 0
+    place, what = 4096, f"block groups of {image}"
+    if where == "journal":
+        printed = shell("debugfs", "-R", "bmap <8> 0", image)
+        place, what = int(printed) * 4096, f"journal of {image}"
+    write_at(image, {place: b"\xff" * 4096})
+    found = report(run("scan", "-f", "json", str(image)), code=3)
+    assert (found["complete"], [gap["what"] for gap in found["gaps"]]) == (False, [what])
+    assert found["gaps"][0]["hint"] == "look with e2fsck -fn, and repair a copy"
+    assert "ValueError" not in found["gaps"][0]["detail"]
+
+
+def test_an_image_without_a_journal_lacks_nothing(tmp_path: Path) -> None:
+    """There is none to read."""
+    image = make(tmp_path / "fs.img", "-O", "^has_journal")
+    assert json.loads(run("scan", "-f", "json", str(image)).stdout)["gaps"] == []
+
+
+@pytest.mark.parametrize("fstype", ["ext2", "ext3", "ext4"])
+def test_the_type_of_an_image_is_that_of_its_features(tmp_path: Path, fstype: str) -> None:
+    """No mount tells it."""
+    image = tmp_path / "fs.img"
+    shell("mke2fs", "-q", "-F", "-t", fstype, image, "16M")
+    done = run("scan", "-v", str(image))
+    assert f"{image}: {fstype}, " in done.stdout
+
+
+def test_a_superblock_of_another_magic_number_is_destroyed(tmp_path: Path) -> None:
+    """Its other fields are not believed."""
+    image = make(tmp_path / "fs")
+    write_at(image, {1024 + 0x38: b"\x34\x12"})
+    done = run("scan", str(image))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "its superblock is destroyed; a backup can be read" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["junk", "junk.img"])
+def test_junk_is_refused(tmp_path: Path, name: str) -> None:
+    """It is not silently the filesystem that it lies on."""
+    junk = tmp_path / name
+    junk.write_bytes(bytes(range(256)) * 4096)
+    done = run("scan", str(junk))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{junk}: no ext2, ext3 or ext4: no superblock at byte 1024" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("mkswap") is None, reason="util-linux makes no swap here")
+def test_what_mkswap_makes_is_named(tmp_path: Path) -> None:
+    """The signature is at the end of its first page."""
+    path = tmp_path / "swapfile"
+    grow(path, MIB)
+    path.chmod(0o600)
+    shell("mkswap", path)
+    done = run("scan", str(path))
+    assert done.returncode == 2
+    assert f"{path}: no ext2, ext3 or ext4: swap space" in done.stderr
 
 
 @pytest.mark.parametrize("name", [b"a\n\x1b[31m$(id).img", b"\xff\xfe.img", b"q?offset=5.img"])

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ext4audit.evidence import need
+from ext4audit.evidence import Known, need
 from ext4audit.rules.performance.stall import read_drains, stall_seconds
 from lab.support.devices import disk, mounted
 from lab.support.scenario import JsonObject, scenario
@@ -51,7 +51,7 @@ def _measure(device: str, *options: str) -> JsonObject:
         host = scan(place)
         queues = [
             need(drain)._replace(megabytes_per_second=THROTTLE_MEGABYTES_PER_SECOND)
-            for drain in read_drains(need(host.filesystems[0].stack), None)
+            for drain in read_drains(need(host.filesystems[0].stack), Known(None, ""))
         ]
         verdict = judge_host(host, "PRF002")
         seconds, dirty_bytes = _rename(place, device)

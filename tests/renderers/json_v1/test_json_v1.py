@@ -78,6 +78,7 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
         "fixed",
         "notices",
         "profiles",
+        "policy",
     ]
     del whole["filesystems"], whole["verdicts"]
     expected = {
@@ -109,6 +110,7 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
         "fixed": None,
         "notices": [],
         "profiles": [],
+        "policy": None,
     }
     assert json.dumps(whole) == json.dumps(expected)
 

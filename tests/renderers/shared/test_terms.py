@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ext4audit.evidence import Unknown, Why
@@ -17,11 +19,13 @@ from ext4audit.renderers.shared.terms import (
     chunk_bytes,
     counted,
     disruption_text,
+    held_text,
     listed,
     stack_text,
+    type_text,
     why_text,
 )
-from support.builders import UNREAD, disk, filesystem, known, layout, loop, raid
+from support.builders import UNREAD, disk, filesystem, known, layout, loop, raid, unknown
 from support.formats.sample_reports import boot, md127, root
 
 
@@ -79,7 +83,7 @@ def test_disruption_has_a_text(disruption: Disruption, destructive: bool, text: 
         (Why.DENIED, "", "no permission"),
         (Why.TIMED_OUT, "after 10 s", "timed out: after 10 s"),
         (Why.NOT_CAPTURED, "", "not captured"),
-        (Why.UNPARSABLE, "ValueError: abc", "not understood: ValueError: abc"),
+        (Why.UNPARSABLE, "'abc' is odd", "not understood: 'abc' is odd"),
     ],
 )
 def test_reasons_keep_the_message_of_the_host(why: Why, detail: str, text: str) -> None:
@@ -162,3 +166,26 @@ def test_the_chunk_of_a_stripe_that_is_not_md_comes_from_the_layout() -> None:
 def test_a_device_without_chunks_has_none(device: BlockDevice) -> None:
     """Neither a disk nor a mirror (md reports 0) has a chunk."""
     assert chunk_bytes(filesystem(), device) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "ext4"),
+        ({"fstype": known("ext2")}, "ext2"),
+        ({"fstype": unknown("type")}, "type not known"),
+        ({"fstype": unknown("type"), "alive": False}, "ext4"),
+        ({"fstype": unknown("t"), "alive": False, "superblock": unknown("s")}, "type not known"),
+    ],
+)
+def test_type_text_is_of_the_mount_or_else_of_the_features(
+    changes: dict[str, Any], text: str
+) -> None:
+    """A mounted one can have another type than its features tell."""
+    assert type_text(filesystem(**changes)) == text
+
+
+def test_held_text_is_no_guess() -> None:
+    """Another namespace is a fact where the mount table of a process shows it."""
+    assert held_text(filesystem(mounts=())) == "another mount namespace holds it"
+    assert "no mount table that can be read" in held_text(filesystem(fstype=unknown("type")))

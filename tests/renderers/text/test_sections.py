@@ -6,6 +6,8 @@ import pytest
 
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity, Step
+from ext4audit.renderers.shared.page import Page
+from ext4audit.renderers.text import render_report
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import UNREAD, filesystem, host, known, mount
 from support.formats.sample_reports import (
@@ -176,6 +178,36 @@ def test_a_section_says_that_more_is_not_determined() -> None:
     """A filesystem with a finding and with undetermined rules has both in its first line."""
     shown = as_text(report(host(filesystem(superblock=UNREAD)), finding_rule(), inodes))
     assert shown.startswith("▲ /dev/sda on /data: ext4, disk; 1 rule not determined\n")
+
+
+def test_header_and_summary_count_the_same_verdicts() -> None:
+    """A rule with a finding and with missing evidence is undetermined in both lines."""
+    fs = filesystem(superblock=UNREAD)
+    made = report(host(fs), finding_rule(), inodes)
+    partly = made.verdicts[0]._replace(unknowns=(UNREAD,))
+    shown = as_text(made._replace(verdicts=(partly, *made.verdicts[1:])))
+    assert "2 rules not determined\n" in shown.split("\n", 1)[0] + "\n"
+    assert shown.endswith("0 passed, 0 not applicable, 2 undetermined; audit INCOMPLETE\n")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "end"),
+    [
+        (Severity.MEDIUM, "audit complete for medium and worse"),
+        (Severity.CRITICAL, "audit complete for critical"),
+        (Severity.LOW, "audit INCOMPLETE"),
+        (None, "audit INCOMPLETE"),
+    ],
+)
+def test_the_summary_calls_complete_what_the_exit_code_does(
+    threshold: Severity | None, end: str
+) -> None:
+    """A gap of a mild rule is shown, and is not called a failure that the exit code is not."""
+    mild = inodes._replace(severity=Severity.LOW)
+    made = report(host(filesystem(superblock=UNREAD)), mild)
+    shown = render_report(made, Page("0", "", threshold))
+    assert shown.endswith(f"1 undetermined; {end}\n")
+    assert "Not determined" in shown
 
 
 def test_one_gap_of_many_filesystems_is_told_once() -> None:

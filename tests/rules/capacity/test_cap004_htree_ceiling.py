@@ -37,7 +37,7 @@ def holding(
     """Build a filesystem with so many files, and so many warnings since its mount."""
     values: dict[str, Any] = {
         "usage": known(usage(inodes=inodes, free_inodes=inodes - files, block_bytes=block)),
-        "errors": known(ErrorCounters(0, warnings)),
+        "errors": known(ErrorCounters(0, None if warnings is None else known(warnings))),
         "superblock": known(superblock(features=features, block_bytes=block)),
     }
     values.update(changes)

@@ -99,7 +99,7 @@ def test_cmp001_commands() -> None:
 def by_old_grub(host: Host) -> Host:
     """Return the host with the GRUB of Debian 11."""
     loader = BootLoader(Loader.GRUB, "2.06-3~deb11u6")
-    return host._replace(boot_loader=Known(loader, "grub-install --version"), container=None)
+    return host._replace(boot_loader=Known(loader, "grub-install --version"), container=known(None))
 
 
 REMEDY_CASES = (

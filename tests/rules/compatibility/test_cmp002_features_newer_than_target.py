@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp002_features_newer_than_target import check
-from support.builders import filesystem, host, kernel, known, superblock, unknown
+from support.builders import disk, filesystem, host, kernel, known, superblock, unknown
 from support.remedies.case import RemedyCase, on_kernel
 
 OLD, NEW = "5.4.0-150-generic", "6.1.0-18-amd64"
@@ -45,10 +45,12 @@ def test_cmp002_outcomes(
 
 
 def test_cmp002_without_evidence() -> None:
-    """A plan without a kernel is not determined; a host without one is not judged."""
+    """Without a kernel nothing is determined; only an image file has none."""
     fs = made("orphan_file")
     nobody = unknown("kernel release")
-    assert judge(check, fs, host(fs, kernel=nobody)).outcome is Outcome.NOT_APPLICABLE
+    assert judge(check, fs, host(fs, kernel=nobody)).outcome is Outcome.UNDETERMINED
+    image = made("orphan_file")._replace(stack=known(disk(kind="image")))
+    assert judge(check, image, host(image, kernel=nobody)).outcome is Outcome.NOT_APPLICABLE
     planned = host(fs, kernel=nobody, planned=True)
     assert judge(check, fs, planned).outcome is Outcome.UNDETERMINED
 

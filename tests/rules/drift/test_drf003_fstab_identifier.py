@@ -299,7 +299,7 @@ class CopyCase(RemedyCase):
             filesystems=tuple(fs for fs in host.filesystems if fs.name in names),
             idle=Known(tuple(fs for fs in need(host.idle) if fs.name in names), "test"),
             devices=Known(tuple(d for d in need(host.devices) if d.name in names), "test"),
-            container=None,
+            container=known(None),
         )
         return judge(rule, None, ours)
 

@@ -160,7 +160,7 @@ def as_root(host: Host) -> Host:
     return host._replace(
         filesystems=(fs._replace(mounts=mounts, fstab=Known(entries, "/etc/fstab")),),
         kernel_arguments=Known(("ro",), "/proc/cmdline"),
-        container=None,
+        container=known(None),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Host
-from ext4audit.finding import Severity
+from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf005_mounted_elsewhere import check
 from support.builders import filesystem, host, known, mount, unknown
@@ -17,7 +17,8 @@ def verdict(on: Host) -> Verdict:
     return judge(check, on.filesystems[0], on)
 
 
-HIDDEN = filesystem(mounts=())
+HIDDEN = filesystem(mounts=(), fstype=known("ext4", "/proc/42/mountinfo"))
+UNSEEN = filesystem(mounts=(), fstype=unknown("filesystem type"))
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,7 @@ HIDDEN = filesystem(mounts=())
         (host(filesystem()), Outcome.PASS),
         (host(filesystem(mounts=(mount(root="/sub"),))), Outcome.PASS),
         (host(HIDDEN), Outcome.FAIL),
+        (host(UNSEEN), Outcome.FAIL),
         (host(HIDDEN, mounts=unknown("mount table")), Outcome.UNDETERMINED),
         (host(filesystem(alive=False, mounts=())), Outcome.NOT_APPLICABLE),
         # A container sees every filesystem of the host in /sys, and the mounts of none.
@@ -43,6 +45,16 @@ def test_drf005_names_the_device_number_to_look_for() -> None:
     assert finding.severity is Severity.INFO
     assert "grep -l ' 8:0 ' /proc/[0-9]*/mountinfo" in finding.remedies[0].summary
     assert finding.citations[1].value == "no line of 1 has it"
+
+
+def test_drf005_is_sure_only_where_a_mount_table_has_it() -> None:
+    """A stale entry of the kernel's list, or an open file, looks the same without one."""
+    (seen,), (unseen,) = (verdict(host(fs)).findings for fs in (HIDDEN, UNSEEN))
+    assert (seen.confidence, unseen.confidence) == (Confidence.CONFIRMED, Confidence.POSSIBLE)
+    assert seen.message.startswith("/dev/sda is in use, mounted in a namespace")
+    assert tuple(seen.citations[-1]) == ("mounted there as", "ext4", "/proc/42/mountinfo")
+    assert "probably mounted in a namespace" in unseen.message
+    assert "an open file may hold it instead" in unseen.message
 
 
 REMEDIES_NOT_RUN = (

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Known
 from ext4audit.facts.host import ErrorCounters, Filesystem
-from ext4audit.facts.superblock import RecordedError
+from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.finding import Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt001_recorded_errors import check
@@ -24,6 +25,7 @@ from support.builders import (
     unknown,
 )
 from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 TAKEN_AT = 1767323045
 """When the builders' host was audited: 2026-01-02T03:04:05Z."""
@@ -38,7 +40,8 @@ def verdict(fs: Filesystem) -> Verdict:
 def counted(errors: int, at: int | None = TAKEN_AT - 100 * DAY, **more: Any) -> ErrorCounters:
     """Build counters whose last error was at a time."""
     last = RecordedError(at, "ext4_lookup", 1805, 12, 0) if errors else None
-    return ErrorCounters(errors, more.pop("warnings", 0), last, last, more.pop("code", 5))
+    warnings = known(more.pop("warnings", 0))
+    return ErrorCounters(errors, warnings, last, last, more.pop("code", 5))
 
 
 def erring(counters: ErrorCounters, **changes: Any) -> Filesystem:
@@ -47,11 +50,23 @@ def erring(counters: ErrorCounters, **changes: Any) -> Filesystem:
     return filesystem(**{**values, **changes})
 
 
+def stating(state: str) -> Known[Superblock]:
+    """Build the superblock of a state."""
+    return known(superblock(state=state))
+
+
+STATELESS = known(superblock(state=None), "the ioctl")
+
+
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
         (filesystem(), Outcome.PASS),
-        (erring(counted(0)), Outcome.PASS),
+        (erring(counted(0)), Outcome.UNDETERMINED),
+        (erring(counted(0), superblock=STATELESS), Outcome.UNDETERMINED),
+        (erring(counted(0), superblock=stating("not clean")), Outcome.PASS),
+        (erring(counted(0), superblock=stating("clean with errors")), Outcome.FAIL),
+        (erring(counted(0), superblock=stating("not clean with errors")), Outcome.FAIL),
         (erring(counted(1)), Outcome.FAIL),
         (erring(counted(0, warnings=2)), Outcome.FAIL),
         (filesystem(errors=unknown("errors")), Outcome.UNDETERMINED),
@@ -59,8 +74,28 @@ def erring(counters: ErrorCounters, **changes: Any) -> Filesystem:
     ],
 )
 def test_hlt001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The counters decide, which everybody may read."""
+    """Counters decide, which everybody may read; without errors in them, the superblock's mark."""
     assert verdict(fs).outcome is outcome
+
+
+def test_hlt001_finds_the_mark_that_no_counter_has() -> None:
+    """The check is verified by the mark, which the kernel writes back at an unmount."""
+    (finding,) = verdict(erring(counted(0), superblock=stating("clean with errors"))).findings
+    assert (finding.severity, finding.fact) == (Severity.MEDIUM, "marked")
+    assert finding.message.startswith("Its superblock is marked with errors, and none is counted")
+    cited = {citation.label: citation.value for citation in finding.citations}
+    assert cited == {"errors": "0", "state": "clean with errors"}
+    (remedy,) = finding.remedies
+    assert [step.command for step in remedy.steps if step.phase is Phase.VERIFY] == [
+        "grep -qx 0 /sys/fs/ext4/sda/errors_count",
+        "tune2fs -l /dev/sda | grep '^Filesystem state:' | grep -qv 'with errors'",
+    ]
+
+
+def test_hlt001_finds_warnings_and_the_mark() -> None:
+    """Neither hides the other."""
+    both = erring(counted(0, warnings=2), superblock=stating("not clean with errors"))
+    assert [finding.fact for finding in verdict(both).findings] == ["warnings", "marked"]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +195,20 @@ def record_an_error(stage: Stage) -> None:
     Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")
 
 
+def mark_and_mount(stage: Stage) -> None:
+    """Mark the superblock with errors and count none, as the replay of an aborted journal does."""
+    run("debugfs", "-w", "-R", "ssv state 3", stage.device)
+    stage.mount()
+
+
 REMEDY_CASES = (
+    RemedyCase(
+        name="marked with errors that nothing counts",
+        remedy="let e2fsck check it",
+        mounted=False,
+        prepare=mark_and_mount,
+        restores=False,
+    ),
     RemedyCase(
         name="mounted by fstab",
         remedy="let e2fsck check it",

@@ -34,6 +34,8 @@ from support.remedies.case import RemedyCase, Stage
 MOUNTED_AT = 1767320000
 REMOUNT_RO = known(options("errors=remount-ro"))
 NO_JOURNAL = frozenset({"extent"})
+NO_ERRORS = known(ErrorCounters(0))
+MARKED = known(superblock(state="clean with errors"))
 
 
 def verdict(fs: Filesystem) -> Verdict:
@@ -48,7 +50,7 @@ def error(at: int | None = MOUNTED_AT + 60) -> RecordedError:
 
 def counted(at: int | None = MOUNTED_AT + 60) -> ErrorCounters:
     """Build counters of one error at a time."""
-    return ErrorCounters(1, 0, error(at), error(at), 5)
+    return ErrorCounters(1, known(0), error(at), error(at), 5)
 
 
 def stored(**changes: Any) -> Superblock:
@@ -84,11 +86,16 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
     ("fs", "outcome"),
     [
         (filesystem(), Outcome.PASS),
-        # Nobody needs root where no error is counted.
-        (
-            filesystem(superblock=unknown("superblock"), journal_errno=unknown("errno")),
-            Outcome.PASS,
-        ),
+        # Where no error is counted, the superblock can still be marked with errors.
+        (filesystem(journal_errno=unknown("errno")), Outcome.PASS),
+        (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
+        (filesystem(superblock=MARKED, journal_errno=unknown("errno")), Outcome.UNDETERMINED),
+        (filesystem(superblock=MARKED), Outcome.PASS),
+        (filesystem(superblock=MARKED, journal_errno=known(-5)), Outcome.FAIL),
+        (filesystem(superblock=MARKED, options=REMOUNT_RO), Outcome.FAIL),
+        (read_only(errors=NO_ERRORS), Outcome.NOT_APPLICABLE),
+        (read_only(errors=NO_ERRORS, superblock=unknown("superblock")), Outcome.UNDETERMINED),
+        (read_only(errors=NO_ERRORS, superblock=MARKED), Outcome.FAIL),
         (filesystem(options=known(options("emergency_ro"))), Outcome.FAIL),
         (filesystem(options=known(options("shutdown"))), Outcome.FAIL),
         (filesystem(mounts=(mount(super_options=("rw", "emergency_ro")),)), Outcome.FAIL),
@@ -144,7 +151,7 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
         (read_only(fstab=known(())), Outcome.NOT_APPLICABLE),
         (read_only("rw", fstab=known(())), Outcome.FAIL),
         (read_only(fstab=unknown("fstab")), Outcome.UNDETERMINED),
-        (read_only(errors=known(ErrorCounters(0, 0))), Outcome.NOT_APPLICABLE),
+        (read_only(errors=known(ErrorCounters(0, known(0)))), Outcome.NOT_APPLICABLE),
         (filesystem(alive=False, mounts=()), Outcome.NOT_APPLICABLE),
         (filesystem(errors=unknown("errors")), Outcome.UNDETERMINED),
         (filesystem(mounts=(), options=unknown("options")), Outcome.UNDETERMINED),
@@ -296,6 +303,17 @@ def refuses(stage: Stage) -> None:
     except OSError:
         return
     raise AssertionError("it still writes")
+
+
+def test_hlt002_a_mark_without_a_count_is_possible_only() -> None:
+    """When the error happened is not known; trying a write tells."""
+    (finding,) = verdict(filesystem(superblock=MARKED, options=REMOUNT_RO)).findings
+    assert (finding.confidence, finding.severity) == (Confidence.POSSIBLE, Severity.HIGH)
+    assert "is marked with errors that no counter records" in finding.message
+    assert {"errors": "0", "state": "clean with errors"}.items() <= {
+        citation.label: citation.value for citation in finding.citations
+    }.items()
+    assert finding.remedies[0].summary.startswith("Find out first")
 
 
 REMEDY_CASES = (

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Known
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay003_stripe_oddity import check
@@ -20,6 +23,7 @@ from support.builders import (
     known,
     options,
     queue,
+    raid,
     superblock,
     unknown,
 )
@@ -36,6 +40,10 @@ IMAGE = disk(
     )
 )
 
+MIRROR = raid([disk("vdb"), disk("vdc", DeviceNumber(8, 16))], level="raid1")
+UNHINTED = raid([disk("vdb"), disk("vdc", DeviceNumber(8, 16))])
+"""A striped array whose I/O sizes are those of a disk: what it has is for LAY002 to doubt."""
+
 
 def having(live: int | str, stride: int = 0, width: int = 0, **changes: Any) -> Filesystem:
     """Build a filesystem with a stripe in force and RAID hints in its superblock."""
@@ -48,6 +56,11 @@ def having(live: int | str, stride: int = 0, width: int = 0, **changes: Any) -> 
     return filesystem(**(values | changes))
 
 
+def reporting(optimal_io_bytes: int) -> Known[BlockDevice]:
+    """Build a disk that reports an optimal I/O size and no chunk."""
+    return known(disk(limits=queue(optimal_io_bytes=optimal_io_bytes)))
+
+
 def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
     """Judge a filesystem on a kernel."""
     return judge(check, fs, host(fs, kernel=known(kernel(release))))
@@ -58,12 +71,20 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
     [
         (having(0), Outcome.PASS),
         (having(0, superblock=unknown("superblock"), stack=unknown("stack")), Outcome.PASS),
-        (having(2048, 128, 2048), Outcome.PASS),
-        (having(128, 128), Outcome.PASS),
+        (having(2048, 128, 2048), Outcome.FAIL),
+        (having(2048, 128, 2048, stack=known(MIRROR)), Outcome.FAIL),
+        (having(32745, 0, 32745, stack=known(MIRROR)), Outcome.FAIL),
+        (having(32752, 32752), Outcome.FAIL),
+        (having(2048, 128, 2048, stack=known(IMAGE)), Outcome.PASS),
+        (having(128, 128, stack=known(IMAGE)), Outcome.PASS),
+        (having(2048, 128, 2048, stack=known(UNHINTED)), Outcome.PASS),
+        (having(512, 0, 512, stack=reporting(512 * 4096)), Outcome.PASS),
+        (having(512, 0, 512, stack=reporting(1024 * 4096)), Outcome.FAIL),
+        (having(8190, 0, 8190, stack=reporting(8190 * 4096)), Outcome.FAIL),
         (having(8191, 8191, 8191), Outcome.FAIL),
         (having(8191, 0, 8191), Outcome.FAIL),
         (having(32767, 0, 32767, block_bytes=1024), Outcome.FAIL),
-        (having(8191, 0, 8191, block_bytes=1024), Outcome.PASS),
+        (having(8191, 0, 8191, block_bytes=1024, stack=known(IMAGE)), Outcome.PASS),
         (having(24, 16, 24), Outcome.FAIL),
         (having(24, 16, 24, stack=known(IMAGE)), Outcome.FAIL),
         (having(65536), Outcome.FAIL),
@@ -81,9 +102,17 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
     ],
 )
 def test_lay003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Real stripes of 8 MiB pass; 65535 sectors, more than a group, and half chunks do not."""
+    """Any stripe on what has none; elsewhere 65535 sectors, more than a group, half chunks."""
     reported = verdict(fs)
     assert reported.outcome is outcome, reported.note
+
+
+def test_lay003_says_that_nothing_is_striped() -> None:
+    """The device is named, because a controller may hide behind it."""
+    (finding,) = verdict(having(2048, 128, 2048, stack=known(MIRROR))).findings
+    assert finding.message.startswith(
+        "A stripe of 2048 blocks is in force, and nothing below md127 is striped: large files"
+    )
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def partition(
         kind="partition",
         below=more.pop("below", known((disk(limits=limits),))),
         start_sectors=start,
-        alignment_offset_bytes=offset,
+        alignment_offset_bytes=None if offset is None else known(offset),
         **more,
     )
 

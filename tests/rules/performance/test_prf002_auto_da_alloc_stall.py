@@ -305,6 +305,14 @@ def test_remedies_come_in_safe_order() -> None:
     assert "empty or short after a crash" in (remedies[3].trade_off or "")
 
 
+def test_what_is_the_hosts_to_set_is_not_proposed_in_a_container() -> None:
+    """A sysctl would fail there, or change the host for all of its containers."""
+    finding = finding_of(on(), container="lxc")
+    assert [remedy.steps for remedy in finding.remedies if remedy.steps] == []
+    assert len(finding.remedies) == 2
+    assert [remedy.steps for remedy in finding_of(on()).remedies if remedy.steps] != []
+
+
 def commands(remedy: Remedy) -> list[tuple[str, str]]:
     """Return phase and command of each step."""
     return [(step.phase.value, step.command) for step in remedy.steps]

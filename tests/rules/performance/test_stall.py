@@ -54,15 +54,17 @@ def test_a_device_has_the_speed_of_its_class(
     device: BlockDevice, virtualization: str | None, speed: tuple[str, int]
 ) -> None:
     """What `rotational` says of a virtual disk is the driver's default."""
-    (found,) = read_drains(device, virtualization)
+    (found,) = read_drains(device, known(virtualization))
     assert (need(found).speed_class, need(found).megabytes_per_second) == speed
 
 
 def test_a_device_without_a_request_queue_holds_nothing() -> None:
     """NVMe multipath has neither file; what cannot be read is a gap."""
-    (found,) = read_drains(disk(limits=queue(nr_requests=ABSENT, wbt_latency_usec=ABSENT)), None)
+    (found,) = read_drains(
+        disk(limits=queue(nr_requests=ABSENT, wbt_latency_usec=ABSENT)), known(None)
+    )
     assert (need(found).nr_requests, need(found).wbt_latency_usec) == (0, 0)
-    (gap,) = read_drains(disk(limits=queue(nr_requests=unknown("nr"))), None)
+    (gap,) = read_drains(disk(limits=queue(nr_requests=unknown("nr"))), known(None))
     assert isinstance(gap, Unknown)
 
 
@@ -80,7 +82,7 @@ MEMBERS = [disk(f"sd{name}", DeviceNumber(8, 16 * i)) for i, name in enumerate("
 )
 def test_members_of_a_stripe_share_the_data(stack: BlockDevice, shares: dict[str, int]) -> None:
     """Mirrors take all of it each; a loop device has a queue above that of its disk."""
-    found = [need(each) for each in read_drains(stack, None)]
+    found = [need(each) for each in read_drains(stack, known(None))]
     assert {each.name: each.shares for each in found} == shares
 
 
@@ -197,6 +199,8 @@ def test_throttling_is_switched_off_where_that_is_a_tenth(
     dirty: int, drains: list[Drain], words: str | None
 ) -> None:
     """The share by which the estimate must fall to be seen."""
-    summaries = [remedy.summary for remedy in stall_remedies(memory(), dirty, drains)]
+    summaries = [
+        remedy.summary for remedy in stall_remedies(memory(), dirty, drains, contained=False)
+    ]
     found = [each for each in summaries if "throttling off" in each]
     assert found == ([f"Switch writeback throttling off {words}"] if words else [])

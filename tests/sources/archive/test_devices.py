@@ -33,17 +33,26 @@ def shown(found: DeviceTable) -> list[tuple[str, str, str | None, str | None]]:
 
 
 def test_the_tree_of_lsblk_tells_numbers_and_names() -> None:
-    """A mapped device is known by the name in parentheses only; older lsblk prints it."""
+    """A mapped device is called by its minor number; older lsblk prints it in parentheses."""
     assert shown(table({"sos_commands/block/lsblk": LSBLK_TREE})) == [
         ("8:0", "sda", None, None),
         ("8:1", "sda1", "8:0", None),
         ("8:2", "sda2", "8:0", None),
         ("253:0", "dm-0", None, "vg-root"),
+        ("253:1", "dm-1", None, "vg-swap"),
         ("259:0", "nvme0n1", None, None),
         ("259:1", "nvme0n1p1", "259:0", None),
         ("259:2", "nvme0n1p2", "259:0", None),
         ("9:127", "md127", None, None),
     ]
+
+
+@pytest.mark.parametrize("kind", ["lvm", "crypt", "mpath", "dm", "vdo"])
+def test_a_mapped_device_is_known_by_the_number_that_lsblk_prints(kind: str) -> None:
+    """It has no other listing of it where sos captured no /dev and no dmsetup."""
+    found = table({"sos_commands/block/lsblk": f"vg-data 253:7 0 9G 0 {kind} /data\n"})
+    assert shown(found) == [("253:7", "dm-7", None, "vg-data")]
+    assert found.number_of("/dev/mapper/vg-data") == "253:7"
 
 
 def test_the_kernels_lists_and_the_nodes_of_dev_make_one_table() -> None:
@@ -71,6 +80,37 @@ def test_the_kernels_lists_and_the_nodes_of_dev_make_one_table() -> None:
     assert found.number_of("/dev/cciss/c0d0") == "104:0"
     assert found.number_of("/dev/mapper/loop") is None
     assert found.paths()["253:3"] == ("/dev/dm-3", "/dev/mapper/vg-a\\x20b")
+
+
+LISTING = """\
+{top}:
+total 0
+drwxr-xr-x. 21 root root system_u:object_r:device_t:s0             3300 Jun  3 10:00 .
+brw-rw----.  1 root disk system_u:object_r:fixed_disk_device_t:s0 8,  1 Jun  3 10:00 sda1
+brw-rw----.  1 {ids} ?                                      253,  3 Jun  3  2024 dm-3
+lrwxrwxrwx.  1 root root system_u:object_r:device_t:s0                4 Jun  3 10:00 root -> sda1
+
+/dev/disk/by-uuid:
+total 0
+lrwxrwxrwx.  1 {ids} system_u:object_r:device_t:s0 10 Jun  3 10:00 abc -> ../../sda1
+lrwxrwxrwx.  1 {ids} ? 10 Jun  3 10:00 def -> ../../dm-3
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "top", "ids"),
+    [
+        ("ls_-alZR_.dev", "/dev", "root disk"),
+        ("ls_-alZRn_.dev", "/dev/", "0    6"),
+    ],
+)
+def test_a_listing_with_security_contexts_has_the_same_nodes(name: str, top: str, ids: str) -> None:
+    """Since June 2024 sos lists /dev so, and the links by UUID stand nowhere else."""
+    found = table({f"sos_commands/block/{name}": LISTING.format(top=top, ids=ids)})
+    assert shown(found) == [("8:1", "sda1", None, None), ("253:3", "dm-3", None, None)]
+    assert found.number_of("/dev/root") == "8:1"
+    assert found.number_of("/dev/disk/by-uuid/abc") == "8:1"
+    assert found.number_of("/dev/disk/by-uuid/def") == "253:3"
 
 
 def test_dmsetup_info_tells_names_numbers_and_uuids() -> None:

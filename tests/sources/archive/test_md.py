@@ -113,6 +113,9 @@ def test_a_layout_is_the_number_of_sysfs(layout: str, number: str | None) -> Non
             {
                 "level": "raid5",
                 "chunk_size": "65536",
+                "raid_disks": "3",
+                "degraded": "0",
+                "sync_action": "idle",
                 "dev-sdf/slot": "none",
                 "dev-sde/slot": "1",
                 "dev-sdd/slot": "0",
@@ -133,3 +136,67 @@ def test_mdstat_tells_level_chunk_and_members(name: str, expected: dict[str, str
 def test_a_message_of_mdadm_is_no_array(text: str) -> None:
     """Then mdstat is read, and without it there is no attribute."""
     assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}) == {}
+
+
+@pytest.mark.parametrize(
+    ("level", "state", "active", "expected"),
+    [
+        ("raid1", "clean", 2, ("0", "idle")),
+        ("raid1", "clean, degraded", 1, ("1", "idle")),
+        ("raid6", "active, degraded, recovering", 1, ("1", "recover")),
+        ("raid10", "active, resyncing (DELAYED)", 2, ("0", "resync")),
+        ("raid5", "clean, checking", 2, ("0", "check")),
+        ("raid5", "clean, degraded, reshaping", 0, ("2", "reshape")),
+        ("raid0", "clean", 2, (None, None)),
+    ],
+)
+def test_mdadm_tells_missing_members_and_the_running_action(
+    level: str, state: str, active: int, expected: tuple[str | None, str | None]
+) -> None:
+    """As sysfs would, and nothing of a level that has neither file there."""
+    text = DETAIL.replace("Level : raid0", f"Level : {level}").replace(
+        "     Total Devices : 3\n",
+        f"     Total Devices : 3\n             State : {state} \n    Active Devices : {active}\n",
+    )
+    found = attributes({"sos_commands/md/mdadm_-D_.dev.md": text})
+    assert (found.get("degraded"), found.get("sync_action")) == expected
+
+
+DEGRADED = """\
+md7 : active raid6 sdb[1] sdc[2] sdd[3] sde[4] sdf[5] sdg[6]
+      100 blocks super 1.2 level 6, 512k chunk, algorithm 2 [7/6] [_UUUUUU]
+      [>....................]  recovery =  0.4% (1/2) finish=9.9min speed=1K/sec
+      bitmap: 0/1 pages [0KB], 65536KB chunk
+
+md8 : active raid10 sdb[1] sdc[2]
+      100 blocks super 1.2 512K chunks 2 near-copies [2/2] [UU]
+
+md9 : active raid1 sdb[1](F) sdc[0]
+      100 blocks super 1.2 [2/1] [U_]
+        resync=DELAYED
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("md7", ("524288", "7", "1", "recover")),
+        ("md8", ("524288", "2", "0", "idle")),
+        ("md9", (None, "2", "1", "resync")),
+    ],
+)
+def test_mdstat_tells_chunk_missing_members_and_action(
+    name: str, expected: tuple[str | None, ...]
+) -> None:
+    """RAID10 prints a capital K; the chunk of a bitmap is no chunk of the array."""
+    found = attributes({"proc/mdstat": DEGRADED}, name)
+    keys = ("chunk_size", "raid_disks", "degraded", "sync_action")
+    assert tuple(found.get(key) for key in keys) == expected
+
+
+def test_mdstat_tells_the_state_that_an_old_mdadm_leaves_out() -> None:
+    """The two are joined; what mdadm tells of a member counts."""
+    text = DETAIL.replace("/dev/md127", "/dev/md9").replace("raid0", "raid1")
+    files = {"sos_commands/md/mdadm_-D_.dev.md": text, "proc/mdstat": DEGRADED}
+    found = attributes(files, "md9")
+    assert (found["degraded"], found["sync_action"], found["dev-sdb/slot"]) == ("1", "resync", "1")

@@ -174,6 +174,16 @@ def test_what_no_option_captures_needs_a_snapshot(ask: TextAsk) -> None:
     assert found.hint.endswith("ext4audit collect")
 
 
+@pytest.mark.parametrize("line", ["41 25 253", "41 25 ?:? / /data/x rw - ext4 /dev/x rw"])
+def test_a_path_below_a_mount_that_was_lost_leads_nowhere_known(line: str) -> None:
+    """It would be taken for a file of the filesystem above; mount points are what they are."""
+    files = {"proc/1/mountinfo": f"{MOUNTINFO}{line}\n"}
+    below = sosreport(files).source.fetch(ResolvePath("/data/x/y"))
+    assert isinstance(below, Unknown)
+    assert below.why is Why.NOT_CAPTURED
+    assert answer(ResolvePath("/data"), files).startswith("mount_id=40\n")
+
+
 def test_each_ask_is_answered_once() -> None:
     """The very answer again: a rule and an evidence line show one text."""
     source = sosreport().source

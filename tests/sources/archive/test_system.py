@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.evidence import Known
 from ext4audit.sources.archive.devices import read_devices
 from ext4audit.sources.archive.layouts import SosCapture
 from ext4audit.sources.archive.system import (
@@ -188,14 +188,15 @@ def test_the_best_mount_table_is_read(files: dict[str, str], text: str, origin: 
     assert mountinfo(files) == Known(text, origin)
 
 
-def test_an_ext4_on_a_device_without_a_number_is_a_hole() -> None:
-    """A table without it would say that it is not mounted."""
-    found = mountinfo({"proc/mounts": "/dev/sdz1 / ext4 rw 0 0\n"})
-    assert found == Unknown(
-        "/proc/self/mountinfo",
-        Why.NOT_CAPTURED,
-        "/proc/mounts: the device number of /dev/sdz1 is not in the archive",
-    )
+def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:
+    """No table would hide /dev/vda1; a table without the line would say "not mounted"."""
+    found = mountinfo({"proc/mounts": MOUNTS.replace("/dev/vdb /da\\040ta ", "/dev/sdz1 /odd ")})
+    assert isinstance(found, Known)
+    assert found.value.split("\n")[:4] == [
+        *MADE.split("\n")[:2],
+        "3 1 ?:? / /odd ro,noatime - ext4 /dev/sdz1 ro,nobarrier,data=ordered",
+        "4 1 253:16 / /da\\040ta/in ro,noatime - ext4 /dev/vdb ro",
+    ]
 
 
 def test_an_archive_without_any_mount_table_has_none() -> None:

@@ -9,6 +9,7 @@ import lzma
 import os
 import struct
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -164,7 +165,7 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     "a large file": (tar(member("a", bytes(2 << 20))), "larger than 1048576 bytes"),
     "many large files": (
         tar(*(member(f"{n}", bytes(1 << 20)) for n in range(5))),
-        "larger than 0 bytes|holds more than 4194304 bytes",
+        r"larger than \d+ bytes|holds more than 4194304 bytes",
     ),
     "a claimed size": (sized(b"77777777777\0"), "larger than 1048576 bytes"),
     "a size beyond 64 bits": (sized(b"\x80" + b"\xff" * 11), "larger than 1048576 bytes"),
@@ -196,6 +197,14 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     "pax with no length": (
         tar(member("x", b"0 a=b\n", type=tarfile.XHDTYPE)),
         "damaged: a pax header is no list",
+    ),
+    "many pax headers": (
+        tar(*(member("x", b"30 comment=" + b"c" * 18 + b"\n", type=tarfile.XHDTYPE),) * 3000),
+        "extension headers of more than 1048576 bytes",
+    ),
+    "many empty pax headers": (
+        tar(*(member("x", type=tarfile.XHDTYPE),) * 3000),
+        "extension headers of more than 1048576 bytes",
     ),
     "a global name": (
         tar(member("x", b"13 path=evil\n", type=tarfile.XGLTYPE)),
@@ -231,6 +240,52 @@ def test_what_is_no_file_is_not_read(content: bytes, reason: str) -> None:
     archive = opened(content)
     with pytest.raises(ArchiveError, match=reason):
         archive.read("s" if "s" in archive.specials() else "x")
+
+
+LONG_NAMES = {
+    "names": [member(f"{n}/" + f"{'e' * 90}/" * 30 + "x") for n in range(300)],
+    "directories that are not members": [member(f"{n}/" + "d/" * 1000) for n in range(20)],
+    "targets": [member(f"{n}", type=tarfile.SYMTYPE, linkname="t" * 3000) for n in range(2000)],
+    "names of four bytes a character": [member(f"{n}" + "\U0001f4be" * 900) for n in range(900)],
+}
+
+
+@pytest.mark.parametrize("members", LONG_NAMES.values(), ids=LONG_NAMES)
+def test_names_count_as_contents_do(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+    """1,884 bytes of tar.gz took 1.6 GiB: in names of directories that only paths mention."""
+    limits = SMALL._replace(most_entries=200_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArchiveError, match="holds more than 4194304 bytes"):
+            opened(gzip.compress(tar(*members)), limits)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 3 * limits.largest_kept_bytes
+
+
+def test_pax_values_that_nobody_reads_are_not_kept() -> None:
+    """A million records of one byte before a member took a dictionary of a million keys."""
+    records = b"".join(b"%d %d=\n" % (len(str(n)) + 5, n) for n in range(10_000, 50_000))
+    headers = [member("x", records, type=tarfile.XHDTYPE)] * 2
+    tracemalloc.start()
+    try:
+        assert opened(tar(*headers, member("a", b"1"))).read("a") == b"1"
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 6 << 20
+
+
+def test_a_directory_of_long_names_is_refused(tmp_path: Path) -> None:
+    """On a disk as in a tar; what one directory lists is cut at the number of entries."""
+    for number in range(40):
+        (tmp_path / f"{number}{'n' * 200}").write_bytes(b"")
+    limits = SMALL._replace(largest_kept_bytes=10_000)
+    with pytest.raises(ArchiveError, match="names of more than 10000 bytes"):
+        DirectoryArchive(str(tmp_path), limits).names()
+    with pytest.raises(ArchiveError, match="more than 39 entries"):
+        DirectoryArchive(str(tmp_path), SMALL._replace(most_entries=39)).children("")
 
 
 def test_a_million_entries_end_soon() -> None:

@@ -253,6 +253,7 @@ def test_the_environment_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     answer = linked(tmp_path, "/usr/bin/env").fetch(LSBLK)
     assert isinstance(answer, Known)
     assert sorted(answer.value.split()) == [
+        "BLKID_FILE=/dev/null",
         "LANG=C",
         "LC_ALL=C",
         "PATH=/usr/sbin:/usr/bin:/sbin:/bin",

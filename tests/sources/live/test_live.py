@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources import live
 from ext4audit.sources.ask import (
     Ask,
     CapturedDumpe2fs,
@@ -49,6 +51,65 @@ def test_bytes_that_are_not_utf8_become_surrogates(tmp_path: Path) -> None:
     path = tmp_path / "odd"
     path.write_bytes(b"\xff\r\n\xc3\xa9\r")
     assert LiveSource().fetch(ReadFile(str(path))) == Known("\udcff\r\né\r", str(path))
+
+
+@pytest.mark.parametrize(
+    "ask", [ReadFile("/proc/mounts"), ListDir("/"), RunCommand(("lsblk",)), ResolvePath("/")]
+)
+def test_what_was_not_read_by_the_deadline_is_unknown(ask: Ask) -> None:
+    """It timed out, whatever would have answered; who the host is is still known."""
+    source = LiveSource(deadline_seconds=0)
+    answer = source.fetch(ask)
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.hint) == (Why.TIMED_OUT, "allow more time with --deadline")
+    assert answer.detail == "not read within the 0 s of the whole audit"
+    assert isinstance(source.fetch(Uname()), Known)
+
+
+def test_an_answer_gets_no_more_than_is_left(tmp_path: Path) -> None:
+    """The last program of an audit does not go beyond the deadline."""
+    tool(tmp_path, "lsblk", "sleep 30")
+    began = time.monotonic()
+    answer = LiveSource(20, deadline_seconds=0.3, search_path=(str(tmp_path),)).fetch(
+        RunCommand(("lsblk",))
+    )
+    assert isinstance(answer, Unknown)
+    assert answer.why is Why.TIMED_OUT
+    assert time.monotonic() - began < 5
+
+
+def test_a_program_that_hung_is_not_run_again(tmp_path: Path) -> None:
+    """Of 100 devices, each would wait for it; other programs are still run."""
+    tool(tmp_path, "dumpe2fs", f"echo >> {tmp_path}/runs; sleep 30")
+    tool(tmp_path, "lsblk", "echo here")
+    source = LiveSource(0.5, search_path=(str(tmp_path),))
+    answers = [source.fetch(RunCommand(("dumpe2fs", "-h", f"/dev/sd{n}"))) for n in range(100)]
+    assert {answer.why for answer in answers if isinstance(answer, Unknown)} == {Why.TIMED_OUT}
+    again = answers[99]
+    assert isinstance(again, Unknown)
+    assert again.detail == (
+        "not run again: dumpe2fs hung before (dumpe2fs -h /dev/sd0: no answer within 0.5 s)"
+    )
+    assert (tmp_path / "runs").read_text() == "\n"
+    assert source.fetch(RunCommand(("lsblk",))) == Known("here\n", "lsblk")
+
+
+@pytest.mark.parametrize("ask", [ReadFile, ListDir])
+def test_a_path_that_does_not_answer_is_given_up(
+    ask: type[ReadFile | ListDir], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """/etc can lie on a server that is gone."""
+    for name in ("read_file", "list_directory"):
+        monkeypatch.setattr(live, name, lambda _path: time.sleep(5))
+    answer = LiveSource(0.1).fetch(ask("/etc/fstab"))
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.detail) == (Why.TIMED_OUT, "no answer within 0.1 s")
+
+
+def tool(directory: Path, name: str, script: str) -> None:
+    """Write a program."""
+    (directory / name).write_text(f"#!/bin/sh\n{script}\n")
+    (directory / name).chmod(0o755)
 
 
 def test_names_are_sorted_and_separated_by_nul(tmp_path: Path) -> None:

@@ -19,20 +19,24 @@ import psutil
 import pytest
 
 from ext4audit.assemble.devices.fstab import COLUMNS
+from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Known, need
 from ext4audit.sources.ask import (
     EffectiveUser,
     ReadBytes,
     ReadFile,
+    RealPath,
     RunCommand,
     UdevDatabase,
     Uname,
     VirtualMemory,
 )
-from ext4audit.sources.snapshot import BEGIN, END, unwrap
+from ext4audit.sources.snapshot import BEGIN, END, RecordingSource, unwrap
 from ext4audit.sources.snapshot import collector as module
+from support.hosts.evidence_host import HostEvidence
 from support.shells.collector import (
     SCRIPT,
+    TAKEN_AT,
     answers_in,
     captured,
     collect,
@@ -112,6 +116,15 @@ def test_lsblk_is_asked_as_the_live_source_asks() -> None:
 def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) -> None:
     """Ask by ask the answers are equal, unknowns included."""
     assert differences(shell) == {}
+
+
+def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
+    """Every fallback is captured, also one that the machine of the tests does not need."""
+    bare = RecordingSource(HostEvidence().source())
+    assemble_host(bare, TAKEN_AT)
+    fixed = {ask for ask in bare.answers if isinstance(ask, (ReadFile, RealPath))}
+    assert ReadFile("/usr/lib/os-release") in fixed
+    assert fixed - captured("sh").keys() == set()
 
 
 @every_shell

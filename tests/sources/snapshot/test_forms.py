@@ -248,6 +248,10 @@ def test_a_refusal_of_the_captured_root_is_not_helped_by_root() -> None:
         (RUN | {"timed_out": 0}, "timed_out: neither true nor false"),
         (RUN | {"stdout": None}, "stdout: not a string"),
         (RUN | {"origin": "x"}, "not an object of status, stderr, stdout, timed_out"),
+        *(
+            (RUN | {"taken_at": time}, "taken_at: not a time as 2026-01-02T03:04:05Z")
+            for time in ("2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-01-02T24:61:00Z")
+        ),
         (RUN | {"taken_at": "yesterday"}, "taken_at: not a time as 2026-01-02T03:04:05Z"),
         (TUNE | {"base64": "a"}, "base64: "),
         (TUNE | {"base64": "\u00e9"}, "base64: "),

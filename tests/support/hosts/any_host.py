@@ -22,7 +22,7 @@ from ext4audit.facts.host import (
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.option_table import OPTIONS
 from ext4audit.facts.options import EffectiveOptions, Provenance
-from ext4audit.facts.superblock import RecordedError
+from ext4audit.facts.superblock import PrimarySuperblock, RecordedError
 from support.builders import (
     disk,
     filesystem,
@@ -255,6 +255,14 @@ FILESYSTEMS = st.builds(
         )
     ),
     journal_errno=evidence(any_of(0, -5)),
+    primary=evidence(
+        st.builds(
+            PrimarySuperblock,
+            any_of("", "it is zeroed"),
+            st.none() | st.just(unknown("superblock")),
+            st.none() | evidence(st.just(superblock())),
+        )
+    ),
     unzeroed_groups=evidence(any_of(0, 1, 500)),
 )
 
@@ -317,8 +325,8 @@ HOSTS = st.builds(
     st.lists(FILESYSTEMS, min_size=1, max_size=2),
     kernel=evidence(st.sampled_from(RELEASES).map(kernel)),
     os=evidence(any_of(OperatingSystem("debian", "12", ""), OperatingSystem("", "", ""))),
-    virtualization=any_of(None, "kvm"),
-    container=any_of(None, "docker"),
+    virtualization=evidence(any_of(None, "kvm")),
+    container=evidence(any_of(None, "docker")),
     kernel_arguments=evidence(any_of((), ("quiet", "rootflags=nobarrier"))),
     memory=evidence(MEMORIES),
     mounts=evidence(MOUNTS),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask, first_known, read
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, filesystems_by_number
 from ext4audit.facts.mount import (
@@ -26,6 +26,7 @@ from ext4audit.parsers.mounts import parse_fstab
 from ext4audit.sources.ask import RealPath, ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
+RAM_MAJOR = 1
 IDENTIFIERS = {
     "UUID": "uuid",
     "LABEL": "label",
@@ -46,6 +47,34 @@ def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
     return first_known(
         lambda: ask(source, RunCommand(("lsblk", "-J", "-o", COLUMNS)), parse_lsblk_json, "lsblk"),
         lambda: ask(source, RunCommand(("lsblk", "-P", "-o", COLUMNS)), parse_lsblk_pairs, "lsblk"),
+    )
+
+
+def without_contradiction(
+    devices: Evidence[tuple[LsblkDevice, ...]], filesystems: Sequence[Filesystem]
+) -> Evidence[tuple[LsblkDevice, ...]]:
+    """Return the devices, Unknown where lsblk leaves out one that sysfs shows.
+
+    In a chroot or without /sys lsblk prints nothing, and exits with 0. Of RAM disks it never
+    tells.
+    """
+    if isinstance(devices, Unknown):
+        return devices
+    listed = {device.device_number for device in devices.value}
+    missing = [
+        fs.name
+        for fs in filesystems
+        if isinstance(fs.stack, Known)
+        and fs.device_number not in listed
+        and fs.device_number.major != RAM_MAJOR
+    ]
+    if not missing:
+        return devices
+    return Unknown(
+        "block devices",
+        Why.FAILED,
+        f"{devices.origin} leaves out {', '.join(missing)}",
+        "run on the host, with /sys mounted",
     )
 
 
@@ -142,12 +171,15 @@ class EntriesByDevice:
         self._unknown: dict[str, list[tuple[int, FstabEntry]]] = {}
         for position, entry in enumerate(entries):
             number = entry.device_number
-            same = (
-                self._naming.setdefault(number.value, [])
-                if isinstance(number, Known)
-                else self._unknown.setdefault(entry.place, [])
-            )
-            same.append((position, entry))
+            if isinstance(number, Known):
+                self._naming.setdefault(number.value, []).append((position, entry))
+            else:
+                self._unknown.setdefault(entry.place, []).append((position, entry))
+
+    def has_unresolved(self, fs: Filesystem) -> bool:
+        """Whether an entry names an unknown device, which may be that of a filesystem."""
+        unresolved = (entry for same in self._unknown.values() for _, entry in same)
+        return any(fs.device_number not in entry.other_devices for entry in unresolved)
 
     def that_may_name(self, fs: Filesystem) -> tuple[FstabEntry, ...]:
         """Return those that name a filesystem, or may: an unknown device is mounted there."""
@@ -197,7 +229,7 @@ class _EntryReader(NamedTuple):
         if mount_point in mounts_by_place(self.mounts):
             return mount_point
         real = self.source.fetch(RealPath(mount_point))
-        return value_or(real, "").removesuffix("\n") or None
+        return for_wording(real, "").removesuffix("\n") or None
 
     def _matches(
         self, spec: str, found: Evidence[DeviceNumber], mount: Mount
@@ -211,7 +243,10 @@ class _EntryReader(NamedTuple):
             return True, "/proc/self/mountinfo"
         if isinstance(found, Unknown) and found.why is Why.ABSENT:
             return False, ""
-        return self._is_backed_by(spec, mount.device_number)
+        same, origin = self._is_backed_by(spec, mount.device_number)
+        # Only of what is seen to be a file it follows that no other device is meant.
+        node = ask(self.source, ResolvePath(spec), parse_resolved_path, spec)
+        return (None if same is False and isinstance(node, Unknown) else same), origin
 
     def _identifier(self, key: str, number: DeviceNumber) -> tuple[str | None, str]:
         """Return the identifier of a device, "" for none, None if unknown; and its origin."""
@@ -219,7 +254,7 @@ class _EntryReader(NamedTuple):
         own = {"UUID": fs.uuid, "LABEL": fs.label}.get(key) if fs else None
         if own is not None:
             return own, "superblock"
-        row = listed_device(value_or(self.devices, ()), number)
+        row = listed_device(for_wording(self.devices, ()), number)
         if row is not None and row.fstype is not None and key in IDENTIFIERS:
             return getattr(row, IDENTIFIERS[key]) or "", _origin(self.devices)
         read_whole = fs is not None and isinstance(fs.superblock, Known)
@@ -231,7 +266,7 @@ class _EntryReader(NamedTuple):
         backing = read(self.source, attribute, lambda text: text.removesuffix("\n"))
         if isinstance(backing, Unknown):
             return (False if backing.why is Why.ABSENT else None), attribute
-        real = value_or(self.source.fetch(RealPath(path)), path).removesuffix("\n")
+        real = for_wording(self.source.fetch(RealPath(path)), path).removesuffix("\n")
         return backing.value in {path, real}, attribute
 
 

@@ -6,10 +6,11 @@ the filesystem of the next device. Queue limits, md arrays, device-mapper tables
 properties are read with each device.
 """
 
+import re
 from typing import NamedTuple
 
-from ext4audit.assemble.reading import ask, integer, names, read, word
-from ext4audit.evidence import Evidence, Known, Unknown, derive, value_or
+from ext4audit.assemble.reading import ask, integer, names, optional, read, word
+from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.devices import (
     BlockDevice,
     DmDevice,
@@ -18,7 +19,7 @@ from ext4audit.facts.devices import (
     MdMember,
     QueueLimits,
 )
-from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_id
+from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath, mounts_by_id
 from ext4audit.parsers.devices import parse_dm_table
 from ext4audit.parsers.kernel_files import (
     parse_device_number,
@@ -31,6 +32,8 @@ from ext4audit.parsers.kernel_files import (
 from ext4audit.sources.ask import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
 
 MEMBER_PREFIX = "dev-"
+MD_PREFIX, DM_PREFIX, LOOP_PREFIX = "md", "dm-", "loop"
+"""How the kernel names these devices: what a name excludes needs no file to exclude it."""
 SLOTLESS = frozenset({"none", "journal"})
 """The content of `slot` for a spare, and for the write journal of a RAID5."""
 SECTORS_PER_KIB = 2
@@ -41,7 +44,7 @@ class StackReader(NamedTuple):
     """Reads device stacks; `mounts` have the filesystem types below backing files of loops."""
 
     source: Source
-    mounts: tuple[Mount, ...]
+    mounts: Evidence[tuple[Mount, ...]]
 
     def read(
         self, number: DeviceNumber, above: frozenset[DeviceNumber] = frozenset()
@@ -71,19 +74,19 @@ class StackReader(NamedTuple):
     ) -> BlockDevice:
         partition = fields.get("DEVTYPE") == "partition"
         name = fields["DEVNAME"].replace("/", "!")
-        md = read_md(self.source, directory)
-        dm = self._dm(number, directory)
-        loop = self._loop(directory)
+        md = None if partition else read_md(self.source, directory, name)
+        dm = None if partition else self._dm(number, directory, name)
+        loop = None if partition else self._loop(directory, name)
         return BlockDevice(
             name=name,
-            path=f"/dev/mapper/{dm.name}" if dm else f"/dev/{fields['DEVNAME']}",
+            path=f"/dev/mapper/{dm.name}" if dm and dm.name else f"/dev/{fields['DEVNAME']}",
             device_number=number,
             kind="partition" if partition else _kind(md, dm, loop),
             size_sectors=integer(self.source, f"{directory}/size"),
             read_only=read(self.source, f"{directory}/ro", parse_flag),
             queue=read_queue(self.source, f"{directory}/.." if partition else directory),
             below=self._below(directory, above, loop=loop, partition=partition),
-            start_sectors=value_or(integer(self.source, f"{directory}/start"), None)
+            start_sectors=for_wording(integer(self.source, f"{directory}/start"), None)
             if partition
             else None,
             md=md,
@@ -91,9 +94,7 @@ class StackReader(NamedTuple):
             loop=loop,
             model=word(self.source, f"{directory}/device/model"),
             udev=self._udev(number),
-            alignment_offset_bytes=value_or(
-                integer(self.source, f"{directory}/alignment_offset"), None
-            ),
+            alignment_offset_bytes=optional(integer(self.source, f"{directory}/alignment_offset")),
         )
 
     def _below(
@@ -138,55 +139,66 @@ class StackReader(NamedTuple):
             return None
         return self.read(number.value, above)
 
-    def _dm(self, number: DeviceNumber, directory: str) -> DmDevice | None:
+    def _dm(self, number: DeviceNumber, directory: str, kernel_name: str) -> DmDevice | None:
+        """Return the device-mapper device; its name is "" where only the kernel's is known."""
         name = self.source.fetch(ReadFile(f"{directory}/dm/name"))
-        if isinstance(name, Unknown):
+        if isinstance(name, Unknown) and not kernel_name.startswith(DM_PREFIX):
             return None
         # By number because a name can begin with a dash.
         command = RunCommand(("dmsetup", "table", "-j", str(number.major), "-m", str(number.minor)))
         return DmDevice(
-            name=name.value.removesuffix("\n"),
+            name=for_wording(name, "").removesuffix("\n"),
             uuid=word(self.source, f"{directory}/dm/uuid") or "",
             table=ask(self.source, command, parse_dm_table, f"device-mapper table of {number}"),
         )
 
-    def _loop(self, directory: str) -> LoopDevice | None:
+    def _loop(self, directory: str, kernel_name: str) -> LoopDevice | None:
+        """Return the loop device, None for another device and for one without a backing file."""
         file = self.source.fetch(ReadFile(f"{directory}/loop/backing_file"))
-        if isinstance(file, Unknown):
+        if isinstance(file, Unknown) and (
+            file.why is Why.ABSENT or not kernel_name.startswith(LOOP_PREFIX)
+        ):
             return None
-        path = file.value.removesuffix("\n")
-        where = ask(
-            self.source, ResolvePath(path), parse_resolved_path, f"backing file {path} of a loop"
-        )
+        path = for_wording(file, "").removesuffix("\n")
+        where = file if isinstance(file, Unknown) else self._backing(path)
         return LoopDevice(
             backing_file=path,
-            offset_bytes=value_or(integer(self.source, f"{directory}/loop/offset"), 0),
+            offset_bytes=for_wording(integer(self.source, f"{directory}/loop/offset"), 0),
             backing_device_number=derive(
                 f"device of {path}", lambda found: found.device_number, where
             ),
             backing_fstype=derive(
-                f"filesystem type of {path}", lambda found: self._fstype(found.mount_id), where
+                f"filesystem type of {path}",
+                lambda found, mounts: _fstype(mounts, found.mount_id),
+                where,
+                self.mounts,
             ),
         )
 
-    def _fstype(self, mount_id: int) -> str:
-        mount = mounts_by_id(self.mounts).get(mount_id)
-        if mount is None:
-            raise ValueError(f"no mount has the id {mount_id}")
-        return mount.fstype
+    def _backing(self, path: str) -> Evidence[ResolvedPath]:
+        what = f"backing file {path} of a loop"
+        return ask(self.source, ResolvePath(path), parse_resolved_path, what)
 
     def _udev(self, number: DeviceNumber) -> tuple[tuple[str, str], ...]:
         """Read the udev properties; they are optional details, empty where unknown."""
         question = UdevDatabase(str(number))
         properties = ask(self.source, question, parse_key_values, "udev properties")
-        return tuple(sorted(value_or(properties, {}).items()))
+        return tuple(sorted(for_wording(properties, {}).items()))
+
+
+def _fstype(mounts: tuple[Mount, ...], mount_id: int) -> str:
+    mount = mounts_by_id(mounts).get(mount_id)
+    if mount is None:
+        raise ValueError(f"no mount has the id {mount_id}")
+    return mount.fstype
 
 
 def _kind(md: Evidence[MdArray] | None, dm: DmDevice | None, loop: LoopDevice | None) -> str:
     if md is not None:
-        return md.value.level if isinstance(md, Known) else "md"
+        array = for_wording(md, None)
+        return array.level if array else "md"
     if dm is not None:
-        targets = {segment.target for segment in value_or(dm.table, ())}
+        targets = {segment.target for segment in for_wording(dm.table, ())}
         if len(targets) == 1:
             return f"dm-{targets.pop()}"
         return "dm-crypt" if dm.uuid.startswith("CRYPT-") else "dm"
@@ -210,25 +222,30 @@ def read_queue(source: Source, directory: str) -> QueueLimits:
     )
 
 
-def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
-    """Read the array below the sysfs directory of a device, None where it is no md array."""
-    level = source.fetch(ReadFile(f"{directory}/md/level"))
-    if isinstance(level, Unknown):
-        return None
-    layout = read(source, f"{directory}/md/layout", _new_value)
-    reshape = read(source, f"{directory}/md/reshape_position", str.strip)
-    degraded = value_or(integer(source, f"{directory}/md/degraded"), None)
-    action = word(source, f"{directory}/md/sync_action")
-    component = _component(source, directory, derive("md level", str.strip, level))
+def read_md(source: Source, directory: str, kernel_name: str) -> Evidence[MdArray] | None:
+    """Read the array below the sysfs directory of a device, None where it is no md array.
 
-    def build(level: str, chunk: int, disks: int, members: tuple[MdMember, ...]) -> MdArray:
-        position = value_or(reshape, "none")
+    Every array is named md by the kernel, so that no other device becomes an unknown array where
+    `md/level` could not be read.
+    """
+    level = read(source, f"{directory}/md/level", _level)
+    if isinstance(level, Unknown):
+        return level if kernel_name.startswith(MD_PREFIX) else None
+    reshape = absent_means(read(source, f"{directory}/md/reshape_position", _position), None)
+    degraded = for_wording(integer(source, f"{directory}/md/degraded"), None)
+    action = word(source, f"{directory}/md/sync_action")
+    layout = for_wording(read(source, f"{directory}/md/layout", _new_value), None)
+    component = _component(source, directory, level.value)
+
+    def build(
+        chunk: int, disks: int, members: tuple[MdMember, ...], position: str | None
+    ) -> MdArray:
         return MdArray(
-            level=level.strip() or "inactive",
+            level=level.value,
             chunk_bytes=chunk,
             raid_disks=disks,
-            layout=value_or(layout, None),
-            reshape_position=None if position == "none" else position,
+            layout=layout,
+            reshape_position=position,
             members=members,
             component_sectors=component,
             degraded=degraded,
@@ -238,20 +255,36 @@ def read_md(source: Source, directory: str) -> Evidence[MdArray] | None:
     return derive(
         f"md array {directory}/md",
         build,
-        level,
         read(source, f"{directory}/md/chunk_size", _new_value),
         read(source, f"{directory}/md/raid_disks", _new_value),
         _members(source, f"{directory}/md"),
+        reshape,
         origin=f"{directory}/md",
     )
 
 
-def _component(source: Source, directory: str, level: Evidence[str]) -> int | None:
+def _component(source: Source, directory: str, level: str) -> int | None:
     """Read the used size of each member; only the far copies of a RAID10 depend on it."""
-    if value_or(level, "") != "raid10":
+    if level != "raid10":
         return None
-    kib = value_or(integer(source, f"{directory}/md/component_size"), None)
+    kib = for_wording(integer(source, f"{directory}/md/component_size"), None)
     return None if kib is None else kib * SECTORS_PER_KIB
+
+
+def _level(text: str) -> str:
+    """Parse "raid10", "linear", "container"; an array that does not run has an empty level."""
+    level = text.strip()
+    if not re.fullmatch("[a-z0-9]*", level):
+        raise ValueError(f"{level!r} is no level")
+    return level or "inactive"
+
+
+def _position(text: str) -> str | None:
+    """Parse "none" or the place that a reshape has reached ("12288", in mdadm "23% complete")."""
+    position = text.strip()
+    if not re.fullmatch("none|[0-9].*", position):
+        raise ValueError(f"{position!r} is no place in an array")
+    return None if position == "none" else position
 
 
 def _new_value(text: str) -> int:
@@ -270,6 +303,8 @@ def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
             if isinstance(member, Unknown):
                 return member
             members.append(member.value)
+    if not members:
+        return Unknown(directory, Why.UNPARSABLE, "an array without a member")
     in_array = sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot)
     return Known(tuple(in_array), entries.origin)
 

@@ -15,7 +15,7 @@ from ext4audit.assemble.host import OUT_OF_SCOPE, backing_devices
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.reading import ask, read
 from ext4audit.assemble.superblock import dump_superblock
-from ext4audit.evidence import Known, Unknown, Why, value_or
+from ext4audit.evidence import Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import Partition
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
@@ -129,7 +129,7 @@ class TargetResolver:
         superblock = dump_superblock(self.source, path, number)
         if isinstance(superblock, Known):
             return Superblocks((number,), "not mounted: audited from its superblock")
-        devices = value_or(list_devices(self.source), ())
+        devices = for_wording(list_devices(self.source), ())
         fstype = next((each.fstype for each in devices if each.device_number == number), None)
         if fstype in EXT_FSTYPES:
             return Superblocks((number,), "not mounted, and its superblock cannot be read")
@@ -145,16 +145,16 @@ class TargetResolver:
         """Return the superblock inside an image file that backs a live loop device."""
         if found.type != "file":
             return None
-        real = value_or(self.source.fetch(RealPath(path)), path).removesuffix("\n")
+        real = for_wording(self.source.fetch(RealPath(path)), path).removesuffix("\n")
         for number, name in self.inventory.names.items():
             backing = read(self.source, f"/sys/block/{name}/loop/backing_file", str)
-            if value_or(backing, "").removesuffix("\n") == real:
+            if for_wording(backing, "").removesuffix("\n") == real:
                 note = f"the image behind /dev/{name}; its directory stands for the one it lies on"
                 return Superblocks((number,), note)
         return None
 
     def _on_mount(self, found: ResolvedPath, depth: int) -> Target:
-        mount = mounts_by_id(value_or(self.inventory.mounts, ())).get(found.mount_id)
+        mount = mounts_by_id(self.inventory.visible).get(found.mount_id)
         if mount is None:
             return Unreachable("is on a mount that the mount table does not list")
         if mount.fstype in EXT_FSTYPES:
@@ -206,7 +206,7 @@ def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
     direct = tuple(fs for fs in host.filesystems if target in _names(fs))
     if direct or not target.startswith("/"):
         return direct
-    mount = _mount_of(value_or(host.mounts, ()), target)
+    mount = _mount_of(for_wording(host.mounts, ()), target)
     if mount is None:
         return ()
     return tuple(fs for fs in host.filesystems if fs.device_number == mount.device_number)

@@ -3,11 +3,12 @@
 `find_image` recognizes filesystem images, disk images with an MBR or a GPT, and e2image files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
 from ext4audit.assemble.group_table import read_image_group_table
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.assemble.image.unreadable import damaged, destroyed, explain, other_kind
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import Partition
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.groups import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, descriptor_bytes
@@ -26,7 +27,12 @@ from ext4audit.parsers.disk_image import (
     parse_mbr,
 )
 from ext4audit.parsers.group_table import parse_group_descriptors
-from ext4audit.parsers.superblock import parse_image_superblock, parse_raw_superblock
+from ext4audit.parsers.superblock import (
+    JOURNAL_SUPERBLOCK_BYTES,
+    parse_image_superblock,
+    parse_journal_superblock,
+    parse_raw_superblock,
+)
 from ext4audit.sources.ask import ReadBytes, Source
 
 FIRST_BYTES = 512
@@ -34,6 +40,8 @@ QCOW = b"QFI\xfb"
 """The magic of QCOW2 files: those of `e2image -Q`, and disks of virtual machines."""
 MAX_PARTITIONS = 255
 """DISK_MAX_PARTS without the disk itself (include/linux/genhd.h): Linux shows no more."""
+MAX_DESCRIBED = 8
+"""Partitions without a filesystem that are described."""
 SECTOR_BYTES = 512
 BLOCK_BYTES = (512, 4096)
 """The logical block sizes of disks: the unit of a GPT, which does not record it."""
@@ -48,18 +56,26 @@ def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
     """
     first = source.fetch(ReadBytes(path, 0, FIRST_BYTES))
     if isinstance(first, Unknown):
-        denied = first.why is Why.DENIED
-        return PlainFile(f"not looked whether it is an image: {first.detail}" if denied else "")
+        note = f"not looked whether it is an image: {first.detail}"
+        # Fewer bytes than a boot record are FAILED, too.
+        return explain(source, path) if first.why is Why.FAILED else PlainFile(note)
     if first.value.startswith(QCOW):
         advice = "qemu-img convert -O raw, or e2image -r for what e2image -Q made"
         return BadImage(f"a QCOW2 image, which is not read: make it a raw one ({advice})")
     if is_e2image(first.value):
         return _of_e2image(source, path)
-    whole = _superblock_at(source, path, SUPERBLOCK_OFFSET_BYTES)
-    if isinstance(whole, Known):
-        fs = ImageFilesystem(path, 0, whole)
-        return Image(path, (fs,), _cut_short(source, fs))
-    return whole or _of_disk(source, path)
+    return _of_filesystem(source, path) or _of_disk(source, path)
+
+
+def _of_filesystem(source: Source, path: str) -> Image | BadImage | None:
+    """Return the image of a filesystem alone, None where no superblock is at byte 1024."""
+    whole = superblock_at(source, path, SUPERBLOCK_OFFSET_BYTES)
+    if isinstance(whole, BadImage):
+        return BadImage(damaged(source, path, whole.reason))
+    if whole is None:
+        return None
+    fs = ImageFilesystem(path, 0, whole)
+    return Image(path, (fs,), _cut_short(source, fs))
 
 
 def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTable]:
@@ -79,12 +95,29 @@ def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTabl
     )
 
 
+def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
+    """Return the error number in the journal's superblock, 0 without a journal of its own.
+
+    A file of e2image holds no journal, and one on another device is not in the image.
+    """
+    superblock, what = fs.superblock.value, f"journal of {fs.device}"
+    if not (superblock.has_journal and superblock.journal_inode) or fs.descriptors_at_bytes:
+        return Known(0, fs.superblock.origin)
+    if superblock.journal_first_block is None:
+        detail = "the superblock does not tell where it begins"
+        return Unknown(what, Why.UNSUPPORTED, detail)
+    offset = fs.start_bytes + superblock.journal_first_block * (superblock.block_bytes or 0)
+    place = ReadBytes(fs.path, offset, JOURNAL_SUPERBLOCK_BYTES)
+    found = derive(what, parse_journal_superblock, source.fetch(place))
+    return found if isinstance(found, Known) else Unknown(what, found.why, found.detail)
+
+
 def _of_e2image(source: Source, path: str) -> Image | BadImage:
     answer = source.fetch(ReadBytes(path, 0, HEADER_BYTES))
     header = derive(f"header of {path}", parse_e2image_header, answer)
     if isinstance(header, Unknown):
-        return BadImage(_reason(header))
-    found = _superblock_at(source, path, header.value.superblock_at_bytes)
+        return BadImage(reason_of(header))
+    found = superblock_at(source, path, header.value.superblock_at_bytes)
     if found is None:
         return BadImage("an e2image file that holds no superblock")
     if isinstance(found, BadImage):
@@ -95,24 +128,42 @@ def _of_e2image(source: Source, path: str) -> Image | BadImage:
 
 def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
     """Look for a filesystem in each partition; the note has the damaged ones."""
-    partitions = value_or(read_partitions(source, path), ())
-    found, bad = [], []
+    partitions = for_wording(read_partitions(source, path), ())
+    found: list[ImageFilesystem] = []
+    bad: list[str] = []
+    without: list[Partition] = []
     for partition in partitions:
-        superblock = _superblock_at(source, path, partition.start_bytes + SUPERBLOCK_OFFSET_BYTES)
-        if isinstance(superblock, BadImage):
+        start = partition.start_bytes
+        superblock = superblock_at(source, path, start + SUPERBLOCK_OFFSET_BYTES)
+        if isinstance(superblock, Known):
+            found.append(ImageFilesystem(path, start, superblock, partition))
+        elif isinstance(superblock, BadImage):
             bad.append(f"partition {partition.number}: {superblock.reason}")
-        elif superblock is not None:
-            found.append(ImageFilesystem(path, partition.start_bytes, superblock, partition))
+        else:
+            without.append(partition)
+    looked_at = without[:MAX_DESCRIBED]
+    bad += _described(looked_at, lambda partition: destroyed(source, path, partition.start_bytes))
     if found:
         cut = (_cut_short(source, fs) for fs in found)
         return Image(path, tuple(found), "; ".join(filter(None, (*cut, *bad))))
     if bad:
         return BadImage("; ".join(bad))
-    count = len(partitions)
-    return PlainFile(f"no ext2, ext3 or ext4 in its partitions ({count})" if count else "")
+    if not partitions:
+        return explain(source, path)
+    kinds = _described(looked_at, lambda partition: other_kind(source, path, partition.start_bytes))
+    nothing = f"no ext2, ext3 or ext4 in its partitions ({len(partitions)})"
+    return BadImage("; ".join((nothing, *kinds)))
 
 
-def _superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:
+def _described(
+    partitions: Sequence[Partition], describe: Callable[[Partition], str]
+) -> tuple[str, ...]:
+    """Return the descriptions of partitions that have one."""
+    described = ((partition.number, describe(partition)) for partition in partitions)
+    return tuple(f"partition {number}: {text}" for number, text in described if text)
+
+
+def superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:
     """Return the superblock at a byte, None where there is none.
 
     A valid magic number with a valid block size and descriptor size is no coincidence: any other
@@ -124,7 +175,7 @@ def _superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] 
         return None
     origin = f"superblock at byte {offset} of {path}"
     found = derive(what, parse_image_superblock, answer, origin=origin)
-    return found if isinstance(found, Known) else BadImage(_reason(found))
+    return found if isinstance(found, Known) else BadImage(reason_of(found))
 
 
 def _cut_short(source: Source, fs: ImageFilesystem) -> str:
@@ -138,7 +189,7 @@ def _cut_short(source: Source, fs: ImageFilesystem) -> str:
     return f"{where} is cut short: its filesystem has {size_bytes} bytes"
 
 
-def _reason(unknown: Unknown) -> str:
+def reason_of(unknown: Unknown) -> str:
     """Return the message of a parser without the name of the exception."""
     return unknown.detail.removeprefix("ValueError: ")
 

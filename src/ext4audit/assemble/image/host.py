@@ -21,13 +21,19 @@ from ext4audit.assemble.filesystem import (
     stored_errors,
 )
 from ext4audit.assemble.host import mark_shared_uuids
-from ext4audit.assemble.image import find_image
+from ext4audit.assemble.image import (
+    find_image,
+    read_image_groups,
+    read_image_journal,
+    reason_of,
+)
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.reading import ask
-from ext4audit.evidence import Known, Unknown, Why, value_or
+from ext4audit.evidence import Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.sources.ask import RealPath, ResolvePath, Source
 
@@ -57,8 +63,8 @@ def image_of_target(
 
 def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
     """Return the live superblocks whose stack has a loop device over the file."""
-    real = value_or(source.fetch(RealPath(path)), path).removesuffix("\n")
-    reader = StackReader(source, value_or(inventory.mounts, ()))
+    real = for_wording(source.fetch(RealPath(path)), path).removesuffix("\n")
+    reader = StackReader(source, inventory.mounts)
     found = []
     for number in sorted(inventory.names):
         stack = reader.read(number)
@@ -70,25 +76,43 @@ def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceN
 
 
 HINT = "scan it on the host that mounts it, or plan for that host"
+CHECK_A_COPY = "look with e2fsck -fn, and repair a copy"
 IMAGES_ORIGIN = "images, which have no other devices"
 NUMBERS_OF_A_FILESYSTEM = 2
 """One for the partition, one for the file. No block device has their major number 0."""
 
 
-def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) -> Host:
+def image_gaps(source: Source, images: Iterable[ImageFilesystem]) -> tuple[Unknown, ...]:
+    """Return what cannot be read of images although their superblocks can.
+
+    No rule needs the block groups or the journal of an image. But what is rejected is damage, and
+    an audit that did not see it is not complete.
+    """
+    return tuple(
+        Unknown(evidence.what, evidence.why, reason_of(evidence), CHECK_A_COPY)
+        for image in images
+        for evidence in (read_image_groups(source, image), read_image_journal(source, image))
+        if isinstance(evidence, Unknown)
+    )
+
+
+def host_of_images(
+    images: Sequence[ImageFilesystem], taken_at: str, name: str, gaps: tuple[Unknown, ...] = ()
+) -> Host:
     """Return a host with the filesystems of images; everything else about it is unknown."""
     return Host(
         name=name,
         taken_at=taken_at,
         kernel=_not_captured("kernel release"),
         os=_not_captured("operating system"),
-        virtualization=None,
-        container=None,
+        virtualization=Known(None, "an image file"),
+        container=Known(None, "an image file"),
         kernel_arguments=_not_captured("kernel command line"),
         memory=_not_captured("memory"),
         mounts=_not_captured("mount table"),
         fstab=_not_captured("/etc/fstab"),
         filesystems=tuple(mark_shared_uuids(_filesystems(images))),
+        gaps=gaps,
         devices=Known((), IMAGES_ORIGIN),
         idle=Known((), IMAGES_ORIGIN),
         boot_loader=_not_captured("boot loader"),
@@ -98,10 +122,13 @@ def host_of_images(images: Sequence[ImageFilesystem], taken_at: str, name: str) 
     )
 
 
-def with_images(host: Host, images: Sequence[ImageFilesystem]) -> Host:
+def with_images(
+    host: Host, images: Sequence[ImageFilesystem], gaps: tuple[Unknown, ...] = ()
+) -> Host:
     """Return a host with the filesystems of images added to its own."""
     everything = [*host.filesystems, *_filesystems(images)]
-    return host._replace(filesystems=tuple(mark_shared_uuids(everything)))
+    filesystems = tuple(mark_shared_uuids(everything))
+    return host._replace(filesystems=filesystems, gaps=(*host.gaps, *gaps))
 
 
 def _filesystems(images: Iterable[ImageFilesystem]) -> list[Filesystem]:
@@ -133,6 +160,7 @@ def _filesystem(image: ImageFilesystem, minor: int) -> Filesystem:
         errors=stored_errors(image.superblock),
         journal_errno=NO_JOURNAL_ERRNO,
         unzeroed_groups=NO_LAZY_INITIALIZATION,
+        primary=Known(PrimarySuperblock(), image.superblock.origin),
     )
 
 

@@ -8,7 +8,7 @@ fs/ext4/super.c, Linux 3.10 to 7.2.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known
+from ext4audit.evidence import Evidence, Known, for_wording
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import (
@@ -115,12 +115,14 @@ class OptionSources(NamedTuple):
     @property
     def upstream(self) -> Version | None:
         """The upstream version of the kernel, None where the kernel is unknown."""
-        return self.kernel.value.upstream if isinstance(self.kernel, Known) else None
+        kernel = for_wording(self.kernel, None)
+        return kernel.upstream if kernel else None
 
     @property
     def mount_table(self) -> tuple[str, ...] | None:
         """The options that the mount table lists, None without a mount table."""
-        return self.mount.value.super_options if isinstance(self.mount, Known) else None
+        mount = for_wording(self.mount, None)
+        return mount.super_options if mount else None
 
     @property
     def mount_origin(self) -> str:
@@ -130,7 +132,8 @@ class OptionSources(NamedTuple):
     @property
     def fstype(self) -> str | None:
         """The type of the mount: the driver has other defaults for ext2 and ext3."""
-        return self.mount.value.fstype if isinstance(self.mount, Known) else None
+        mount = for_wording(self.mount, None)
+        return mount.fstype if mount else None
 
 
 class OptionTokens(NamedTuple):

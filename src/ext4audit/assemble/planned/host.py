@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
 from ext4audit.assemble.planned.simulation import Prediction
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray, MdMember, QueueLimits
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host, Usage
 from ext4audit.facts.layout import MetadataLayout
@@ -19,7 +19,7 @@ from ext4audit.facts.mount import (
 )
 from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, recognize
 from ext4audit.facts.plan import DISK, NEAR_COPIES, Plan
-from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.facts.superblock import GroupTable, PrimarySuperblock, Superblock
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of
 
@@ -41,8 +41,8 @@ def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
         taken_at=taken_at,
         kernel=plan.host.kernel,
         os=plan.host.os,
-        virtualization=plan.host.virtualization,
-        container=None,
+        virtualization=Known(plan.host.virtualization, PLAN_ORIGIN),
+        container=Known(None, PLAN_ORIGIN),
         kernel_arguments=Known((), PLAN_ORIGIN),
         memory=plan.host.memory,
         mounts=Known(fs.mounts, PLAN_ORIGIN),
@@ -70,7 +70,7 @@ def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
     superblock = derive(
         "planned superblock", lambda made: _cleared(made, plan), predicted.superblock
     )
-    known = superblock.value if isinstance(superblock, Known) else None
+    known = for_wording(superblock, None)
     return Filesystem(
         device_number=stack.device_number,
         name=plan.name,
@@ -92,6 +92,7 @@ def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
         errors=Known(ErrorCounters(0), PLAN_ORIGIN),
         journal_errno=Known(0, PLAN_ORIGIN),
         unzeroed_groups=Known(0, PLAN_ORIGIN),
+        primary=Known(PrimarySuperblock(), PLAN_ORIGIN),
     )
 
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ext4audit.assemble.reading import ask
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.layout import Basis
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
@@ -86,7 +86,7 @@ def _spare_bytes(source: Source) -> int:
     def quarter(text: str) -> int:
         return min(int(text.split("\n")[1]) // 4, MOST_BYTES)
 
-    return value_or(ask(source, VirtualMemory(), quarter, "memory"), 0)
+    return for_wording(ask(source, VirtualMemory(), quarter, "memory"), 0)
 
 
 def made_superblock(

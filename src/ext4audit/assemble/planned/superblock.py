@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ext4audit.assemble.planned.simulation import Prediction, made_superblock, run_mke2fs, simulated
 from ext4audit.assemble.reading import ask
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.features import (
     OLDEST,
     E2fsprogsVersion,
@@ -95,7 +95,8 @@ def _as_planned(
     target: E2fsprogsVersion | None,
 ) -> Superblock:
     """Return the superblock without a random UUID, and with the features of the target version."""
-    added = features_to_add(local.value, target) if isinstance(local, Known) and target else set()
+    made_by = for_wording(local, None)
+    added = features_to_add(made_by, target) if made_by and target else set()
     uuid = plan.mkfs.value("-U")
     return superblock._replace(
         uuid=superblock.uuid if uuid not in {None, "random", "time", "clear"} else None,

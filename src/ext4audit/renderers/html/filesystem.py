@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ext4audit.evidence import Known, Unknown, value_or
+from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
@@ -18,7 +18,12 @@ from ext4audit.renderers.shared.layout_text import (
     touch_parts,
 )
 from ext4audit.renderers.shared.subjects import is_shut_down
-from ext4audit.renderers.shared.terms import binary_size, counted
+from ext4audit.renderers.shared.terms import (
+    binary_size,
+    counted,
+    held_text,
+    type_text,
+)
 
 _BASIS = {
     "descriptors": "read from the group descriptors",
@@ -107,7 +112,7 @@ def filesystem_part(fs: Filesystem) -> FilesystemPart:
     """Return the part of one filesystem."""
     return FilesystemPart(
         fs=fs,
-        fstype=value_or(fs.fstype, "not known"),
+        fstype=type_text(fs),
         state=_state(fs),
         size=_size(fs),
         stack=fs.stack if isinstance(fs.stack, Unknown) else stack_part(fs, fs.stack.value),
@@ -121,11 +126,13 @@ def _state(fs: Filesystem) -> str:
     """Return whether it is mounted and writable; either can be unknown."""
     if not fs.alive:
         return "not mounted"
-    mode = value_or(fs.read_only, None)
+    mode = for_wording(fs.read_only, None)
     text = {True: "read-only", False: "writable", None: "read-only or not: not known"}[mode]
     if is_shut_down(fs):
         text = "shut down after an error: it refuses all writes"
-    return text if fs.mounts else f"{text}; another mount namespace holds it"
+    if fs.unlisted:
+        return f"{text}; where it is mounted is not known"
+    return text if fs.mounts else f"{text}; {held_text(fs)}"
 
 
 def _size(fs: Filesystem) -> str:
@@ -140,7 +147,7 @@ def _size(fs: Filesystem) -> str:
 
 
 def _size_in_superblock(fs: Filesystem) -> str:
-    superblock = value_or(fs.superblock, None)
+    superblock = for_wording(fs.superblock, None)
     block_bytes = superblock.block_bytes if superblock else None
     return binary_size(superblock.size_blocks * block_bytes) if superblock and block_bytes else ""
 

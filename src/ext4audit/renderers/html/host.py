@@ -6,11 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Known, for_wording
 from ext4audit.finding import Severity
 from ext4audit.renderers.html.subject import Badge, SubjectSection, UnknownRow, subject_section
 from ext4audit.renderers.shared.page import Page
-from ext4audit.renderers.shared.subjects import known_count, no_filesystem_text, subjects
+from ext4audit.renderers.shared.subjects import (
+    known_count,
+    no_filesystem_text,
+    subjects,
+    verdict_counts,
+)
 from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted
 from ext4audit.report import EXIT_FINDINGS, FixedFinding, Report, exit_code
 
@@ -83,10 +88,12 @@ def _banner(report: Report, page: Page) -> Badge:
     worse = f"findings {_threshold(page)}"
     if code == EXIT_FINDINGS:
         return Badge(f"Failed: there are {worse}.", "critical")
-    if not report.complete:
+    if not report.complete_for(page.threshold):
         return Badge(f"Incomplete: no {worse}, but not everything could be seen.", "open")
     if page.threshold is None:
         return Badge("Complete. No severity fails this audit.", "info")
+    if not report.complete:
+        return Badge(f"Passed: no {worse}, and what could not be seen is milder.", "fine")
     return Badge(f"Passed: complete, and no {worse}.", "fine")
 
 
@@ -104,17 +111,18 @@ def _facts(report: Report) -> Iterator[Fact]:
         yield Fact("System", host.os.value.pretty_name or host.os.value.id)
     kernel = host.kernel.value.release if isinstance(host.kernel, Known) else "not known"
     yield Fact("Kernel", kernel)
-    yield Fact("Virtualization", host.virtualization or "")
-    yield Fact("Container", host.container or "")
+    yield Fact("Virtualization", for_wording(host.virtualization, None) or "")
+    yield Fact("Container", for_wording(host.container, None) or "")
     source = f"{report.source.kind} ({report.source.label}), taken at {host.taken_at}"
     yield Fact("Evidence", source)
     profiles = (f"{each.profile.name} on {each.place or '*'}" for each in host.profiles)
     yield Fact("Profiles", ", ".join(profiles))
+    yield Fact("Policy", report.policy or "")
     yield Fact("Verdicts", _verdicts(report))
 
 
 def _verdicts(report: Report) -> str:
-    outcomes = Counter(verdict.outcome for verdict in report.verdicts)
+    outcomes = verdict_counts(report)
     parts = [f"{outcomes[each]} {text}" for each, text in OUTCOME_TEXT.items() if outcomes[each]]
     parts += [f"{counted(number, 'finding')} {state}" for number, state in _aside(report) if number]
     return ", ".join(parts)

@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ext4audit.evidence import Known, Unknown, value_or
+from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.terms import binary_size, chunk_bytes, counted, listed, stack_text
+from ext4audit.renderers.shared.terms import (
+    binary_size,
+    chunk_bytes,
+    counted,
+    listed,
+    stack_text,
+    type_text,
+)
 
 TOP = "filesystem"
 """The key of the filesystem's box."""
@@ -118,7 +125,7 @@ def _device_row(fs: Filesystem, device: BlockDevice) -> DeviceRow:
     return DeviceRow(
         device=device,
         size=size,
-        cache=value_or(device.queue.write_cache, "not known"),
+        cache=for_wording(device.queue.write_cache, "not known"),
         rotational=_rotational(device),
         more=tuple(_more(fs, device)),
         below=device.below if isinstance(device.below, Unknown) else None,
@@ -192,7 +199,7 @@ def _box(fs: Filesystem, pile: Pile, left: int, top: int) -> Box:
 
 def _filesystem_text(fs: Filesystem) -> tuple[str, tuple[str, ...]]:
     where = next(iter(fs.mount_points), "not mounted" if not fs.alive else "not mounted here")
-    return "top", (where, value_or(fs.fstype, "type not known"), fs.label or "")
+    return "top", (where, type_text(fs), fs.label or "")
 
 
 def _pile_text(fs: Filesystem, pile: Pile) -> tuple[str, tuple[str, ...]]:
@@ -213,7 +220,7 @@ def _kind(fs: Filesystem, device: BlockDevice) -> str:
 
 def _queue(device: BlockDevice) -> str:
     """Return the properties that decide about barriers and seeks, or that they are unknown."""
-    cache = value_or(device.queue.write_cache, "cache not known")
+    cache = for_wording(device.queue.write_cache, "cache not known")
     return f"{cache}, {_rotational(device)}"
 
 
@@ -292,8 +299,8 @@ def _parents(
 
 def _looks(device: BlockDevice) -> tuple[object, ...]:
     """Return the properties of a device that a box shows, except its name."""
-    cache = value_or(device.queue.write_cache, None)
-    rotational = value_or(device.queue.rotational, None)
+    cache = for_wording(device.queue.write_cache, None)
+    rotational = for_wording(device.queue.rotational, None)
     return (device.kind, device.model, cache, rotational, isinstance(device.below, Unknown))
 
 

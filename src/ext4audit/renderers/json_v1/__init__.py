@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pkgutil import get_data
 from typing import Any
 
-from ext4audit.evidence import value_or
+from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Host
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
@@ -75,6 +75,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "fixed": None if report.fixed is None else [_gone(each) for each in report.fixed],
         "notices": list(report.notices),
         "profiles": [_profile(active) for active in report.host.profiles],
+        "policy": report.policy,
     }
 
 
@@ -92,15 +93,15 @@ def _profile(active: ActiveProfile) -> dict[str, Any]:
 
 
 def _host(host: Host) -> dict[str, Any]:
-    kernel = value_or(host.kernel, None)
-    system = value_or(host.os, None)
+    kernel = for_wording(host.kernel, None)
+    system = for_wording(host.os, None)
     return {
         "name": host.name,
         "kernel_release": kernel.release if kernel else None,
         "os_id": (system.id or None) if system else None,
         "os_version": (system.version_id or None) if system else None,
-        "virtualization": host.virtualization,
-        "container": host.container,
+        "virtualization": for_wording(host.virtualization, None),
+        "container": for_wording(host.container, None),
         "os_name": (system.pretty_name or None) if system else None,
     }
 

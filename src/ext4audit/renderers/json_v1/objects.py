@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ext4audit.evidence import Evidence, Known, Unknown, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, Spread, StripeGeometry
@@ -99,7 +99,7 @@ def options_object(fs: Filesystem) -> dict[str, Any]:
     options = None if isinstance(fs.options, Unknown) else fs.options.value
     established = () if options is None else options.options
     complete = options is not None and options.complete
-    superblock = value_or(fs.superblock, None)
+    superblock = for_wording(fs.superblock, None)
     return {
         "effective": [option.token for option in established] if complete else None,
         "source": None if options is None else options.source,
@@ -124,7 +124,7 @@ def _mount_table(fs: Filesystem, options: EffectiveOptions | None) -> list[str]:
 
 def _fstab(fs: Filesystem) -> list[str] | None:
     """Return the options of the fstab entry; one for a present mount point precedes others."""
-    entries = value_or(fs.fstab, ())
+    entries = for_wording(fs.fstab, ())
     places = {mount.mount_point for mount in fs.mounts}
     ours = [entry for entry in entries if entry.line.mount_point in places]
     chosen = next(iter((*ours, *entries)), None)
@@ -219,17 +219,17 @@ def _member(member: MemberLoad) -> dict[str, Any]:
 
 def filesystem_object(fs: Filesystem) -> dict[str, Any]:
     """Return one filesystem; `unknowns` lists which null values are unknown."""
-    layout = None if fs.layout is None else value_or(fs.layout, None)
+    layout = None if fs.layout is None else for_wording(fs.layout, None)
     return {
         "id": fs.id,
         "device": fs.device,
         "device_number": str(fs.device_number),
         "uuid": fs.uuid,
         "label": fs.label,
-        "fstype": value_or(fs.fstype, None),
+        "fstype": for_wording(fs.fstype, None),
         "mounted": fs.alive,
         "mount_points": list(fs.mount_points),
-        "read_only": value_or(fs.read_only, None),
+        "read_only": for_wording(fs.read_only, None),
         "options": options_object(fs),
         "stack": _stack(fs),
         "layout": None if layout is None else layout_object(layout),
@@ -255,15 +255,15 @@ def _stack(fs: Filesystem) -> list[dict[str, Any]]:
 
 
 def _device(fs: Filesystem, device: BlockDevice) -> dict[str, Any]:
-    sectors = value_or(device.size_sectors, None)
+    sectors = for_wording(device.size_sectors, None)
     return {
         "name": device.name,
         "kind": device.kind,
         "device_number": str(device.device_number),
         "members": _members(device),
         "chunk_bytes": chunk_bytes(fs, device),
-        "write_cache": value_or(device.queue.write_cache, None),
-        "rotational": value_or(device.queue.rotational, None),
+        "write_cache": for_wording(device.queue.write_cache, None),
+        "rotational": for_wording(device.queue.rotational, None),
         "level": device.md.value.level if isinstance(device.md, Known) else None,
         "path": device.path,
         "size_bytes": None if sectors is None else sectors * SECTOR_BYTES,

@@ -45,7 +45,9 @@ class HostLine(NamedTuple):
 class FleetSums:
     """Totals over hosts, in memory that does not grow with their number."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: str | None = None) -> None:
+        """Start without hosts; `policy` is the policy file in force."""
+        self._policy = policy
         self.hosts = self.matched = 0
         self._findings = self._incomplete = 0
         self._unread = _HostCount()
@@ -83,9 +85,10 @@ class FleetSums:
             yield f"could not be read: {self._unread.text(self.hosts)}"
 
     def _totals(self) -> str:
+        policy = f"; policy {self._policy}" if self._policy else ""
         return (
             f"{counted(self.hosts, 'host')}: {self._findings} with findings, "
-            f"{self._incomplete} incomplete, {self._unread.count} could not be read"
+            f"{self._incomplete} incomplete, {self._unread.count} could not be read{policy}"
         )
 
 

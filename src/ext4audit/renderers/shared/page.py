@@ -52,6 +52,11 @@ def fixed_count(hosts: Sequence[Audited]) -> int | None:
     return sum(map(len, fixed)) if fixed else None
 
 
+def policy_in_force(hosts: Sequence[Audited]) -> str | None:
+    """Return the policy file of a run, None where none is in force or no host was read."""
+    return next((host.report.policy for host in hosts if host.report and host.report.policy), None)
+
+
 def host_names(hosts: Sequence[Audited]) -> tuple[str, ...]:
     """Return a name for each host; the visible forms of the names differ too.
 

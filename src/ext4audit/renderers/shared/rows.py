@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-from ext4audit.evidence import Unknown, value_or
+from ext4audit.evidence import Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.facts.remembered import remembered
@@ -213,7 +213,7 @@ def _cited_line(finding: Finding) -> int | None:
 
 def location_of_subject(host: str, fs: Filesystem | None, report: Report | None) -> Location:
     """Return the first line of a filesystem in the mount table; line 1 where it has none."""
-    table = () if report is None else value_or(report.host.mounts, ())
+    table = () if report is None else for_wording(report.host.mounts, ())
     points = fs.mount_points if fs else ()
     number = _line_numbers(table).get((points[0], fs.device_number), 1) if fs and points else 1
     return Location(_path(host, _MOUNT_TABLE), number)

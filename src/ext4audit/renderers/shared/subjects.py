@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ext4audit.evidence import Known
@@ -84,6 +85,19 @@ def _worst_rank(subject: Subject) -> int:
 def is_undetermined(verdict: Verdict) -> bool:
     """Whether a verdict could not be determined, wholly or in part."""
     return verdict.outcome in _UNDETERMINED or bool(verdict.unknowns)
+
+
+def verdict_counts(report: Report) -> Counter[Outcome]:
+    """Return the number of verdicts by outcome, those determined in part as undetermined.
+
+    They have a FAIL as well, which a summary counts by its findings.
+    """
+    return Counter(
+        Outcome.UNDETERMINED
+        if is_undetermined(each) and each.outcome is not Outcome.ERROR
+        else each.outcome
+        for each in report.verdicts
+    )
 
 
 def traceback_lines(verdict: Verdict) -> list[str]:

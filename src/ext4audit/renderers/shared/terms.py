@@ -8,7 +8,15 @@ from types import MappingProxyType
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Suppression
+from ext4audit.finding import (
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Suppression,
+)
 from ext4audit.renderers.shared.escape import visible
 from ext4audit.report import Outcome
 
@@ -61,6 +69,11 @@ _DM_OWNERS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
 def counted(number: int, noun: str) -> str:
     """Return "1 disk", "12 disks"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def severities_from(threshold: Severity) -> str:
+    """Return the severities that fail an audit in words, "high and worse"."""
+    return threshold.value if threshold is Severity.CRITICAL else f"{threshold.value} and worse"
 
 
 def binary_size(size_bytes: int) -> str:
@@ -204,3 +217,22 @@ def _below(fs: Filesystem, device: BlockDevice) -> str:
     if len(below) == 1 and below[0].kind not in {"disk", "partition"}:
         return _composite(fs, below[0])
     return listed([each.name for each in below], _DEVICES_SHOWN)
+
+
+def type_text(fs: Filesystem) -> str:
+    """Return the type that it is mounted as; of one that is not mounted, that of its features."""
+    if isinstance(fs.fstype, Known):
+        return fs.fstype.value
+    if isinstance(fs.superblock, Known) and not fs.alive:
+        return fs.superblock.value.fstype
+    return "type not known"
+
+
+def held_text(fs: Filesystem) -> str:
+    """Return why a filesystem without mounts is called alive.
+
+    Its type is known where the mount table of some process has it.
+    """
+    if isinstance(fs.fstype, Known):
+        return "another mount namespace holds it"
+    return "the kernel lists it, and no mount table that can be read has it"

@@ -75,11 +75,12 @@ SEVERITY_STYLES = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The verbosity, and the glyphs. Text always stands beside a glyph."""
+    """The verbosity, the glyphs, and the severity that fails. Text always stands beside a glyph."""
 
     verbosity: int
     severities: str
     fine: str
+    threshold: Severity | None = None
 
     @property
     def verbose(self) -> bool:
@@ -95,8 +96,8 @@ class Look:
         return Span(f"{self.fine} ", "green")
 
 
-def make_look(verbosity: int, *, ascii_only: bool) -> Look:
+def make_look(verbosity: int, threshold: Severity | None, *, ascii_only: bool) -> Look:
     """Return the look: glyphs for the severities from worst to mildest, and for a pass."""
     if ascii_only:
-        return Look(verbosity, severities="X!*o.", fine="+")
-    return Look(verbosity, severities="✖▲◆◇·", fine="✓")
+        return Look(verbosity, severities="X!*o.", fine="+", threshold=threshold)
+    return Look(verbosity, severities="✖▲◆◇·", fine="✓", threshold=threshold)

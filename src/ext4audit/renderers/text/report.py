@@ -7,8 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared.subjects import known_count, no_filesystem_text, subjects
-from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted
+from ext4audit.renderers.shared.subjects import (
+    known_count,
+    no_filesystem_text,
+    subjects,
+    verdict_counts,
+)
+from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted, severities_from
 from ext4audit.renderers.text.blocks import (
     SEVERITY_STYLES,
     STEP,
@@ -30,7 +35,7 @@ def report_blocks(report: Report, look: Look) -> Blocks:
     """Yield the report; the quiet look has the summary only."""
     if look.verbosity >= 0:
         yield from _spaced(_paragraphs(report, look))
-    yield summary_block(report)
+    yield summary_block(report, look)
 
 
 def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
@@ -62,8 +67,8 @@ def _spaced(paragraphs: Iterator[_Paragraph]) -> Blocks:
     yield Blank()
 
 
-def summary_block(report: Report) -> Prose:
-    """Return the summary line: the host, the findings, the verdicts, and the completeness."""
+def summary_block(report: Report, look: Look) -> Prose:
+    """Return the summary line: the host, findings, verdicts, completeness, and the policy."""
     # A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
     subject = "image" if report.source.kind == "image" else "host"
     host = Span(f"{subject} {report.host.name}", "bold")
@@ -74,7 +79,8 @@ def summary_block(report: Report) -> Prose:
             Span(filesystems),
             *_findings(report),
             Span(f"{_set_aside(report)}; {_verdicts(report)}; "),
-            _completeness(report),
+            _completeness(report, look.threshold),
+            Span(f"; policy {report.policy}" if report.policy else ""),
         )
     )
 
@@ -100,7 +106,7 @@ def _set_aside(report: Report) -> str:
 
 def _verdicts(report: Report) -> str:
     """Return the number of verdicts by outcome; errors are left out when there are none."""
-    outcomes = Counter(verdict.outcome for verdict in report.verdicts)
+    outcomes = verdict_counts(report)
     return ", ".join(
         f"{outcomes[outcome]} {text}"
         for outcome, text in OUTCOME_TEXT.items()
@@ -108,9 +114,12 @@ def _verdicts(report: Report) -> str:
     )
 
 
-def _completeness(report: Report) -> Span:
+def _completeness(report: Report, threshold: Severity | None) -> Span:
+    """Return the completeness that the exit code has; what is missing below it is no failure."""
     if report.complete:
         return Span("audit complete", "green")
+    if threshold is not None and report.complete_for(threshold):
+        return Span(f"audit complete for {severities_from(threshold)}", "green")
     return Span("audit INCOMPLETE", "bold magenta")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from ext4audit.evidence import Known, Unknown, value_or
+from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Finding, Remedy
 from ext4audit.renderers.shared.subjects import Subject, is_shut_down, traceback_lines
@@ -15,9 +15,11 @@ from ext4audit.renderers.shared.terms import (
     counted,
     disruption_text,
     doubt_text,
+    held_text,
     listed,
     remedy_label,
     stack_text,
+    type_text,
     why_text,
 )
 from ext4audit.renderers.text.blocks import (
@@ -82,15 +84,19 @@ def _subject_title(subject: Subject, host: Host, look: Look) -> tuple[Span, ...]
 
 
 def _filesystem_facts(fs: Filesystem) -> str:
-    facts = [value_or(fs.fstype, "type not known"), stack_text(fs)]
+    facts = [type_text(fs), stack_text(fs)]
     if is_shut_down(fs):
         facts.append("shut down after an error: it refuses all writes")
-    elif value_or(fs.read_only, default=False):
+    elif for_wording(fs.read_only, default=False):
         facts.append("read-only")
     if not fs.alive:
         facts.append("not mounted")
     elif not fs.mounts:
-        facts.append("not mounted here (another mount namespace holds it)")
+        facts.append(
+            "where it is mounted is not known"
+            if fs.unlisted
+            else f"not mounted here ({held_text(fs)})"
+        )
     return ", ".join(facts)
 
 
@@ -100,7 +106,8 @@ def _host_facts(host: Host) -> str:
         facts.append(host.os.value.pretty_name or host.os.value.id)
     if isinstance(host.kernel, Known):
         facts.append(f"Linux {host.kernel.value.release}")
-    shown = [fact for fact in (*facts, host.virtualization, host.container) if fact]
+    kinds = (for_wording(kind, None) for kind in (host.virtualization, host.container))
+    shown = [fact for fact in (*facts, *kinds) if fact]
     return f": {', '.join(shown)}" if shown else ""
 
 

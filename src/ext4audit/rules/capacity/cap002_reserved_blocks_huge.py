@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Unknown, need
+from ext4audit.evidence import Evidence, Known, Unknown, for_wording, need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -60,7 +60,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     Where the reserve is ballast, to be released on the day when the disk is full.
     """
-    if not fs.mounts:
+    if not need(fs.mounted_here):
         raise NotApplicable("not mounted in this mount namespace: what it is for is not known")
     system = [point for point in fs.mount_points if point in SYSTEM]
     if system:
@@ -83,7 +83,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def _other_owner(fs: Filesystem) -> str | None:
     """Return the option that gives the reserve to another owner than root."""
-    options = fs.options.value if isinstance(fs.options, Known) else None
+    options = for_wording(fs.options, None)
     found = (options.find(name) for name in ("resuid", "resgid")) if options else ()
     return next((o.token for o in found if o and not o.token.endswith("=0")), None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -80,7 +80,8 @@ def _limit_bytes(block_bytes: int) -> int:
 
 def _smallest_block_bytes(fs: Filesystem) -> int:
     """Return the size of a block as far as it is known without root."""
-    return fs.usage.value.block_bytes if isinstance(fs.usage, Known) else SMALLEST_BLOCK_BYTES
+    usage = for_wording(fs.usage, None)
+    return usage.block_bytes if usage else SMALLEST_BLOCK_BYTES
 
 
 def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) -> Finding:

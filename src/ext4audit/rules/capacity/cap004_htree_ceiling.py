@@ -85,7 +85,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     used = usage.inodes - usage.free_inodes
     crowded = used >= least_names(usage.block_bytes)
     narrow = _is_narrow(usage)
-    warnings = need(fs.errors).warnings if crowded else 0
+    warnings = _warnings(fs) if crowded else 0
     if not warnings and not narrow:
         yield _cite(fs, usage)
         return
@@ -98,6 +98,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _warned(fs, host, usage, warnings)
     else:
         yield _narrow(fs, host, usage)
+
+
+def _warnings(fs: Filesystem) -> int:
+    """Return how often the kernel warned since the mount, 0 where it is too old to count."""
+    counted = need(fs.errors).warnings
+    return 0 if counted is None else need(counted)
 
 
 def _is_narrow(usage: Usage) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -60,7 +60,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         raise NotApplicable("it is not mounted")
     device = need(device_bytes(fs))
     least = least_idle(device)
-    usage = fs.usage.value if isinstance(fs.usage, Known) else None
+    usage = for_wording(fs.usage, None)
     if usage and device - usage.size_blocks * usage.block_bytes <= least:
         yield _cite_device(fs, device)
         yield from cite_space(fs)
@@ -70,7 +70,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if device - own <= least:
         yield _cite_device(fs, device)
         yield _cite_size(fs, own)
-    elif value_or(fs.read_only, default=False):
+    elif is_surely(fs.read_only):
         raise NotApplicable("it is mounted read-only: it does not grow, nor fill up")
     else:
         remedy = _remedy(fs, device, own, least)
@@ -105,9 +105,9 @@ def _remedy(fs: Filesystem, device: int, own: int, least: int) -> Remedy:
             "recorded errors.",
             Disruption.UNMOUNT,
         )
-    features = fs.superblock.value.features if isinstance(fs.superblock, Known) else frozenset()
-    limit = BLOCKS_OF_32_BITS * value_or(block_bytes(fs), 0)
-    if "64bit" not in features and device > limit:
+    superblock = for_wording(fs.superblock, None)
+    limit = BLOCKS_OF_32_BITS * for_wording(block_bytes(fs), 0)
+    if (superblock is None or "64bit" not in superblock.features) and device > limit:
         return Remedy(
             f"First convert it to 64 bits (CAP003): without, it ends at {size(limit)}.",
             Disruption.UNMOUNT,

@@ -65,7 +65,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where usage is to be counted and not limited, and where a service runs quotaon after boot.
     """
-    if not fs.mounts or host.container:
+    if not need(fs.mounted_here) or need(host.container):
         raise NotApplicable("not mounted here, or /etc/fstab is not the host's")
     lines = [entry.line for entry in need(fs.fstab) if BINDS.isdisjoint(entry.line.options)]
     in_force = _in_force(fs)

@@ -69,10 +69,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _concerns_boot(fs: Filesystem, host: Host) -> None:
     """Raise NotApplicable for a filesystem that no boot loader reads."""
-    if host.container:
-        raise NotApplicable(f"a {host.container} container does not boot")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"a {container} container does not boot")
     if BOOT in fs.mount_points:
         return
+    need(fs.mounted_here)
     if ROOT not in fs.mount_points:
         raise NotApplicable("it holds neither /boot nor the root")
     if any(mount.mount_point == BOOT for mount in need(host.mounts)):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Unknown, need
+from ext4audit.evidence import Known, need
 from ext4audit.facts.features import FEATURES
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_features
+from ext4audit.rules.shared.quantities import IMAGES
 
 SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
 """Features with a compat bit: a kernel that does not know them mounts the filesystem."""
@@ -47,7 +48,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where a vendor has put the feature into an older kernel.
     """
-    if isinstance(host.kernel, Unknown) and not host.planned:
+    if isinstance(fs.stack, Known) and fs.stack.value.kind in IMAGES and not host.planned:
         raise NotApplicable("the kernel that is to mount it is not known")
     superblock = need(fs.superblock)
     yield from cite_features(fs)

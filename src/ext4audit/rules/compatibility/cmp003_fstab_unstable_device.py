@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
@@ -67,8 +67,9 @@ def check(host: Host) -> RuleOutput:
 
     Where udev rules or the machine's firmware pin the names.
     """
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
     entries = [entry for entry in need(host.fstab) if entry.line.fstype != "auto"]
     if not entries:
         raise NotApplicable("fstab has no ext4 entry")
@@ -78,8 +79,8 @@ def check(host: Host) -> RuleOutput:
             yield Citation(f"fstab line {entry.line.line_number}", entry.line.spec, "/etc/fstab")
             continue
         yield _finding(entry, host)
-        if isinstance(host.devices, Unknown):
-            gaps.append(host.devices)
+        graded_by = (host.devices, host.virtualization)
+        gaps += [each for each in graded_by if isinstance(each, Unknown)]
     if gaps:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
@@ -131,7 +132,7 @@ def _grade(entry: FstabEntry, host: Host) -> Severity:
         return Severity.MEDIUM
     if count > 1:
         return Severity.HIGH
-    return Severity.LOW if host.virtualization else Severity.MEDIUM
+    return Severity.LOW if for_wording(host.virtualization, None) else Severity.MEDIUM
 
 
 def _finding(entry: FstabEntry, host: Host) -> Finding:
@@ -203,7 +204,7 @@ def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
 @remembered
 def _carriers(host: Host) -> Mapping[str, set[DeviceNumber]]:
     """Return the devices that carry each UUID, by lsblk and by their superblocks."""
-    listed = host.devices.value if isinstance(host.devices, Known) else ()
+    listed = for_wording(host.devices, ())
     pairs = [(device.uuid, device.device_number) for device in listed]
     pairs += [(fs.uuid, fs.device_number) for fs in (*host.filesystems, *host.lower)]
     found: dict[str, set[DeviceNumber]] = {}

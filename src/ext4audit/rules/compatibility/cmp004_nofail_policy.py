@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, need
+from ext4audit.evidence import Known, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import (
@@ -63,9 +63,11 @@ def check(host: Host) -> RuleOutput:
 
     Where a console is at hand and a machine without its data must not come up at all.
     """
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
-    if host.virtualization is None:
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
+    virtualization = need(host.virtualization)
+    if virtualization is None:
         raise NotApplicable("it is no virtual machine")
     entries, mounts = need(host.fstab, host.mounts)
     root = next((fs for fs in host.filesystems if "/" in fs.mount_points), None)
@@ -76,16 +78,16 @@ def check(host: Host) -> RuleOutput:
     for entry in volumes:
         line = entry.line
         if DECIDED.isdisjoint(line.options):
-            yield _finding(entry, host.virtualization)
+            yield _finding(entry, virtualization)
         else:
             yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
 
 
 def _is_mounted(entry: FstabEntry, mounts: tuple[Mount, ...]) -> bool:
     """Whether what the entry names, or may name, is mounted in its place."""
-    number = entry.device_number
     there = [mount.device_number for mount in entry.mounted_there(mounts)]
-    return bool(there) if isinstance(number, Unknown) else number.value in there
+    named = derive("named there", lambda number: number in there, entry.device_number)
+    return for_wording(named, bool(there))
 
 
 def _is_volume(entry: FstabEntry, host: Host, of_root: set[DeviceNumber]) -> bool:

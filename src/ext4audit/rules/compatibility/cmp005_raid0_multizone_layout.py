@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -89,7 +89,7 @@ def _finding(
     device: BlockDevice, array: MdArray, cited: tuple[Citation, ...], parameter: Evidence[int]
 ) -> Finding:
     """Make the finding; a parameter of the kernel replaces the record on this host only."""
-    default = LAYOUTS.get(parameter.value) if isinstance(parameter, Known) else None
+    default = LAYOUTS.get(for_wording(parameter, 0))
     unseen = isinstance(parameter, Unknown) and parameter.why is not Why.ABSENT
     name = f"{device.name}, a RAID0 of {len(array.members)} disks of unequal size,"
     consequence = (

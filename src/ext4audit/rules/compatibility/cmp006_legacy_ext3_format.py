@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -99,7 +99,7 @@ def _cite_fstab(fs: Filesystem) -> Iterator[Citation]:
 
 
 def _old_lines(fs: Filesystem) -> tuple[FstabLine, ...]:
-    lines = (entry.line for entry in value_or(fs.fstab, ()))
+    lines = (entry.line for entry in for_wording(fs.fstab, ()))
     return tuple(line for line in lines if line.fstype in OLD_TYPES)
 
 
@@ -117,7 +117,7 @@ def _in_place(fs: Filesystem) -> Remedy:
 
 def _missing(fs: Filesystem) -> tuple[str, ...]:
     """Return the features to set; metadata_csum makes uninit_bg needless."""
-    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    superblock = for_wording(fs.superblock, None)
     there = superblock.features if superblock else frozenset()
     needless = {"uninit_bg"} if "metadata_csum" in there else frozenset[str]()
     return tuple(name for name in WANTED if name == "extent" or name not in there | needless)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.evidence import Undetermined, Unknown
+from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import Severity
@@ -48,6 +48,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     When the product runs elsewhere, or the vendor has withdrawn the demand.
     """
+    if any(profile.place is not None for profile in host.profiles):
+        need(fs.mounted_here)
     profiles = host.profiles_of(fs)
     if not profiles:
         raise NotApplicable("no profile is chosen for it")

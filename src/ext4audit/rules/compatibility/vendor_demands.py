@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount
@@ -42,7 +42,7 @@ def _tokens(options: Sequence[str]) -> dict[str, str]:
 def _first(fs: Filesystem, host: Host) -> str:
     """Return the sentence on what must set the option where no entry of fstab mounts it."""
     if "/" in fs.mount_points:
-        return " rootflags= must ask for it too." if rootflags(host) else ""
+        return " rootflags= must ask for it too." if for_wording(rootflags(host), ()) else ""
     mount = remedies.mounting.single_mount(fs)
     if mount is None or remedies.remount.fstab_line(fs, mount) is not None:
         return ""
@@ -113,7 +113,7 @@ def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
     """Whether a remount is refused, or may be."""
     if tokens.get("delalloc") != "nodelalloc":
         return False
-    kernel = value_or(host.kernel, None)
+    kernel = for_wording(host.kernel, None)
     return kernel is None or kernel.since(*remedies.remount.DELALLOC_STAYS_SINCE)
 
 

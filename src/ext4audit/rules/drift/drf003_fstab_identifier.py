@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, for_wording, need
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, mounts_by_device
@@ -63,13 +63,13 @@ def layers_below(host: Host) -> Layers:
 
 def filesystems_seen(host: Host) -> tuple[Filesystem, ...]:
     """Return all filesystems that were read, mounted or not."""
-    idle = host.idle.value if isinstance(host.idle, Known) else ()
+    idle = for_wording(host.idle, ())
     return (*host.filesystems, *host.lower, *idle)
 
 
 def _layers(fs: Filesystem) -> Iterator[BlockDevice]:
     """Yield what is below a filesystem's device, but no disk that is below as its partition."""
-    stack = fs.stack.value if isinstance(fs.stack, Known) else None
+    stack = for_wording(fs.stack, None)
     for device in stack.walk() if stack else ():
         if device.kind not in {"partition", "loop"}:
             yield from device.known_below
@@ -108,7 +108,7 @@ def identifier_of(spec: str) -> tuple[str, str] | None:
 
 def is_mounted(host: Host, row: LsblkDevice) -> bool:
     """Whether a device is known to be mounted, here or in another namespace."""
-    mounts = host.mounts.value if isinstance(host.mounts, Known) else ()
+    mounts = for_wording(host.mounts, ())
     return row.device_number in mounts_by_device(mounts) or row.device_number in _alive(host)
 
 
@@ -191,8 +191,9 @@ def check(host: Host) -> RuleOutput:
     For copies that are made to be exchanged (two system images of which one is active), and that
     nothing mounts by this name.
     """
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, other devices are not to be seen")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, other devices are not to be seen")
     rows = _identified(host, need(host.devices))
     candidates = filesystems_of(rows, layers_below(host))
     yield Citation("ext2, ext3 and ext4 devices", str(len(candidates)), origin_of(host.devices))
@@ -257,7 +258,7 @@ def _uses(host: Host) -> tuple[list[Use], tuple[Unknown, ...]]:
 
 
 def _in_fstab(host: Host) -> Iterator[Use]:
-    for entry in host.fstab.value if isinstance(host.fstab, Known) else ():
+    for entry in for_wording(host.fstab, ()):
         line = entry.line
         found = identifier_of(line.spec)
         if found:
@@ -266,7 +267,7 @@ def _in_fstab(host: Host) -> Iterator[Use]:
 
 
 def _in_root(host: Host) -> Iterator[Use]:
-    arguments = host.kernel_arguments.value if isinstance(host.kernel_arguments, Known) else ()
+    arguments = for_wording(host.kernel_arguments, ())
     for argument in arguments:
         found = identifier_of(argument.removeprefix("root="))
         if argument.startswith("root=") and found:
@@ -313,5 +314,5 @@ def _seen_whole(host: Host) -> frozenset[DeviceNumber]:
 
 def _is_whole(fs: Filesystem) -> bool:
     """Whether all layers below a filesystem could be seen."""
-    stack = fs.stack.value if isinstance(fs.stack, Known) else None
+    stack = for_wording(fs.stack, None)
     return stack is not None and all(isinstance(each.below, Known) for each in stack.walk())

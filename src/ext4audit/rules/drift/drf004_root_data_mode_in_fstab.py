@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import (
@@ -74,6 +74,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _of_the_root(fs: Filesystem, host: Host) -> Intent:
+    need(fs.mounted_here)
     if "/" not in fs.mount_points:
         raise NotApplicable("it is not the root")
     found = (each for each in intents_of(fs, host) if each.mount.mount_point == "/")
@@ -84,7 +85,7 @@ def _of_the_root(fs: Filesystem, host: Host) -> Intent:
 
 
 def _cite(fs: Filesystem, intent: Intent) -> Iterator[Citation]:
-    option = fs.options.value.find("data") if isinstance(fs.options, Known) else None
+    option = option_of(fs, "data")
     if option is not None:
         yield Citation("in force", option.token, option.origin)
     yield from intent.cite()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import need
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -23,7 +25,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the kernel serves a filesystem (/sys/fs/ext4) that has no line in the mount table of
-    this namespace. Inside a container that is the rule, and is not judged.
+    this namespace. Another namespace is confirmed where the mount table of a process has it, and
+    only possible else: an open file of a lazy unmount looks the same, and so does a stale list.
+    Inside a container that is the rule, and is not judged.
 
     ## Why it matters
 
@@ -39,25 +43,41 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where a container or sandboxed service is meant to have a volume of its own.
     """
-    if host.container:
-        raise NotApplicable(f"a {host.container} container does not show the host's mounts")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"a {container} container does not show the host's mounts")
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     mounts = need(host.mounts)
     if fs.mounts:
         yield Citation("mounted on", ", ".join(fs.mount_points), origin_of(host.mounts))
         return
-    yield Finding(
-        message=f"{fs.device} is in use, mounted in a namespace that this one does not show: it "
-        "cannot be checked, tuned or detached before that mount is gone.",
+    yield _finding(fs, len(mounts))
+
+
+def _finding(fs: Filesystem, mounts: int) -> Finding:
+    """Make the finding; a type is known where the mount table of some process has it."""
+    seen = isinstance(fs.fstype, Known)
+    where = "mounted in a namespace that this one does not show"
+    doubt = "it is in no mount table that can be read, so an open file may hold it instead"
+    return Finding(
+        message=f"{fs.device} is in use, {where}: it cannot be checked, tuned or detached before "
+        "that mount is gone."
+        if seen
+        else f"{fs.device} is listed by the kernel, and is probably {where} ({doubt}): it cannot "
+        "be checked, tuned or detached before that is over.",
         severity=Severity.INFO,
-        confidence=Confidence.CONFIRMED,
-        citations=(
-            Citation("alive", fs.name, "/sys/fs/ext4"),
-            Citation("mount table", f"no line of {len(mounts)} has it", "/proc/self/mountinfo"),
-        ),
+        confidence=Confidence.CONFIRMED if seen else Confidence.POSSIBLE,
+        citations=tuple(_cite(fs, mounts)),
         remedies=(_remedy(fs),),
     )
+
+
+def _cite(fs: Filesystem, mounts: int) -> Iterator[Citation]:
+    yield Citation("alive", fs.name, "/sys/fs/ext4")
+    yield Citation("mount table", f"no line of {mounts} has it", "/proc/self/mountinfo")
+    if isinstance(fs.fstype, Known):
+        yield Citation("mounted there as", fs.fstype.value, fs.fstype.origin)
 
 
 def _remedy(fs: Filesystem) -> Remedy:

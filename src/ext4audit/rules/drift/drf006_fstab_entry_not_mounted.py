@@ -48,8 +48,9 @@ def check(host: Host) -> RuleOutput:
 
     When the filesystem was taken off on purpose; then add `noauto` or remove the entry.
     """
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
     entries, mounts = need(host.fstab, host.mounts)
     expected = [entry for entry in entries if _is_expected(entry)]
     if not expected:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, need, value_or
+from ext4audit.evidence import Known, Undetermined, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -102,7 +102,7 @@ def _finding(
 ) -> Finding:
     severity, confidence = grade
     message = f"{NO_FLUSH}; {sentence}"
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{message}. It is mounted read-only: nothing is lost before it is writable"
     return Finding(

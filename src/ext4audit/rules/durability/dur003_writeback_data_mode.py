@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.evidence import need, value_or
+from ext4audit.evidence import for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
@@ -69,7 +69,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     layer = next(container_layers(fs, host), None)
     severity = Severity.HIGH if layer or holds_tenants(fs) else Severity.MEDIUM
     message = MESSAGE
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{MESSAGE}, once it is mounted writable"
     yield Finding(
@@ -102,6 +102,6 @@ def _marks_unwritten(fs: Filesystem) -> bool:
     ext4_should_dioread_nolock(): with delalloc and dioread_nolock, in files that have extents.
     """
     options = need(fs.options)
-    return value_or(options.token("delalloc"), "") == "delalloc" and (
-        value_or(options.token("dioread_nolock"), "") == "dioread_nolock"
+    return for_wording(options.token("delalloc"), "") == "delalloc" and (
+        for_wording(options.token("dioread_nolock"), "") == "dioread_nolock"
     )

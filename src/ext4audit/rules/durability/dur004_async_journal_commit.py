@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, need, value_or
+from ext4audit.evidence import Known, Undetermined, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -61,7 +61,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     severity, confidence, cited = _grade(fs, host)
     message = f"{NAME}: a power failure can keep a commit of the journal and lose what it commits"
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{message}, once it is mounted writable"
     yield Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, need
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -132,7 +132,8 @@ def _grade(fs: Filesystem) -> tuple[Severity, Confidence]:
 
 def _is_instance_store(fs: Filesystem) -> bool:
     """Whether all disks below are lost with their virtual machine."""
-    leaves = fs.stack.value.leaves() if isinstance(fs.stack, Known) else ()
+    stack = for_wording(fs.stack, None)
+    leaves = stack.leaves() if stack else ()
     texts = [(leaf.model or "", *(value for _, value in leaf.udev)) for leaf in leaves]
     return bool(texts) and all(
         any(name in text for name in INSTANCE_STORES for text in each) for each in texts
@@ -141,7 +142,7 @@ def _is_instance_store(fs: Filesystem) -> bool:
 
 def _is_left_out(fs: Filesystem) -> bool:
     """Whether the mount leaves an existing journal out."""
-    options = fs.options.value if isinstance(fs.options, Known) else None
+    options = for_wording(fs.options, None)
     return options is not None and fs.alive and is_in_force(options, "norecovery")
 
 
@@ -160,7 +161,7 @@ def _remedy(fs: Filesystem) -> Remedy:
 
 def _cost(fs: Filesystem) -> str:
     """Return the sentence on what the journal takes, where the size is known."""
-    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    superblock = for_wording(fs.superblock, None)
     if superblock is None or superblock.block_bytes is None:
         return ""
     return f"It takes {size(usual_blocks(superblock.size_blocks) * superblock.block_bytes)}. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -64,7 +64,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         raise NotApplicable("it is mounted read-only: an error has nothing to spread by")
     options = need(fs.options)
     if need(options.token("errors")) != "errors=continue":
@@ -111,7 +111,8 @@ def _wanted(fs: Filesystem, host: Host) -> str:
     demands = (token for token in demanded(fs, host) if token.startswith("errors="))
     lines = fstab_lines(fs, "errors")
     in_fstab = (o for line in lines for o in reversed(line.options) if o.startswith("errors="))
-    field = fs.superblock.value.errors if isinstance(fs.superblock, Known) else ""
+    superblock = for_wording(fs.superblock, None)
+    field = superblock.errors if superblock else ""
     configured = (*demands, *in_fstab, f"errors={field}")
     return next((token for token in configured if token in STOPPING), REMOUNT_READ_ONLY)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Undetermined, Unknown, Why, need, value_or
+from ext4audit.evidence import Undetermined, Unknown, Why, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -57,7 +57,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     severity = _severity(fs, seconds)
     message = f"commit={seconds}: a crash undoes up to {seconds} s of what no program has synced"
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{message}, once it is mounted writable"
     yield Finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import need, value_or
+from ext4audit.evidence import is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -69,7 +69,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host) -> Finding:
     severity = Severity.MEDIUM if _holds_what_must_last(fs) else Severity.LOW
     message = MESSAGE
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{MESSAGE}, once it is mounted writable"
     points = ", ".join(fs.mount_points) or "none in this mount namespace"

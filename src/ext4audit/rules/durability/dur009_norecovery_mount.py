@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown
+from ext4audit.evidence import Known, Undetermined, Unknown, for_wording
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -95,8 +95,8 @@ def _is_writable(fs: Filesystem) -> bool:
 
 def _is_snapshot(fs: Filesystem) -> bool:
     """Whether a device below is a snapshot of another, by its device-mapper target."""
-    devices = fs.stack.value.walk() if isinstance(fs.stack, Known) else ()
-    return any(device.kind == "dm-snapshot" for device in devices)
+    stack = for_wording(fs.stack, None)
+    return stack is not None and any(device.kind == "dm-snapshot" for device in stack.walk())
 
 
 def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:

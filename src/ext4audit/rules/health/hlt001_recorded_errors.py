@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import for_wording, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.error_state import cite_errors, has_stopped, spell
+from ext4audit.rules.shared.error_state import cite_errors, has_stopped, is_marked, spell
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
 
 RECENT_SECONDS = 7 * DAY_SECONDS
@@ -32,13 +32,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     How many errors the kernel has recorded in a mounted filesystem, and what is recorded of the
     last one. High when it happened since the filesystem was mounted or in the last seven days,
-    else medium. Warnings since the mount are info.
+    else medium. Medium, too, where no error is counted and the superblock is marked "with
+    errors". Warnings since the mount are info.
 
     ## Why it matters
 
     The kernel counts an error when metadata is not what it must be, or cannot be read. Until
     e2fsck has repaired it, more files can be damaged with every write. The record outlives
-    reboots, because it stands in the superblock.
+    reboots, because it stands in the superblock. A journal that gave up before the reboot, and an
+    e2fsck that was not finished, leave the mark without a count.
 
     ## Remedy
 
@@ -56,8 +58,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     yield from cite_errors(fs)
     if counters.errors > 0:
         yield _finding(fs, host, counters)
-    elif counters.warnings:
-        yield _warned(fs, counters.warnings)
+        return
+    if is_marked(fs):
+        yield _marked(fs)
+    if counters.warnings is not None and (warnings := need(counters.warnings)):
+        yield _warned(fs, warnings)
 
 
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
@@ -75,6 +80,19 @@ def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
     )
 
 
+def _marked(fs: Filesystem) -> Finding:
+    refused = has_stopped(fs)
+    return Finding(
+        message="Its superblock is marked with errors, and none is counted: its metadata may be "
+        "damaged until e2fsck has checked it.",
+        severity=Severity.MEDIUM,
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(cite_errors(fs)),
+        remedies=(_see_hlt002() if refused else remedies.offline.check_filesystem(fs),),
+        fact="marked",
+    )
+
+
 def _see_hlt002() -> Remedy:
     return Remedy(
         summary="Cure it as HLT002 says: the check that makes it writable clears this record.",
@@ -88,7 +106,8 @@ def _severity(fs: Filesystem, host: Host, counters: ErrorCounters) -> Severity:
     if at is None:
         return Severity.MEDIUM
     now = seconds_since_1970(host.taken_at)
-    mounted = fs.superblock.value.last_mounted_at if isinstance(fs.superblock, Known) else None
+    superblock = for_wording(fs.superblock, None)
+    mounted = superblock.last_mounted_at if superblock else None
     since = (mounted, now - RECENT_SECONDS if now is not None else None)
     recent = any(moment is not None and at >= moment for moment in since)
     return Severity.HIGH if recent else Severity.MEDIUM

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, value_or
+from ext4audit.evidence import Known, is_surely
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -66,7 +66,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
-    called = "" if value_or(fs.read_only, default=False) and not _shown_rw(fs) else " and says rw"
+    called = "" if is_surely(fs.read_only) and not _shown_rw(fs) else " and says rw"
     return Finding(
         message=f"{CLAIM[stop.confidence]}{called}: {stop.because}. What writes to it then fails "
         "until it is unmounted and checked.",

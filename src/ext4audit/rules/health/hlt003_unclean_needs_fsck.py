@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown
+from ext4audit.evidence import Known, Undetermined, Unknown, for_wording
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.remembered import remembered
 from ext4audit.facts.superblock import Superblock
@@ -71,7 +71,7 @@ def _not_mounted(host: Host) -> tuple[Filesystem, ...]:
     """Return the targets that nothing has mounted, then what lies idle on other devices."""
     targets = tuple(fs for fs in host.filesystems if not fs.alive)
     named = {fs.device_number for fs in targets}
-    others = host.idle.value if isinstance(host.idle, Known) else ()
+    others = for_wording(host.idle, ())
     return (*targets, *(fs for fs in others if fs.device_number not in named))
 
 

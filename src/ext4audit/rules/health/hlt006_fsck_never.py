@@ -47,8 +47,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where checks are started by other means, and on volumes that several machines can mount.
     """
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     periodic = _periodic_check(fs)

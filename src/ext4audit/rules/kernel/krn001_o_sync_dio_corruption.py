@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import need, value_or
+from ext4audit.evidence import is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions import Exposure
@@ -59,7 +59,7 @@ def check(host: Host) -> RuleOutput:
     if not bug.affected:
         yield seen
         return
-    writable = [fs for fs in mounted if not value_or(fs.read_only, default=False)]
+    writable = [fs for fs in mounted if not is_surely(fs.read_only)]
     if not writable:
         raise NotApplicable("all ext4 filesystems are mounted read-only")
     yield _finding(bug, seen, writable)

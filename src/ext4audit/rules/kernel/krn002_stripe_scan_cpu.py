@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions import Exposure
@@ -83,7 +83,7 @@ def _stripe(fs: Filesystem, host: Host) -> int:
 def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
     severity, confidence = grade(bug)
     message = f"{bug.symptom}: this filesystem has a stripe of {stripe} blocks"
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{message}, and is mounted read-only"
     return Finding(
@@ -101,7 +101,7 @@ def _cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 def _stripe_off(fs: Filesystem, host: Host) -> Remedy:
-    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    superblock = for_wording(fs.superblock, None)
     steps = remedies.superblock_fields.set_stripe(fs, superblock, 0, 0) if superblock else ()
     more = "" if superblock else " Scan as root for the commands: the superblock was not read."
     if in_rootflags(fs, host, "stripe"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions import Exposure
@@ -70,8 +70,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _journals_data(fs: Filesystem) -> bool:
     """Whether data=journal is known to be in force; unknown counts as not in force."""
-    options = fs.options.value if isinstance(fs.options, Known) else None
-    return options is not None and value_or(options.token("data"), "") == "data=journal"
+    options = for_wording(fs.options, None)
+    return options is not None and for_wording(options.token("data"), "") == "data=journal"
 
 
 def _cite_feature(fs: Filesystem, value: str) -> Citation:
@@ -82,7 +82,7 @@ def _cite_feature(fs: Filesystem, value: str) -> Citation:
 def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
     severity, confidence = grade(bug)
     message = bug.symptom
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{message}, once it is mounted writable"
     return Finding(

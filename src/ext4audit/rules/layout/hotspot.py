@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
@@ -51,7 +51,8 @@ def _is_virtual(device: BlockDevice) -> bool:
 
 def media_citation(media: tuple[Evidence[bool], ...]) -> Citation:
     """Cite how many members rotate."""
-    answers = ["unknown" if isinstance(r, Unknown) else "yes" if r.value else "no" for r in media]
+    words = {True: "yes", False: "no", None: "unknown"}
+    answers = [words[for_wording(each, None)] for each in media]
     value = ", ".join(f"{each}: {answers.count(each)}" for each in dict.fromkeys(answers))
     origins = [each.origin for each in media if isinstance(each, Known)]
     return Citation("rotational members", value, origins[0] if origins else "/sys")

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -186,7 +186,7 @@ def _remedy(case: Case, host: Host) -> Remedy:
     spinning, superblock = spins(host), case.fs.superblock
     if not isinstance(spinning, Known) or spinning.value:
         return Remedy(f"{NOT_YET} (tune2fs -E {hints}).", Disruption.ONLINE)
-    known = superblock.value if isinstance(superblock, Known) else None
+    known = for_wording(superblock, None)
     return Remedy(
         f"Store the array's stripe and use it from now on ({hints}).",
         Disruption.REMOUNT if case.fs.alive else Disruption.ONLINE,

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.layout.striping import may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.citations import cite_option
 from ext4audit.rules.shared.quantities import (
@@ -23,6 +25,9 @@ from ext4audit.rules.shared.quantities import (
 
 LARGEST_TRANSFER_BYTES = 65535 * 512
 """The largest transfer of a bridge that counts sectors in 16 bits: 33553920."""
+
+SMALLEST_CHUNK_BYTES = 64 << 10
+"""What the stripe of a controller is a multiple of."""
 
 
 @rule(
@@ -39,10 +44,12 @@ LARGEST_TRANSFER_BYTES = 65535 * 512
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    The stripe in force, on filesystems without an array below (those are LAY002's): whether it is
-    8191 blocks of 4 KiB or its like in other block sizes (65535 sectors, which is the largest
-    transfer of some device and no stripe), larger than a block group, or no multiple of the
-    stride. Stripe 0 is no stripe, and right on a single disk.
+    The stripe in force, on filesystems without a striped array below (those are LAY002's). On a
+    single disk and on mirrors any stripe is an oddity, because nothing there has one, unless the
+    device reports just that as its optimal I/O size. Elsewhere it is one if it is 8191 blocks of
+    4 KiB or its like in other block sizes (65535 sectors, which is the largest transfer of some
+    device and no stripe), larger than a block group, or no multiple of the stride. Stripe 0 is no
+    stripe, and right on a single disk.
 
     ## Why it matters
 
@@ -69,6 +76,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("LAY002 compares it with the stripe of the device")
     superblock = need(fs.superblock)
     odd = next(_oddities(now, superblock), None)
+    odd = odd or _unstriped(stack, now * block_bytes_of(superblock))
     if odd:
         yield _finding(fs, host, superblock, f"A stripe of {now} blocks is in force, {odd}")
     else:
@@ -85,6 +93,20 @@ def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
         yield f"more than the {most} blocks of a block group"
     if now == width and stride > 1 and width % stride:
         yield f"no multiple of the stride of {stride} blocks"
+
+
+def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
+    """Return the reason why a device has no stripe, None where it may have one.
+
+    Of an image it is not known what it will be written to. A controller may report its stripe as
+    the optimal I/O size alone, which mke2fs then takes for the stripe width.
+    """
+    if may_stripe(stack) or hides_stripe(stack):
+        return None
+    optimal = need(stack.queue.optimal_io_bytes)
+    if optimal == stripe_bytes and optimal % SMALLEST_CHUNK_BYTES == 0:
+        return None
+    return f"and nothing below {stack.name} is striped"
 
 
 def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> Finding:

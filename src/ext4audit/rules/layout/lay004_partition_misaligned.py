@@ -100,8 +100,9 @@ def _beyond_alignment(partition: BlockDevice, physical_bytes: int) -> bool:
 
     The kernel's alignment_offset knows disks whose first block is shifted; -1 means no value.
     """
-    offset = partition.alignment_offset_bytes
-    if offset is None or offset < 0:
+    reported = partition.alignment_offset_bytes
+    offset = -1 if reported is None else need(reported)
+    if offset < 0:
         offset = (partition.start_sectors or 0) * SECTOR_BYTES
     return offset % physical_bytes != 0
 
@@ -111,8 +112,8 @@ def _cite(partition: BlockDevice) -> Iterator[Citation]:
     place = f"/sys/class/block/{partition.name}"
     yield Citation(f"start of {partition.name}", f"sector {partition.start_sectors}", place)
     offset = partition.alignment_offset_bytes
-    if offset is not None:
-        yield Citation("alignment_offset", f"{offset}", f"{place}/alignment_offset")
+    if isinstance(offset, Known):
+        yield Citation("alignment_offset", f"{offset.value}", f"{place}/alignment_offset")
     limits = {
         "physical block": partition.queue.physical_block_bytes,
         "optimal I/O size": partition.queue.optimal_io_bytes,

@@ -3,7 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, derive
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Undetermined,
+    Unknown,
+    derive,
+    for_wording,
+    need,
+)
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -97,6 +105,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         raise Undetermined(unknowns)
     citations = _citations(fs, shape)
     if true < CLUES_NEEDED:
+        need(device)
         yield from citations
     else:
         yield _finding(fs, shape, citations, clues)
@@ -131,7 +140,8 @@ def _small_journal(fs: Filesystem) -> Evidence[bool]:
 
 def _citations(fs: Filesystem, shape: Evidence[Shape]) -> tuple[Citation, ...]:
     journal = journal_of(fs)
-    cited = cite_journal(fs, journal.value) if isinstance(journal, Known) else ()
+    found = for_wording(journal, None)
+    cited = cite_journal(fs, found) if found else ()
     if isinstance(shape, Unknown):
         return cited
     return (
@@ -145,7 +155,7 @@ def _density(fs: Filesystem, shape: Shape) -> str:
     if not shape.inodes:
         return "none"
     each = f"{shape.inodes}, one for every {shape.size_bytes // shape.inodes} bytes"
-    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    superblock = for_wording(fs.superblock, None)
     if superblock is None or superblock.inode_bytes is None:
         return each
     return f"{each}; their tables take {size(shape.inodes * superblock.inode_bytes)}"
@@ -163,10 +173,10 @@ def _finding(
         for name, clue in zip(names, clues, strict=True)
         if isinstance(clue, Known) and clue.value
     ]
-    known = shape.value if isinstance(shape, Known) else None
+    known = for_wording(shape, None)
     huge = known is not None and known.small_blocks and known.size_bytes > HUGE
     exact = superblock_field(fs, "size", _superblock_shape)
-    large = exact.value if isinstance(exact, Known) else known
+    large = for_wording(exact, known)
     much = size(large.size_bytes) if large else "a large filesystem"
     return Finding(
         message=f"It looks like grown from a tiny filesystem: {', '.join(found)} on {much} "

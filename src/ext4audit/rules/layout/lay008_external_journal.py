@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -92,12 +92,12 @@ def _number(encoded: int) -> DeviceNumber:
 
 
 def _listed(host: Host, number: DeviceNumber) -> LsblkDevice | None:
-    return listed_device(value_or(host.devices, ()), number)
+    return listed_device(for_wording(host.devices, ()), number)
 
 
 def _is_redundant(fs: Filesystem) -> bool:
-    devices = tuple(fs.stack.value.walk()) if isinstance(fs.stack, Known) else ()
-    return any(device.kind in REDUNDANT for device in devices)
+    stack = for_wording(fs.stack, None)
+    return stack is not None and any(device.kind in REDUNDANT for device in stack.walk())
 
 
 def _is_plain(device: LsblkDevice) -> bool:

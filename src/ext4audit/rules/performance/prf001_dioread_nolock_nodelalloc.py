@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.options import EffectiveOptions
@@ -79,7 +79,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield seen
         return
     options = need(fs.options)
-    if value_or(options.token("data"), "") == "data=journal":
+    if for_wording(options.token("data"), "") == "data=journal":
         raise NotApplicable("data=journal turns both options off")
     if _harmless(options):
         yield seen
@@ -105,7 +105,7 @@ def _cite(fs: Filesystem) -> Iterator[Citation]:
 def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> Finding:
     severity, confidence = grade(exposed)
     message = exposed.symptom
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{message}, once it is mounted writable"
     points = ", ".join(fs.mount_points) or "none in this mount namespace"

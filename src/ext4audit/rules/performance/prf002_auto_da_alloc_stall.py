@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Severity
@@ -83,7 +83,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _without_estimate(in_force, gaps)
         raise Undetermined(gaps)
     known = [each for each in drains if isinstance(each, Known)]
-    yield _with_estimate(fs, in_force, host.memory, known)
+    yield _with_estimate(
+        fs, in_force, host.memory, known, contained=for_wording(host.container, None) is not None
+    )
 
 
 def _refuse(fs: Filesystem) -> None:
@@ -142,6 +144,8 @@ def _with_estimate(
     in_force: tuple[Citation, ...],
     memory: Known[Memory],
     drains: Sequence[Known[Drain]],
+    *,
+    contained: bool,
 ) -> Finding:
     queues = [each.value for each in drains]
     backlog = backlog_bytes(fs, memory.value)
@@ -160,7 +164,7 @@ def _with_estimate(
             Citation("estimate", f"{seconds:.1f} s = (backlog - queue) / throughput", "computed"),
             Citation("assumptions", _assumptions(queues), "assumed"),
         ),
-        remedies=tuple(stall_remedies(memory.value, backlog, queues))
+        remedies=tuple(stall_remedies(memory.value, backlog, queues, contained=contained))
         if worth_curing
         else (IN_THE_APPLICATION,),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.devices import BlockDevice, devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
@@ -72,6 +72,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if need(device.queue.discard_max_bytes) == 0:
         raise NotApplicable(f"{NO_DISCARD}: the option does nothing")
     yield _finding(fs, host, device)
+    if not _is_virtual_by_name(device):
+        need(host.virtualization)
 
 
 def _finding(fs: Filesystem, host: Host, device: BlockDevice) -> Finding:
@@ -98,10 +100,15 @@ def _grades(device: BlockDevice, host: Host) -> Iterator[Grade]:
         yield Severity.INFO, Confidence.CONFIRMED, words
     if any(node.kind == "dm-thin" for node in nodes):
         yield Severity.INFO, Confidence.CONFIRMED, "the thin pool gets the space back"
-    if host.virtualization or any(leaf.name.startswith(VIRTUAL_NAMES) for leaf in leaves):
+    virtual = for_wording(host.virtualization, None) is not None
+    if virtual or _is_virtual_by_name(device):
         words = "what lies below the virtual disk decides how long that takes, and may want it"
         yield Severity.INFO, Confidence.POSSIBLE, words
     yield from _physical_grades(nodes, leaves, host)
+
+
+def _is_virtual_by_name(device: BlockDevice) -> bool:
+    return any(leaf.name.startswith(VIRTUAL_NAMES) for leaf in device.leaves())
 
 
 def _physical_grades(
@@ -114,7 +121,7 @@ def _physical_grades(
     if any(_is_crypt(node) for node in nodes):
         words = "dm-crypt passes the discards on, so that the disk shows which blocks are free"
         yield Severity.MEDIUM, Confidence.CONFIRMED, words
-    if value_or(host.fstrim, default=False):
+    if is_surely(host.fstrim):
         words = "fstrim runs regularly as well, and does the same work again"
         yield Severity.MEDIUM, Confidence.CONFIRMED, words
     yield Severity.LOW, Confidence.LIKELY, "other requests wait where the disk is slow at it"
@@ -122,7 +129,7 @@ def _physical_grades(
 
 def _is_sata(leaf: BlockDevice, host: Host) -> bool:
     """Whether a disk is on SATA, as lsblk or udev knows it."""
-    listed = devices_by_number(value_or(host.devices, ())).get(leaf.device_number, ())
+    listed = devices_by_number(for_wording(host.devices, ())).get(leaf.device_number, ())
     transports = {device.transport for device in listed}
     return "sata" in transports or ("ID_BUS", "ata") in leaf.udev
 

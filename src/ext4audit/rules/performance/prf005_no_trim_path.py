@@ -75,8 +75,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("it is read-only: nothing is freed")
     if host.planned:
         raise NotApplicable("no plan tells whether its disks take discards, and what trims them")
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, the host's timers are not seen")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, the host's timers are not seen")
     device = need(fs.stack)
     if need(device.queue.discard_max_bytes) == 0:
         raise NotApplicable(NO_DISCARD)

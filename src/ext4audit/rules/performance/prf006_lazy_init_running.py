@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
     Citation,
@@ -79,8 +79,8 @@ def _origin(fs: Filesystem) -> str:
 
 
 def _is_stopped(fs: Filesystem) -> bool:
-    options = fs.options.value if isinstance(fs.options, Known) else None
-    return options is not None and value_or(options.token(OPTION), "") == "noinit_itable"
+    options = for_wording(fs.options, None)
+    return options is not None and for_wording(options.token(OPTION), "") == "noinit_itable"
 
 
 def _remedies(fs: Filesystem, *, stopped: bool) -> list[Remedy]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import value_or
+from ext4audit.evidence import is_surely
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
@@ -50,7 +50,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     severity = Severity.MEDIUM if holds_database(fs) else Severity.LOW
     message = MESSAGE
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         severity = Severity.INFO
         message = f"{MESSAGE}, once it is mounted writable"
     yield Finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -63,7 +63,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     journal = need(journal_of(fs))
     if journal.filesystem_bytes <= LEAST_BYTES:
         raise NotApplicable(f"it has {size(journal.filesystem_bytes)}")
-    if value_or(fs.read_only, default=False):
+    if is_surely(fs.read_only):
         raise NotApplicable("it is read-only")
     if not journal.undersized:
         yield from cite_journal(fs, journal)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need, value_or
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, is_surely, need
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
@@ -75,8 +75,9 @@ def check(host: Host) -> RuleOutput:
     The speed is an assumption by the kind of device, not a measurement; the rule is off by
     default for both reasons. In a container the limits are the host's.
     """
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, the limits are the host's to set")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, the limits are the host's to set")
     subjects = [fs for fs in host.filesystems if fs.alive and not _is_read_only(fs)]
     if not subjects:
         raise NotApplicable("no writable ext4 filesystem is mounted")
@@ -95,7 +96,7 @@ def check(host: Host) -> RuleOutput:
 
 def _is_read_only(fs: Filesystem) -> bool:
     """Whether it is read-only for certain; what is not known may be written to."""
-    return value_or(fs.read_only, default=False)
+    return is_surely(fs.read_only)
 
 
 def _drains(fs: Filesystem, host: Host) -> tuple[Evidence[Drain], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.devices import devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -79,12 +79,12 @@ def _finding(fs: Filesystem, host: Host, flags: list[str]) -> Finding:
 def _citations(fs: Filesystem, host: Host, removable: str) -> Iterator[Citation]:
     shown = ",".join(fs.mounts[0].super_options)
     yield Citation("mount table", shown, "/proc/self/mountinfo")
-    for entry in value_or(fs.fstab, ()):
+    for entry in for_wording(fs.fstab, ()):
         line = entry.line
         if not set(remedies.flags.SYNCHRONOUS).isdisjoint(line.options):
             yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
     if _at_boot(fs, host):
-        yield Citation("rootflags", ",".join(rootflags(host)), "/proc/cmdline")
+        yield Citation("rootflags", ",".join(need(rootflags(host))), "/proc/cmdline")
     if removable:
         yield Citation("removable", removable, "/sys, lsblk")
 
@@ -93,7 +93,7 @@ def _removable(fs: Filesystem, host: Host) -> str:
     """Return the name of a USB stick or memory card below, empty where none is known."""
     if not isinstance(fs.stack, Known):
         return ""
-    listed = value_or(host.devices, ())
+    listed = for_wording(host.devices, ())
     for leaf in fs.stack.value.leaves():
         lines = devices_by_number(listed).get(leaf.device_number, ())
         by_bus = any(each.transport == "usb" for each in lines) or ("ID_BUS", "usb") in leaf.udev
@@ -104,7 +104,7 @@ def _removable(fs: Filesystem, host: Host) -> str:
 
 def _at_boot(fs: Filesystem, host: Host) -> bool:
     return "/" in fs.mount_points and not set(remedies.flags.SYNCHRONOUS).isdisjoint(
-        rootflags(host)
+        need(rootflags(host))
     )
 
 
@@ -130,7 +130,7 @@ def _by_hand(fs: Filesystem, flags: list[str]) -> str:
         )
     if mount is None:
         return " It must be remounted through a mount of the whole filesystem, which is not here."
-    named = any(entry.is_for(mount) for entry in value_or(fs.fstab, ()))
+    named = any(entry.is_for(mount) for entry in for_wording(fs.fstab, ()))
     return "" if named else " The unit or script that mounts it must be corrected too."
 
 

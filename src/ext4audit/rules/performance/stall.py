@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, value_or
+from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
@@ -49,7 +49,7 @@ def _device_bytes(fs: Filesystem) -> int:
     """Return the size of the filesystem's device, 0 where it is not known."""
     if not isinstance(fs.stack, Known):
         return 0
-    return value_or(fs.stack.value.size_sectors, 0) * SECTOR_BYTES
+    return for_wording(fs.stack.value.size_sectors, 0) * SECTOR_BYTES
 
 
 THROTTLED_REQUESTS = 8
@@ -96,7 +96,7 @@ class Drain(NamedTuple):
         return waiting_bytes / (self.megabytes_per_second * 1_000_000)
 
 
-def read_drains(stack: BlockDevice, virtualization: str | None) -> tuple[Evidence[Drain], ...]:
+def read_drains(stack: BlockDevice, virtual: Evidence[str | None]) -> tuple[Evidence[Drain], ...]:
     """Return the queues below a filesystem: those of the disks, and those of loop devices.
 
     Partitions share their disk's queue, md and dm pass requests on without one.
@@ -105,7 +105,7 @@ def read_drains(stack: BlockDevice, virtualization: str | None) -> tuple[Evidenc
     leaves = [device for device in devices if not device.known_below]
     striped = any(device.kind in STRIPED for device in devices)
     drains = tuple(
-        _read_drain(device, virtualization, len(leaves) if striped and device in leaves else 1)
+        _read_drain(device, virtual, len(leaves) if striped and device in leaves else 1)
         for device in devices
         if not device.known_below or device.loop is not None
     )
@@ -119,7 +119,7 @@ def stall_seconds(dirty_bytes: int, drains: Sequence[Drain], *, throttling: bool
     )
 
 
-def _read_drain(device: BlockDevice, virtualization: str | None, shares: int) -> Evidence[Drain]:
+def _read_drain(device: BlockDevice, virtual: Evidence[str | None], shares: int) -> Evidence[Drain]:
     queue = device.queue
 
     def build(speed: tuple[str, int], requests: int, kilobytes: int, latency: int) -> Drain:
@@ -128,31 +128,26 @@ def _read_drain(device: BlockDevice, virtualization: str | None, shares: int) ->
     return derive(
         f"queue of {device.name}",
         build,
-        _speed(device, virtualization),
+        _speed(device, virtual),
         # A device without a request queue (NVMe multipath) has no such files: it holds nothing.
-        _zero_where_absent(queue.nr_requests),
+        absent_means(queue.nr_requests, 0),
         queue.max_sectors_kb,
-        _zero_where_absent(queue.wbt_latency_usec),
+        absent_means(queue.wbt_latency_usec, 0),
         origin=f"/sys/block/{device.name}/queue",
     )
 
 
-def _zero_where_absent(evidence: Evidence[int]) -> Evidence[int]:
-    if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT:
-        return Known(0, "/sys")
-    return evidence
-
-
-def _speed(device: BlockDevice, virtualization: str | None) -> Evidence[tuple[str, int]]:
+def _speed(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[tuple[str, int]]:
     """Return the class of a device and the megabytes per second that it is assumed to write."""
     if device.name.startswith("nvme"):
         return Known(("NVMe", 1000), device.name)
-    if virtualization or device.name.startswith(VIRTUAL_NAMES):
+    if device.name.startswith(VIRTUAL_NAMES) or for_wording(virtual, None):
         return Known(("network or virtual disk", 125), device.name)
     return derive(
         f"rotational of {device.name}",
-        lambda rotational: ("rotational disk", 120) if rotational else ("SATA or SAS SSD", 400),
+        lambda rotational, _: ("rotational disk", 120) if rotational else ("SATA or SAS SSD", 400),
         device.queue.rotational,
+        virtual,
     )
 
 
@@ -178,11 +173,17 @@ WITHOUT_AUTO_DA_ALLOC = Remedy(
 )
 
 
-def stall_remedies(memory: Memory, backlog: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
-    """Yield all remedies, the safest first; `backlog` is in bytes."""
+def stall_remedies(
+    memory: Memory, backlog: int, drains: Sequence[Drain], *, contained: bool
+) -> Iterator[Remedy]:
+    """Yield all remedies, the safest first; `backlog` is in bytes.
+
+    Queues and the limits of dirty memory are the host's, and not to be set where `contained`.
+    """
     yield IN_THE_APPLICATION
-    yield from _unthrottle(backlog, drains)
-    yield bound(memory, drains)
+    if not contained:
+        yield from _unthrottle(backlog, drains)
+        yield bound(memory, drains)
     yield WITHOUT_AUTO_DA_ALLOC
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -73,7 +73,7 @@ def _message(fs: Filesystem, others: dict[str, str]) -> str:
 
 def _reserve_mib(fs: Filesystem) -> int | None:
     """Return how much is reserved, in MiB, None where the superblock does not show it."""
-    superblock = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    superblock = for_wording(fs.superblock, None)
     if superblock is None or superblock.reserved_blocks is None or superblock.block_bytes is None:
         return None
     return superblock.reserved_blocks * superblock.block_bytes // MIB

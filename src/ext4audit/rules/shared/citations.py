@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need, value_or
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Undetermined,
+    Unknown,
+    Why,
+    derive,
+    for_wording,
+    need,
+)
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.option_table import recognize, sets_option
@@ -37,7 +46,7 @@ IN_SUPERBLOCK = frozenset(
 
 def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     """Yield the state of an option in every place: in force, layers, mount table, fstab."""
-    options = fs.options.value if isinstance(fs.options, Known) else None
+    options = for_wording(fs.options, None)
     option = options.find(name) if options else None
     if options is None or option is None:
         return
@@ -61,24 +70,30 @@ def cite_mount_table(options: EffectiveOptions) -> Citation:
 
 def in_rootflags(fs: Filesystem, host: Host, name: str) -> bool:
     """Whether rootflags= sets some state of an option of the root filesystem."""
-    return "/" in fs.mount_points and any(sets_option(o, name) for o in rootflags(host))
+    given = for_wording(rootflags(host), ())
+    return "/" in fs.mount_points and any(sets_option(o, name) for o in given)
 
 
-def rootflags(host: Host) -> tuple[str, ...]:
+def rootflags(host: Host) -> Evidence[tuple[str, ...]]:
     """Return the options that the kernel mounts the root with; the last rootflags= wins."""
-    arguments = value_or(host.kernel_arguments, ())
-    flags = [a.removeprefix("rootflags=") for a in arguments if a.startswith("rootflags=")]
-    return tuple(flags[-1].split(",")) if flags else ()
+
+    def last(arguments: Sequence[str]) -> tuple[str, ...]:
+        flags = [a.removeprefix("rootflags=") for a in arguments if a.startswith("rootflags=")]
+        return tuple(flags[-1].split(",")) if flags else ()
+
+    return derive("rootflags=", last, host.kernel_arguments)
 
 
 def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
     """Return the sentence on what no step of a remedy can correct; empty if nothing."""
     if in_rootflags(fs, host, name):
         return " Correct rootflags= in the boot loader's configuration as well."
-    options = fs.options.value if isinstance(fs.options, Known) else None
+    options = for_wording(fs.options, None)
     option = options.find(name) if options else None
     if option is None or _is_stored(option) or fstab_lines(fs, name):
         return ""
+    if isinstance(fs.unlisted or fs.fstab, Unknown):
+        return " What sets it is not known, because fstab or the mount table could not be read."
     return " Neither fstab nor the superblock has it: correct the unit or script that mounts it."
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need, value_or
-from ext4audit.facts.host import Filesystem, Host, fstab_lines
+from ext4audit.evidence import Known, for_wording, need
+from ext4audit.facts.host import Filesystem, Host, fstab_lines, option_of
 from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, mounts_by_place
 from ext4audit.facts.option_table import recognize
@@ -71,7 +71,8 @@ def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
 
     None from within a container: there the folders are named as the host sees them.
     """
-    mounts = () if host.container else value_or(host.mounts, ())
+    contained = for_wording(host.container, None)
+    mounts = () if contained else for_wording(host.mounts, ())
     yield from _layers(mounts).get(fs.device_number, ())
 
 
@@ -195,14 +196,15 @@ def discouraged(tokens: Iterable[str], fs: Filesystem, host: Host) -> Mapping[st
 
 def _hidden(fs: Filesystem) -> Mapping[str, str]:
     """Return what DUR002 warns of only because the superblock hides it."""
-    hidden = fs.options.value.hidden if isinstance(fs.options, Known) else ()
+    options = for_wording(fs.options, None)
+    hidden = options.hidden if options else ()
     tokens = HARMLESS_WHEN_SHOWN.intersection(option.token for option in hidden)
     return dict.fromkeys(tokens, "DUR002")
 
 
 def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
     """Return what PRF001 warns of beside nodelalloc, which is in force or demanded."""
-    option = fs.options.value.find("delalloc") if isinstance(fs.options, Known) else None
+    option = option_of(fs, "delalloc")
     # What data=journal implies goes with it.
     by_journal = option is not None and option.set_by is Provenance.IMPLIED
     off = option is not None and option.token == NODELALLOC and not by_journal

@@ -8,12 +8,13 @@ errno of the aborted journal shows the state. 6.15 or later adds the option emer
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
-from ext4audit.facts.host import Filesystem
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import flags_of
 from ext4audit.facts.superblock import RecordedError
 from ext4audit.finding import Citation, Confidence, Severity
 from ext4audit.rule import NotApplicable
+from ext4audit.rules.shared.citations import superblock_field
 from ext4audit.rules.shared.quantities import utc
 
 CODES = dict(
@@ -32,12 +33,32 @@ def cite_errors(fs: Filesystem) -> Iterator[Citation]:
         return
     counters, origin = fs.errors.value, fs.errors.origin
     yield Citation("errors", str(counters.errors), origin)
+    state = state_of(fs)
+    if isinstance(state, Known) and (MARK in state.value or not counters.errors):
+        yield Citation("state", state.value, state.origin)
     if counters.errors and counters.first:
         yield Citation("first error", spell(counters.first), origin)
     if counters.errors and counters.last:
         kind = CODES.get(counters.last_code or 0)
         value = f"{spell(counters.last)}{f' ({kind})' if kind else ''}"
         yield Citation("last error", value, origin)
+
+
+MARK = "with errors"
+
+
+def state_of(fs: Filesystem) -> Evidence[str]:
+    """Return the state in the superblock: "clean", "not clean", either of them "with errors"."""
+    return superblock_field(fs, "state of the superblock", lambda superblock: superblock.state)
+
+
+def is_marked(fs: Filesystem) -> bool:
+    """Whether the superblock is marked with errors, also where no error is counted.
+
+    Replaying an aborted journal sets the mark without a count (ext4_clear_journal_err() of
+    fs/ext4/super.c), and so does e2fsck that gives up. Only a complete check clears it.
+    """
+    return MARK in need(state_of(fs))
 
 
 def spell(error: RecordedError) -> str:
@@ -91,7 +112,7 @@ def has_stopped(fs: Filesystem) -> bool:
 def _error_options(fs: Filesystem) -> Iterator[Citation]:
     """Yield the options that show an emergency read-only state or a shutdown."""
     for name in ERROR_OPTIONS:
-        option = fs.options.value.find(name) if isinstance(fs.options, Known) else None
+        option = option_of(fs, name)
         if option is not None:
             yield Citation("in force", name, option.origin)
         if any(name in mount.super_options for mount in fs.mounts):
@@ -100,8 +121,9 @@ def _error_options(fs: Filesystem) -> Iterator[Citation]:
 
 def _judge_read_only(fs: Filesystem) -> WriteStop | None:
     """Judge a superblock that is ro: an error made it so where the mount or fstab sets rw."""
-    if need(fs.errors).errors == 0:
+    if need(fs.errors).errors == 0 and not is_marked(fs):
         raise NotApplicable("it is read-only, and no error is recorded")
+    need(fs.mounted_here)
     forced = [m for m in fs.mounts if "ro" in m.super_options and "ro" not in m.mount_options]
     requested = next(_requests_of_rw(fs), None)
     shown = Citation("superblock", "ro", "/proc/self/mountinfo")
@@ -118,7 +140,7 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
 
 def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
     """Yield the entries of fstab that mount it writable."""
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
+    entries = for_wording(fs.fstab, ())
     places = {mount.mount_point for mount in fs.mounts}
     for line in (entry.line for entry in entries if entry.place in places):
         if "ro" not in flags_of(line.options):
@@ -129,10 +151,11 @@ def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
 def _judge_writable(fs: Filesystem) -> WriteStop | None:
     """Judge a superblock that is rw.
 
-    Where no error is counted, the journal is not aborted: the next write would meet that and be
-    counted. The journal's errno, which only root can read, is then not needed.
+    Where no error is counted or marked, the journal is not aborted: the next write would meet
+    that and be counted. The journal's errno is then not needed.
     """
-    if need(fs.errors).errors == 0:
+    counted = need(fs.errors).errors
+    if counted == 0 and not is_marked(fs):
         return None
     errno = fs.journal_errno
     if isinstance(errno, Known) and errno.value != 0:
@@ -140,6 +163,8 @@ def _judge_writable(fs: Filesystem) -> WriteStop | None:
         because = f"the journal has given up with error {errno.value}"
         return WriteStop(Confidence.CONFIRMED, Severity.CRITICAL, because, (citation,))
     behaviour = need(need(fs.options).token("errors"))
+    if behaviour == REMOUNT_RO and not counted:
+        return _judge_by_mark(fs)
     if behaviour == REMOUNT_RO and _happened_since_the_mount(fs):
         return _judge_by_times(fs, errno)
     if not _has_no_journal(fs):
@@ -169,6 +194,16 @@ def _judge_by_times(fs: Filesystem, errno: Evidence[int]) -> WriteStop:
             Citation("last error", utc(at), "superblock"),
             Citation("last mount", utc(need(fs.superblock).last_mounted_at or 0), "superblock"),
         ),
+    )
+
+
+def _judge_by_mark(fs: Filesystem) -> WriteStop:
+    """Judge by a mark without a record of the error: when it happened is not known."""
+    return WriteStop(
+        Confidence.POSSIBLE,
+        Severity.HIGH,
+        f"{REMOUNT_RO} is in force, and its superblock is marked {MARK} that no counter records",
+        (Citation("in force", REMOUNT_RO, need(fs.options).source),),
     )
 
 

@@ -137,10 +137,11 @@ def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
     Raises NotApplicable where fstab has no entry for it, Undetermined where fstab is unread
     or where it is not known whether an entry means this filesystem.
     """
-    if not fs.mounts:
+    if not need(fs.mounted_here):
         raise NotApplicable("not mounted in this mount namespace")
-    if host.container:
-        raise NotApplicable(f"in a {host.container} container, /etc/fstab is not the host's")
+    container = need(host.container)
+    if container:
+        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
     pairs = _pairs(fs, need(fs.fstab))
     numbers = (entry.device_number for _, entry in pairs)
     gaps = tuple(number for number in numbers if isinstance(number, Unknown))
@@ -150,9 +151,12 @@ def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
         raise NotApplicable("no fstab entry for it: what mounts it again is not known")
     first_line = pairs[0][1].line.line_number
     return tuple(
-        Intent(mount, entry, rootflags(host) if mount.mount_point == "/" else (), first_line)
-        for mount, entry in pairs
+        Intent(mount, entry, _boot_options(mount, host), first_line) for mount, entry in pairs
     )
+
+
+def _boot_options(mount: Mount, host: Host) -> tuple[str, ...]:
+    return need(rootflags(host)) if mount.mount_point == "/" else ()
 
 
 def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, FstabEntry]]:

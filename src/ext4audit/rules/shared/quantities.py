@@ -65,6 +65,12 @@ IMAGES = frozenset({"image", "e2image"})
 """Kinds of audited image files: they lie on no device and end with their content."""
 
 
+def is_image(fs: Filesystem) -> bool:
+    """Whether an image file was audited, or a partition in one."""
+    stack = fs.stack.value if isinstance(fs.stack, Known) else None
+    return stack is not None and any(device.kind in IMAGES for device in stack.walk())
+
+
 def device_bytes(fs: Filesystem) -> Evidence[int]:
     """Return the size of the device that the filesystem lies on."""
     if not isinstance(fs.stack, Known):
@@ -73,8 +79,7 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
         return superblock_field(
             fs, "size", lambda s: s.block_bytes and s.size_blocks * s.block_bytes
         )
-    sectors = fs.stack.value.size_sectors
-    return Known(sectors.value * 512, sectors.origin) if isinstance(sectors, Known) else sectors
+    return derive("size", lambda sectors: sectors * SECTOR_BYTES, fs.stack.value.size_sectors)
 
 
 def least_idle(device: int) -> int:
@@ -249,8 +254,7 @@ def hides_stripe(device: BlockDevice) -> bool:
 
 def spins(host: Host) -> Evidence[bool]:
     """Return whether any stripe may cost a whole CPU on the host's kernel (KRN002)."""
-    found = exposure("KRN002", host.kernel)
-    return found if isinstance(found, Unknown) else Known(found.value.affected, found.origin)
+    return derive("KRN002", lambda found: found.affected, exposure("KRN002", host.kernel))
 
 
 def block_bytes_of(superblock: Superblock) -> int:

@@ -24,7 +24,7 @@ _PLUGINS = (
     "block boot date devicemapper dpkg filesys general hardware host kernel lvm2 lvm md memory "
     "multipath nvme processor release rpm scsi systemd udev"
 ).split()
-_LARGE = r"(?:journalctl|dmesg|lsof|modinfo|systemctl|systemd-analyze|lspci|ps_|rpm_-V)[^/]*"
+_LARGE = r"(?:journalctl|lsof|modinfo|systemctl|systemd-analyze|lspci|ps_|rpm_-V)[^/]*"
 _WANTED = re.compile(
     rf"""(?:^|/)(?:
         sos_commands/(?:{"|".join(_PLUGINS)})/(?!{_LARGE}$)[^/]+

@@ -1,6 +1,6 @@
 """The block devices of a host, from the listings in its archive, and their blkid values.
 
-No archive holds device nodes or `/sys/dev`. The number of a name is in `ls -lanR /dev`,
+No archive holds device nodes or `/sys/dev`. The number of a name is in a listing of /dev,
 /proc/partitions, /proc/diskstats, lsblk and, for mounted devices, in mountinfo.
 """
 
@@ -16,12 +16,18 @@ from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.tool_output import Row, lsblk_rows
 from ext4audit.sources.containers.tree import MOST_LINKS
 
-_NODE = re.compile(
-    r"b[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d{1,9}),\s*(\d{1,9})\s+\S+\s+\S+\s+\S+\s(\S.*)"
-)
-_LINK = re.compile(r"l[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+\d+\s+\S+\s+\S+\s+\S+\s(\S.*?) -> (\S.*)")
+LISTINGS_OF_DEV = ("ls -lanR /dev", "ls -alZR /dev", "ls -alZRn /dev/", "ls -alZRn /dev")
+"""sos until 4.7, and since; with -Z the SELinux context, or "?", stands before the size."""
+_OWNER = r"\s+\d+\s+\S+\s+\S+(?:\s+(?!\d)\S+)?\s+"
+_TIME = r"\s+\S+\s+\S+\s+\S+\s"
+_NODE = re.compile(rf"b[rwxsStT-]{{9}}\S?{_OWNER}(\d{{1,9}}),\s*(\d{{1,9}}){_TIME}(\S.*)")
+_LINK = re.compile(rf"l[rwx-]{{9}}\S?{_OWNER}\d+{_TIME}(\S.*?) -> (\S.*)")
 _KERNEL_LIST = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(?:(\d{1,19})\s+)?([^\s\d]\S*)(?:\s.*)?")
 _INFO_ROW = re.compile(r"(\S+)\s+(\d{1,19})\s+(\d{1,19})\s+\S+\s+\d+\s+\d+\s+\d+(?:\s+(\S+))?\s*")
+MOUNT_TABLES = ("/proc/self/mountinfo", "/proc/1/mountinfo")
+_MOUNTED_MAPPER = re.compile(
+    r"^\d+ \d+ (\d{1,9}:(\d{1,9})) [^\n]* - ext[234] /dev/mapper/([^ /\\\n]+) \S+$", re.MULTILINE
+)
 BLKID_COMMANDS = ("blkid -c /dev/null", "blkid")
 _BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _BLKID_COLUMNS = {
@@ -90,7 +96,9 @@ def read_devices(capture: Capture) -> DeviceTable:
     """Read all listings; an entry that contradicts an earlier one is ignored."""
     table = DeviceTable()
     _add_kernel_lists(table, capture)
-    _add_nodes(table, output_of(capture, "ls -lanR /dev").text)
+    _add_mounted_mappers(table, capture)
+    for line in LISTINGS_OF_DEV:
+        _add_nodes(table, output_of(capture, line).text)
     for row in lsblk_rows(capture):
         _add_row(table, row)
     _add_mapper_names(table, capture)
@@ -144,12 +152,19 @@ def _add_kernel_lists(table: DeviceTable, capture: Capture) -> None:
             table.add(f"{found[1]}:{found[2]}", found[4])
 
 
+def _add_mounted_mappers(table: DeviceTable, capture: Capture) -> None:
+    """Add the mapped devices of mountinfo, which has their numbers, and so their kernel names."""
+    for path in MOUNT_TABLES:
+        for number, minor, name in _MOUNTED_MAPPER.findall(text_of(capture, path)):
+            _name_mapper(table, table.add(number, f"dm-{minor}"), name)
+
+
 def _add_nodes(table: DeviceTable, listing: str) -> None:
-    """Add the nodes and links of `ls -lanR /dev`."""
+    """Add the nodes and links of a listing of /dev; the name of its top may end in a slash."""
     folder = "/dev"
     for line in listing.split("\n"):
         if line.startswith("/dev") and line.endswith(":"):
-            folder = line[:-1]
+            folder = line[:-1].rstrip("/")
         node, link = _NODE.fullmatch(line), _LINK.fullmatch(line)
         if node:
             number, path = f"{node[1]}:{node[2]}", f"{folder}/{node[3]}"

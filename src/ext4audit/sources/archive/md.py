@@ -1,10 +1,11 @@
 """An md array's attributes of sysfs, from `mdadm -D`, `mdadm -E` and /proc/mdstat.
 
-Source: mdadm(8) 4.2, Documentation/admin-guide/md.rst, drivers/md/md.c (md_seq_show).
+Source: mdadm(8) 4.2, Detail.c, Documentation/admin-guide/md.rst, drivers/md/md.c (md_seq_show).
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 
@@ -18,6 +19,20 @@ _PARITY_LAYOUTS = ("left-asymmetric", "right-asymmetric", "left-symmetric", "rig
 """`layout` of raid4, 5 and 6 (drivers/md/raid5.h, ALGORITHM_*)."""
 _RAID0_LAYOUTS = {"original": 1, "alternate": 2}
 _KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20}
+_REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
+"""The levels that have `degraded` and `sync_action` in sysfs."""
+_STATES = {
+    "recovering": "recover",
+    "resyncing": "resync",
+    "reshaping": "reshape",
+    "checking": "check",
+}
+"""What `mdadm -D` calls the values of `sync_action`."""
+_SLOTS = re.compile(r"\[(\d{1,9})/(\d{1,9})\]")
+_PROGRESS = re.compile(r"\b(recovery|resync|reshape|check|repair)\s*=")
+_CHUNK = re.compile(r"(\d{1,9})[kK] (?:chunks?|rounding)\b")
+"""drivers/md/raid10.c prints a capital K."""
+_STATE_KEYS = ("degraded", "sync_action")
 
 
 def md_attributes(
@@ -27,11 +42,14 @@ def md_attributes(
 
     `name_of` returns the name in sysfs of a device number.
     """
+    shown = _from_mdstat(text_of(capture, "/proc/mdstat"), name)
     for output in capture.outputs("mdadm"):
         for path, body in _arrays(output.text):
             if path == f"/dev/{name}":
-                return _from_mdadm(capture, body, name_of)
-    return _from_mdstat(text_of(capture, "/proc/mdstat"), name)
+                detail = _from_mdadm(capture, body, name_of)
+                state = {key: shown[key] for key in _STATE_KEYS if key in shown}
+                return state | detail if detail else shown
+    return shown
 
 
 def _arrays(text: str) -> list[tuple[str, str]]:
@@ -57,6 +75,7 @@ def _from_mdadm(
         "raid_disks": fields.get("Raid Devices", ""),
         "layout": _layout(fields),
         "reshape_position": fields.get("Reshape Status", "none"),
+        **_state(fields),
     }
     for line in body.split("\n"):
         member = _MEMBER.fullmatch(line)
@@ -65,6 +84,27 @@ def _from_mdadm(
             slot = "none" if member[3] == "-" else member[3]
             attributes |= _member(capture, kernel_name, member[4], slot, fields)
     return {key: value for key, value in attributes.items() if value}
+
+
+def _state(fields: Mapping[str, str]) -> dict[str, str]:
+    """Return the missing members and the running action, of an array with redundancy.
+
+    `mdadm -D` counts as active the members that hold all data: a spare that is being rebuilt is
+    none of them, as in `md/degraded`.
+    """
+    if fields["Raid Level"] not in _REDUNDANT:
+        return {}
+    state = fields.get("State", "")
+    disks, active = (fields.get(f"{kind} Devices", "") for kind in ("Raid", "Active"))
+    running = [action for word, action in _STATES.items() if word in state]
+    return {
+        "degraded": str(max(int(disks) - int(active), 0)) if _are_counts(disks, active) else "",
+        "sync_action": next(iter(running), "idle") if state else "",
+    }
+
+
+def _are_counts(*texts: str) -> bool:
+    return all(re.fullmatch(r"\d{1,9}", text) for text in texts)
 
 
 def _member(
@@ -110,23 +150,33 @@ def _raid10(kind: str, copies: int) -> int:
 
 
 def _from_mdstat(mdstat: str, name: str) -> dict[str, str]:
-    """Return level and slots from /proc/mdstat and, from the next line, the chunk size.
+    """Return level, slots, chunk size and state of an array from its lines of /proc/mdstat.
 
     Without offsets and sizes the layout is unknown, but it is known to be an array.
     """
     lines = mdstat.split("\n")
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for index, line in enumerate(lines):
         array = _MDSTAT.fullmatch(line)
         if array and array[1] == name:
-            return _mdstat_attributes(array[2], array[3], following)
+            following = itertools.takewhile(str.strip, lines[index + 1 :])
+            return _mdstat_attributes(array[2], array[3], "\n".join(following))
     return {}
 
 
 def _mdstat_attributes(level: str, members: str, following: str) -> dict[str, str]:
-    chunk = re.search(r"(\d{1,9})k (?:chunk|rounding)", following)
     attributes = {"level": level}
+    chunk = _CHUNK.search(following)
     if chunk:
         attributes["chunk_size"] = str(int(chunk[1]) * 1024)
+    slots = _SLOTS.search(following)
+    if slots and level in _REDUNDANT:
+        running = _PROGRESS.search(following)
+        action = running[1].replace("recovery", "recover") if running else "idle"
+        attributes |= {
+            "raid_disks": slots[1],
+            "degraded": str(max(int(slots[1]) - int(slots[2]), 0)),
+            "sync_action": action,
+        }
     for member in _MDSTAT_MEMBER.finditer(members):
         # The number in brackets is a slot only until a member was replaced; mdadm -D knows.
         in_array = not member[3]  # (S) is a spare, (F) has failed

@@ -9,20 +9,24 @@ from typing import overload
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
+from ext4audit.sources.archive.machine import container, hypervisor
 from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_table
 from ext4audit.sources.archive.system import (
     MOUNTINFO,
     MountPoint,
-    hypervisor,
     memory,
+    mount_of,
     mount_points_of,
     mounted_sources,
     read_mountinfo,
     resolve_path,
     setting,
+    sysroot_of,
     uname,
+    without_sysroot,
 )
 from ext4audit.sources.archive.tool_output import find_groups, find_header
+from ext4audit.sources.archive.usage import DiskFree
 from ext4audit.sources.ask import (
     Answer,
     Ask,
@@ -34,6 +38,7 @@ from ext4audit.sources.ask import (
     RealPath,
     ResolvePath,
     RunCommand,
+    StatFilesystem,
     TextAsk,
     UdevDatabase,
     Uname,
@@ -50,6 +55,7 @@ _SOS_PROGRAMS = {
 }
 _SOS_PATHS = (
     ("/proc/fs/", "sos report -e filesys"),
+    ("statfs ", "sos report -e filesys"),
     ("/proc/self/mountinfo", "sos report -e filesys"),
     ("/etc/fstab", "sos report -e filesys"),
     ("/proc/sys/", "sos report -e kernel"),
@@ -83,6 +89,7 @@ def _is_group_listing(ask: Ask) -> bool:
 
 
 Found = Evidence[str] | None
+CONTAINER_KIND = "/run/systemd/container"
 
 
 class ArchiveSource:
@@ -120,8 +127,12 @@ class ArchiveSource:
         return ArchiveSysfs(self._capture, self._devices)
 
     @cached_property
+    def _sysroot(self) -> str:
+        return sysroot_of(self._capture)
+
+    @cached_property
     def _mountinfo(self) -> Found:
-        return read_mountinfo(self._capture, self._devices)
+        return read_mountinfo(self._capture, self._devices, self._sysroot)
 
     @cached_property
     def _table(self) -> str:
@@ -132,8 +143,22 @@ class ArchiveSource:
         return mounted_sources(self._table)
 
     @cached_property
-    def _mount_points(self) -> Mapping[str, MountPoint]:
+    def _mounts(self) -> tuple[MountPoint, ...]:
         return mount_points_of(self._table)
+
+    @cached_property
+    def _mount_points(self) -> Mapping[str, MountPoint]:
+        """The last mount on each mount point: the one that its path leads to."""
+        return {mount[2]: mount for mount in self._mounts}
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether each line of the mount table has a mount point."""
+        return sum(map(bool, self._table.split("\n"))) == len(self._mounts)
+
+    @cached_property
+    def _disk_free(self) -> DiskFree:
+        return DiskFree(self._capture)
 
     @cached_property
     def _blkid(self) -> dict[str, dict[str, str]]:
@@ -157,9 +182,11 @@ class ArchiveSource:
             case UdevDatabase(number):
                 return self._sysfs.properties(number)
             case ResolvePath(path):
-                return resolve_path(path, self._devices, self._sources, self._mount_points)
+                return self._resolve(path)
             case RealPath(path):
                 return self._real(path)
+            case StatFilesystem(path):
+                return self._statfs(path)
             case Uname():
                 return uname(self._capture)
             case VirtualMemory():
@@ -174,8 +201,12 @@ class ArchiveSource:
             return self._mountinfo
         found = self._sysfs.read(path) if path.startswith("/sys/") else None
         found = found or self._capture.read(path)
+        if isinstance(found, Known) and path.endswith("/mountinfo"):
+            return Known(without_sysroot(found.value, self._sysroot), found.origin)
         if found is None and path.startswith("/proc/sys/"):
             return setting(self._capture, path)
+        if found is None and path == CONTAINER_KIND:
+            return container(self._capture)
         return found
 
     def _list(self, path: str) -> Found:
@@ -184,11 +215,27 @@ class ArchiveSource:
             return Known("\0".join(names), path)
         return self._sysfs.children(path) if path.startswith("/sys/") else None
 
-    def _names(self, path: str) -> tuple[str, ...]:
-        """Return all paths of the device that a path leads to, the mount table's first."""
-        number = self._devices.number_of(path) or next(
+    def _number_of(self, path: str) -> str | None:
+        """Return the number of a device by the listings, else by the mount table."""
+        return self._devices.number_of(path) or next(
             (number for number, sources in self._sources.items() if path in sources), None
         )
+
+    def _resolve(self, path: str) -> Found:
+        return resolve_path(
+            path, self._devices, self._sources, self._mount_points, whole=self._is_whole
+        )
+
+    def _statfs(self, path: str) -> Found:
+        """Return the usage at a mount point; df tells nothing about other paths."""
+        mount = mount_of(path, self._mount_points)
+        if mount is None or mount[2] != path:
+            return None
+        return self._disk_free.statfs(path, mount[1], self._number_of)
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        """Return all paths of the device that a path leads to, the mount table's first."""
+        number = self._number_of(path)
         if number is None:
             return (path,)
         others = self._paths.get(number, ())

@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from typing import TypeAlias
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
-from ext4audit.sources.archive.devices import DeviceTable
+from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
 
 UNDATED = "1970-01-01T00:00:00Z"
 """The time of an undated archive; the current time would make old evidence look fresh."""
@@ -36,7 +37,6 @@ _UNIVERSAL = re.compile(r"Universal time: \w{3} (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\
 _STARTED = re.compile(r'"start_time": "(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)')
 _IN_NAME = re.compile(r"(?<!\d)(20\d\d)-?([01]\d)-?([0-3]\d)(?:([0-2]\d)([0-5]\d)([0-5]\d))?(?!\d)")
 _SHORT = re.compile(r"_(\d\d)([01]\d)([0-3]\d)_([0-2]\d)([0-5]\d)(?!\d)")
-_HYPERVISOR = re.compile(r"^[ \t]*(?:Virtualization|Hypervisor vendor):\s+(\S+)", re.MULTILINE)
 
 
 def uname(capture: Capture) -> Known[str] | None:
@@ -111,15 +111,6 @@ def setting(capture: Capture, path: str) -> Known[str] | None:
     return None
 
 
-def hypervisor(capture: Capture) -> Known[str] | None:
-    """Return what systemd-detect-virt prints, derived from hostnamectl or lscpu."""
-    output = output_of(capture, "hostnamectl status", "hostnamectl", "lscpu")
-    if "Architecture:" not in output.text:
-        return None
-    found = _HYPERVISOR.search(output.text)
-    return Known(found[1].lower() if found else "none", output.origin)
-
-
 def taken_at(capture: Capture, label: str) -> str:
     """Return when an archive was made, in RFC 3339, UTC.
 
@@ -161,6 +152,10 @@ def _time_in_name(label: str) -> str:
 
 
 MOUNTINFO = "/proc/self/mountinfo"
+_HOST = "/host"
+_SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
+UNKNOWN_NUMBER = "?:?"
+"""The device number of a mount that no listing of devices has, as the parser knows it."""
 FIXED_FIELDS = 6
 """Before the optional fields of a line (proc_pid_mountinfo(5))."""
 _EXT = frozenset({"ext2", "ext3", "ext4"})
@@ -178,19 +173,61 @@ MountPoint: TypeAlias = tuple[int, str, str]
 """The id, device number and mount point of a mount."""
 
 
-def read_mountinfo(capture: Capture, devices: DeviceTable) -> Evidence[str] | None:
-    """Return the text of mountinfo, or one composed; None where no mount table was captured."""
-    for path in (MOUNTINFO, "/proc/1/mountinfo"):
+def read_mountinfo(
+    capture: Capture, devices: DeviceTable, sysroot: str = "/"
+) -> Evidence[str] | None:
+    """Return the text of mountinfo, or one composed; None where no mount table was captured.
+
+    From a container, sos reads its own table, and the files of the host below `sysroot`. Only
+    commands run in that directory.
+    """
+    for path in MOUNT_TABLES if sysroot == "/" else reversed(MOUNT_TABLES):
         found = capture.read(path)
         if isinstance(found, Known) and found.value.strip():
-            return found
-    for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab"):
+            return Known(without_sysroot(found.value, sysroot), path)
+    for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab") if sysroot == "/" else ():
         table = capture.read(path)
         if isinstance(table, Known) and table.value.strip():
             return _mountinfo_of(_parse_mount_table(table.value), devices, path)
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text)
     return _mountinfo_of(lines, devices, output.origin) if lines else None
+
+
+def sysroot_of(capture: Capture) -> str:
+    """Return where sos saw the host's "/": "/host" in a toolbox.
+
+    The manifest tells since sos 4.0. Without one it is the usual place, if there is a mount and
+    "/" itself is an overlay.
+    """
+    stated = _SYSROOT.search(text_of(capture, "/sos_reports/manifest.json"))
+    if stated:
+        return stated[1].rstrip("/") or "/"
+    rows = [line.split(" ") for line in text_of(capture, MOUNTINFO).split("\n")]
+    mounted = {row[4]: row[2] for row in rows if len(row) > FIXED_FIELDS}
+    return _HOST if _HOST in mounted and mounted.get("/", "").startswith("0:") else "/"
+
+
+def without_sysroot(table: str, sysroot: str) -> str:
+    """Return the host's part of a container's mountinfo, with the mount points of the host.
+
+    A table without a mount at `sysroot` is not a container's, and is returned unchanged. So is a
+    line that is too short for a mount point: it is a gap in either.
+    """
+    rows = [line.split(" ") for line in table.split("\n") if line]
+    if sysroot == "/" or not any(row[4:5] == [sysroot] for row in rows):
+        return table
+    return "".join(f"{' '.join(row)}\n" for row in map(partial(_on_host, sysroot), rows) if row)
+
+
+def _on_host(sysroot: str, row: list[str]) -> list[str]:
+    """Return a line of mountinfo as the host has it, nothing for a mount of the container's."""
+    if len(row) < FIXED_FIELDS:
+        return row
+    place = row[4]
+    if place != sysroot and not place.startswith(f"{sysroot}/"):
+        return []
+    return [*row[:4], place.removeprefix(sysroot) or "/", *row[5:]]
 
 
 def mounted_sources(mountinfo: str) -> dict[str, tuple[str, ...]]:
@@ -217,15 +254,14 @@ def mounted_file(capture: Capture, number: str) -> Known[str] | None:
     return None
 
 
-def mount_points_of(mountinfo: str) -> Mapping[str, MountPoint]:
-    """Return id, device number and mount point of the last line for each mount point."""
+def mount_points_of(mountinfo: str) -> tuple[MountPoint, ...]:
+    """Return id, device number and mount point of each line of a mount table."""
     rows = (line.split(" ") for line in mountinfo.split("\n"))
-    found = (
+    return tuple(
         (int(row[0]), row[2], _unescaped(row[4]))
         for row in rows
         if len(row) >= FIXED_FIELDS and _NUMBER.fullmatch(row[0])
     )
-    return {mount_point: (number, device, mount_point) for number, device, mount_point in found}
 
 
 def resolve_path(
@@ -233,8 +269,14 @@ def resolve_path(
     devices: DeviceTable,
     sources: Mapping[str, tuple[str, ...]],
     mount_points: Mapping[str, MountPoint],
+    *,
+    whole: bool = True,
 ) -> Evidence[str] | None:
-    """Return the KEY=value lines of a path, None where it is not known what it led to."""
+    """Return the KEY=value lines of a path, None where it is not known what it led to.
+
+    A line of the table that could not be read may be of a mount between a path and the mount
+    above it: `whole` is whether all of them could.
+    """
     if path.startswith("/dev/"):
         number = devices.number_of(path) or next(
             (number for number, names in sources.items() if path in names), None
@@ -242,11 +284,13 @@ def resolve_path(
         return (
             Known(_lines(0, _DEVICES, "block", number), "listings of devices") if number else None
         )
-    found = _mount_of(path, mount_points)
+    found = mount_of(path, mount_points)
     if found is None:
         return None
     mount_id, number, mount_point = found
     kind = "directory" if mount_point == path else "file"
+    if number == UNKNOWN_NUMBER or (kind == "file" and not whole):
+        return None
     return Known(_lines(mount_id, number, kind, None), "/proc/self/mountinfo")
 
 
@@ -266,13 +310,14 @@ def _parse_mount_output(text: str) -> list[Line]:
 
 
 def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> Evidence[str]:
-    """Return the table; unknown where an ext4 filesystem is on a device without a number."""
+    """Return the table; an ext4 filesystem on a device without a number has "?:?" for it.
+
+    Its line is then known not to be readable, and costs no other one.
+    """
     made, places = [], dict[str, int]()
     for index, (source, mount_point, fstype, options) in enumerate(lines, 1):
-        number = devices.number_of(_unescaped(source)) or (None if fstype in _EXT else f"0:{index}")
-        if number is None:
-            detail = f"{origin}: the device number of {_unescaped(source)} is not in the archive"
-            return Unknown(MOUNTINFO, Why.NOT_CAPTURED, detail)
+        unknown = UNKNOWN_NUMBER if fstype in _EXT else f"0:{index}"
+        number = devices.number_of(_unescaped(source)) or unknown
         own, shared = _split_options(options)
         parent = _parent(mount_point, places)
         places[mount_point] = index
@@ -305,7 +350,7 @@ def _lines(mount_id: int, number: str, kind: str, represents: str | None) -> str
     return "\n".join([*lines, f"represents={represents}"] if represents else lines)
 
 
-def _mount_of(path: str, mount_points: Mapping[str, MountPoint]) -> MountPoint | None:
+def mount_of(path: str, mount_points: Mapping[str, MountPoint]) -> MountPoint | None:
     """Return the mount that holds a path: the last of the longest mount points."""
     ends = [index for index, character in enumerate(path) if character == "/"]
     above = (path, *(path[:end] or "/" for end in reversed(ends)))

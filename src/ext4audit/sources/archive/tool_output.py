@@ -52,6 +52,7 @@ _LSBLK_COLUMNS = {
     "START": "start",
     "MODEL": "device/model",
 }
+_MAPPED = frozenset({"lvm", "crypt", "mpath", "dm", "dmraid", "stratis", "vdo"})
 HEADER = re.compile(r"^Filesystem UUID: {10}(\S+)$", re.MULTILINE)
 GROUPS = re.compile(r"^Group \d+: \(Blocks \d+-\d+\)", re.MULTILINE)
 _HINT = "capture again with: ext4audit collect"
@@ -157,14 +158,22 @@ def _row_of_table(groups: dict[str, str | None], origin: str) -> Row:
     name = groups["name"] or ""
     values = {_ATTRIBUTES[key]: value for key, value in groups.items() if key in _ATTRIBUTES}
     known = {key: value for key, value in values.items() if value is not None}
-    mapped = groups.get("type") in {"lvm", "crypt", "mpath", "dm"}
+    number = groups.get("number")
     return Row(
         name=name,
         origin=origin,
-        kernel_name=groups.get("kernel_name") or ("" if mapped else name),
-        number=groups.get("number"),
+        kernel_name=groups.get("kernel_name") or _kernel_name(name, number, groups.get("type")),
+        number=number,
         attributes=tuple(sorted(known.items())),
     )
+
+
+def _kernel_name(name: str, number: str | None, kind: str | None) -> str:
+    """Return the name in sysfs: of a mapped device it is always dm- and its minor number.
+
+    Source: alloc_dev() of drivers/md/dm.c. lsblk prints the type that the device's UUID names.
+    """
+    return f"dm-{number.partition(':')[2]}" if number and kind in _MAPPED else name
 
 
 def _only_match(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 
 from ext4audit.sources.ask import decode, encode
 from ext4audit.sources.containers.tar import Stream, read_tar
@@ -24,6 +25,7 @@ from ext4audit.sources.containers.tree import (
     Wanted,
     describe_node,
     follow,
+    held_bytes,
 )
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,10 +47,13 @@ class DirectoryArchive:
 
     def names(self) -> tuple[str, ...]:
         """Return the paths of all regular files, sorted; raises ArchiveError for too many."""
-        found = []
+        found, held = [], 0
         for count, (name, node) in enumerate(self._walk(""), start=1):
+            held += held_bytes(name)
             if count > self._limits.most_entries:
                 raise self._error(f"holds more than {self._limits.most_entries} entries")
+            if held > self._limits.largest_kept_bytes:
+                raise self._error(f"names of more than {self._limits.largest_kept_bytes} bytes")
             if isinstance(node, File):
                 found.append(name)
         return tuple(sorted(found))
@@ -76,9 +81,12 @@ class DirectoryArchive:
         if not isinstance(node, Directory):
             raise self._error(f"{name!r:.200}: not a directory")
         try:
-            entries = os.listdir(encode(self._place(where)))  # noqa: PTH208 - pathlib decodes by the locale
+            with os.scandir(encode(self._place(where))) as found:  # pathlib decodes by the locale
+                entries = [entry.name for entry in islice(found, self._limits.most_entries + 1)]
         except OSError as error:
             raise self._error(f"{name!r:.200}: {error.strerror}") from None
+        if len(entries) > self._limits.most_entries:
+            raise self._error(f"holds more than {self._limits.most_entries} entries")
         return tuple(sorted(map(decode, entries)))
 
     def read(self, name: str) -> bytes:

@@ -11,7 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ext4audit.sources.ask import decode
 from ext4audit.sources.containers.tree import (
@@ -31,10 +31,13 @@ BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 16
 _FREE_BYTES = 8 << 20
 """The output to which the ratio does not apply: short texts compress to almost nothing."""
-_XZ_MEMORY_BYTES = 128 << 20
+_XZ_MEMORY_BYTES = 80 << 20
 """`xz -9` needs 65 MiB to decompress (xz(1)); a hostile header can ask for 4 GiB."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LARGEST_HEADER_BYTES = 1 << 20
+"""Of all the extension headers before one member together; paths have 4 KiB at most."""
+_READ_KEYS = frozenset({"path", "linkpath", "size"})
+_SPARSE = "GNU.sparse."
 _MAGIC_AT = 257
 _BASE_256 = b"\x80"
 _REGULAR = frozenset(b"\x0007")
@@ -74,10 +77,18 @@ def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> Me
     return archive
 
 
+class Readable(Protocol):
+    """What is read from: a file, or one whose reads are bounded."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return at most `count` bytes, none at the end."""
+        ...
+
+
 class Stream:
     """The content of a file or pipe; gzip, xz and bzip2 are decompressed. Raises ArchiveError."""
 
-    def __init__(self, raw: IO[bytes], limits: Limits) -> None:
+    def __init__(self, raw: Readable, limits: Limits) -> None:
         self._raw = raw
         self._limits = limits
         self._in_bytes = self._out_bytes = 0
@@ -229,18 +240,28 @@ class _Header(NamedTuple):
 
 @dataclass(slots=True)
 class _Extensions:
-    """The fields of a member that extension headers before it set."""
+    """The fields of a member that extension headers before it set: those that are read."""
 
     values: dict[str, str] = field(default_factory=dict)
+    _room_bytes: int = _LARGEST_HEADER_BYTES
 
     def add(self, kind: int, content: bytes) -> None:
         """Add the fields of one extension header; raises ArchiveError."""
+        # Also an empty one is counted: it takes a block.
+        self._room_bytes -= max(len(content), BLOCK_BYTES)
+        if self._room_bytes < 0:
+            raise ArchiveError(f"extension headers of more than {_LARGEST_HEADER_BYTES} bytes")
         if kind in b"LK":
             key = "path" if kind == ord("L") else "linkpath"
             self.values[key] = decode(content.partition(b"\0")[0])
             return
-        records = dict(_records(content))
-        if kind == ord("g") and records.keys() & {"path", "linkpath", "size"}:
+        # Of sparse files the one fact is kept that they are: any number of keys may say so.
+        records = {
+            (_SPARSE if key.startswith(_SPARSE) else key): value
+            for key, value in _records(content)
+            if key in _READ_KEYS or key.startswith(_SPARSE)
+        }
+        if kind == ord("g") and records.keys() & _READ_KEYS:
             raise ArchiveError("a global header gives every member one name or size")
         if kind == ord("x"):
             self.values |= records
@@ -250,7 +271,7 @@ class _Extensions:
         path = self.values.get("path", _path(block))
         if kind in _REGULAR and path.endswith("/"):
             kind = ord("5")
-        if any(key.startswith("GNU.sparse.") for key in self.values):
+        if _SPARSE in self.values:
             kind = ord("S")
         if "size" in self.values:
             size = _decimal(self.values["size"])
@@ -304,9 +325,9 @@ def _text(field_bytes: bytes) -> str:
     return decode(field_bytes.partition(b"\0")[0])
 
 
-def _records(content: bytes) -> list[tuple[str, str]]:
+def _records(content: bytes) -> Iterator[tuple[str, str]]:
     """Split a pax header: each record is its length in decimal, a space, `key=value`, a newline."""
-    records, start = [], 0
+    start = 0
     while start < len(content):
         space = content.find(b" ", start, start + 20)
         length = _decimal(decode(content[start : max(space, start)]))
@@ -314,9 +335,8 @@ def _records(content: bytes) -> list[tuple[str, str]]:
         key, equals, value = record.partition(b"=")
         if not equals or not record.endswith(b"\n") or start + length > len(content):
             raise ArchiveError("damaged: a pax header is no list of records")
-        records.append((decode(key), decode(value[:-1])))
+        yield decode(key), decode(value[:-1])
         start += length
-    return records
 
 
 def _decimal(text: str) -> int:

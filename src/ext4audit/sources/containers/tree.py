@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from sys import getsizeof
 from typing import NamedTuple, Protocol, TypeAlias
 
 Wanted: TypeAlias = Callable[[str], bool]
@@ -15,9 +16,21 @@ class ArchiveError(ValueError):
     """An archive that is damaged, not what it seems, or beyond the limits; named in the message."""
 
 
+_ENTRY_BYTES = 400
+"""A member beside its name: its object, and its places in a dictionary, a list and a sort."""
+
+
+def held_bytes(*texts: str) -> int:
+    """Return the memory that a member with these texts takes."""
+    return _ENTRY_BYTES + sum(map(getsizeof, texts))
+
+
 class Limits(NamedTuple):
     """What one archive may cost: an archive is untrusted, and is read in memory.
 
+    `largest_kept_bytes` bounds what is held: contents, and the names of all members, for a path of
+    4 KiB makes 2,000 directories with paths of their own. With a decompressor (65 MiB) and the
+    program it stays below 256 MiB.
     `largest_stream_bytes` bounds what is decompressed, unwanted members included.
     `largest_ratio` is how many bytes one compressed byte may become, beyond the first 8 MiB:
     42 KB of zip once became 4 PB.
@@ -25,7 +38,7 @@ class Limits(NamedTuple):
 
     most_entries: int
     largest_file_bytes: int = 64 << 20
-    largest_kept_bytes: int = 256 << 20
+    largest_kept_bytes: int = 160 << 20
     largest_stream_bytes: int = 512 << 20
     largest_ratio: int = 200
 
@@ -108,7 +121,7 @@ class MemoryArchive:
     @property
     def largest_file_bytes(self) -> int:
         """The most that one member may hold."""
-        return min(self._limits.largest_file_bytes, self._room_bytes)
+        return max(min(self._limits.largest_file_bytes, self._room_bytes), 0)
 
     def add(self, path: str, node: Node) -> None:
         """Add a member; raises ArchiveError for a second one of the name, and for too many."""
@@ -119,10 +132,14 @@ class MemoryArchive:
         if there is not None:
             raise ArchiveError(f"two members are called {name!r:.200}")
         if isinstance(node, File) and node.content is not None:
-            self._room_bytes -= len(node.content)
-            if self._room_bytes < 0:
-                raise ArchiveError(f"holds more than {self._limits.largest_kept_bytes} bytes")
+            self._take(len(node.content))
         self._insert(name, node)
+
+    def _take(self, count: int) -> None:
+        """Count what is held from now on."""
+        self._room_bytes -= count
+        if self._room_bytes < 0:
+            raise ArchiveError(f"holds more than {self._limits.largest_kept_bytes} bytes")
 
     def _insert(self, name: str, node: Node) -> None:
         folder, _, last = name.rpartition("/")
@@ -130,6 +147,7 @@ class MemoryArchive:
             raise ArchiveError(f"{folder!r:.200} is a directory and something else")
         if folder not in self._nodes:
             self._insert_folders(folder)
+        self._take(held_bytes(name, last, node.target if isinstance(node, Link) else ""))
         self._nodes[name] = node
         self._children[folder].append(last)
         if isinstance(node, Directory):

@@ -10,8 +10,9 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Any, TypeVar, overload
 
 from ext4audit.evidence import Evidence, Known, Why
 from ext4audit.sources import live as ioctls
@@ -107,6 +108,12 @@ def _can_be_mount_point(mode: int) -> bool:
 LARGEST_FILE_BYTES = 8 << 20
 # Superblocks and single descriptor blocks are kept; all descriptors of 64 TiB are 32 MiB.
 _LONGEST_KEPT_BYTES = 64 << 10
+OF_THE_KERNEL = ("/proc/", "/sys/")
+"""Answered from memory; every other path may lie on a server that is gone."""
+DEFAULT_DEADLINE_SECONDS = 120.0
+_OF_THIS_PROCESS = (Uname, EffectiveUser, VirtualMemory)
+"""Answered at any time: a report that was cut at its deadline still says of which host it is."""
+R = TypeVar("R")
 MEMINFO = "/proc/meminfo"
 BYTES_PER_KIB = 1024
 
@@ -117,18 +124,24 @@ class LiveSource:
     Each ask is answered once: what one scan reads, it reads at one moment. Bytes by the megabyte
     are the exception: they are read again rather than kept. Nothing is opened for writing. A block
     device is opened for `ReadBytes` only, and read through the page cache. `timeout_seconds`
-    bounds each program, and each access to a path that may lie on a dead server. `search_path` is
-    where programs are looked up; tests put directories of their own there.
+    bounds each program, and each access to a path that may lie on a dead server. What was not
+    read `deadline_seconds` after the source was made is unknown. A program that did not answer
+    once is not run again: with 100 devices, each of them would wait for it. `search_path` is where
+    programs are looked up; tests put directories of their own there.
     """
 
     def __init__(
         self,
         timeout_seconds: float = 20.0,
         *,
+        deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
         search_path: Sequence[str] = commands.SYSTEM_PATH,
     ) -> None:
         self._timeout_seconds = timeout_seconds
-        self._bounded = BoundedCalls(timeout_seconds)
+        self._deadline_seconds = deadline_seconds
+        self._ends_at = monotonic() + deadline_seconds
+        self._calls = BoundedCalls(timeout_seconds)
+        self._hung: dict[str, str] = {}
         self._search_path = tuple(search_path)
         self._udev = UdevReader()
         self._answers: dict[Ask, Answer] = {}
@@ -152,6 +165,8 @@ class LiveSource:
         """Answer an ask from the host; anything that the host lacks is an Unknown."""
         what = describe(ask)
         try:
+            if not isinstance(ask, _OF_THIS_PROCESS):
+                self._seconds()
             if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
                 return Known(self._bytes(ask), what)
             return Known(self._text(ask), what)
@@ -160,14 +175,37 @@ class LiveSource:
         except OSError as error:
             return from_os_error(error).unknown(what)
 
+    def _seconds(self) -> float:
+        """Return how long one answer may take; raises Unanswered when the deadline has passed."""
+        left = self._ends_at - monotonic()
+        if left <= 0:
+            detail = f"not read within the {self._deadline_seconds:g} s of the whole audit"
+            raise Unanswered(Why.TIMED_OUT, detail, "allow more time with --deadline")
+        return min(left, self._timeout_seconds)
+
+    def _bounded(self, call: Callable[[], R]) -> R:
+        return self._calls(call, self._seconds())
+
+    def _run(self, argv: tuple[str, ...]) -> str:
+        """Run a program, unless it hung before; raises Unanswered, OSError, ValueError."""
+        program = argv[0] if argv else ""
+        if program in self._hung:
+            detail = f"not run again: {program} hung before ({self._hung[program]})"
+            raise Unanswered(Why.TIMED_OUT, detail, "allow more time with --timeout")
+        try:
+            return commands.run_command(argv, self._seconds(), self._search_path)
+        except TimeoutError as error:
+            self._hung[program] = f"{' '.join(argv)}: {error}"
+            raise
+
     def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
         match ask:
             case ReadFile(path):
-                return read_file(path)
+                return self._of_path(path, read_file)
             case ListDir(path):
-                return list_directory(path)
+                return self._of_path(path, list_directory)
             case RunCommand(argv):
-                return commands.run_command(argv, self._timeout_seconds, self._search_path)
+                return self._run(argv)
             case Uname():
                 return uname()
             case VirtualMemory():
@@ -184,6 +222,12 @@ class LiveSource:
                 return self._bounded(lambda: paths.stat_filesystem(path))
             case CapturedDumpe2fs():
                 raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
+
+    def _of_path(self, path: str, read: Callable[[str], str]) -> str:
+        """Read a path, one of the kernel's own tables in this thread: they are read by the 100."""
+        if path.startswith(OF_THE_KERNEL):
+            return read(path)
+        return self._bounded(lambda: read(path))
 
     def _bytes(self, ask: BytesAsk) -> bytes:
         match ask:

@@ -28,6 +28,13 @@ PACKAGES = {
 # The longest output is dumpe2fs's group table: 29 MiB for 64 TiB. Twice that is room enough,
 # and an endless output must not take the memory of a small host.
 LARGEST_OUTPUT_BYTES = 64 << 20
+ENVIRONMENT = {
+    "PATH": ":".join(SYSTEM_PATH),
+    "LC_ALL": "C",
+    "LANG": "C",
+    "TZ": "UTC0",  # dumpe2fs prints local times without their zone
+    "BLKID_FILE": "/dev/null",  # dumpe2fs rewrites blkid's cache when it meets a bad magic
+}
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 1 << 16
 _GRACE_SECONDS = 1.0
@@ -60,8 +67,7 @@ def run_command(
         raise Unanswered(Why.ABSENT, f"no {_DMSETUP_NODE}, and dmsetup would make it")
     finished = run(
         [encode(program), *map(encode, argv[1:])],
-        # TZ: dumpe2fs prints local times without their zone.
-        {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C", "TZ": "UTC0"},
+        ENVIRONMENT,
         timeout_seconds=timeout_seconds,
         output_limit_bytes=LARGEST_OUTPUT_BYTES,
     )

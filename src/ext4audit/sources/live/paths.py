@@ -32,24 +32,35 @@ class BoundedCalls:
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
         self._calls: SimpleQueue[_Call] | None = None
+        self._thread: threading.Thread | None = None
 
-    def __call__(self, call: Callable[[], R]) -> R:
+    def __call__(self, call: Callable[[], R], timeout_seconds: float | None = None) -> R:
         """Return what `call` returns, or raise its OSError or Unanswered, or TimeoutError."""
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         if self._calls is None:
             self._calls = SimpleQueue()
-            threading.Thread(target=_answer_calls, args=(self._calls,), daemon=True).start()
+            made = threading.Thread(target=_answer_calls, args=(self._calls,), daemon=True)
+            self._thread = made
+            made.start()
         answers: SimpleQueue[Known[Any] | Exception] = SimpleQueue()
         self._calls.put((call, answers))
         try:
-            answer = answers.get(timeout=self._timeout_seconds)
+            answer = answers.get(timeout=seconds)
         except Empty:
             self._calls.put(None)  # the thread ends, if its call ever returns
-            self._calls = None
-            raise TimeoutError(f"no answer within {self._timeout_seconds:g} s") from None
+            self._calls = self._thread = None
+            raise TimeoutError(f"no answer within {seconds:g} s") from None
         if isinstance(answer, Exception):
             raise answer
         value: R = answer.value
         return value
+
+    def close(self) -> None:
+        """End the thread and wait for that: whoever forks beside a thread can hang."""
+        if self._calls is not None and self._thread is not None:
+            self._calls.put(None)
+            self._thread.join(self._timeout_seconds)
+        self._calls = self._thread = None
 
     def __del__(self) -> None:
         """End the thread, which waits for calls."""

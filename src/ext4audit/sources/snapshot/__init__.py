@@ -8,7 +8,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, overload
@@ -116,16 +116,17 @@ def write_snapshot(
     taken_at: str,
     times: Mapping[Ask, str] = MappingProxyType({}),
     about: Mapping[str, str] = MappingProxyType({}),
+    masked: Sequence[str] = (),
 ) -> None:
     """Write a snapshot into a new or empty directory; `taken_at` is a time in RFC 3339, UTC.
 
-    `times` and `about` are as `encode` takes them.
+    `times`, `about` and `masked` are as `encode` takes them.
 
     A new directory is for its owner only: fstab and the kernel's command line can hold
     passwords. The manifest is written last, so that a capture that was cut short is not a
     snapshot. Raises SnapshotError and OSError.
     """
-    files = encode(answers, taken_at, times=times, about=about)
+    files = encode(answers, taken_at, times=times, about=about, masked=masked)
     directory.mkdir(mode=0o700, exist_ok=True)
     if any(directory.iterdir()):
         raise SnapshotError(f"{directory}: not empty")
@@ -186,16 +187,17 @@ def write_snapshot_tar(
     taken_at: str,
     times: Mapping[Ask, str] = MappingProxyType({}),
     about: Mapping[str, str] = MappingProxyType({}),
+    masked: Sequence[str] = (),
 ) -> None:
     """Write a snapshot as tar.gz; the same answers make the same bytes.
 
-    `times` and `about` are as `encode` takes them. All is below one directory. Raises
+    `times`, `about` and `masked` are as `encode` takes them. All is below one directory. Raises
     SnapshotError for more than can be read back, and OSError.
     """
     import gzip  # noqa: PLC0415 - with tarfile 8 ms, for writing only
     import tarfile  # noqa: PLC0415 - the same
 
-    files = encode(answers, taken_at, times=times, about=about)
+    files = encode(answers, taken_at, times=times, about=about, masked=masked)
     if len(files) > SNAPSHOT_LIMITS.most_entries - 2:
         raise SnapshotError(f"{len(files)} long answers are more than a tar snapshot can hold")
     with (

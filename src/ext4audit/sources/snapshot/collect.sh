@@ -4,8 +4,11 @@
 #   --text  base64 between marker lines, for terminals
 #   --lean  small: no group descriptors, no udev, least of sysfs
 # Root sees most. Nothing is changed but a temporary directory of its own.
-LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
-export LC_ALL PATH
+# For who calls it by sh -e: what fails here is an answer.
+set +efu
+# dumpe2fs rewrites blkid's cache when it meets a bad magic.
+LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin BLKID_FILE=/dev/null
+export LC_ALL PATH BLKID_FILE
 umask 077
 nl='
 '
@@ -55,7 +58,7 @@ try() {
 	child=$!
 	{
 		for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 1; done
-		: >late$n
+		: >l$n
 		kill -9 $child
 		# To end the wait; more than once, for bash 5.2 misses some.
 		while sleep 1 && kill -USR1 $$; do :; done
@@ -67,7 +70,7 @@ try() {
 	kill -9 $timer
 	wait $timer
 	child='' timer=''
-	[ ! -e late$n ] || late=true status=1
+	[ ! -e l$n ] || late=true status=1
 } 2>/dev/null
 run() {
 	try "$@"
@@ -102,10 +105,7 @@ long() { # a file; one of /proc/sys gives "2" for "20" to who reads it byte by b
 # Sets t, the text, and v, its first line.
 short() {
 	t='' v=
-	if [ ! -f "$1" ]; then
-		absent read_file "$1"
-		return
-	fi
+	[ -f "$1" ] || absent read_file "$1" || return
 	while IFS= read -r i; do
 		esc "$i"
 		t=$t$e'\012'
@@ -123,10 +123,7 @@ of() { # a directory, and short files in it
 }
 names() {
 	a=
-	if [ ! -d "$1" ]; then
-		absent list_dir "$1"
-		return
-	fi
+	[ -d "$1" ] || absent list_dir "$1" || return
 	for i in "$1"/*; do [ ! -e "$i" ] || a=$a${a:+\\+}${i##*/}; done
 	put list_dir "$1" names "$a"
 }
@@ -204,10 +201,7 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 	fi
 	todo="$todo $below"
 	$lean && return
-	if [ ! -d /run/udev/data ]; then
-		absent udev_database "$1" 'no udevd has run here: no /run/udev/data'
-		return
-	fi
+	[ -d /run/udev/data ] || absent udev_database "$1" 'no udevd has run here: no /run/udev/data' || return
 	try udevadm info -q property -p "$d"
 	if [ $status = 0 ]; then
 		esc "$(sort o$n)"
@@ -392,6 +386,15 @@ manifest() {
 		for (i = 1; i <= n; i++) o = o (i > 1 ? "," : "") json(dec(w[i]))
 		return ",\"" k "\":[" o "]"
 	}
+	# Credentials: key=word, key="words" and "key=words" (mount.cifs doubles a comma), user:word@host.
+	function mask(s, o, i) {
+		while (match(tolower(s), /(pass|secret|token)[^=,\001-\040]*=(\042[^\042]*\042|[^,\001-\040]|,,)+|\040\042[^=\042\n]*(pass|secret|token)[^=\042\n]*=[^\042\n]+|:[^\057,\001-\040]+@/)) {
+			i = substr(s, RSTART, 1) == ":"
+			o = o substr(s, 1, RSTART + (i ? 0 : index(substr(s, RSTART), "=") - 1)) "***"
+			s = substr(s, RSTART + RLENGTH - i)
+		}
+		return o s
+	}
 	# A separator that no text holds keeps the last newline, or that there is none.
 	function content(f, r, s, z) {
 		RS = "\001"
@@ -429,54 +432,59 @@ manifest() {
 		else {
 			s = $3 == "text" ? dec($4) : $3 == "names" ? $4 : content($4)
 			if ($3 == "base64") gsub(/\n/, "", s)
+			if (what ~ /^.(etc.fstab|proc.cmdline)$/ && s != (z = mask(s))) {
+				s = z
+				masked = masked "," json(what)
+			}
 			out = out key("origin", what) ($3 == "names" ? list($3, s) : key($3 == "base64" ? $3 : "text", s))
 		}
 		printf "%s", (NR > 1 ? ",\n" : "\n") "{\"ask\":\"" ask "\"" out "}"
 	}
-	END { print "\n]}" }' list
+	END { print "\n]" (masked ? ",\"masked\":[" substr(masked, 2) "]" : "") "}" }' list
 }
 
+stop() { # message, exit status
+	echo "$1" >&2
+	exit "${2-2}"
+}
 main() {
-	text=false lean=false output='' T=''
+	text=false lean=false output='' T='' O='' child='' timer='' n=0 room=16777217 uid=$(id -u)
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--text) text=true ;;
 		--lean) lean=true ;;
 		-o) [ -n "${2-}" ] && output=$2 && shift ;;
 		*) false ;;
-		esac || {
-			echo 'usage: sh collect.sh [--text] [--lean] [-o FILE]' >&2
-			exit 2
-		}
+		esac || stop 'usage: sh collect.sh [--text] [--lean] [-o FILE]'
 		shift
 	done
-	[ -z "$output" ] || exec >"$output" || exit 1
-	if [ -t 1 ] && ! $text; then
-		echo 'collect.sh: not to a terminal: use a pipe, -o FILE or --text' >&2
-		exit 2
+	trap 'exec 2>/dev/null; kill -9 $child $timer; rm -rf "$T" "$O"' EXIT
+	trap 'exit 1' HUP INT QUIT TERM PIPE
+	trap : USR1
+	# A new file in its place: an old one may be open to others, or a link that a stranger set.
+	case $output in '' | /*) ;; *) output=$PWD/$output ;; esac
+	if [ -h "$output" ] || { [ -e "$output" ] && [ ! -f "$output" ]; }; then
+		stop "collect.sh: $output: not a regular file"
 	fi
+	[ -z "$output" ] || { O=$(mktemp "$output.XXXXXX") && exec >"$O"; } || exit 1
+	[ ! -t 1 ] || $text || stop 'collect.sh: not to a terminal: use a pipe, -o FILE or --text'
 	# /tmp may have become read-only.
 	for i in "${TMPDIR:-/tmp}" /run /dev/shm; do
 		[ -n "$T" ] || T=$(mktemp -d "$i/ext4audit.XXXXXX")
 	done 2>/dev/null
-	child='' timer='' n=0 room=16777217 uid=$(id -u)
-	trap 'exec 2>/dev/null; kill -9 $child $timer; rm -rf "$T"' EXIT
-	trap 'exit 1' HUP INT TERM PIPE
-	trap : USR1
-	{ [ -n "$T" ] && cd "$T" && exec 3>list; } || {
-		echo 'collect.sh: no TMPDIR to write to' >&2
-		exit 1
-	}
+	{ [ -n "$T" ] && cd "$T" && exec 3>list; } || stop 'collect.sh: no TMPDIR to write to' 1
 	capture
 	exec 3>&-
 	manifest >json || exit 1
 	gzip -9 json 2>/dev/null
 	if $text; then
-		echo '-----BEGIN EXT4AUDIT SNAPSHOT-----'
+		i='EXT4AUDIT SNAPSHOT-----'
+		echo "-----BEGIN $i"
 		base64 json* || openssl base64 -in json* || exit 1
-		echo '-----END EXT4AUDIT SNAPSHOT-----'
+		echo "-----END $i"
 	else
-		cat json*
+		cat json* || exit 1
 	fi
+	[ -z "$O" ] || mv -f "$O" "$output"
 }
 main "$@"

@@ -8,31 +8,55 @@ from importlib import resources
 _VERSION_MARK = "@VERSION@"
 _COMMENT = "# "
 _LATE_COMMENT = " # "
-_AWK = re.compile(r"(awk (?:-v \S+ )?')([^']*)")
-# No string of the script holds one of these.
-_SHELL_BLANKS = re.compile(r" (&&|\|\||;;) ")
-# Not before "(", where a concatenation would become a call.
-_OPERATORS = "-+*=<>!?:,;{}&|~"
-_STRING_OR_BLANK = re.compile(
-    rf'("(?:[^"\\\n]|\\.)*")|(?<=[)({_OPERATORS}]) | (?=[){_OPERATORS}])|(?<={{)\n|\n(?=}})'
+_AWK = re.compile(r"(\bawk (?:-v \S+ )?')([^']*)'")
+# No string of the script holds one of these, but for "; ", which is a command to kill there.
+_SHELL_BLANKS = re.compile(
+    r"[ \n](;;) ?| (&&|\|\||\|) |(?<=;) (?=[^;])|(?<=[\w'\"})]) (?=[<>][^ ])"
 )
+_ARITHMETIC = re.compile(r"\$\(\([^()]+\)\)")
+# Not before "(", where a concatenation would become a call.
+_OPERATORS = "+*=<>!?:,;{}&|~-"
+_STRING_OR_BLANK = re.compile(
+    rf' ?("(?:[^"\\\n]|\\.)*") ?|(?<=[)({_OPERATORS}]) | (?=[){_OPERATORS}])|(?<={{)\n|\n(?=}})'
+    r"|\\\n|(?<=\bif) |(?<=\bfor) |(?<=\bwhile) "
+)
+_VARIABLES = dict(
+    pair.split("=")
+    for pair in (
+        "below=B child=C detail=D hint=H late=L lean=M line=I next=X node=K number=E output=A "
+        "path=F raw=W rest=R status=S text=G timer=Q todo=J why=Y"
+    ).split()
+)
+"""The long names of variables that stand often, and how they are sent."""
+_VARIABLE = re.compile(rf"(\$\{{?|(?<![^\s;&|])(?=\w+=)|read -r )({'|'.join(_VARIABLES)})\b")
 
 
 def collect_script(version: str) -> str:
     """Return the script as it is sent: its first comment describes it and its usage.
 
     Indentation, the other comments, and most blanks that the shell and awk do not need are
-    removed: some run-command services of clouds take 16 KiB of base64 and no more, which is 12 KB
-    of script.
+    removed, and long names of variables are made short: some run-command services of clouds take
+    16 KiB of base64 and no more, which is 12 KB of script.
     """
     text = resources.files(__package__).joinpath("collect.sh").read_text(encoding="utf-8")
     lines = [line.lstrip("\t").partition(_LATE_COMMENT)[0] for line in text.splitlines()]
     end_of_head = next(number for number, line in enumerate(lines) if not line.startswith("#"))
     code = [line for line in lines[end_of_head:] if line and not line.startswith(_COMMENT)]
-    sent = _AWK.sub(_squeezed, "\n".join([*lines[:end_of_head], *code, ""]))
-    sent = _SHELL_BLANKS.sub(r"\1", sent)
+    sent = "\n".join([*lines[:end_of_head], _squeezed("\n".join(code)), ""])
     return sent.replace(_VERSION_MARK, version)
 
 
-def _squeezed(program: re.Match[str]) -> str:
-    return program[1] + _STRING_OR_BLANK.sub(lambda found: found[1] or "", program[2])
+def _squeezed(code: str) -> str:
+    """Return shell code and the awk programs in it without what they do not need."""
+    made, end = "", 0
+    for program in _AWK.finditer(code):
+        awk = _STRING_OR_BLANK.sub(lambda found: found[1] or "", program[2])
+        made += _shell(code[end : program.start(2)]) + f"{awk}'"
+        end = program.end()
+    return made + _shell(code[end:])
+
+
+def _shell(code: str) -> str:
+    code = _ARITHMETIC.sub(lambda found: found[0].replace(" ", ""), code)
+    code = _SHELL_BLANKS.sub(lambda found: found[1] or found[2] or "", code)
+    return _VARIABLE.sub(lambda found: found[1] + _VARIABLES[found[2]], code)

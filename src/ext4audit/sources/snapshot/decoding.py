@@ -41,6 +41,7 @@ RAW_RUN = {"status", "timed_out", "stdout", "stderr"}
 _NOT_FOUND = 127
 """The exit status of a shell, env(1) and timeout(1) for a missing program."""
 _TOP = {"format", "version", "taken_at", "answers"}
+_ABOUT = frozenset({"host", "tool"})
 _TIMED = frozenset({"taken_at"})
 ReadAnswer: TypeAlias = Callable[[str], bytes]
 
@@ -51,10 +52,12 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
     `read` returns the content of an answer file; it is called with names that match
     `ANSWER_FILE` only, each of them once. Raises SnapshotError.
     """
-    top = checked(parse_manifest(manifest), _TOP, "manifest", frozenset({"host", "tool"}))
+    top = checked(parse_manifest(manifest), _TOP, "manifest", _ABOUT | {"masked"})
     taken_at, entries = time(top, "taken_at"), top["answers"]
-    for key in top.keys() - _TOP:
+    for key in top.keys() & _ABOUT:
         string(top, key)
+    if "masked" in top:
+        strings(top, "masked")
     if not isinstance(entries, list) or len(entries) > MOST_ANSWERS:
         raise SnapshotError(f"answers: not a list of at most {MOST_ANSWERS} entries")
     files, is_root = _Files(read), any(map(_is_root, entries))

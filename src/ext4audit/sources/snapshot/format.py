@@ -2,9 +2,9 @@
 
 A snapshot is a directory, or its files in a tar, that people can read and compare; or its
 manifest alone, with every answer inline. `manifest.json` holds when it was taken (`taken_at`),
-perhaps of which `host` and by which `tool`, and one entry an answer. An entry names the ask
-and its argument, perhaps the time of this answer (`taken_at`), then holds the `unknown` that was
-the answer, or `origin` and one of
+perhaps of which `host` and by which `tool`, the files in which credentials are `masked`, and one
+entry an answer. An entry names the ask and its argument, perhaps the time of this answer
+(`taken_at`), then holds the `unknown` that was the answer, or `origin` and one of
 
 - `text`: a short printable text;
 - `text_file`: a file under `answers/` that holds any other text, byte by byte as it was read;
@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -143,9 +144,18 @@ def count(entry: Object, key: str) -> int:
 def time(entry: Object, key: str) -> str:
     """Return a time in RFC 3339, UTC, to the second; raises SnapshotError."""
     value = string(entry, key)
-    if _TIME.fullmatch(value) is None:
+    if _TIME.fullmatch(value) is None or not _is_possible(value):
         raise SnapshotError(f"{key}: not a time as 2026-01-02T03:04:05Z: {value!r:.40}")
     return value
+
+
+def _is_possible(time: str) -> bool:
+    """Whether the calendar and the clock have such a time."""
+    try:
+        datetime.fromisoformat(time.removesuffix("Z"))
+    except ValueError:
+        return False
+    return True
 
 
 _INLINE_CHARACTERS = 160
@@ -162,10 +172,12 @@ def encode(
     *,
     times: Mapping[Ask, str] = MappingProxyType({}),
     about: Mapping[str, str] = MappingProxyType({}),
+    masked: Sequence[str] = (),
 ) -> dict[str, bytes]:
     """Return the content of each file by its name, the manifest last.
 
-    `times` are the times of the answers; `about` is the `host` and the `tool`, if wanted.
+    `times` are the times of the answers; `about` is the `host` and the `tool`, if wanted; `masked`
+    are the paths of the files in which credentials were masked.
 
     Texts are as `decode` makes them: lone surrogates stand for bytes and come back exactly.
     Raises SnapshotError for more than can be read back.
@@ -176,7 +188,8 @@ def encode(
         when = {"taken_at": times[ask]} if ask in times else {}
         entries.append(_entry(ask, answers[ask], files) | when)
     head = {"format": FORMAT, "version": VERSION, "taken_at": taken_at}
-    manifest = {**head, **about, "answers": entries}
+    note = {"masked": [*masked]} if masked else {}
+    manifest = {**head, **about, **note, "answers": entries}
     content = (json.dumps(manifest, indent=2) + "\n").encode("ascii")
     if len(entries) > MOST_ANSWERS or len(content) > LARGEST_MANIFEST_BYTES:
         raise SnapshotError(f"{len(entries)} answers are more than a snapshot can hold")

@@ -1,0 +1,112 @@
+"""What an image holds where no superblock can be read: another format, zeros, or its backups.
+
+A regular file may also stand for the filesystem that it lies on. Whatever could be an image must
+not: another filesystem would be audited than the one that was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.assemble.devices.target import BadImage, PlainFile
+from ext4audit.evidence import Known, derive, for_wording
+from ext4audit.layout.groups import (
+    SUPERBLOCK_BYTES,
+    SUPERBLOCK_OFFSET_BYTES,
+    USUAL_BLOCK_BYTES,
+    usual_backups,
+)
+from ext4audit.parsers.file_kind import SIGNATURES, is_named_as_image, is_text, is_zero
+from ext4audit.parsers.superblock import parse_backup_superblock
+from ext4audit.sources.ask import ReadBytes, Source
+
+SMALLEST_BYTES = 64 << 10
+"""The smallest filesystem that mke2fs makes."""
+_BEGINNINGS_BYTES = (4136, 512)
+"""One read for most of the magic numbers; a shorter one for a file that is not as long."""
+_BACKUPS_SHOWN = 3
+
+
+def explain(source: Source, path: str) -> BadImage | PlainFile:
+    """Return why a file without a readable superblock is no image, or that it is a plain file.
+
+    A plain file is text, or smaller than any filesystem, and neither its name nor its content is
+    that of an image.
+    """
+    found = destroyed(source, path) or other_kind(source, path)
+    if found:
+        return BadImage(found)
+    whole = isinstance(source.fetch(ReadBytes(path, SMALLEST_BYTES - 1, 1)), Known)
+    if is_named_as_image(path) or (whole and not is_text(_beginning(source, path, 0))):
+        what = "only zeros" if _is_zeroed(source, path) else "no superblock"
+        return BadImage(f"no ext2, ext3 or ext4: {what} at byte 1024, and no backup where one is")
+    return PlainFile()
+
+
+def other_kind(source: Source, path: str, start_bytes: int = 0) -> str:
+    """Return what else than ext4 a file or partition holds, empty where that is not recognized."""
+    kind = next(_kinds(source, path, start_bytes), "")
+    return kind and f"no ext2, ext3 or ext4: {kind}"
+
+
+def destroyed(source: Source, path: str, start_bytes: int = 0) -> str:
+    """Return that a primary superblock is destroyed, where a backup can be read, else nothing."""
+    backups = _readable_backups(source, path, start_bytes)
+    zeroed = backups and _is_zeroed(source, path, start_bytes)
+    return backups and f"its superblock is {'zeroed' if zeroed else 'destroyed'}; {backups}"
+
+
+def damaged(source: Source, path: str, damage: str, start_bytes: int = 0) -> str:
+    """Return the damage of a primary superblock, and the backups of it that can be read."""
+    return "; ".join(filter(None, (damage, _readable_backups(source, path, start_bytes))))
+
+
+def _readable_backups(source: Source, path: str, start_bytes: int) -> str:
+    for block_bytes in USUAL_BLOCK_BYTES:
+        blocks = tuple(_backups(source, path, start_bytes, block_bytes))
+        if blocks:
+            shown = ", ".join(map(str, blocks))
+            what = "backups can be read, blocks" if blocks[1:] else "a backup can be read, block"
+            command = f"e2fsck -b {blocks[0]} -B {block_bytes}"
+            return f"{what} {shown} of {block_bytes} bytes (repair a copy with {command})"
+    return ""
+
+
+def _kinds(source: Source, path: str, start_bytes: int) -> Iterator[str]:
+    beginning = _beginning(source, path, start_bytes)
+    for each in SIGNATURES:
+        end = each.offset_bytes + len(each.magic)
+        found = beginning[each.offset_bytes : end]
+        if end > len(beginning):
+            place = ReadBytes(path, start_bytes + each.offset_bytes, len(each.magic))
+            found = for_wording(source.fetch(place), b"")
+        if found == each.magic:
+            yield each.kind
+
+
+def _beginning(source: Source, path: str, start_bytes: int) -> bytes:
+    """Return the first bytes, as many as are there in one piece."""
+    for length in _BEGINNINGS_BYTES:
+        answer = source.fetch(ReadBytes(path, start_bytes, length))
+        if isinstance(answer, Known):
+            return answer.value
+    return b""
+
+
+def _is_zeroed(source: Source, path: str, start_bytes: int = 0) -> bool:
+    place = ReadBytes(path, start_bytes + SUPERBLOCK_OFFSET_BYTES, SUPERBLOCK_BYTES)
+    answer = source.fetch(place)
+    return isinstance(answer, Known) and is_zero(answer.value)
+
+
+def _backups(source: Source, path: str, start_bytes: int, block_bytes: int) -> Iterator[int]:
+    """Yield the blocks of the first backups whose place, size and checksum are right."""
+    found = 0
+    for group, block in usual_backups(block_bytes):
+        answer = source.fetch(ReadBytes(path, start_bytes + block * block_bytes, SUPERBLOCK_BYTES))
+        place = Known((group, block_bytes), "")
+        if isinstance(derive("backup superblock", parse_backup_superblock, answer, place), Known):
+            yield block
+            found += 1
+        if found == _BACKUPS_SHOWN:
+            return

@@ -1,0 +1,79 @@
+"""What is said of an image whose superblock cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ext4audit.assemble.devices.target import BadImage, PlainFile
+from ext4audit.assemble.image import find_image
+from ext4audit.assemble.image.unreadable import SMALLEST_BYTES, explain
+from ext4audit.sources.live import LiveSource
+from support.images.mke2fs import needs_e2fsprogs, sparse_image
+from support.images.partitioned import grow, write_at
+from support.scratch import run
+
+MIB = 1 << 20
+
+
+def reason(path: Path) -> str:
+    """Return why a file is refused."""
+    found = find_image(LiveSource(), str(path))
+    assert isinstance(found, BadImage), found
+    return found.reason
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("options", "backups"),
+    [
+        (("-b", "1024"), "backups can be read, blocks 8193, 24577, 40961 of 1024 bytes"),
+        (("-b", "2048"), "backups can be read, blocks 16384, 49152, 81920 of 2048 bytes"),
+        (("-b", "4096"), "backups can be read, blocks 32768, 98304 of 4096 bytes"),
+        (("-b", "4096", "-O", "^metadata_csum"), "backups can be read, blocks 32768, 98304 of"),
+    ],
+)
+def test_backups_are_found_where_mke2fs_puts_them(options: tuple[str, ...], backups: str) -> None:
+    """At most three are named; each of them was parsed, and knows its group."""
+    with sparse_image(512 * MIB) as image:
+        run("mke2fs", "-q", "-F", "-t", "ext4", *options, image)
+        write_at(image, {1024: bytes(1024)})
+        assert reason(image).startswith(f"its superblock is zeroed; {backups}")
+        write_at(image, {1024: b"\xa5" * 1024})
+        assert reason(image).startswith(f"its superblock is destroyed; {backups}")
+
+
+@needs_e2fsprogs
+def test_a_damaged_backup_is_not_named(tmp_path: Path) -> None:
+    """Its checksum is verified, and that it belongs to the place."""
+    image = tmp_path / "fs"
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-b", "1024", image, "64M")
+    write_at(image, {1024: bytes(1024), 8193 * 1024 + 0x78: b"W"})
+    assert "a backup" not in reason(image)
+    assert "blocks 24577, 40961, 57345 of 1024 bytes" in reason(image)
+    data = image.read_bytes()
+    write_at(image, {8193 * 1024: data[24577 * 1024 : 24578 * 1024]})
+    assert "8193" not in reason(image)
+
+
+@pytest.mark.parametrize("start", [b"LUKS\xba\xbe", b"XFSB"])
+def test_a_known_kind_is_named_whatever_the_file_is_called(tmp_path: Path, start: bytes) -> None:
+    """Also where the file is smaller than any filesystem."""
+    path = tmp_path / "file"
+    path.write_bytes(start.ljust(2048, b"\0"))
+    assert start[:3].decode().lower() in reason(path).lower()
+
+
+def test_a_file_that_could_hold_a_filesystem_is_no_plain_file(tmp_path: Path) -> None:
+    """One byte less could not; a name of an image is enough at any size."""
+    path, named = tmp_path / "file", tmp_path / "file.img"
+    grow_to = {SMALLEST_BYTES - 1: PlainFile, SMALLEST_BYTES: BadImage}
+    for size_bytes, kind in grow_to.items():
+        path.touch()
+        grow(path, size_bytes)
+        assert isinstance(explain(LiveSource(), str(path)), kind)
+    named.write_bytes(b"text\n")
+    assert "no superblock at byte 1024" in reason(named)
+    grow(named, SMALLEST_BYTES)
+    assert "only zeros at byte 1024" in reason(named)

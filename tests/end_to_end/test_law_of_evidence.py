@@ -1,0 +1,118 @@
+"""Taking evidence away never makes a report calmer.
+
+Each run tries the same sample of losses on the fixture hosts. All of them, some 15,000 audits, are
+tried where EXT4AUDIT_LAW is "all":
+
+    EXT4AUDIT_LAW=all uv run pytest tests/end_to_end/test_law_of_evidence.py
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from ext4audit.evidence import Why
+from ext4audit.report import Outcome
+from ext4audit.sources.ask import Ask, ReadFile, RunCommand
+from support.hosts.law import EXCUSES, WAYS, Excuse, Loss, calmer, losses, report_without
+from support.hosts.stories import STORIES, every_story
+
+SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 10
+"""How many losses of each host are tried, None for all."""
+MOUNTINFO = ReadFile("/proc/self/mountinfo")
+FSTAB = ReadFile("/etc/fstab")
+VIRTUAL = RunCommand(("systemd-detect-virt", "--vm"))
+ARRAY, LVM = "raid0-12-disks-default-mkfs", "lvm-striped"
+EVERY_WAY = pytest.mark.parametrize("way", WAYS)
+
+
+def tried(story: str) -> list[Loss]:
+    """Return the losses to try: all, or the same sample in each run."""
+    every = list(losses(story))
+    return every if SAMPLED is None else random.Random(story).sample(every, SAMPLED)  # noqa: S311
+
+
+@every_story
+def test_who_knows_less_is_not_calmer(story: str) -> None:
+    """No doubt and no finding is lost with an answer, and nothing becomes complete by it."""
+    broken = {str(loss): found for loss in tried(story) if (found := calmer(loss))}
+    assert broken == {}
+
+
+@pytest.mark.parametrize("excuse", EXCUSES, ids=lambda excuse: excuse.change)
+def test_every_excuse_is_needed(excuse: Excuse) -> None:
+    """An exception that nothing needs would hide the next defect."""
+    asked_for = (loss for s in STORIES for loss in losses(s) if excuse.asks(loss.ask))
+    assert any(excuse.change in calmer(loss, excuses=()) for loss in asked_for)
+
+
+def outcomes(loss: Loss, *codes: str) -> list[Outcome]:
+    """Return the verdicts of these rules without an answer."""
+    return [v.outcome for v in report_without(loss).verdicts if v.rule.code in codes]
+
+
+def answered(story: str, ending: str) -> list[Ask]:
+    """Return the files of a host that are there and end so."""
+    asks = {loss.ask: None for loss in losses(story) if loss.way == "garbled"}
+    return [ask for ask in asks if isinstance(ask, ReadFile) and ask.path.endswith(ending)]
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("story", [ARRAY, "partition-on-md"])
+def test_an_array_whose_level_is_not_known_may_stripe(story: str, way: str) -> None:
+    """Its name says that it is an array; "no stripe lies below it" would be a guess."""
+    (level,) = answered(story, "/md/level")
+    loss = Loss(story, level, way)
+    assert outcomes(loss, "LAY001")[0] in {Outcome.UNDETERMINED, Outcome.FAIL}
+    assert not report_without(loss).complete
+
+
+@EVERY_WAY
+def test_a_logical_volume_is_one_without_its_name(way: str) -> None:
+    """The kernel calls it dm-N, and its table is asked for by number: nothing is lost."""
+    (name,) = answered(LVM, "/dm/name")
+    assert outcomes(Loss(LVM, name, way), "LAY001") != [Outcome.NOT_APPLICABLE]
+
+
+@pytest.mark.parametrize("way", ["removed", "denied", "timed out"])
+def test_a_machine_that_may_be_virtual_is_not_called_physical(way: str) -> None:
+    """systemd-detect-virt that was refused or hung says nothing."""
+    loss = Loss("healthy-debian-12-cloud", VIRTUAL, way)
+    assert outcomes(loss, "CMP004") == [Outcome.UNDETERMINED]
+    assert not report_without(loss).complete
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("ending", ["/size", "/uevent"])
+def test_a_device_of_unknown_size_is_not_called_large_enough(ending: str, way: str) -> None:
+    """LAY005 leaves small devices alone, and passes large ones: without the size it does not."""
+    asks = answered("dm-linear", ending)
+    seen = [outcomes(Loss("dm-linear", ask, way), "LAY005") for ask in asks]
+    assert [Outcome.UNDETERMINED] in seen
+    assert [Outcome.PASS] not in seen
+
+
+@EVERY_WAY
+def test_without_a_mount_table_nothing_is_said_to_be_unmounted(way: str) -> None:
+    """Nor read-only on purpose, nor to hold neither /boot nor the root."""
+    judged = ("CAP002", "CMP001", "DRF001", "DRF002", "SEC002")
+    found = outcomes(Loss("healthy-rhel-9", MOUNTINFO, way), *judged)
+    assert found
+    assert set(found) == {Outcome.UNDETERMINED}
+
+
+@EVERY_WAY
+def test_a_finding_does_not_say_what_an_unread_fstab_holds(way: str) -> None:
+    """To say that neither fstab nor the superblock has it needs both."""
+    report = report_without(Loss("md-raid1-write-through-nobarrier", FSTAB, way))
+    said = [r.summary for f in report.findings for r in f.remedies]
+    assert not any("Neither fstab" in each for each in said)
+    assert any("fstab or the mount table could not be read" in each for each in said)
+
+
+def test_the_kinds_of_holes_are_those_of_a_host() -> None:
+    """What a host lacks is no hole, and is not among them."""
+    unknowns = {u.why for u in report_without(Loss(ARRAY, MOUNTINFO, "removed")).host.gaps}
+    assert unknowns == {Why.NOT_CAPTURED}

@@ -1,0 +1,228 @@
+"""What the program asks of the kernel: nothing is opened for writing, and no state is changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.program import AS_NOBODY, environment
+from support.scratch import Scratch, run
+from support.shells.collector import SCRIPT
+
+STRACE = shutil.which("strace")
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.skipif(STRACE is None, reason="needs strace"),
+]
+Make = Callable[..., Scratch]
+SECONDS = 120
+TRACED = (
+    "open,openat,openat2,creat,truncate,ftruncate,fallocate,rename,renameat,renameat2,link,linkat,"
+    "symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir,mknod,mknodat,chmod,fchmod,fchmodat,"
+    "chown,fchown,lchown,fchownat,utime,utimes,utimensat,futimesat,setxattr,fsetxattr,lsetxattr,"
+    "removexattr,fremovexattr,lremovexattr,ioctl,mount,umount2,move_mount,fsopen,fsconfig,open_tree,"
+    "mount_setattr,pivot_root,swapon,swapoff,sync,syncfs,quotactl,quotactl_fd,init_module,"
+    "finit_module,delete_module,reboot,sethostname,settimeofday,clock_settime,bpf"
+)
+IOCTLS = frozenset(
+    # terminals and pipes; sizes and geometry of block devices; what dumpe2fs asks of a device
+    "TCGETS TIOCGWINSZ TIOCGPGRP FIONREAD FIOCLEX FIONCLEX FIONBIO BLKGETSIZE BLKGETSIZE64 "
+    "BLKSSZGET BLKPBSZGET BLKROGET BLKALIGNOFF BLKIOMIN BLKIOOPT BLKROTATIONAL BLKDISCARDZEROES "
+    "BLKGETZONESZ FDGETFDCSTAT CDROM_GET_CAPABILITY CDROM_LAST_WRITTEN "
+    "FS_IOC_GETFLAGS FS_IOC_FSGETXATTR FS_IOC_FIEMAP DM_VERSION DM_TABLE_STATUS DM_DEV_STATUS "
+    "LOOP_GET_STATUS64 LOOP_GET_STATUS NS_GET_NSTYPE NS_GET_USERNS TCGETS2".split()
+)
+"""Requests that only read. EXT4_IOC_GET_TUNE_SB_PARAM and FS_IOC_GETFSUUID have a name in a newer
+strace only: see UNNAMED."""
+UNNAMED = (
+    "_IOC(_IOC_READ, 0x66, 0x2d, 0xe8)",
+    "_IOC(_IOC_READ, 0x15, 0, 0x11)",
+    "FS_IOC_GETFSUUID",
+)
+CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<rest>.*)$", re.MULTILINE)
+WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE")
+OWN_PLACES = ("/dev/null", "/dev/tty")
+
+
+def changes(trace: str, own: str) -> list[str]:
+    """Return the calls of a trace that change anything, but below the directory `own`."""
+    return [
+        found[0]
+        for found in CALL.finditer(trace)
+        if _changes(found["name"], found["rest"]) and not _is_own(found["name"], found["rest"], own)
+    ]
+
+
+def _is_own(name: str, rest: str, own: str) -> bool:
+    """Whether all that a call names lies below a directory; strace -y shows what is relative."""
+    wanted = 2 if name.startswith(("rename", "link")) else 1
+    return len(re.findall(rf'["<]{re.escape(own)}', rest)) >= wanted
+
+
+def _changes(name: str, rest: str) -> bool:
+    if name.startswith("open") or name == "creat":
+        path = re.search(r'"([^"]*)"', rest)
+        is_own = path is not None and path[1] in OWN_PLACES
+        return not is_own and bool(name == "creat" or WRITING.search(rest))
+    if name == "ioctl":
+        request = rest.split(", ", maxsplit=1)[1]
+        return re.split(r"[,) ]", request)[0] not in IOCTLS and not request.startswith(UNNAMED)
+    # By a descriptor: of a file that was opened for writing, and is seen there.
+    return name not in {"fchmod", "fchown", "ftruncate", "fallocate"}
+
+
+def traced(
+    trace: Path, *command: str | Path, codes: Collection[int] = (0, 1, 2, 3), **variables: str
+) -> str:
+    """Run a command under strace, which must end with one of the codes, and return its trace."""
+    assert STRACE is not None
+    done = subprocess.run(
+        [STRACE, "-f", "-y", "-qq", "-s", "300", "-e", f"trace={TRACED}", "-o", trace, *command],
+        env=environment(PYTHONDONTWRITEBYTECODE="1", **variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert done.returncode in codes, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return trace.read_text(errors="surrogateescape")
+
+
+NOBODY = 65534
+LOADED = f"import gzip, tarfile, tempfile{AS_NOBODY}"
+
+
+@pytest.fixture
+def own() -> Iterator[Path]:
+    """Make the directory for the program's own output, which everybody may reach and write to."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        place = Path(folder) / "own"
+        place.mkdir()
+        place.chmod(0o777)
+        yield place
+
+
+@pytest.fixture
+def filesystems(scratch: Make) -> Iterator[dict[str, Scratch]]:
+    """Mount a healthy, a destroyed and a busy filesystem, and make an image with a bad magic."""
+    made = {name: scratch(name).make().mount() for name in ("healthy", "destroyed", "busy")}
+    run("dd", "if=/dev/zero", f"of={made['destroyed'].device}", "bs=1024", "seek=1", "count=1")
+    bad = scratch("bad").make()
+    run("dd", "if=/dev/zero", f"of={bad.image}", "bs=1", "seek=1080", "count=2", "conv=notrunc")
+    with busy(made["busy"].mount_point):
+        yield {**made, "bad": bad}
+
+
+@contextmanager
+def busy(place: Path) -> Iterator[None]:
+    """Write to a filesystem and sync it all the time."""
+    end = threading.Event()
+
+    def write() -> None:
+        with (place / "file").open("wb", buffering=0) as file:
+            while not end.is_set():
+                file.write(b"x")
+                os.fsync(file.fileno())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        end.set()
+        writer.join()
+
+
+def words(command: str, made: dict[str, Scratch], own: Path) -> list[str]:
+    """Return the arguments of a command over all of the filesystems."""
+    places = [str(made[name].mount_point) for name in ("healthy", "destroyed", "busy")]
+    return {
+        "scan": ["scan", "-f", "json", "-o", str(own / "out")],
+        "scan of targets": ["scan", *places, made["healthy"].device],
+        "scan of an image": ["scan", str(made["bad"].image)],
+        "layout": ["layout", places[0]],
+        "collect": ["collect", "-o", str(own / "out")],
+        "plan": ["plan", "--disks", "1", "--size", "1T"],
+    }[command]
+
+
+COMMANDS = ("scan", "scan of targets", "scan of an image", "layout", "collect", "plan")
+
+
+@pytest.mark.parametrize("user", ["root", "nobody"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_changes_anything(
+    filesystems: dict[str, Scratch], own: Path, command: str, user: str
+) -> None:
+    """Neither on healthy filesystems nor on damaged or busy ones, whoever runs it."""
+    start = ["-m", "ext4audit"] if user == "root" else ["-c", LOADED]
+    trace = traced(own.parent / "trace", sys.executable, *start, *words(command, filesystems, own))
+    assert "O_RDONLY" in trace
+    assert changes(trace, str(own)) == []
+
+
+@pytest.mark.parametrize("user", ["root", "nobody"])
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
+def test_the_script_changes_nothing(
+    filesystems: dict[str, Scratch], own: Path, shell: str, user: str
+) -> None:
+    """Its temporary directory and its file are all that it makes."""
+    script = own.parent / "collect.sh"
+    script.write_text(SCRIPT)
+    script.chmod(0o644)
+    wrapper = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    command: list[str | Path] = [
+        *wrapper[: 4 * (user == "nobody")],
+        *shell.split(),
+        script,
+        "-o",
+        own / "out",
+    ]
+    trace = traced(own.parent / "trace", *command, codes=[0], TMPDIR=str(own))
+    assert filesystems["healthy"].device in trace
+    assert list(own.iterdir()) == [own / "out"]
+    # It works in its own directory, so that a name without a directory is one of its files.
+    assert [each for each in changes(trace, str(own)) if not RELATIVE.search(each)] == []
+
+
+RELATIVE = re.compile(r'\b(?:link|unlink|rename)\("[\w.]+"')
+
+
+@pytest.mark.parametrize(
+    ("call", "is_change"),
+    [
+        ('openat(AT_FDCWD</>, "/etc/fstab", O_RDONLY|O_CLOEXEC) = 3', False),
+        ('openat(AT_FDCWD</>, "/etc/fstab", O_RDWR) = 3', True),
+        ('openat(AT_FDCWD</>, "/dev/sda", O_WRONLY|O_DIRECT) = 3', True),
+        ('openat(AT_FDCWD</>, "/own/x", O_RDWR|O_CREAT|O_EXCL, 0600) = 3', False),
+        ('openat(AT_FDCWD</>, "/dev/null", O_WRONLY) = 3', False),
+        ('rename("/run/blkid/a", "/run/blkid/b") = 0', True),
+        ('rename("/own/a", "/etc/b") = 0', True),
+        ('rename("/own/a", "/own/b") = 0', False),
+        ('unlinkat(3</own/x>, "a", 0) = 0', False),
+        ('unlinkat(AT_FDCWD</root>, "a", 0) = 0', True),
+        ("ioctl(3, BLKGETSIZE64, [1]) = 0", False),
+        ("ioctl(3, BLKRRPART) = 0", True),
+        ("ioctl(3, FITRIM, 0x7ffd) = 0", True),
+        ("ioctl(3, _IOC(_IOC_READ, 0x66, 0x2d, 0xe8), 0x7f) = -1 ENOTTY", False),
+        ("ioctl(3, _IOC(_IOC_WRITE, 0x66, 0x2c, 0xe8), 0x7f) = 0", True),
+        ("fchmod(3, 0644) = 0", False),
+        ("sync() = 0", True),
+    ],
+)
+def test_the_test_sees_a_change(call: str, *, is_change: bool) -> None:
+    """What is looked for in a trace is found in one."""
+    assert bool(changes(f"123   {call}\n", "/own")) is is_change

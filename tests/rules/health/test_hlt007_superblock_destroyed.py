@@ -1,0 +1,94 @@
+"""HLT007: the superblock on the device is destroyed below a filesystem that is mounted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Unknown, Why
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.superblock import PrimarySuperblock
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.health.hlt007_superblock_destroyed import check
+from support.builders import disk, filesystem, host, known, superblock, unknown
+
+HUNG = Unknown("superblock of /dev/sda", Why.TIMED_OUT, "no answer within 10 s")
+BAD_MAGIC = Unknown("superblock of /dev/sda", Why.FAILED, "Bad magic number (exit status 1)")
+BYTES = "1024 bytes at 1024 of /dev/sda"
+
+
+def verdict(fs: Filesystem) -> Verdict:
+    """Judge one filesystem."""
+    return judge(check, fs, host(fs))
+
+
+def stored(damage: str = "it is zeroed", failed: Unknown | None = BAD_MAGIC) -> PrimarySuperblock:
+    """Build a primary superblock of which the kernel still answers."""
+    return PrimarySuperblock(damage, failed, known(superblock(), "EXT4_IOC_GET_TUNE_SB_PARAM"))
+
+
+def having(primary: PrimarySuperblock, **changes: Any) -> Filesystem:
+    """Build a filesystem with a primary superblock."""
+    return filesystem(primary=known(primary, BYTES), **changes)
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (filesystem(), Outcome.PASS),
+        (having(PrimarySuperblock()), Outcome.PASS),
+        (having(stored()), Outcome.FAIL),
+        (having(stored(failed=None)), Outcome.FAIL),
+        (having(stored(), alive=False, mounts=()), Outcome.FAIL),
+        (having(stored(), superblock=unknown("superblock")), Outcome.FAIL),
+        (having(PrimarySuperblock(failed=HUNG)), Outcome.UNDETERMINED),
+        (filesystem(primary=unknown("primary superblock")), Outcome.UNDETERMINED),
+        (filesystem(stack=known(disk(kind="image"))), Outcome.NOT_APPLICABLE),
+        (filesystem(stack=unknown("stack")), Outcome.PASS),
+    ],
+)
+def test_hlt007_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Damage is found whoever else answers; a dumpe2fs that failed is a gap beside whole bytes."""
+    assert verdict(fs).outcome is outcome
+
+
+def test_hlt007_puts_the_device_beside_the_kernel() -> None:
+    """Both are evidence: the one of the next mount, the other of this one."""
+    (finding,) = verdict(having(stored())).findings
+    assert finding.severity is Severity.CRITICAL
+    assert finding.message == (
+        "The superblock on /dev/sda is destroyed below the mounted filesystem (it is zeroed): "
+        "it will not mount again."
+    )
+    assert [tuple(citation) for citation in finding.citations] == [
+        ("superblock on the device", "it is zeroed", BYTES),
+        ("dumpe2fs", "Bad magic number (exit status 1)", "superblock of /dev/sda"),
+        ("the kernel's copy", "a filesystem of 26214400 blocks", "EXT4_IOC_GET_TUNE_SB_PARAM"),
+        ("mounted on", "/data", "/proc/self/mountinfo"),
+    ]
+    (remedy,) = finding.remedies
+    assert "neither unmount it nor restart before" in remedy.summary
+    assert "e2fsck -b 32768 -B 4096" in remedy.summary
+
+
+def test_hlt007_of_an_unmounted_filesystem_has_nothing_to_save_first() -> None:
+    """Without a block size, the place of the backup is for the user to know."""
+    fs = having(stored(), alive=False, mounts=(), superblock=unknown("s"), usage=unknown("u"))
+    (finding,) = verdict(fs).findings
+    assert finding.message.endswith("is destroyed (it is zeroed): it cannot be mounted.")
+    assert finding.remedies[0].summary.startswith("Find out what has written to the device")
+    assert "with the block of a backup" in finding.remedies[0].summary
+
+
+def test_hlt007_names_the_tool_that_failed() -> None:
+    """Its reason and its hint reach the report."""
+    assert verdict(having(PrimarySuperblock(failed=HUNG))).unknowns == (HUNG,)
+
+
+REMEDIES_NOT_RUN = (
+    "Nothing is printed to run: what to copy away first, and from which backup to repair what "
+    "else was overwritten, is for a person to decide."
+)

@@ -1,0 +1,60 @@
+"""What a rule says of a filesystem whose mounts are not known: not that it has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.host import ErrorCounters, Filesystem
+from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.report import Outcome
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
+from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+
+TABLE = unknown("mount table")
+RULES = {rule.code: rule for rule in all_rules()}
+UNSEEN = filesystem(mounts=(), unlisted=TABLE)
+STOPPED = UNSEEN._replace(read_only=known(value=True), errors=known(ErrorCounters(3)))
+BY_MOUNT = ("CAP002", "CAP007", "CMP001", "DRF001", "DRF002", "DRF004", "DRF005", "SEC002")
+
+
+def outcome(rule: Rule, fs: Filesystem, **changes: object) -> Outcome:
+    """Judge the filesystem on a host without a mount table."""
+    on = host(fs, mounts=TABLE, **changes)
+    return judge(rule, fs, on).outcome
+
+
+@pytest.mark.parametrize("code", BY_MOUNT)
+def test_what_a_mount_decides_is_not_decided_without(code: str) -> None:
+    """Neither "not mounted in this mount namespace" nor "it is not the root"."""
+    assert outcome(RULES[code], UNSEEN) is Outcome.UNDETERMINED
+
+
+@pytest.mark.parametrize("code", BY_MOUNT)
+def test_a_mount_elsewhere_is_decided(code: str) -> None:
+    """With the table it is known that no line of it is of this filesystem."""
+    fs = filesystem(mounts=())
+    assert judge(RULES[code], fs, host(fs)).outcome is not Outcome.UNDETERMINED
+
+
+def test_a_read_only_filesystem_with_errors_is_not_said_to_be_so_on_purpose() -> None:
+    """Its mount, and the fstab entry for its mount point, tell whether an error made it so."""
+    assert outcome(RULES["HLT002"], STOPPED) is Outcome.UNDETERMINED
+
+
+def test_a_profile_of_a_mount_point_may_be_in_force() -> None:
+    """What is demanded of /data is not known to be demanded of it, nor not to be."""
+    tidb = ActiveProfile(all_profiles()["tidb"], "/data")
+    assert outcome(RULES["CMP007"], UNSEEN, profiles=(tidb,)) is Outcome.UNDETERMINED
+    everywhere = host(UNSEEN, mounts=TABLE, profiles=(tidb._replace(place=None),))
+    assert TABLE not in judge(RULES["CMP007"], UNSEEN, everywhere).unknowns
+
+
+@pytest.mark.parametrize("code", ["DRF001", "DRF002"])
+def test_the_root_needs_the_command_line_too(code: str) -> None:
+    """rootflags= may ask for what is in force, and fstab is applied after it."""
+    entry = fstab_entry(mount_point="/")
+    fs = filesystem(mounts=(mount("/"),), fstab=known((entry,)))
+    verdict = judge(RULES[code], fs, host(fs, kernel_arguments=unknown("/proc/cmdline")))
+    assert verdict.outcome is Outcome.UNDETERMINED

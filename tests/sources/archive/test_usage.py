@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.ask import StatFilesystem
+from support.archives.contents import sosreport
+
+FOLDER = "sos_commands/filesys"
+BLOCKS = """\
+Filesystem     1K-blocks     Used Available Use% Mounted on
+proc                   0        0         0    - /proc
+/dev/vda1       41151808 20856180  18175628  54% /
+/dev/vdb        10255636       24   9712868   1% /data
+/dev/vdb        10255636       24   9712868   1% /da ta
+"""
+INODES = """\
+Filesystem      Inodes  IUsed   IFree IUse% Mounted on
+proc                 0      0       0     - /proc
+/dev/vda1      2621440 711538 1909902   28% /
+/dev/vdb        655360     11  655349    1% /data
+/dev/vdb        655360     11  655349    1% /da ta
+"""
+DATA = "253:16 1024 10255636 10255612 9712868 655360 655349"
+
+
+def fetched(files: dict[str, str], path: str = "/data") -> object:
+    """Return what a sosreport with these files answers."""
+    return sosreport(files).source.fetch(StatFilesystem(path))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "inodes"),
+    [
+        ("df_-al_-x_autofs", "df_-ali_-x_autofs"),
+        ("df_-al", "df_-ali"),
+        ("df_-alP", "df_-li"),
+    ],
+)
+def test_df_tells_what_statvfs_would(blocks: str, inodes: str) -> None:
+    """Total, free, free for users, all in KiB; all inodes, and the free ones."""
+    files = {f"{FOLDER}/{blocks}": BLOCKS, f"{FOLDER}/{inodes}": INODES}
+    assert fetched(files) == Known(DATA, f"{FOLDER}/{blocks}, {FOLDER}/{inodes}")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "inodes"),
+    [
+        ("", INODES),
+        (BLOCKS, ""),
+        (BLOCKS, INODES.replace("655360     11  655349    1%", "-  -  -  -")),
+        (BLOCKS.replace("/dev/vdb ", "/dev/vda1 "), INODES),
+        ("df: command not found\n", INODES),
+        (BLOCKS.replace("1K-blocks", "Size"), INODES),
+    ],
+)
+def test_half_an_answer_is_none(blocks: str, inodes: str) -> None:
+    """Nor is a line of another device, of another unit, or one that df could not fill."""
+    found = fetched({f"{FOLDER}/df_-al": blocks, f"{FOLDER}/df_-ali": inodes})
+    assert isinstance(found, Unknown)
+    assert found.why is Why.NOT_CAPTURED
+    assert found.hint == "capture again with: sos report -e filesys, or ext4audit collect"
+
+
+@pytest.mark.parametrize("path", ["/data/x", "/nowhere"])
+def test_a_path_that_is_no_mount_point_is_not_in_df(path: str) -> None:
+    """For a file below may lie on another mount that the archive does not show."""
+    files = {f"{FOLDER}/df_-al": BLOCKS, f"{FOLDER}/df_-ali": INODES}
+    assert isinstance(fetched(files, path), Unknown)
+
+
+def test_a_long_source_stands_on_a_line_of_its_own() -> None:
+    """So did df before coreutils 8.9."""
+    wrapped = BLOCKS.replace("/dev/vdb        1025", "/dev/vdb\n                1025")
+    files = {f"{FOLDER}/df_-al": wrapped, f"{FOLDER}/df_-ali": INODES}
+    assert fetched(files) == Known(DATA, f"{FOLDER}/df_-al, {FOLDER}/df_-ali")
+
+
+def test_the_mount_on_top_is_the_one_that_df_measured() -> None:
+    """What lies below has a line of its own, of another device."""
+    below = "/dev/vda1  1 1 0 100% /data\n"
+    head, _, rest = BLOCKS.partition("/dev/vdb")
+    files = {
+        f"{FOLDER}/df_-al": f"{head}{below}/dev/vdb{rest}",
+        f"{FOLDER}/df_-ali": INODES,
+    }
+    found = fetched(files)
+    assert isinstance(found, Known)
+    assert found.value == DATA

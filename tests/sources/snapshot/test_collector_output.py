@@ -1,0 +1,170 @@
+"""Where the shell collector writes, and what it leaves: a file of its own, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ext4audit.sources.snapshot import collector as module
+from support.shells.collector import SCRIPT, collect, every_shell, leftovers
+
+SECONDS = 60
+QUICK = re.sub(r"^capture$", ":", SCRIPT, flags=re.MULTILINE)
+"""The script without what it captures, which these tests do not look at."""
+
+
+def quick(shell: str, *options: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the script without its capture."""
+    assert QUICK != SCRIPT
+    return collect(shell, *options, script=QUICK)
+
+
+@every_shell
+@pytest.mark.parametrize("bits", [0o644, 0o666, 0o777])
+def test_an_existing_file_is_closed_to_others(shell: str, bits: int, tmp_path: Path) -> None:
+    """The old mode once stayed, and who had the old file open read the new snapshot."""
+    target = tmp_path / "out"
+    target.write_text("old\n")
+    target.chmod(bits)
+    with target.open() as reader:
+        done = quick(shell, "-o", str(target))
+        assert reader.read() == "old\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert target.read_bytes().startswith(b"\x1f\x8b")
+    assert leftovers(tmp_path) == ["out"]
+
+
+@every_shell
+@pytest.mark.parametrize("leads_to", ["file", "nothing", "directory"])
+def test_no_link_is_followed(shell: str, leads_to: str, tmp_path: Path) -> None:
+    """A stranger's link in /tmp would let root write over any file."""
+    victim, link = tmp_path / "victim", tmp_path / "link"
+    if leads_to == "file":
+        victim.write_text("precious\n")
+    if leads_to == "directory":
+        victim.mkdir()
+    link.symlink_to(victim)
+    done = quick(shell, "-o", str(link))
+    assert done.returncode == 2
+    assert done.stderr == f"collect.sh: {link}: not a regular file\n".encode()
+    assert link.is_symlink()
+    assert not victim.exists() or victim.is_dir() or victim.read_text() == "precious\n"
+    assert set(leftovers(tmp_path)) <= {"link", "victim"}
+
+
+@every_shell
+def test_what_is_no_file_is_refused(shell: str, tmp_path: Path) -> None:
+    """A directory, a pipe and a device: the last by a slip of the hand."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (tmp_path, pipe, Path("/dev/null")):
+        done = quick(shell, "-o", str(path))
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr == f"collect.sh: {path}: not a regular file\n".encode()
+    assert leftovers(tmp_path) == ["pipe"]
+
+
+@every_shell
+@pytest.mark.parametrize("name", ["-x", "a b"])
+def test_a_relative_name_is_one_of_the_working_directory(
+    shell: str, name: str, tmp_path: Path
+) -> None:
+    """Also where it looks like an option, or has a blank."""
+    script = tmp_path / "collect.sh"
+    script.write_text(QUICK)
+    place = tmp_path / "place"
+    place.mkdir()
+    subprocess.run([*shell.split(), script, "-o", name], cwd=place, check=True, timeout=SECONDS)
+    assert leftovers(place) == [name]
+
+
+@every_shell
+@pytest.mark.parametrize("option", ["-e", "-u", "-f", "-eu"])
+def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: Path) -> None:
+    """`sh -e` once ended at the first tool that failed, and left its directory behind."""
+    script, place = tmp_path / "collect.sh", tmp_path / "tmp"
+    script.write_text(SCRIPT.replace("run systemd-detect-virt", "run false"))
+    place.mkdir()
+    target = tmp_path / "out"
+    done = subprocess.run(
+        [*shell.split(), option, script, "--lean", "-o", target],
+        env={**os.environ, "TMPDIR": str(place)},
+        capture_output=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert target.read_bytes().startswith(b"\x1f\x8b")
+    assert leftovers(place) == []
+
+
+@every_shell
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("option", ["", "-e"])
+def test_a_signal_leaves_neither_directory_nor_file(
+    shell: str, option: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """The old file stays as it was; the new one, half written beside it, goes."""
+    script, place, target = tmp_path / "collect.sh", tmp_path / "tmp", tmp_path / "out"
+    script.write_text(SCRIPT.replace("run systemd-detect-virt", "run sleep 300 #"))
+    place.mkdir()
+    target.write_text("old\n")
+    process = subprocess.Popen(
+        [*shell.split(), *option.split(), script, "-o", target],
+        env={**os.environ, "TMPDIR": str(place)},
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + SECONDS
+    while not leftovers(place) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert process.wait(timeout=SECONDS) == 1
+    assert leftovers(place) == []
+    assert leftovers(tmp_path) == ["collect.sh", "out", "tmp"]
+    assert target.read_text() == "old\n"
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    """A snapshot that does not fit is an error, and half of one is no snapshot."""
+    target = tmp_path / "out"
+    target.write_text("old\n")
+    script = QUICK.replace("cat json*", "cat json* >/dev/full")
+    assert script != QUICK
+    done = collect("sh", "-o", str(target), script=script)
+    assert done.returncode == 1
+    assert target.read_text() == "old\n"
+    assert leftovers(tmp_path) == ["out"]
+
+
+def test_no_short_name_means_two_variables() -> None:
+    """The names that variables are sent by are free in the script as it is kept."""
+    source = Path(module.__file__).with_name("collect.sh").read_text()
+    short = list(module._VARIABLES.values())
+    assert len(set(short)) == len(short)
+    assigned = set(re.findall(r"(?<![\w'\"%])([A-Z]+)=", source))
+    assert "T" in assigned
+    assert not assigned & set(short)
+
+
+def test_every_use_of_a_shortened_variable_is_shortened() -> None:
+    """Where arithmetic names one without its $, it would be another variable."""
+    for name in module._VARIABLES:
+        assert re.search(rf"\$\{{?{name}\b|^\s*{name}=", SCRIPT, re.MULTILINE) is None
+        source = Path(module.__file__).with_name("collect.sh").read_text()
+        for sum_ in re.findall(r"\$\(\([^()]+\)\)", source):
+            assert re.search(rf"(?<!\$)\b{name}\b", sum_) is None
+
+
+def test_no_tool_uses_blkids_cache() -> None:
+    """The variable is exported before the first tool runs."""
+    head, _, rest = SCRIPT.partition("export LC_ALL PATH BLKID_FILE\n")
+    assert "BLKID_FILE=/dev/null\n" in head
+    assert "dumpe2fs" in rest

@@ -1,0 +1,153 @@
+"""The law of evidence: who knows less may not be calmer.
+
+`losses` are the ways to remove, refuse, delay or garble one answer of a host, `calmer` says what
+its report says more calmly then. Verdicts are compared by rule and device: a filesystem whose
+superblock is lost has another id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.rules import all_rules
+from ext4audit.sources.ask import Answer, Ask, ReadBytes, ResolvePath, describe
+from ext4audit.sources.snapshot import MapSource, RecordingSource, read_snapshot
+from support.hosts.stories import HOSTS
+
+HOLES = {
+    "removed": Why.NOT_CAPTURED,
+    "denied": Why.DENIED,
+    "timed out": Why.TIMED_OUT,
+}
+GARBLED = "garbled"
+WAYS = (*HOLES, GARBLED)
+NOISE = "\0}garbled{\0"
+"""What no program prints, and what a crash leaves of a file."""
+CALM = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
+Key = tuple[str, DeviceNumber | None]
+
+
+class Loss(NamedTuple):
+    """One answer of one host, and the way in which it is taken away."""
+
+    story: str
+    ask: Ask
+    way: str
+
+    def __str__(self) -> str:
+        """Return a name for people."""
+        return f"{self.story}: {describe(self.ask)} {self.way}"
+
+
+class Told(NamedTuple):
+    """The answers of a host, those that its audit used, and the report of all of them."""
+
+    answers: dict[Ask, Answer]
+    used: tuple[Ask, ...]
+    report: Report
+
+
+class Excuse(NamedTuple):
+    """A change that is honest: of which verdict, by the loss of which answers, and why."""
+
+    change: str
+    asks: Callable[[Ask], bool]
+    reason: str
+
+
+def _is_of_superblock(ask: Ask) -> bool:
+    """Whether it leads to the superblock: the device's node, its name, and what reads it."""
+    return isinstance(ask, ResolvePath | ReadBytes) or describe(ask).startswith("dumpe2fs")
+
+
+EXCUSES = (
+    Excuse(
+        "CAP003: pass, then not_applicable",
+        lambda ask: _is_of_superblock(ask) or describe(ask).endswith("/dm/name"),
+        "passed because of a feature; without the superblock the size alone says the same",
+    ),
+)
+
+
+@cache
+def told(story: str) -> Told:
+    """Return the host of a story as it is, audited with all rules."""
+    source, _ = read_snapshot(HOSTS / story / "snapshot")
+    answers = dict(source._answers)
+    recording = RecordingSource(MapSource(answers))
+    report = _audited(recording)
+    return Told(answers, tuple(recording.answers), report)
+
+
+def losses(story: str) -> Iterator[Loss]:
+    """Yield each way to take away each answer that the audit of a story uses.
+
+    That a host lacks something is an answer, too. What is unknown already cannot be taken away.
+    """
+    host = told(story)
+    for ask in host.used:
+        answer = host.answers.get(ask)
+        if answer is None or (isinstance(answer, Unknown) and answer.why is not Why.ABSENT):
+            continue
+        for way in WAYS:
+            if way != GARBLED or isinstance(answer, Known):
+                yield Loss(story, ask, way)
+
+
+def report_without(loss: Loss) -> Report:
+    """Audit the host without the answer."""
+    host = told(loss.story)
+    answers = {**host.answers, loss.ask: _lost(host.answers[loss.ask], loss)}
+    return _audited(MapSource(answers))
+
+
+def calmer(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
+    """Return what the report says more calmly without the answer: nothing by the law.
+
+    Beside what is lost by it (a finding, a doubt), this is a reason that changes: where a verdict
+    was PASS and is NOT_APPLICABLE, or the reverse, one of the two was said without knowing.
+    """
+    before, after = told(loss.story).report, report_without(loss)
+    now = _by_device(after)
+    found = []
+    for key, verdict in _by_device(before).items():
+        other = now.get(key)
+        if other is None:
+            if verdict.outcome not in CALM and not (after.host.gaps and not after.complete):
+                found.append(f"{key[0]}: {verdict.outcome.value} vanishes without a gap")
+        elif other.outcome in CALM and other.outcome is not verdict.outcome:
+            found.append(f"{key[0]}: {verdict.outcome.value}, then {other.outcome.value}")
+    if after.complete and not before.complete:
+        found.append("complete")
+    told_of = EXCUSES if excuses is None else excuses
+    excused = {excuse.change for excuse in told_of if excuse.asks(loss.ask)}
+    return [each for each in found if each not in excused]
+
+
+def _audited(source: MapSource | RecordingSource) -> Report:
+    host = assemble_host(source, "2026-01-01T00:00:00Z")
+    return audit(Source("snapshot", "law"), host, all_rules())
+
+
+def _lost(answer: Answer, loss: Loss) -> Answer:
+    if loss.way in HOLES:
+        return Unknown(describe(loss.ask), HOLES[loss.way], loss.way)
+    assert isinstance(answer, Known)
+    if isinstance(answer.value, bytes):
+        return Known(NOISE.encode(), answer.origin)
+    return Known(NOISE, answer.origin)
+
+
+def _by_device(report: Report) -> dict[Key, Verdict]:
+    numbers = {fs.id: fs.device_number for fs in report.host.filesystems}
+    return {
+        (v.rule.code, None if v.filesystem_id is None else numbers[v.filesystem_id]): v
+        for v in report.verdicts
+    }
