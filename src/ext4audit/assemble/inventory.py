@@ -72,7 +72,7 @@ def take_inventory(source: Source) -> Inventory:
 
 def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
     """Return a gap for each line of the mount table that could not be read."""
-    lines = table.value.unread if isinstance(table, Known) else ()
+    lines = for_wording(table, MountTable(())).unread
     return tuple(
         Unknown(f"line {line.line_number} of the mount table", Why.NOT_CAPTURED, str(line.error))
         if isinstance(line.error, NumberNotCapturedError)

@@ -184,6 +184,13 @@ def test_a_path_below_a_mount_that_was_lost_leads_nowhere_known(line: str) -> No
     assert answer(ResolvePath("/data"), files).startswith("mount_id=40\n")
 
 
+def test_a_mount_on_top_of_another_is_no_line_that_was_lost() -> None:
+    """Both are on one mount point; the last one holds what is below it."""
+    files = {"proc/1/mountinfo": f"{MOUNTINFO}41 40 253:1 / /data rw - ext4 /dev/vda1 rw\n"}
+    below = answer(ResolvePath("/data/x/y"), files)
+    assert below.split("\n") == ["mount_id=41", "device_number=253:1", "type=file"]
+
+
 def test_each_ask_is_answered_once() -> None:
     """The very answer again: a rule and an evidence line show one text."""
     source = sosreport().source
