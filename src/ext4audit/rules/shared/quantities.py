@@ -4,7 +4,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, derive, need
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Undetermined,
+    Unknown,
+    Why,
+    derive,
+    for_wording,
+    need,
+)
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.kernel_bugs import exposure
@@ -67,7 +76,7 @@ IMAGES = frozenset({"image", "e2image"})
 
 def is_image(fs: Filesystem) -> bool:
     """Whether an image file was audited, or a partition in one."""
-    stack = fs.stack.value if isinstance(fs.stack, Known) else None
+    stack = for_wording(fs.stack, None)
     return stack is not None and any(device.kind in IMAGES for device in stack.walk())
 
 
