@@ -52,11 +52,15 @@ NO_LAZY_INITIALIZATION = Unknown("groups to be initialized", Why.ABSENT, _IDLE)
 
 
 class FilesystemReader(NamedTuple):
-    """Reads filesystems one by one from what all of them share."""
+    """Reads filesystems one by one from what all of them share.
+
+    `visible` are the mounts that could be read, also where `mounts` are unknown for a line.
+    """
 
     source: Source
     kernel: Evidence[Kernel]
     mounts: Evidence[tuple[Mount, ...]]
+    visible: tuple[Mount, ...]
     devices: tuple[LsblkDevice, ...]
     stacks: StackReader
     other_tables: OtherMountTables
@@ -73,7 +77,7 @@ class FilesystemReader(NamedTuple):
 
     def _from_superblock(self, number: DeviceNumber, name: str) -> Filesystem:
         """Return the filesystem as an unmounted one."""
-        mounts = mounts_by_device(for_wording(self.mounts, ())).get(number, ())
+        mounts = mounts_by_device(self.visible).get(number, ())
         stack = self.stacks.read(number)
         path = device_path(stack, name)
         superblock = read_superblock(self.source, path, number, mounts)
@@ -110,7 +114,8 @@ class FilesystemReader(NamedTuple):
             fstype=derive("filesystem type", lambda mount: mount.fstype, mount),
             read_only=_read_only(file, mount),
             options=resolve_options(sources),
-            usage=fs.unlisted or read_usage(self.source, fs.device_number, fs.mounts),
+            usage=(None if fs.mounts else fs.unlisted)
+            or read_usage(self.source, fs.device_number, fs.mounts),
             errors=fs.errors
             if _is_nameless(fs)
             else read_live_errors(self.source, fs.name, fs.superblock),

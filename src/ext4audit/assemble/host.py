@@ -68,8 +68,9 @@ def assemble_host(
         source,
         kernel,
         inventory.mounts,
+        inventory.visible,
         for_wording(devices, ()),
-        StackReader(source, inventory.mounts),
+        StackReader(source, inventory.readable),
         OtherMountTables(source),
     )
 

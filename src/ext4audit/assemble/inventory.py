@@ -44,6 +44,11 @@ class Inventory(NamedTuple):
     gaps: tuple[Unknown, ...]
     visible: tuple[Mount, ...] = ()
 
+    @property
+    def readable(self) -> Evidence[tuple[Mount, ...]]:
+        """The mounts of the lines that could be read, unknown where no line could."""
+        return Known(self.visible, "/proc/self/mountinfo") if self.visible else self.mounts
+
 
 def take_inventory(source: Source) -> Inventory:
     """List the live ext4 superblocks."""
@@ -72,12 +77,11 @@ def take_inventory(source: Source) -> Inventory:
 
 def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
     """Return a gap for each line of the mount table that could not be read."""
-    lines = for_wording(table, MountTable(())).unread
     return tuple(
         Unknown(f"line {line.line_number} of the mount table", Why.NOT_CAPTURED, str(line.error))
         if isinstance(line.error, NumberNotCapturedError)
         else Unknown(f"line {line.line_number} of the mount table", Why.UNPARSABLE, str(line.error))
-        for line in lines
+        for line in for_wording(table, MountTable(())).unread
     )
 
 

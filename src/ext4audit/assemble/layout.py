@@ -50,7 +50,7 @@ def page_of_device(
 ) -> Evidence[LayoutPage]:
     """Return the page of the filesystem on a block device; `array` replaces its own stack."""
     mounts = inventory.visible
-    stack = StackReader(source, inventory.mounts).read(number)
+    stack = StackReader(source, inventory.readable).read(number)
     path = device_path(stack, inventory.names.get(number, str(number)))
     own = tuple(mount for mount in mounts if mount.device_number == number)
     superblock = read_superblock(source, path, number, own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import for_wording, need
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -59,10 +59,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if counters.errors > 0:
         yield _finding(fs, host, counters)
         return
+    if isinstance(counters.warnings, Known) and counters.warnings.value:
+        yield _warned(fs, counters.warnings.value)
     if is_marked(fs):
         yield _marked(fs)
-    if counters.warnings is not None and (warnings := need(counters.warnings)):
-        yield _warned(fs, warnings)
+    if counters.warnings is not None:
+        need(counters.warnings)
 
 
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
