@@ -76,16 +76,17 @@ def _standard_input() -> IO[bytes]:
 
 def _open_path(path: str, *, in_fleet: bool) -> Captured:
     """Open a file or directory, which may lie on a dead server; what feeds a FIFO has its time."""
-    bounded = BoundedCalls(LONGEST_READ_SECONDS)
-    mode = bounded(lambda: _mode(path, in_fleet=in_fleet))
+    with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
+        mode = bounded(lambda: _mode(path, in_fleet=in_fleet))
+        if stat.S_ISREG(mode):
+            with bounded(lambda: Path(path).open("rb")) as file:
+                return _open_file(_Bounded(file, bounded), path)
+        if stat.S_ISDIR(mode):
+            bounded(lambda: _look_into(path))
     if stat.S_ISDIR(mode):
-        bounded(lambda: _look_into(path))
         return _open_directory(path)
-    if not stat.S_ISREG(mode):
-        with Path(path).open("rb") as file:
-            return _open_file(file, path)
-    with bounded(lambda: Path(path).open("rb")) as file:
-        return _open_file(_Bounded(file, bounded), path)
+    with Path(path).open("rb") as file:
+        return _open_file(file, path)
 
 
 class _Bounded(NamedTuple):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,19 @@ def test_calls_share_a_thread_that_ends_with_them() -> None:
     del bounded
     thread.join(5)
     assert not thread.is_alive()
+
+
+def test_a_thread_ends_although_its_last_call_held_the_calls() -> None:
+    """A closure over the calls kept them alive, and a fleet collected a thread for each host."""
+    bounded = BoundedCalls(5)
+    thread = bounded(partial(_thread_of, bounded))
+    del bounded
+    thread.join(1)
+    assert not thread.is_alive()
+
+
+def _thread_of(_held: BoundedCalls) -> threading.Thread:
+    return threading.current_thread()
 
 
 def test_a_thread_that_was_left_behind_ends_when_its_call_returns() -> None:

@@ -69,13 +69,25 @@ class BoundedCalls:
 
 
 def _answer_calls(calls: SimpleQueue[_Call]) -> None:
-    """Make the calls of a queue until it holds None; an exception is the answer, too."""
-    while wanted := calls.get():
-        call, answers = wanted
-        try:
-            answers.put(Known(call(), ""))
-        except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
-            answers.put(error)
+    """Make the calls of a queue until it holds None."""
+    while _answer_one(calls.get()):
+        pass
+
+
+def _answer_one(wanted: _Call) -> bool:
+    """Make a call, and put its answer; an exception is one, too. Return False for None.
+
+    It is a function of its own so that the waiting thread keeps nothing of the last call: its
+    closure can hold the BoundedCalls itself, which would then never be freed, nor the thread ended.
+    """
+    if wanted is None:
+        return False
+    call, answers = wanted
+    try:
+        answers.put(Known(call(), ""))
+    except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+        answers.put(error)
+    return True
 
 
 @contextmanager
