@@ -68,7 +68,6 @@ SUB_ROOMS: dict[str, frozenset[str]] = {
     "sources/snapshot": frozenset({"containers", "live"}),
 }
 EVERYBODY_MAY_IMPORT = {"__version__"}
-SOURCES_OF_ASKS = "ext4audit.sources.ask"
 THIRD_PARTY_ROOMS = {
     "click": {"cli"},
     "jinja2": {"renderers"},
@@ -84,7 +83,7 @@ PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "remedies", "rules", "ru
 BOUNDARIES = {
     "evidence.py": 1,
     "engine.py": 1,
-    "cli/app.py": 1,
+    "cli/__init__.py": 1,
     "sources/live/paths.py": 1,  # raised again in the thread that waits for the answer
 }
 SHELL = re.compile(
@@ -96,7 +95,8 @@ SHELL = re.compile(
 OF_REMEDIES_ONLY = {
     "ext4audit.finding.Step",
     "ext4audit.finding.Phase",
-    "ext4audit.remedies.shell",
+    "ext4audit.remedies.in_phase",
+    "ext4audit.remedies.quote",
 }
 MOST_NAMES_IN_A_FOLDER = 22
 MOST_NAMES_IN_TESTS = 25
@@ -209,10 +209,11 @@ def test_no_rule_builds_a_command(path: Path) -> None:
 
 def test_assembly_asks_only_through_the_catalogue() -> None:
     """Assembly knows the asks, and not which source answers them."""
+    sources = {path.stem for path in (PACKAGE / "sources").iterdir()}
     for path in (PACKAGE / "assemble").rglob("*.py"):
         for name in imports(path):
-            if name.startswith("ext4audit.sources"):
-                assert name.startswith(SOURCES_OF_ASKS), f"{path} imports {name}"
+            _, room, *rest = f"{name}.".split(".")
+            assert room != "sources" or rest[0] not in sources, f"{path} imports {name}"
 
 
 def test_except_exception_stands_only_at_the_boundaries() -> None:

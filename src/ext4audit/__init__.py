@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ext4audit.api import audit_host, audit_snapshot, select_rules
     from ext4audit.finding import Confidence, Finding, Remedy, Severity
     from ext4audit.report import Outcome, Report, Verdict
-    from ext4audit.sources.containers.tree import ArchiveError
+    from ext4audit.sources.containers import ArchiveError
 
 __version__ = "0.2.0"
 __all__ = [
@@ -34,7 +34,7 @@ _MODULES = {
     "api": ("audit_host", "audit_snapshot", "select_rules"),
     "finding": ("Confidence", "Finding", "Remedy", "Severity"),
     "report": ("Outcome", "Report", "Verdict"),
-    "sources.containers.tree": ("ArchiveError",),
+    "sources.containers": ("ArchiveError",),
 }
 
 

@@ -26,7 +26,7 @@ def main() -> None:
 def _code() -> int:
     """Return the exit code; Ctrl-C during the imports prints no traceback, and no exit 1."""
     try:
-        from ext4audit.cli.app import run_program  # noqa: PLC0415 - it takes most of the start
+        from ext4audit.cli import run_program  # noqa: PLC0415 - it takes most of the start
 
         _buffer_output()
         return run_program(sys.argv[1:])

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.profile import ActiveProfile
-from ext4audit.policy.file import select
+from ext4audit.policy import select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
-from ext4audit.sources.ask import utc_now
+from ext4audit.sources import utc_now
 from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS, LiveSource
 
 DEFAULT_TIMEOUT_SECONDS = 20.0

@@ -19,7 +19,7 @@ from ext4audit.assemble.host import (
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import BootLoader, Loader, Memory, OperatingSystem
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.sources.ask import RealPath, RunCommand, VirtualMemory
+from ext4audit.sources import RealPath, RunCommand, VirtualMemory
 from support.builders import known, mount
 from support.hosts.evidence_host import (
     FSTRIM_LINK,

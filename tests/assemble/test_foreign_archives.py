@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ext4audit.assemble.devices.stack import StackReader
+from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import audit
@@ -18,7 +18,7 @@ from ext4audit.report import Outcome, Source
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources.archive import recognise
-from ext4audit.sources.containers.tree import ArchiveError
+from ext4audit.sources.containers import ArchiveError
 from support.archives.contents import SOS_LINKS, archive, sos_files, sosreport
 
 MD = DeviceNumber(9, 127)

@@ -9,7 +9,7 @@ from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Provenance
-from ext4audit.sources.ask import FilesystemUuid, RealPath, Uname
+from ext4audit.sources import FilesystemUuid, RealPath, Uname
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,

@@ -14,7 +14,7 @@ from ext4audit.assemble.inventory import (
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.sources.ask import ListDir, ReadFile
+from ext4audit.sources import ListDir, ReadFile
 from ext4audit.sources.snapshot import RecordingSource
 from support.builders import known, listed, mount
 from support.hosts.evidence_host import (

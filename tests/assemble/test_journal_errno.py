@@ -5,7 +5,7 @@ import pytest
 from ext4audit.assemble.filesystem import read_journal_errno
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.superblock import Superblock
-from ext4audit.sources.ask import ReadBytes
+from ext4audit.sources import ReadBytes
 from support.builders import superblock
 from support.hosts.evidence_host import debian_host, denied, dumpe2fs_text
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.primary_superblock import read_primary
+from ext4audit.assemble.superblock import read_primary
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.facts.superblock import PrimarySuperblock
-from ext4audit.sources.ask import CapturedDumpe2fs, ReadBytes, TuneSuperblock
+from ext4audit.sources import CapturedDumpe2fs, ReadBytes, TuneSuperblock
 from support.builders import mount
 from support.hosts.evidence_host import (
     HostEvidence,

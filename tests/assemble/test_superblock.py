@@ -18,7 +18,7 @@ from ext4audit.assemble.superblock import (
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     CapturedDumpe2fs,
     FilesystemUuid,
     ReadBytes,

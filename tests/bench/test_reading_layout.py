@@ -22,10 +22,10 @@ DESCRIPTOR_BYTES_OF_A_TIB = MIB // 2
 PROGRAM = """
 import json, re, sys, time
 from ext4audit.assemble.group_table import read_image_group_table
-from ext4audit.assemble.reading import ask
+from ext4audit.assemble import ask
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.parsers.group_table import parse_group_table
-from ext4audit.sources.ask import RunCommand
+from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
 
 def now():

@@ -19,7 +19,7 @@ import pytest
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
-from ext4audit.sources.ask import RunCommand
+from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource
 from support.hosts.stories import HOSTS
@@ -105,7 +105,7 @@ def test_a_json_scan_of_five_mounts_is_quick(five_mounts: list[Scratch]) -> None
 
 SCAN = (
     "import sys, os; sys.argv = ['ext4audit', 'scan', '-f', 'json', '--from', {snapshot!r}]; "
-    "from ext4audit.cli.app import run_program; code = run_program(sys.argv[1:]); "
+    "from ext4audit.cli import run_program; code = run_program(sys.argv[1:]); "
     "sys.stdout.flush(); {leave}(code)"
 )
 

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from ext4audit import __version__
-from ext4audit.cli.app import COMMANDS
+from ext4audit.cli import COMMANDS
 from ext4audit.rules import all_rules
 from support.program import run
 

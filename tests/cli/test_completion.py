@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem, split_arg_string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.cli.app import ASKED_BY_A_SHELL, COMMANDS, PROGRAM, app
+from ext4audit.cli import ASKED_BY_A_SHELL, COMMANDS, PROGRAM, app
 from ext4audit.cli.completion import SHELLS, script
 from ext4audit.facts.profile import all_profiles
 from ext4audit.rules import all_rules
@@ -195,7 +195,7 @@ def test_an_exported_question_does_not_stop_an_audit() -> None:
 def test_a_question_costs_no_audit() -> None:
     """A tab imports neither rules nor sources, until the word is a rule's."""
     code = (
-        "import sys; from ext4audit.cli.app import run_program; run_program([]); "
+        "import sys; from ext4audit.cli import run_program; run_program([]); "
         "sys.stderr.write(' '.join(sys.modules))"
     )
     question = {"COMP_WORDS": "ext4audit completion ", "COMP_CWORD": "2"}

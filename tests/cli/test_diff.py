@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 
 Write = Callable[..., str]
 

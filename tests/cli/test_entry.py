@@ -154,7 +154,7 @@ def broken():
     {statement}
 
 ext4audit.rules.all_rules = broken
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 sys.exit(run_program(["rules"]))
 """
 

@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.cli import captured as fleet_host
 from ext4audit.cli import captured as scan_from
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 from ext4audit.cli.output import FORMATS, NAGIOS
 from ext4audit.engine import audit
 from ext4audit.evidence import need

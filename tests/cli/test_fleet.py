@@ -16,19 +16,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ext4audit.cli import fleet, input_limits
+from ext4audit.cli import captured as captured_command
+from ext4audit.cli import fleet
 from ext4audit.cli.captured import Job, Place, audit_place, names_of
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.policy.baseline import KnownFinding, KnownHost
+from ext4audit.renderers.shared import Page
 from ext4audit.renderers.shared.fleet import HostLine
-from ext4audit.renderers.shared.page import Page
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
 from ext4audit.sources import captured
-from ext4audit.sources.containers.tree import ArchiveError
+from ext4audit.sources.containers import ArchiveError
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
 
@@ -115,7 +116,7 @@ def test_a_host_that_takes_too_long_could_not_be_read(
             with contextlib.suppress(Exception):
                 time.sleep(0.01)
 
-    monkeypatch.setattr(input_limits, "LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr(captured_command, "LONGEST_SECONDS", 0.2)
     monkeypatch.setattr("ext4audit.api.assemble_host", endless)
     lines = list(fleet._lines(places[:2], JOB))
     assert [line.error for line in lines] == [
@@ -185,7 +186,7 @@ KILLED = """
 import os, sys, time
 from pathlib import Path
 from ext4audit.cli import fleet
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 
 def hang(place, job):
     Path(sys.argv[1], str(os.getpid())).touch()

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
 from support.images.mke2fs import run as shell
 from support.images.partitioned import grow, with_gpt, write_at

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ext4audit.cli.app import OutputFailed, run_program
+from ext4audit.cli import OutputFailed, run_program
 from ext4audit.cli.output import FORMATS, Output, outputs_of, write, writing
 from support.hosts.stories import HOSTS
 from support.program import SECONDS, run, run_as_nobody, run_python
@@ -252,7 +252,7 @@ def test_a_removed_working_directory_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     script = "import os, sys; os.rmdir(os.getcwd());"
-    script += "from ext4audit.cli.app import run_program; sys.exit(run_program(sys.argv[1:]))"
+    script += "from ext4audit.cli import run_program; sys.exit(run_program(sys.argv[1:]))"
     done = run_python("-c", script, "scan", "-o", "report", cwd=folder)
     assert complaint(done) == "ext4audit: --output report: No such file or directory"
 

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from ext4audit.cli import policy as policy_file
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 from ext4audit.cli.output import FORMATS
 from ext4audit.cli.policy import read_policy
 from support.hosts.stories import HOSTS

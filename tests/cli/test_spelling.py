@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from ext4audit.cli.app import COMMANDS, Choice, app
+from ext4audit.cli import COMMANDS, Choice, app
 from support.program import run
 
 

@@ -15,7 +15,7 @@ SCRIPT = """
 import json, sys
 import click
 before = set(sys.modules)
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 run_program(sys.argv[1:])
 sys.stderr.write("\\n" + json.dumps(sorted(set(sys.modules) - before)))
 """
@@ -31,7 +31,7 @@ def imported(*arguments: str) -> set[str]:
 def test_the_command_group_imports_no_command(arguments: list[str]) -> None:
     """Neither the rules nor the sources, nor any library but click."""
     modules = imported(*arguments)
-    assert "ext4audit.cli.app" in modules
+    assert "ext4audit.cli" in modules
     assert not modules & (HEAVY | OURS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.facts import toml_reader
-from ext4audit.policy.file import parse_policy
+from ext4audit.policy import parse_policy
 from ext4audit.rules import all_rules
 from support.docs.pages import PAGES, ROOT, Block, blocks, name
 from support.program import run_python

@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 import pytest
 
-from ext4audit.cli.app import COMMANDS, app
+from ext4audit.cli import COMMANDS, app
 from ext4audit.cli.policy import NAME
 from ext4audit.facts import toml_reader
-from ext4audit.policy.file import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
+from ext4audit.policy import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
 from ext4audit.rules import all_rules
 from support.generated_files import SHARE, generated, write, written
 from support.man_pages import GLYPHS, POLICY, escaped, prose

@@ -15,8 +15,8 @@ from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Report, Source, exit_code
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
-from ext4audit.sources.ask import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
-from ext4audit.sources.ask import Source as Asked
+from ext4audit.sources import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
+from ext4audit.sources import Source as Asked
 from ext4audit.sources.snapshot import read_snapshot
 from support.hosts.evidence_host import denied
 from support.hosts.healthy.hosts import HEALTHY

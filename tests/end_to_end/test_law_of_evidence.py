@@ -15,7 +15,7 @@ import pytest
 
 from ext4audit.evidence import Why
 from ext4audit.report import Outcome
-from ext4audit.sources.ask import Ask, ReadFile, RunCommand
+from ext4audit.sources import Ask, ReadFile, RunCommand
 from support.hosts.law import EXCUSES, WAYS, Excuse, Loss, calmer, losses, report_without
 from support.hosts.stories import STORIES, every_story
 

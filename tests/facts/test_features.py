@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.features import (
+from ext4audit.facts.features_and_bugs import (
     E2fsprogsVersion,
     feature_arguments,
     features_to_add,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.facts.remembered import KEPT, remembered
+from ext4audit.facts import KEPT, remembered
 
 
 def test_an_index_is_built_once_for_each_table() -> None:

@@ -23,7 +23,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers import json_v1
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
-from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
+from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import MapSource
 from support.scratch import Scratch, run

@@ -20,7 +20,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
-from ext4audit.sources.ask import RunCommand
+from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
 from support.program import AS_NOBODY
 from support.scratch import TAKEN_AT, Scratch, run

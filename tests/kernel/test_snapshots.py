@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ext4audit.evidence import Known
-from ext4audit.sources.ask import Answer, Ask, ReadBytes, UdevDatabase
+from ext4audit.sources import Answer, Ask, ReadBytes, UdevDatabase
 from ext4audit.sources.snapshot import read_snapshot_tar
 from support.archives.tar import read_tar
 from support.program import run

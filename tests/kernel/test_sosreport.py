@@ -16,7 +16,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.options import Provenance
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
-from ext4audit.sources.ask import CapturedDumpe2fs
+from ext4audit.sources import CapturedDumpe2fs
 from ext4audit.sources.captured import open_captured
 from support.scratch import Scratch, run
 

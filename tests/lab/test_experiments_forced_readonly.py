@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known
-from ext4audit.sources.ask import describe
+from ext4audit.sources import describe
 from ext4audit.sources.snapshot import read_snapshot
 from lab.conftest import Guest
 from lab.support.scenario import JsonObject

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Unknown, Why
-from ext4audit.sources.ask import Answer, Ask, ListDir
+from ext4audit.sources import Answer, Ask, ListDir
 from ext4audit.sources.captured import open_captured
 from ext4audit.sources.snapshot import MapSource, read_snapshot, write_snapshot
 from lab.conftest import Guest

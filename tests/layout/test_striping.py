@@ -7,7 +7,7 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import StripeGeometry
-from ext4audit.layout.striping import guess_geometry, may_stripe
+from ext4audit.layout import guess_geometry, may_stripe
 from support.builders import known, loop, queue, unknown
 from support.hosts.stacks import dm, md, part, sd
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.parsers.superblock_vocabulary import parse_ctime
+from ext4audit.parsers import parse_ctime
 
 
 @pytest.mark.parametrize(

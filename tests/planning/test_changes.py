@@ -13,7 +13,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.planning.changes import Judge, improvements
+from ext4audit.planning import Judge, improvements
 from ext4audit.planning.lines import correct
 from ext4audit.report import Report, Source
 from ext4audit.rule import RuleOutput, rule

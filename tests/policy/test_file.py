@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ext4audit.cli.app import did_you_mean
+from ext4audit.cli import did_you_mean
 from ext4audit.facts import toml_reader
 from ext4audit.finding import Suppression
-from ext4audit.policy.file import Policy, PolicyError, SuppressionRule, parse_policy
+from ext4audit.policy import Policy, PolicyError, SuppressionRule, parse_policy
 from ext4audit.rules import all_rules
 
 FULL = """

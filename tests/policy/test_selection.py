@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.finding import Severity
-from ext4audit.policy.file import NothingSelected, UnknownRule, select
+from ext4audit.policy import NothingSelected, UnknownRule, select
 from ext4audit.rule import Rule, Scope
 
 

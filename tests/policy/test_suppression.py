@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from ext4audit.engine import audit
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
-from ext4audit.policy.file import SuppressionRule, not_judged, stale, suppress
+from ext4audit.policy import SuppressionRule, not_judged, stale, suppress
 from ext4audit.report import EXIT_FINDINGS, Report, Source, exit_code
 from ext4audit.rule import RuleOutput, host_rule, rule
 from ext4audit.rules import all_rules

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies import quote
 
 SHELLS = [
     [path, *arguments]

@@ -11,7 +11,7 @@ import pytest
 from ext4audit import renderers
 from ext4audit.cli.plan import PLAN_FORMATS
 from ext4audit.renderers import formats
-from ext4audit.renderers.shared.page import Page
+from ext4audit.renderers.shared import Page
 
 
 def test_the_formats_are_in_alphabetical_order() -> None:

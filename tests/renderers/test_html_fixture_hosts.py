@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared import visible
 from support.hosts.stories import STORIES, every_story, report_of
 from support.html_page import read, words
 

@@ -10,7 +10,7 @@ import pytest
 from ext4audit.renderers import json_v1
 from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
-from ext4audit.renderers.shared.page import Page
+from ext4audit.renderers.shared import Page
 from ext4audit.report import PlanAdvice, PlanLine, Report, Source
 from support.builders import filesystem, host
 

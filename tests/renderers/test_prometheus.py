@@ -12,8 +12,7 @@ from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.renderers.prometheus import render
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared import Audited, visible
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
 from support.formats.sample_reports import (

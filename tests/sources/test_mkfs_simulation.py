@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import ReadBytes, ReadFile, RunCommand, VirtualMemory
+from ext4audit.sources import ReadBytes, ReadFile, RunCommand, VirtualMemory
 from ext4audit.sources.mkfs_simulation import MkfsSource
 from support.images.mke2fs import needs_e2fsprogs
 

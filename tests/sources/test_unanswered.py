@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Why
-from ext4audit.sources.ask import decode, denied_hint, encode, from_os_error
+from ext4audit.sources import decode, denied_hint, encode, from_os_error
 
 
 @given(st.binary().filter(lambda raw: b"\0" not in raw))

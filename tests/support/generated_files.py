@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ext4audit.cli.app import PROGRAM
+from ext4audit.cli import PROGRAM
 from ext4audit.cli.completion import script
 from support.man_pages import pages
 

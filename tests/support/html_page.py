@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from ext4audit.finding import Suppression
 from ext4audit.renderers import html
-from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared import Audited, Page
 from ext4audit.report import Report
 
 with warnings.catch_warnings():

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from ext4audit import __version__
-from ext4audit.cli.app import COMMANDS, PROGRAM, app
+from ext4audit.cli import COMMANDS, PROGRAM, app
 from ext4audit.cli.output import NAGIOS
 from ext4audit.cli.policy import NAME, OF_THE_HOST
 from ext4audit.finding import Severity
-from ext4audit.policy.file import NEVER, REQUIRED
+from ext4audit.policy import NEVER, REQUIRED
 
 GLYPHS = {
     "\\": r"\e",

@@ -31,7 +31,7 @@ import ext4audit, psutil, pyudev, rich.cells, rich.console, rich.status
 for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
     if module.name != "ext4audit.__main__":
         importlib.import_module(module.name)
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 from ext4audit.facts import read_table
 from ext4audit.rules import all_rules
 for folder in ext4audit.facts.__path__:

@@ -1,1 +1,55 @@
-"""Assembly: modules that ask a source, parse the answers and join the facts into a host."""
+"""Assembly joins parsed answers into a host; here, asking and parsing in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.parsers.kernel_files import parse_integer, parse_names
+from ext4audit.sources import ListDir, ReadFile, Source, TextAsk
+
+T = TypeVar("T")
+
+
+def ask(source: Source, question: TextAsk, parse: Callable[[str], T], what: str) -> Evidence[T]:
+    """Fetch one text and parse it; text that cannot be parsed becomes `Unknown(what)`."""
+    return derive(what, parse, source.fetch(question))
+
+
+def read(source: Source, path: str, parse: Callable[[str], T]) -> Evidence[T]:
+    """Read one file and parse it; its path is the name of the evidence."""
+    return ask(source, ReadFile(path), parse, path)
+
+
+def integer(source: Source, path: str) -> Evidence[int]:
+    """Read one file that holds a decimal number."""
+    return read(source, path, parse_integer)
+
+
+def names(source: Source, path: str) -> Evidence[tuple[str, ...]]:
+    """List one directory."""
+    return ask(source, ListDir(path), parse_names, path)
+
+
+def word(source: Source, path: str) -> str | None:
+    """Read one file of one line, None where it is unknown: for optional details only."""
+    return for_wording(read(source, path, str.strip), "") or None
+
+
+def optional(evidence: Evidence[T]) -> Evidence[T] | None:
+    """Return None for a file that this kernel or device does not have."""
+    return None if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT else evidence
+
+
+def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:
+    """Return the first known result of the attempts, or the first unknown where all fail."""
+    first: Evidence[T] | None = None
+    for attempt in attempts:
+        answer = attempt()
+        if isinstance(answer, Known):
+            return answer
+        first = first or answer
+    if first is None:
+        raise ValueError("no alternatives given")
+    return first

@@ -5,16 +5,16 @@ The module also reads what only one filesystem has: usage, recorded errors, jour
 
 from typing import NamedTuple
 
-from ext4audit.assemble.devices.stack import StackReader
+from ext4audit.assemble import ask, integer, optional, read, word
+from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.inventory import SYS_EXT4, OtherMountTables
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
-from ext4audit.assemble.primary_superblock import read_primary
-from ext4audit.assemble.reading import ask, integer, optional, read, word
 from ext4audit.assemble.superblock import (
     device_path,
     most_actionable,
     own_mount_point,
+    read_primary,
     read_superblock,
     read_unzeroed_groups,
     read_uuid,
@@ -25,7 +25,7 @@ from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel, Usage
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_device
 from ext4audit.facts.superblock import RecordedError, Superblock
-from ext4audit.layout.striping import may_stripe
+from ext4audit.layout import may_stripe
 from ext4audit.parsers.dumpe2fs import parse_journal_errno
 from ext4audit.parsers.kernel_files import parse_stat_filesystem
 from ext4audit.parsers.mounts import parse_options_file
@@ -33,7 +33,7 @@ from ext4audit.parsers.superblock import (
     JOURNAL_SUPERBLOCK_BYTES,
     parse_journal_superblock,
 )
-from ext4audit.sources.ask import ReadBytes, RunCommand, Source, StatFilesystem
+from ext4audit.sources import ReadBytes, RunCommand, Source, StatFilesystem
 
 USAGE = "space in use"
 RECORDED_ERRORS = "recorded errors"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ext4audit.assemble.reading import ask
+from ext4audit.assemble import ask
 from ext4audit.assemble.superblock import device_node, most_actionable, read_raw_superblock
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.mount import DeviceNumber
@@ -20,7 +20,7 @@ from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.groups import descriptor_bytes, descriptor_extents
 from ext4audit.parsers.dumpe2fs import parse_captured_groups
 from ext4audit.parsers.group_table import parse_group_descriptors, parse_group_table
-from ext4audit.sources.ask import CapturedDumpe2fs, ReadBytes, RunCommand, Source
+from ext4audit.sources import CapturedDumpe2fs, ReadBytes, RunCommand, Source
 
 MAX_READINGS = 3
 """The number of attempts to read a filesystem that is being resized."""

@@ -9,16 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeGuard
 
+from ext4audit.assemble import ask, first_known, integer, read, word
+from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.fstab import (
     EntriesByDevice,
     list_devices,
     read_fstab,
     without_contradiction,
 )
-from ext4audit.assemble.devices.stack import StackReader
 from ext4audit.assemble.filesystem import FilesystemReader
 from ext4audit.assemble.inventory import OtherMountTables, read_idle, take_inventory
-from ext4audit.assemble.reading import ask, first_known, integer, read, word
 from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.host import (
     BootLoader,
@@ -38,7 +38,7 @@ from ext4audit.parsers.kernel_files import (
     parse_nodename,
     parse_os_release,
 )
-from ext4audit.sources.ask import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
+from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
 
 NO_BOOT_LOADER = Unknown(
     "boot loader", Why.UNSUPPORTED, "a container has none", "run on the host itself"

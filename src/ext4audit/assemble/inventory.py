@@ -12,15 +12,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ext4audit.assemble.reading import first_known, integer, names, read
+from ext4audit.assemble import first_known, integer, names, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.facts import remembered
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
-from ext4audit.facts.remembered import remembered
 from ext4audit.parsers.kernel_files import parse_device_number
 from ext4audit.parsers.mounts import MountTable, NumberNotCapturedError, parse_mount_table
-from ext4audit.sources.ask import Source
+from ext4audit.sources import Source
 
 PROC_EXT4 = "/proc/fs/ext4"
 SYS_EXT4 = "/sys/fs/ext4"

@@ -7,7 +7,7 @@ of an array that the user describes: a RAID controller presents one disk, and an
 from functools import partial
 from typing import NamedTuple
 
-from ext4audit.assemble.devices.stack import StackReader
+from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
 from ext4audit.assemble.group_table import read_group_table
 from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
@@ -22,14 +22,14 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import LayoutPage, MetadataLayout, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout import guess_geometry
 from ext4audit.layout.advice import layout_advice
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
 from ext4audit.layout.groups import SUPERBLOCK_OFFSET_BYTES
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
-from ext4audit.layout.striping import guess_geometry
-from ext4audit.sources.ask import Source
+from ext4audit.sources import Source
 
 ARRAY_ORIGIN = "as stated"
 """The origin of an array that the user describes."""

@@ -1,1 +1,252 @@
-"""The command line: one command a file; wiring and exit codes only."""
+"""The command line, one command a file; the lazy group, the entry point and exit codes.
+
+An uncaught Python exception and click's own handling of a closed pipe both exit 1, which here
+means "findings": a crash must never read as a verdict (contract: exit codes).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
+
+import click
+
+from ext4audit import __version__
+
+
+def print_diagnostic(message: str) -> None:
+    """Print one line; a newline in it comes from a hostile name and is shown escaped."""
+    visible = lazily("renderers.shared", "visible")
+    print_error(f"ext4audit: {visible(message)}")
+
+
+def print_error(text: str) -> None:
+    """Write text unchanged; if that fails, the exit code still reports the error.
+
+    A full disk or a closed pipe behind standard error once made a usage error exit 1.
+    """
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Discard buffered output: Python's flush at exit would change the exit code to 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+PROGRAM = "ext4audit"
+ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
+"""Holds the instruction of click's completion scripts, such as "bash_complete"."""
+COMMANDS = {
+    "scan": "Audit the ext4 filesystems of this host.",
+    "collect": "Capture a snapshot of this host, to be audited elsewhere.",
+    "layout": "Show which disk of an array holds the metadata.",
+    "plan": "Audit a filesystem that does not exist yet.",
+    "diff": "Print what two reports say differently.",
+    "rules": "List the rules.",
+    "explain": "Print the page of one rule.",
+    "schema": "Print the JSON Schema of `scan --format json`.",
+    "completion": "Print the completion script of a shell.",
+}
+
+
+class OutputFailed(Exception):  # noqa: N818 - what happened, told to the user as it is
+    """The output cannot be written; the message has the destination and the reason."""
+
+
+class NoCommand(click.UsageError):
+    """The command line is empty; the message is the complete help."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when it runs: `--version` must not pay for the audit."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse an empty command line: click 8.1 prints the help and exits 0, which is "clean"."""
+        if not args and not ctx.resilient_parsing:
+            raise NoCommand(ctx.get_help(), ctx)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the commands in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"ext4audit.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete the commands without importing them."""
+        return [
+            *lazily("cli.completion", "starting")(incomplete, COMMANDS),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command when one is misspelt."""
+        word = args[0]
+        if word not in COMMANDS and not word.startswith("-"):
+            ctx.fail(f"no such command: {word}{did_you_mean(word, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+def lazily(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of another module of ours, which is imported when it is first called.
+
+    Besides the commands themselves this is the only way by which a module stays off the start of
+    a command that does not need it; tests/cli/test_startup.py holds what each command imports.
+    """
+
+    def call(*args: object, **kwargs: object) -> object:
+        return getattr(importlib.import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
+
+    return call
+
+
+def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """Return the completion of `cli.completion` that has this name."""
+    return lazily("cli.completion", name)
+
+
+def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:
+    """Return " (did you mean …?)" when a candidate is near, else nothing.
+
+    `cutoff` is how much of both must be alike, from 0 to 1 (difflib).
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - only a misspelling pays for it
+
+    near = get_close_matches(word, list(candidates), n=1, cutoff=cutoff)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+_ALIKE = 0.6
+"""Below this similarity all choices are listed: "xml" is not suggested as "html"."""
+
+
+class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on, at run time too
+    """click's Choice, with the nearest value in the error message."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the word; raises BadParameter."""
+        words = [str(each) for each in self.choices]
+        if value in words:
+            return str(value)
+        near = did_you_mean(str(value).lower(), words, _ALIKE) or f" (there are {', '.join(words)})"
+        raise click.BadParameter(f"there is no {str(value)!r}{near}", ctx, param)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+def app() -> None:
+    """Audit ext4 filesystems for what the kernel really runs, with remedies that have been run.
+
+    Nothing on the host is ever changed: what can be done is printed as commands.
+
+    \b
+    Examples:
+      ext4audit scan                      audit every filesystem of this host
+      ext4audit scan /var/lib/mysql       audit the filesystem of a directory
+      ext4audit scan --from host.tar.gz   audit what `collect` took elsewhere
+      ext4audit layout /srv               where the metadata lies on an array
+      ext4audit plan --raid0 12 --chunk 512K --size 1200G
+      ext4audit scan -f json -o out.json  for machines
+      ext4audit explain DUR001            what a rule checks, and why
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+
+
+EXIT_USAGE = 2
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+EXIT_CLOSED_PIPE = 141
+
+
+def run_program(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code, whatever happens."""
+    _open_closed_streams()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except (click.Abort, KeyboardInterrupt):
+        print_diagnostic("interrupted")
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        return _refuse(error, arguments)
+    except BrokenPipeError:
+        discard(sys.stdout)
+        return EXIT_CLOSED_PIPE
+    except OutputFailed as error:
+        print_diagnostic(str(error))
+        discard(sys.stdout)
+        return EXIT_INTERNAL
+    except Exception:  # noqa: BLE001 - the boundary: a crash has an exit code of its own
+        import traceback  # noqa: PLC0415 - 5 ms of every start, for a crash only
+
+        print_diagnostic("internal error; please report it with this text")
+        for line in traceback.format_exc().splitlines():
+            print_diagnostic(line)
+        return EXIT_INTERNAL
+    return code
+
+
+def _open_closed_streams() -> None:
+    """Replace streams that the caller closed (`>&-`): Python sets them to None."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run the command; not by click's main(), which exits 1 on a closed pipe in every mode."""
+    instruction = os.environ.get(ASKED_BY_A_SHELL)
+    # With arguments it is no question: where the variable is exported a scan is still a scan.
+    if instruction and not arguments:
+        return 0 if lazily("cli.completion", "answer")(instruction) else EXIT_USAGE
+    try:
+        with app.make_context(PROGRAM, list(arguments)) as context:
+            code: int = app.invoke(context)
+            return code
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+
+
+def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
+    """Print in one line what is wrong with the command line."""
+    if isinstance(error, NoCommand):
+        print_error(error.message)
+        return EXIT_USAGE
+    why = lazily("cli.errors", "reason")(error)
+    print_diagnostic(why)
+    print_error(f"Try '{_page(error, arguments)} --help' for help.")
+    code: int | None = lazily("cli.errors", "refuse_as_plugin")(why, arguments)
+    return EXIT_USAGE if code is None else code
+
+
+def _page(error: click.ClickException, arguments: Sequence[str]) -> str:
+    """Return the command whose help applies: click does not name it for a missing value."""
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        return str(context.command_path)
+    command = [word for word in arguments[:1] if word in COMMANDS]
+    return " ".join([PROGRAM, *command])

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ext4audit.cli.app import print_diagnostic
+from ext4audit.cli import print_diagnostic
 from ext4audit.policy.baseline import (
     KnownFinding,
     KnownHost,

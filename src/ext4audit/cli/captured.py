@@ -1,16 +1,17 @@
 """`scan --from`: audit captured evidence, of one host or of each host of a fleet."""
 
 import os
+import resource
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import click
 
 from ext4audit.api import audit_snapshot
-from ext4audit.cli import input_limits
-from ext4audit.cli.app import lazily
+from ext4audit.cli import lazily
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS
 from ext4audit.cli.policy import PostProcessing
@@ -18,13 +19,12 @@ from ext4audit.cli.reports import print_report, write_page
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.renderers import ndjson
-from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.shared.fleet import FoundRule, HostLine
-from ext4audit.renderers.shared.page import Audited, Page
 from ext4audit.report import EXIT_INCOMPLETE, NAGIOS_UNKNOWN, Report, exit_code
 from ext4audit.rules import all_rules
 from ext4audit.sources.captured import STANDARD_INPUT, hosts_in
-from ext4audit.sources.containers.tree import ArchiveError
+from ext4audit.sources.containers import ArchiveError
 
 
 def utf8(word: str) -> str:
@@ -64,17 +64,17 @@ def ignore_interrupts() -> None:
 def audit_place(place: Place, job: Job) -> HostLine:
     """Audit one host; a host that cannot be read, or costs too much, also has a line."""
     # What feeds a pipe may take its time; it is read here and not by a process of the fleet.
-    seconds = 0 if place.path == STANDARD_INPUT else input_limits.LONGEST_SECONDS
+    seconds = 0 if place.path == STANDARD_INPUT else LONGEST_SECONDS
     try:
-        with input_limits.limited(seconds, input_limits.LARGEST_BYTES):
+        with limited(seconds, LARGEST_BYTES):
             report = _report(place, job)
     except ArchiveError as error:
         return unread(place.path, str(error), "unreadable", job)
-    except input_limits.TooLong:
+    except TooLong:
         why = f"takes more than {seconds:g} s"
         return unread(place.path, f"{place.path}: {why}", "unreadable", job)
     except MemoryError:
-        why = f"takes more than {input_limits.LARGEST_BYTES >> 20} MiB of memory"
+        why = f"takes more than {LARGEST_BYTES >> 20} MiB of memory"
         return unread(place.path, f"{place.path}: {why}", "unreadable", job)
     report, used, undetermined = job.post_processing.apply(report)
     return HostLine(
@@ -203,3 +203,43 @@ def _write_unread(path: str, message: str, asked: ReportOptions) -> None:
     for output in asked.outputs:
         if output.fmt not in WITHOUT_UNREAD:
             write_page(output, (Audited(path, None, message),), asked)
+
+
+LONGEST_SECONDS = 60.0
+LARGEST_BYTES = 256 << 20
+_THREAD_BYTES = 80 << 20
+"""Addresses that a thread reserves and hardly uses: a stack, and an arena of malloc(3)."""
+_STATM = "/proc/self/statm"
+
+
+class TooLong(BaseException):
+    """The input took more than its time.
+
+    No Exception: the boundaries that turn those into unknown evidence would go on with the host.
+    """
+
+
+@contextmanager
+def limited(seconds: float, count_bytes: int) -> Iterator[None]:
+    """Limit what the block takes; raises TooLong, and MemoryError. For the main thread only."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
+    before = signal.signal(signal.SIGALRM, _stop)
+    resource.setrlimit(resource.RLIMIT_AS, (min([_in_use() + count_bytes, *most]), hard))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGALRM, before)
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    raise TooLong
+
+
+def _in_use() -> int:
+    """Return the addresses in use, and room for a thread (proc_pid_statm(5))."""
+    with open(_STATM, "rb") as file:  # noqa: PTH123 - for each of ten thousand hosts
+        return int(file.read().split()[0]) * resource.getpagesize() + _THREAD_BYTES

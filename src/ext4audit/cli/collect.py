@@ -13,13 +13,13 @@ import click
 
 from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli.app import OutputFailed, completer, print_diagnostic
+from ext4audit.cli import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.files import belongs_to_another, own_stream
 from ext4audit.cli.options import deadline_option, resolve_targets
 from ext4audit.cli.output import check_destination, progress, write
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
-from ext4audit.sources.ask import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, utc_now
+from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, utc_now
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource, wrap, write_snapshot_tar
 from ext4audit.sources.snapshot.collector import collect_script

@@ -28,7 +28,7 @@ from click.shell_completion import (
     shell_complete,
 )
 
-from ext4audit.cli.app import ASKED_BY_A_SHELL, PROGRAM, Choice, app
+from ext4audit.cli import ASKED_BY_A_SHELL, PROGRAM, Choice, app
 from ext4audit.cli.output import write
 
 Item: TypeAlias = "CompletionItem[str]"  # generic from click 8.5 on, not at run time before

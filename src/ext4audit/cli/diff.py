@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from ext4audit.cli.app import Choice, completer
+from ext4audit.cli import Choice, completer
 from ext4audit.cli.baseline import read_reports
 from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, write
 from ext4audit.finding import Severity
+from ext4audit.policy import NEVER
 from ext4audit.policy.baseline import Difference, difference, known_host, original_text
-from ext4audit.policy.file import NEVER
 from ext4audit.renderers.difference import render_json, render_text
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS
 

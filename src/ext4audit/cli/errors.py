@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from ext4audit.cli.app import OutputFailed, did_you_mean, discard
+from ext4audit.cli import OutputFailed, did_you_mean, discard
 from ext4audit.cli.output import NAGIOS, write
 from ext4audit.renderers.nagios import unknown
 from ext4audit.report import NAGIOS_UNKNOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ext4audit.cli.app import completer, did_you_mean
+from ext4audit.cli import completer, did_you_mean
 from ext4audit.cli.output import write
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules

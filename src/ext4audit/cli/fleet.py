@@ -18,13 +18,13 @@ from multiprocessing.connection import wait
 
 import click
 
-from ext4audit.cli.app import print_diagnostic, print_error
+from ext4audit.cli import print_diagnostic, print_error
 from ext4audit.cli.captured import Job, Place, audit_place, ignore_interrupts, names_of, unread
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
 from ext4audit.cli.reports import page_of, write_pages
+from ext4audit.renderers.shared import Audited
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
-from ext4audit.renderers.shared.page import Audited
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 from ext4audit.sources.captured import STANDARD_INPUT
 

@@ -11,12 +11,12 @@ from ext4audit import __version__
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout import page_of_device, page_of_image
-from ext4audit.cli.app import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli import Choice, completer, lazily, print_diagnostic
 from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write
 from ext4audit.cli.plan_input import size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
-from ext4audit.sources.ask import ResolvePath
+from ext4audit.sources import ResolvePath
 from ext4audit.sources.live import LiveSource
 
 LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")
@@ -184,7 +184,7 @@ def _rendered(page: LayoutPage, fmt: str, *, color: str, to_file: bool) -> str:
     elif fmt == "svg":
         text = lazily("renderers.layout.svg", "render")(page)
     else:
-        text = lazily("renderers.layout.text", "render")(
+        text = lazily("renderers.layout", "render")(
             page,
             color=color == "always" or (not to_file and wants_color(color, sys.stdout)),
             width=None if to_file else width(sys.stdout),

@@ -20,7 +20,7 @@ from ext4audit.assemble.devices.target import (
 )
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import Inventory, take_inventory
-from ext4audit.cli.app import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli import Choice, completer, lazily, print_diagnostic
 from ext4audit.cli.output import FORMATS, Output, check_destination, outputs_of, progress
 from ext4audit.cli.policy import (
     PostProcessing,
@@ -35,10 +35,10 @@ from ext4audit.evidence import Unknown
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
-from ext4audit.policy.file import NEVER
+from ext4audit.policy import NEVER
 from ext4audit.report import Report
 from ext4audit.rule import Rule, Scope
-from ext4audit.sources.ask import Source, utc_now
+from ext4audit.sources import Source, utc_now
 from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS
 
 _LONGEST_SECONDS = 86400

@@ -8,7 +8,7 @@ from typing import NamedTuple, TextIO
 
 import click
 
-from ext4audit.cli.app import OutputFailed, lazily
+from ext4audit.cli import OutputFailed, lazily
 from ext4audit.renderers import formats
 
 
@@ -161,7 +161,7 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     from rich.console import Console  # noqa: PLC0415 - a pipe must not pay for it
     from rich.text import Text  # noqa: PLC0415
 
-    from ext4audit.renderers.shared.escape import visible  # noqa: PLC0415
+    from ext4audit.renderers.shared import visible  # noqa: PLC0415
 
     spinner = "line" if is_ascii_only(sys.stderr) else "dots"
     with Console(stderr=True).status(Text("looking for ext4"), spinner=spinner) as status:

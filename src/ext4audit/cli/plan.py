@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from ext4audit.assemble.planned.host import planned_host
+from ext4audit.assemble.planned import planned_host
 from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
-from ext4audit.cli.app import Choice, completer, lazily
+from ext4audit.cli import Choice, completer, lazily
 from ext4audit.cli.options import ReportOptions, chosen, report_options, timeout_option
 from ext4audit.cli.output import Output, write
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
@@ -22,10 +22,10 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.profile import ActiveProfile
 from ext4audit.planning.lines import Correction, correct, plan_lines, with_plan_remedies
-from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared import Audited
 from ext4audit.report import PlanAdvice, Report, Source
 from ext4audit.rule import Rule
-from ext4audit.sources.ask import utc_now
+from ext4audit.sources import utc_now
 from ext4audit.sources.mkfs_simulation import MkfsSource
 
 REFUSED = frozenset({Why.FAILED, Why.UNPARSABLE})

@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 import click
 
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli.app import did_you_mean
+from ext4audit.cli import did_you_mean
 from ext4audit.cli.captured import utf8
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts import parse_toml
 from ext4audit.facts.devices import QueueLimits
-from ext4audit.facts.features import parse_version
+from ext4audit.facts.features_and_bugs import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
 from ext4audit.facts.plan import DISK, STRIPED, Plan, PlannedHost
 from ext4audit.parsers.kernel_files import parse_kernel
 from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 from ext4audit.sources.captured import open_captured
-from ext4audit.sources.containers.tree import ArchiveError
+from ext4audit.sources.containers import ArchiveError
 
 _SIZE = re.compile(r"([0-9]{1,19})\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}

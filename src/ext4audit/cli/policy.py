@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from ext4audit.cli.app import did_you_mean, lazily
+from ext4audit.cli import did_you_mean, lazily
 from ext4audit.facts import parse_toml
 from ext4audit.facts.profile import ActiveProfile, all_profiles
-from ext4audit.policy.file import (
+from ext4audit.policy import (
     NothingSelected,
     Policy,
     SuppressionRule,

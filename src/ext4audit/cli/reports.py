@@ -8,12 +8,12 @@ import time
 from collections.abc import Sequence
 
 from ext4audit import __version__
-from ext4audit.cli.app import OutputFailed, lazily, print_diagnostic
+from ext4audit.cli import OutputFailed, lazily, print_diagnostic
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import DEFAULT, NAGIOS, Output, is_ascii_only, wants_color, width, write
-from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared import Audited, Page
 from ext4audit.report import Report, exit_code, nagios_code
-from ext4audit.sources.ask import utc_now
+from ext4audit.sources import utc_now
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
 LARGEST_BYTES = 1 << 20

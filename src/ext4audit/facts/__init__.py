@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from pkgutil import get_data
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 MOST_DOTS = 64
 """In a line of TOML: tomllib takes 50 s for a key of 50,000 parts."""
@@ -41,3 +42,30 @@ def read_table(name: str) -> dict[str, Any]:
     if data is None:
         raise FileNotFoundError(name)
     return parse_toml(data.decode("utf-8"))
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+KEPT = 4
+"""Tables whose indexes are kept: of one host, those that a pass over it asks for in turn."""
+
+
+def remembered(build: Callable[[T], R]) -> Callable[[T], R]:
+    """Keep what a function of a frozen table returned for the last tables, by identity.
+
+    Not by equality, as `functools.cache` does: the hash of a table is as slow as the index. The
+    tables are kept with the answers, so that an identity stands for one table only.
+    """
+    kept: tuple[tuple[T, R], ...] = ()
+
+    @wraps(build)
+    def answer(table: T) -> R:
+        nonlocal kept
+        for known, found in kept:
+            if known is table:
+                return found
+        found = build(table)
+        kept = ((table, found), *kept[: KEPT - 1])
+        return found
+
+    return answer

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, for_wording
+from ext4audit.facts import remembered
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.remembered import remembered
 
 SECTOR_BYTES = 512
 """A sector of sysfs (`size`, `start`) is 512 bytes on every device (ABI sysfs-block)."""

@@ -5,13 +5,13 @@ from enum import Enum
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
+from ext4audit.facts import remembered
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
 from ext4audit.facts.option_table import sets_option
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions
 from ext4audit.facts.profile import ActiveProfile, Profile
-from ext4audit.facts.remembered import remembered
 from ext4audit.facts.superblock import PrimarySuperblock, RecordedError, Superblock
 
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence
-from ext4audit.facts.remembered import remembered
+from ext4audit.facts import remembered
 
 EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
 """The file system types that the ext4 driver serves and the kernel registers."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ext4audit.facts.devices import SECTOR_BYTES, MdArray, MdMember
 from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
+from ext4audit.layout import LVM_STRIPES, STRIPING_LEVELS
 from ext4audit.layout.byte_map import (
     MDSTAT,
     Layer,
@@ -20,7 +21,6 @@ from ext4audit.layout.byte_map import (
     unmappable,
 )
 from ext4audit.layout.md import LEFT_SYMMETRIC, NEAR_2, raid0, raid10, raid456
-from ext4audit.layout.striping import LVM_STRIPES, STRIPING_LEVELS
 
 NO_LAYOUT = -1
 """The value of `md/layout` where no layout is set, as for every RAID0 of equal members."""

@@ -19,6 +19,7 @@ from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, DmSegment
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.layout import LVM_STRIPES, STRIPING_LEVELS, is_leaf_device
 from ext4audit.layout.byte_map import (
     ByteMap,
     Component,
@@ -34,7 +35,6 @@ from ext4audit.layout.byte_map import (
     unmappable,
 )
 from ext4audit.layout.levels import layer_of, split_md
-from ext4audit.layout.striping import LVM_STRIPES, STRIPING_LEVELS, is_leaf_device
 
 MOST_LAYERS = 32
 """A deeper stack is a loop in a damaged or invented sysfs."""

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from ext4audit.facts.superblock import GroupTable, RecordedError, Superblock
+from ext4audit.parsers import parse_ctime
 from ext4audit.parsers.kernel_files import parse_integer
-from ext4audit.parsers.superblock_vocabulary import parse_ctime
 
 
 def _error_pattern(which: str) -> re.Pattern[str]:

@@ -13,7 +13,7 @@ import struct
 from uuid import UUID
 
 from ext4audit.facts.superblock import RecordedError, Superblock
-from ext4audit.parsers.superblock_vocabulary import (
+from ext4audit.parsers import (
     errors_behaviour,
     feature_names,
     flag_names,

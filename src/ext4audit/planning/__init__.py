@@ -1,1 +1,209 @@
-"""Improvements of a plan, verified by judging it again, and the commands for it."""
+"""Improvements of a plan: candidate changes, kept where the rules judge them better.
+
+The candidates do not depend on the rules. A change improves a plan when the changed plan has
+fewer or milder findings, and no new finding and no new gap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ext4audit.evidence import Known
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.option_table import recognize
+from ext4audit.facts.plan import MkfsArguments, Plan
+from ext4audit.facts.profile import Profile
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Severity
+from ext4audit.layout.advice import advise
+from ext4audit.layout.levels import map_of
+from ext4audit.report import Outcome, Report
+
+Judge: TypeAlias = Callable[[Plan], Report]
+Weights: TypeAlias = Mapping[str, int]
+
+GROUP_OPTIONS = ("-g ", "-G ")
+UNDETERMINED = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
+LOCK = "dioread_lock"
+"""The companion of nodelalloc on kernels where dioread_nolock makes writes slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a plan: an instruction in the imperative, and the changed plan.
+
+    `remakes` is true for arguments of mke2fs, which decide the whole layout.
+    """
+
+    summary: str
+    plan: Plan
+    remakes: bool = False
+
+
+def improvements(
+    plan: Plan, report: Report, judge: Judge, least: Severity
+) -> Iterator[tuple[Change, Report]]:
+    """Yield the changes that improve a plan, with the report of the changed plan.
+
+    Each change of mke2fs arguments costs a simulation, so they are tried only where no other
+    change helps.
+    """
+    found = False
+    for candidates in (_preferred_changes(plan, report), _fewer_mkfs_arguments(plan)):
+        if found:
+            return
+        for change in candidates:
+            judged = judge(change.plan)
+            if _is_better(judged, report, least):
+                found = True
+                yield change, judged
+
+
+def _preferred_changes(plan: Plan, report: Report) -> Iterator[Change]:
+    yield from _group_size(plan, report)
+    yield from (Change(*demanded) for demanded in demanded_mounts(plan, report))
+    for demanded in demanded_layouts(plan, report):
+        yield Change(*demanded, remakes=True)
+    for index, option in enumerate(plan.mount_options):
+        rest = (*plan.mount_options[:index], *plan.mount_options[index + 1 :])
+        yield Change(f"Leave {option} out of the mount options", replace(plan, mount_options=rest))
+    superblock = _superblock(report)
+    for option in superblock.default_mount_options if superblock else ():
+        cleared = replace(plan, cleared=(*plan.cleared, option))
+        yield Change(f"Clear {option} from the default mount options that mke2fs sets", cleared)
+
+
+def _fewer_mkfs_arguments(plan: Plan) -> Iterator[Change]:
+    for removed, left in plan.mkfs.shorter():
+        if plan.geometry is not None and removed.startswith(GROUP_OPTIONS):
+            continue  # on a stripe the layout advice decides these
+        summary = f"Leave {removed} out of the options of mke2fs"
+        yield Change(summary, replace(plan, mkfs=left), remakes=True)
+
+
+def demanded_mounts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
+    """Yield plans with the mount options that profiles demand, the second one with the lock."""
+    fs, profiles = _judged(report)
+    demanded = dict.fromkeys(option for profile in profiles for option in profile.options)
+    missing = [option for option in demanded if not _is_set(plan, fs, option)]
+    if not missing:
+        return
+    for more in (missing, [*missing, LOCK]):
+        summary = f"Add {','.join(more)} to the mount options, {_demanded_by(profiles)}"
+        yield summary, replace(plan, mount_options=(*_without(plan.mount_options, more), *more))
+
+
+def demanded_layouts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
+    """Yield plans with the features, cluster size and reserve that profiles demand."""
+    _, profiles = _judged(report)
+    for profile in profiles:
+        mkfs, arguments = plan.mkfs, []
+        if profile.features:
+            arguments.append(f"-O {','.join(profile.features)}")
+            mkfs = _with_features(mkfs, profile.features)
+        for flag, value in _values(profile):
+            arguments.append(f"{flag} {value}")
+            mkfs = mkfs.with_value(flag, value)
+        if mkfs != plan.mkfs:
+            yield (
+                f"Make it with {' '.join(arguments)}, {_demanded_by([profile])}",
+                replace(plan, mkfs=mkfs),
+            )
+
+
+def _with_features(mkfs: MkfsArguments, features: Sequence[str]) -> MkfsArguments:
+    """Return the arguments with the features; other mentions of the features are dropped."""
+    others = (each for each in mkfs.features if each.lstrip("^") not in features)
+    return replace(mkfs, features=(*others, *features))
+
+
+def _values(profile: Profile) -> Iterator[tuple[str, str]]:
+    if profile.cluster_bytes:
+        yield "-C", str(profile.cluster_bytes)
+    if profile.reserved_percent is not None:
+        yield "-m", "0"
+
+
+def _judged(report: Report) -> tuple[Filesystem, tuple[Profile, ...]]:
+    (fs, *_) = report.host.filesystems
+    return fs, report.host.profiles_of(fs)
+
+
+def _is_set(plan: Plan, fs: Filesystem, token: str) -> bool:
+    """Whether an option is in effect or requested."""
+    known = recognize(token)
+    if known is None or not isinstance(fs.options, Known):
+        return token in plan.mount_options
+    option = fs.options.value.find(known[0].name)
+    return option is not None and option.token == known[1]
+
+
+def _without(options: Sequence[str], others: Sequence[str]) -> Iterator[str]:
+    """Yield the options that set none of the same names as the others."""
+    names = {_name(each) for each in others}
+    return (option for option in options if _name(option) not in names)
+
+
+def _name(token: str) -> str:
+    known = recognize(token)
+    return "atime" if token in ATIME_OPTIONS else known[0].name if known else token
+
+
+def _demanded_by(profiles: Sequence[Profile]) -> str:
+    return f"by demand of {', '.join(profile.product for profile in profiles)}"
+
+
+def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
+    """Yield the group size and flex_bg size that spread the bitmaps over the stripe."""
+    geometry, superblock = plan.geometry, _superblock(report)
+    if geometry is None or superblock is None:
+        return
+    advice = advise(map_of(geometry), superblock)
+    if advice is None:
+        return
+    if advice.is_default:
+        if plan.mkfs.value("-g") is not None:
+            summary = "Leave -g out: the default groups are even on this array"
+            yield Change(summary, replace(plan, mkfs=plan.mkfs.without_value("-g")), remakes=True)
+        return
+    group, flex = str(advice.blocks_per_group_option), str(advice.flex_bg_groups)
+    mkfs = plan.mkfs.with_value("-g", group).with_value("-G", flex)
+    if advice.flex_bg_groups == 1:
+        # Without flex_bg packing a stride moves the bitmaps: -G 1 -g 32760 on 4 disks with chunks
+        # of 32 KiB served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
+        mkfs = mkfs.without_extended("stride").with_extended("stride=0")
+    stride = " -E stride=0" if advice.flex_bg_groups == 1 else ""
+    summary = f"Make it with -g {group} -G {flex}{stride}"
+    yield Change(summary, replace(plan, mkfs=mkfs), remakes=True)
+
+
+def _superblock(report: Report) -> Superblock | None:
+    superblock = report.host.filesystems[0].superblock
+    return superblock.value if isinstance(superblock, Known) else None
+
+
+def _is_better(new: Report, old: Report, least: Severity) -> bool:
+    """Whether findings are fewer or milder, and no finding and no gap is new."""
+    before, after = weights_of(old, least), weights_of(new, least)
+    worse = any(weight > before.get(code, 0) for code, weight in after.items())
+    return after != before and not worse and gap_count(new) <= gap_count(old)
+
+
+def weights_of(report: Report, least: Severity) -> Weights:
+    """Return the sum of severities of each rule, without findings milder than `least`."""
+    weights: Counter[str] = Counter()
+    for verdict in report.verdicts:
+        for finding in verdict.findings:
+            if finding.severity.at_least(least):
+                weights[verdict.rule.code] += len(Severity) - finding.severity.rank
+    return weights
+
+
+def gap_count(report: Report) -> int:
+    """Return how many verdicts were not determined, and how many gaps the host has."""
+    verdicts = sum(1 for v in report.verdicts if v.outcome in UNDETERMINED or v.unknowns)
+    return verdicts + len(report.host.gaps)

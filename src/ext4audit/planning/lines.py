@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.planning.changes import Change, Judge, gap_count, improvements, weights_of
+from ext4audit.planning import Change, Judge, gap_count, improvements, weights_of
 from ext4audit.report import PlanLine, Report, Verdict
 
 FSTAB_ESCAPED = " \t\n\\#"

@@ -1,1 +1,304 @@
-"""The policy of a user: the selection of rules, suppressions, baselines, and exit codes."""
+"""The policy of a user: the file with its keys, the rules it selects, what it suppresses."""
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Finding, Severity, Suppression
+from ext4audit.report import Outcome, Report, Verdict
+from ext4audit.rule import Rule
+
+
+class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
+    """A selector matches no rule; `word` is the selector as typed."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(word)
+        self.word = word
+
+
+class NothingSelected(ValueError):  # noqa: N818 - what the user asked for
+    """A selection leaves no rule: an audit without rules would report any host as clean."""
+
+
+def matches(rule: Rule, word: str) -> bool:
+    """Whether a selector matches a rule: its code, a prefix of its code, its family or its name."""
+    upper = word.upper()
+    return rule.code.startswith(upper) or rule.name == word.lower()
+
+
+def select(
+    rules: Sequence[Rule],
+    wanted: Iterable[str] = (),
+    ignored: Iterable[str] = (),
+    *,
+    usual: Callable[[Rule], bool] = lambda rule: rule.default,
+) -> tuple[Rule, ...]:
+    """Return the rules that `wanted` selects without the `ignored` ones.
+
+    Without `wanted` these are the `usual` rules: those that are on by default.
+
+    Raises UnknownRule for a selector that matches no rule: a typing error must not silently
+    reduce the audit. Raises NothingSelected when no rule is left.
+    """
+    wanted, ignored = tuple(wanted), tuple(ignored)
+    for word in (*wanted, *ignored):
+        if not word or not any(matches(rule, word) for rule in rules):
+            raise UnknownRule(word)
+    chosen = [r for r in rules if _matches_any(wanted, r) or (not wanted and usual(r))]
+    left = tuple(r for r in chosen if not _matches_any(ignored, r))
+    if not left:
+        raise NothingSelected
+    return left
+
+
+def _matches_any(selectors: Iterable[str], rule: Rule) -> bool:
+    return any(matches(rule, selector) for selector in selectors)
+
+
+UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+class SuppressionRule(NamedTuple):
+    """One [[suppress]] of a policy file: a rule's code, a glob of subjects, and the reason.
+
+    A subject is a name of a filesystem (UUID, mount point, device path, label), a name of the
+    host, or the fact of one finding (the mount point of an fstab entry). Names other than UUIDs
+    are case-sensitive.
+    """
+
+    code: str
+    subject: str
+    suppression: Suppression
+
+    def is_expired(self, today: str) -> bool:
+        """Whether its last day is before `today`, a date in ISO 8601."""
+        return self.suppression.expires is not None and self.suppression.expires < today
+
+    def matches(self, code: str, names: Sequence[str]) -> bool:
+        """Whether it accepts a finding of this rule about a subject with these names."""
+        return code == self.code and any(
+            name == self.subject or fnmatchcase(name, self._glob_for(name)) for name in names
+        )
+
+    def _glob_for(self, name: str) -> str:
+        """Return the glob for a name: UUIDs exist in either case, but "/Data" is not "/data"."""
+        return self.subject.lower() if re.fullmatch(UUID, name) else self.subject
+
+    @property
+    def text(self) -> str:
+        """The name of the suppression in a sentence."""
+        return f"the suppression of {self.code} for {self.subject!r}"
+
+
+def suppress(
+    report: Report, rules: Sequence[SuppressionRule], today: str
+) -> tuple[Report, frozenset[SuppressionRule]]:
+    """Return the report with its accepted findings marked, and the suppressions that matched.
+
+    An expired suppression accepts nothing. `today` is a date in ISO 8601.
+    """
+    live = [rule for rule in rules if not rule.is_expired(today)]
+    by_id = {fs.id: fs for fs in report.host.filesystems}
+    used: set[SuppressionRule] = set()
+
+    def mark(verdict: Verdict, finding: Finding) -> Finding:
+        fs = by_id.get(verdict.filesystem_id or "")
+        names = (*_names(fs), finding.fact) if fs else (finding.fact, report.host.name)
+        found = next((rule for rule in live if rule.matches(verdict.rule.code, names)), None)
+        if found is None:
+            return finding
+        used.add(found)
+        return finding._replace(suppression=found.suppression)
+
+    verdicts = [v._replace(findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
+    return report._replace(verdicts=tuple(verdicts)), frozenset(used)
+
+
+def stale(
+    rules: Sequence[SuppressionRule],
+    used: frozenset[object],
+    today: str,
+    *,
+    judged: frozenset[str],
+) -> Iterator[str]:
+    """Yield a sentence for each suppression that has expired or matches no finding.
+
+    `judged` are the codes of the rules that had all their evidence. Suppressions of other rules
+    are not reported, because those rules might have found more.
+    """
+    for rule in rules:
+        if rule.is_expired(today):
+            yield f"{rule.text} expired on {rule.suppression.expires}"
+        elif rule not in used and rule.code in judged:
+            yield f"{rule.text} matches no finding: remove it, or correct the subject"
+
+
+def not_judged(report: Report) -> frozenset[str]:
+    """Return the codes of the rules that lacked evidence and so might have found more."""
+    has_gaps = bool(report.host.gaps)
+    return frozenset(
+        verdict.rule.code
+        for verdict in report.verdicts
+        if has_gaps or verdict.unknowns or verdict.outcome in (Outcome.UNDETERMINED, Outcome.ERROR)
+    )
+
+
+def _names(fs: Filesystem) -> tuple[str, ...]:
+    """Return all names of a filesystem."""
+    names = (fs.uuid, fs.label, fs.device, fs.name, fs.id, str(fs.device_number))
+    return (*fs.mount_points, *(name for name in names if name))
+
+
+KEYS = ("select", "ignore", "pedantic", "fail_on", "profile", "suppress")
+SUPPRESS_KEYS = ("rule", "subject", "reason", "owner", "expires")
+REQUIRED = ("rule", "subject", "reason")
+NEVER = "never"
+TABLE = "ext4audit"
+DAY = r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+MONTHS = 12
+Near = Callable[[str, Sequence[str]], str]
+"""Returns " (did you mean …?)" for a similar name, else an empty text."""
+
+
+class PolicyError(ValueError):
+    """The policy file is invalid; the message has the error and a similar valid name."""
+
+
+class Policy(NamedTuple):
+    """The contents of a policy file; `fail_on` is None where the command line decides.
+
+    `path` is the file, None where there is none.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    pedantic: bool = False
+    fail_on: str | None = None
+    profile: tuple[str, ...] = ()
+    suppressions: tuple[SuppressionRule, ...] = ()
+    path: str | None = None
+
+
+def parse_policy(document: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> Policy:
+    """Return the policy of a parsed TOML file; raises PolicyError.
+
+    The keys stand at the top level of the file, or in its table [tool.ext4audit].
+    """
+    table = _table(document, near)
+    _check_keys(table, KEYS, "", near)
+    suppress = table.get("suppress", [])
+    if not isinstance(suppress, list) or not all(isinstance(each, dict) for each in suppress):
+        raise PolicyError("suppress is no list of tables: write [[suppress]]")
+    return Policy(
+        select=_rules(table, "select", rules, near),
+        ignore=_rules(table, "ignore", rules, near),
+        pedantic=_boolean(table, "pedantic"),
+        fail_on=_fail_on(table, near),
+        profile=_texts(table, "profile"),
+        suppressions=tuple(_suppression(each, rules, near) for each in suppress),
+    )
+
+
+def _table(document: Mapping[str, Any], near: Near) -> Mapping[str, Any]:
+    """Return the table of the policy; with [tool.ext4audit] the top level may have only tables."""
+    tools = document.get("tool")
+    if not isinstance(tools, dict):
+        return document
+    if TABLE not in tools:
+        meant = next(filter(None, (near(name, [TABLE]) for name in tools)), "")
+        raise PolicyError(f"there is no [tool.{TABLE}] in [tool]{meant}")
+    for key, value in document.items():
+        if key in KEYS:
+            raise PolicyError(f"{key!r} stands outside of [tool.{TABLE}]")
+        if not isinstance(value, dict):
+            raise PolicyError(f"no key is called {key!r}{near(key, KEYS)}")
+    table = tools[TABLE]
+    if not isinstance(table, dict):
+        raise PolicyError(f"tool.{TABLE} is no table")
+    return table
+
+
+def _check_keys(table: Mapping[str, Any], keys: Sequence[str], where: str, near: Near) -> None:
+    for key in table:
+        if key not in keys:
+            raise PolicyError(f"{where}no key is called {key!r}{near(key, keys)}")
+
+
+def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise PolicyError(f"{key} is no list of texts")
+    return tuple(texts)
+
+
+def _rules(
+    table: Mapping[str, Any], key: str, rules: Sequence[Rule], near: Near
+) -> tuple[str, ...]:
+    """Return selectors of rules, all checked, because the command line may override them."""
+    values = _texts(table, key)
+    for word in (part.strip() for value in values for part in value.split(",")):
+        if not word or not any(matches(rule, word) for rule in rules):
+            names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
+            raise PolicyError(f"{key}: no rule is called {word!r}{_nearest(word, names, near)}")
+    return values
+
+
+def _nearest(word: str, names: Sequence[str], near: Near) -> str:
+    return near(word.upper(), names) or near(word.lower(), names)
+
+
+def _boolean(table: Mapping[str, Any], key: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise PolicyError(f"{key} is neither true nor false")
+    return value
+
+
+def _fail_on(table: Mapping[str, Any], near: Near) -> str | None:
+    value = table.get("fail_on")
+    choices = [*(severity.value for severity in Severity), NEVER]
+    if value is not None and value not in choices:
+        raise PolicyError(f"fail_on: no severity is called {value!r}{near(str(value), choices)}")
+    return value
+
+
+def _suppression(table: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> SuppressionRule:
+    _check_keys(table, SUPPRESS_KEYS, "suppress: ", near)
+    for key in REQUIRED:
+        value = table.get(key)
+        if not isinstance(value, str) or not value.strip():
+            raise PolicyError(f"suppress: {key} is missing: each needs {', '.join(REQUIRED)}")
+    owner = table.get("owner")
+    if owner is not None and not isinstance(owner, str):
+        raise PolicyError("suppress: owner is no text")
+    suppression = Suppression(table["reason"], owner, _day(table.get("expires")))
+    return SuppressionRule(_code(table["rule"], rules, near), table["subject"], suppression)
+
+
+def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
+    """Return the code of the rule with this code or name: a prefix would accept too much."""
+    for rule in rules:
+        if word.upper() == rule.code or word.lower() == rule.name:
+            return rule.code
+    names = [name for rule in rules for name in (rule.code, rule.name)]
+    raise PolicyError(f"suppress: no rule is called {word!r}{_nearest(word, names, near)}")
+
+
+def _day(value: object) -> str | None:
+    """Return a TOML date, or a date in a text, in ISO 8601."""
+    if value is None:
+        return None
+    text = str(value)  # a date is in ISO 8601; a time has more and does not match
+    found = re.fullmatch(DAY, text)
+    if found is None or not _exists(*(int(part) for part in found.groups())):
+        raise PolicyError(f"suppress: expires is no date such as 2027-01-31: {text}")
+    return text
+
+
+def _exists(year: int, month: int, day: int) -> bool:
+    return 1 <= month <= MONTHS and 1 <= day <= monthrange(year, month)[1]

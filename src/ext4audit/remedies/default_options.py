@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOption, Provenance
 from ext4audit.finding import Phase, Step
-from ext4audit.remedies.shell import in_phase, quote
+from ext4audit.remedies import in_phase, quote
 
 SAFE_STRING = re.compile(r"[A-Za-z0-9_=.:/,-]*")
 """Strings that a request of debugfs, which has a grammar of its own, takes as they are."""

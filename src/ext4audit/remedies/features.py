@@ -9,10 +9,10 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.remedies import quote
 from ext4audit.remedies.fstab import edit_type
 from ext4audit.remedies.offline import by_hand, checked, unmounted_steps, why_by_hand
 from ext4audit.remedies.remount import remount_command, usable_mount
-from ext4audit.remedies.shell import quote
 
 MIB = 1 << 20
 SIZE_IN_MIB = "/ournal size:/ { n = $NF + 0; if ($NF ~ /k$/) n /= 1024 }"

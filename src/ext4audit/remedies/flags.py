@@ -11,11 +11,11 @@ from ext4audit.evidence import Known, Undetermined, Unknown, Why
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, FstabEntry, Mount, flags_in_force
 from ext4audit.finding import Phase, Step
+from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.mounting import change_by_new_mount, single_mount
 from ext4audit.remedies.options import BINDS, change_options
 from ext4audit.remedies.remount import mount_again, remount_command, usable_mount
-from ext4audit.remedies.shell import in_phase, quote
 
 ELSEWHERE = Unknown(
     "flags of its mounts",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
 from ext4audit.finding import Phase, Step
-from ext4audit.remedies.shell import ASCII_LETTERS_AND_DIGITS, in_phase, quote
+from ext4audit.remedies import ASCII_LETTERS_AND_DIGITS, in_phase, quote
 
 FSTAB = "/etc/fstab"
 BACKUP = "/etc/fstab.ext4audit"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.facts.host import Memory
 from ext4audit.finding import Phase, Step
-from ext4audit.remedies.shell import in_phase
+from ext4audit.remedies import in_phase
 
 SYSCTL_FILE = "/etc/sysctl.d/60-ext4audit-dirty.conf"
 KERNEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.layout import PARITY_CHUNKS
 from ext4audit.layout.advice import advice_for, bytes_per_inode, described, growth_for
 from ext4audit.layout.md import NEAR_2
-from ext4audit.layout.striping import PARITY_CHUNKS
-from ext4audit.remedies.shell import quote
+from ext4audit.remedies import quote
 
 NEAR_COPIES_MASK = 0xFF
 

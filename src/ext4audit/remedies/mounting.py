@@ -14,6 +14,7 @@ from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.default_options import (
     apply_commands,
     superblock_change,
@@ -29,7 +30,6 @@ from ext4audit.remedies.remount import (
     usable_mount,
     without_mount,
 )
-from ext4audit.remedies.shell import in_phase, quote
 
 NOT_SET = ""
 """The wanted token of an option that is off unless the option listing shows it."""

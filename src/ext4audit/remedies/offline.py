@@ -9,8 +9,8 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout.groups import usual_backups
+from ext4audit.remedies import quote
 from ext4audit.remedies.remount import mount_again, usable_mount
-from ext4audit.remedies.shell import quote
 
 CHECK = "{{ e2fsck -f -p {device} || test $? -eq 1; }}"
 """e2fsck(8) exits with 1 when it has corrected something, which is no failure."""

@@ -10,6 +10,7 @@ from ext4audit.facts.mount import FstabLine, Mount
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.default_options import (
     apply_commands,
     superblock_change,
@@ -18,7 +19,6 @@ from ext4audit.remedies.default_options import (
 )
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.remount import mount_again, remount_command, typed, usable_mount
-from ext4audit.remedies.shell import in_phase, quote
 
 BINDS = frozenset({"bind", "rbind"})
 

@@ -22,7 +22,7 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.options import EffectiveOption, Provenance
 from ext4audit.finding import Phase, Step
-from ext4audit.remedies.shell import in_phase, quote
+from ext4audit.remedies import in_phase, quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""

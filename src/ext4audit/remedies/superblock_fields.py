@@ -15,11 +15,11 @@ from ext4audit.facts.mount import Mount
 from ext4audit.facts.options import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.remedies import quote
 from ext4audit.remedies.fstab import FstabEdit, edit_options
 from ext4audit.remedies.offline import CHECK, checked, unmounted_steps
 from ext4audit.remedies.options import change_option, change_options
 from ext4audit.remedies.remount import remount_command, usable_mount
-from ext4audit.remedies.shell import quote
 
 ERRORS = ("errors",)
 CONTINUE, PANIC = "errors=continue", "errors=panic"

@@ -19,8 +19,7 @@ from io import StringIO
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Phase
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page, named_hosts, policy_in_force
+from ext4audit.renderers.shared import Audited, Page, named_hosts, policy_in_force, visible
 from ext4audit.renderers.shared.rows import Gap, Row, first_mount_point, gaps, rows
 from ext4audit.renderers.shared.terms import disruption_text
 from ext4audit.report import Report

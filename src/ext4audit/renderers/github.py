@@ -19,14 +19,14 @@ from itertools import chain
 from types import MappingProxyType
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import (
+from ext4audit.renderers.shared import (
     Audited,
     Page,
     fixed_count,
     named_hosts,
     named_reports,
     policy_in_force,
+    visible,
 )
 from ext4audit.renderers.shared.rows import (
     ACTIVE,

@@ -13,8 +13,14 @@ from types import MappingProxyType
 from typing import Any
 
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared.escape import json_text, visible
-from ext4audit.renderers.shared.page import Audited, Page, named_hosts, policy_in_force
+from ext4audit.renderers.shared import (
+    Audited,
+    Page,
+    json_text,
+    named_hosts,
+    policy_in_force,
+    visible,
+)
 from ext4audit.renderers.shared.rows import (
     GapGroup,
     Location,

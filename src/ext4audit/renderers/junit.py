@@ -16,8 +16,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page, named_hosts
+from ext4audit.renderers.shared import Audited, Page, named_hosts, visible
 from ext4audit.renderers.shared.subjects import traceback_lines
 from ext4audit.renderers.shared.terms import (
     evidence_lines,

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ext4audit.finding import Phase, Remedy, Step
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page, named_hosts
+from ext4audit.renderers.shared import Audited, Page, named_hosts, visible
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     THE_HOST,

@@ -17,14 +17,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import (
+from ext4audit.renderers.shared import (
     Audited,
     Page,
     fixed_count,
     named_hosts,
     named_reports,
     policy_in_force,
+    visible,
 )
 from ext4audit.renderers.shared.rows import (
     ACTIVE,

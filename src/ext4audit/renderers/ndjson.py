@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit.renderers.json_v1 import SCHEMA_VERSION, report_object, schema_file
-from ext4audit.renderers.shared.escape import json_text
-from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared import Audited, Page, json_text
 from ext4audit.report import Report
 
 

@@ -19,13 +19,13 @@ from time import strptime
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import (
+from ext4audit.renderers.shared import (
     Audited,
     Page,
     named_hosts,
     named_reports,
     policy_in_force,
+    visible,
 )
 from ext4audit.renderers.shared.rows import (
     ACTIVE,

@@ -19,14 +19,15 @@ from typing import Any, TypeAlias
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared.escape import json_text, visible
-from ext4audit.renderers.shared.page import (
+from ext4audit.renderers.shared import (
     Audited,
     Page,
     host_names,
+    json_text,
     named_hosts,
     named_reports,
     policy_in_force,
+    visible,
 )
 from ext4audit.renderers.shared.rows import (
     Location,

@@ -1,1 +1,285 @@
-"""Sources: they answer asks with raw text or bytes, or with the reason why they cannot."""
+"""Sources answer asks with text or bytes, or with the reason why not; the catalogue of asks.
+
+Always UTF-8, whatever the locale: os.fsencode under LC_ALL=en_US.ISO-8859-1 turns the name that
+was decoded from mountinfo into other bytes, and the file is then "not found".
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Protocol, TypeAlias, overload
+
+from ext4audit.evidence import Evidence, Unknown, Why
+
+
+@dataclass(frozen=True, slots=True)
+class _OfHost:
+    """An ask without a parameter. Asks are equal if their classes and their parameters are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPath:
+    """An ask about a path."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _OfMountPoint:
+    """An ask about the filesystem at a mount point."""
+
+    mount_point: str
+
+
+class ReadFile(_OfPath):
+    """The text of a file, decoded as UTF-8 with surrogateescape."""
+
+    __slots__ = ()
+
+
+class ListDir(_OfPath):
+    """The names in a directory, sorted, separated by NUL (a name may hold anything else)."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommand:
+    """The standard output of a program of the allow-list, run without a shell.
+
+    `argv[0]` is the program's bare name. A non-zero exit status is Unknown(FAILED), or
+    Unknown(DENIED) where the program reports a refusal; the detail is the line with the cause, and
+    the status. `systemd-detect-virt` on bare metal is Known: it prints "none" and exits with 1.
+    `dmsetup` runs with `table`, `info`, `ls` or `deps` in `argv[1]`.
+    """
+
+    argv: tuple[str, ...]
+
+
+class Uname(_OfHost):
+    """`release`, `version`, `machine`, `nodename` of uname(2), one a line, in this order.
+
+    No newline at the end. A node name may hold newlines: split at the first three.
+    """
+
+    __slots__ = ()
+
+
+class VirtualMemory(_OfHost):
+    """`total` and `available` memory in bytes, one a line, in this order (psutil)."""
+
+    __slots__ = ()
+
+
+class EffectiveUser(_OfHost):
+    """The effective user id as a decimal number."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UdevDatabase:
+    r"""The udev properties of a block device, KEY=value one a line; "major:minor" names it.
+
+    Sorted by key. A newline in a value is written `\x0a`; other control characters stay, so
+    lines are split at newline only.
+    """
+
+    device_number: str
+
+
+class ResolvePath(_OfPath):
+    """The file at a path, found by O_PATH and /proc/self/fdinfo without opening it.
+
+    KEY=value lines: `mount_id`, `device_number` (of the filesystem, st_dev), `type` (file,
+    directory, block, other), `represents` (the number of a block device node, else absent).
+    """
+
+    __slots__ = ()
+
+
+class RealPath(_OfPath):
+    """The canonical absolute path of a path, symbolic links resolved (realpath(3))."""
+
+    __slots__ = ()
+
+
+class StatFilesystem(_OfPath):
+    """The numbers of statvfs(3) for the filesystem at a path, found by O_PATH without opening it.
+
+    One line, separated by blanks: the filesystem's device number (st_dev) and f_frsize,
+    f_blocks, f_bfree, f_bavail, f_files, f_ffree.
+    """
+
+    __slots__ = ()
+
+
+class TuneSuperblock(_OfMountPoint):
+    """The 232 bytes of EXT4_IOC_GET_TUNE_SB_PARAM for the filesystem at a mount point.
+
+    fs/ext4/ioctl.c, Linux 6.18; answers without root and without opening the block device.
+    """
+
+    __slots__ = ()
+
+
+class FilesystemUuid(_OfMountPoint):
+    """The 16 bytes of FS_IOC_GETFSUUID for the filesystem at a mount point (Linux 6.9)."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBytes:
+    """Bytes of a block device or an image file, as the page cache shows them.
+
+    All `length_bytes` or none: a shorter answer is Unknown(FAILED). A source answers an ask once;
+    `reading` numbers the repeated reads of one place that changes, such as the superblock of a
+    filesystem that is being resized.
+    """
+
+    path: str
+    offset_bytes: int
+    length_bytes: int
+    reading: int = 0
+
+
+class CapturedDumpe2fs(_OfPath):
+    """The output of `dumpe2fs` without options for a device, for archives that hold it.
+
+    The live source never answers it: without options dumpe2fs reads every initialised bitmap of
+    the device, 64 MiB for each TiB in use.
+    """
+
+    __slots__ = ()
+
+
+TextAsk: TypeAlias = (
+    ReadFile
+    | ListDir
+    | RunCommand
+    | Uname
+    | VirtualMemory
+    | EffectiveUser
+    | UdevDatabase
+    | ResolvePath
+    | RealPath
+    | StatFilesystem
+    | CapturedDumpe2fs
+)
+BytesAsk: TypeAlias = TuneSuperblock | FilesystemUuid | ReadBytes
+Ask: TypeAlias = TextAsk | BytesAsk
+Answer: TypeAlias = Evidence[str] | Evidence[bytes]
+
+
+class Source(Protocol):
+    """Answers asks; never raises for anything that a host lacks."""
+
+    @overload
+    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
+    @overload
+    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+
+
+def describe(ask: Ask) -> str:  # noqa: C901, PLR0911 - one line an ask
+    """Return the readable name of an ask: the origin of its answer."""
+    match ask:
+        case RunCommand(argv):
+            return " ".join(argv)
+        case ReadFile(path) | ListDir(path):
+            return path
+        case ResolvePath(path) | RealPath(path):
+            return f"path {path}"
+        case StatFilesystem(path):
+            return f"statfs {path}"
+        case UdevDatabase(device_number):
+            return f"udev database of {device_number}"
+        case TuneSuperblock(mount_point):
+            return f"EXT4_IOC_GET_TUNE_SB_PARAM on {mount_point}"
+        case FilesystemUuid(mount_point):
+            return f"FS_IOC_GETFSUUID on {mount_point}"
+        case ReadBytes(path, offset_bytes, length_bytes):
+            return f"{length_bytes} bytes at {offset_bytes} of {path}"
+        case CapturedDumpe2fs(path):
+            return f"dumpe2fs {path}"
+        case Uname():
+            return "uname"
+        case VirtualMemory():
+            return "memory"
+        case EffectiveUser():
+            return "effective user"
+
+
+def decode(raw: bytes) -> str:
+    """Decode bytes from a host; a byte that is not UTF-8 becomes a lone surrogate."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    """Return the bytes that `decode` made `text` of, to hand them to the kernel.
+
+    Raises OSError(EINVAL) for what no name can hold: NUL, and a surrogate that no byte decodes
+    to. Python raises ValueError there, which looks the same as a programming error.
+    """
+    if "\0" in text:
+        raise OSError(errno.EINVAL, "a name cannot hold NUL")
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise OSError(errno.EINVAL, f"not a name: {error.reason}") from error
+
+
+VERSION_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3}-[0-9]{4}\)")
+"""The first line on stderr of e2fsprogs: "dumpe2fs 1.47.0 (5-Feb-2023)"."""
+
+_WHY = {
+    errno.ENOENT: Why.ABSENT,
+    errno.ENOTDIR: Why.ABSENT,
+    errno.ENODEV: Why.ABSENT,
+    errno.ENXIO: Why.ABSENT,
+    errno.EACCES: Why.DENIED,
+    errno.EPERM: Why.DENIED,
+}
+
+
+class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure
+    """An ask that the host cannot answer: why, the host's message, and how to make it known."""
+
+    def __init__(self, why: Why, detail: str, hint: str = "") -> None:
+        super().__init__(detail)
+        self.why = why
+        self.detail = detail
+        self.hint = hint
+
+    def unknown(self, what: str) -> Unknown:
+        """Return the answer to the ask."""
+        return Unknown(what, self.why, self.detail, self.hint)
+
+
+def denied_hint(*, is_root: bool | None = None) -> str:
+    """Return what to do about a refusal; "run as root" is no help to root.
+
+    `is_root` is whether root was refused; without it, whether this process is root.
+    """
+    if os.geteuid() == 0 if is_root is None else is_root:
+        return "even root is refused here: run on the host itself, outside containers"
+    return "run as root"
+
+
+def from_os_error(error: OSError) -> Unanswered:
+    """Return the reason that an errno stands for; FAILED for all others."""
+    if isinstance(error, TimeoutError):
+        detail = error.strerror or str(error)
+        return Unanswered(Why.TIMED_OUT, detail, "allow more time with --timeout")
+    why = _WHY.get(error.errno or 0, Why.FAILED)
+    hint = denied_hint() if why is Why.DENIED else ""
+    return Unanswered(why, error.strerror or str(error), hint)
+
+
+def utc_now() -> str:
+    """Return the time in RFC 3339, UTC, to the second."""
+    return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

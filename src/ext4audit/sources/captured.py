@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from ext4audit.sources import Source, encode
+from ext4audit.sources import decode as decode_text
 from ext4audit.sources.archive import (
     INSIGHTS_COMMANDS,
     SOS_COMMANDS,
@@ -15,11 +17,9 @@ from ext4audit.sources.archive import (
     is_wanted,
     recognise,
 )
-from ext4audit.sources.ask import Source, encode
-from ext4audit.sources.ask import decode as decode_text
+from ext4audit.sources.containers import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
 from ext4audit.sources.containers.tar import BLOCK_BYTES, Readable, Stream, is_tar
-from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
 from ext4audit.sources.live.paths import BoundedCalls
 from ext4audit.sources.snapshot import (
     MapSource,

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     Answer,
     Ask,
     BytesAsk,

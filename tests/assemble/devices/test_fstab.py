@@ -10,7 +10,7 @@ from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome
 from ext4audit.rules.drift.drf003_fstab_identifier import check as twins
-from ext4audit.sources.ask import ResolvePath
+from ext4audit.sources import ResolvePath
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,

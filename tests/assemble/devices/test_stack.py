@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices.stack import StackReader, read_md
+from ext4audit.assemble.devices import StackReader, read_md
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.sources.ask import ListDir, ReadFile, ResolvePath, UdevDatabase
+from ext4audit.sources import ListDir, ReadFile, ResolvePath, UdevDatabase
 from ext4audit.sources.snapshot import RecordingSource
 from support.builders import mount
 from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied

@@ -17,7 +17,7 @@ from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.sources.ask import RealPath, ResolvePath
+from ext4audit.sources import RealPath, ResolvePath
 from support.builders import UNREAD, UUID, filesystem, host, known, loop, mount
 from support.hosts.evidence_host import (
     DATA_UUID,

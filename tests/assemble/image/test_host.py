@@ -22,7 +22,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
-from ext4audit.sources.ask import ReadBytes, RealPath
+from ext4audit.sources import ReadBytes, RealPath
 from support.builders import filesystem, host, superblock
 from support.hosts.evidence_host import HostEvidence, debian_host
 from support.images.partitioned import superblock_bytes

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ext4audit.assemble.planned.host import (
+from ext4audit.assemble.planned import (
     planned_entry,
     planned_mount,
     planned_stack,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.sources.ask import ReadFile
+from ext4audit.sources import ReadFile
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource, write_snapshot
 from lab.support.devices import disk, mounted, run

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ext4audit.evidence import Known, need
-from ext4audit.rules.performance.stall import read_drains, stall_seconds
+from ext4audit.rules.performance import read_drains, stall_seconds
 from lab.support.devices import disk, mounted
 from lab.support.scenario import JsonObject, scenario
 from support.scratch import judge_host, scan

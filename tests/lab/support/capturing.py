@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ext4audit.cli.app import run_program
+from ext4audit.cli import run_program
 from support.shells.collector import collect
 
 CAPTURES = Path("/lab-results/captures")

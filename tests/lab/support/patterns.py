@@ -12,7 +12,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 
-from ext4audit.assemble.devices.stack import StackReader
+from ext4audit.assemble.devices import StackReader
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout.byte_map import Place, StackMap

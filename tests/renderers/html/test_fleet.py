@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared import Audited
 from support.builders import host
 from support.formats.sample_reports import (
     barriers,

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from ext4audit.engine import audit
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared import Audited, visible
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
 from support.builders import host

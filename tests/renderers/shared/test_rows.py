@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.renderers.shared.escape import visible
+from ext4audit.renderers.shared import visible
 from ext4audit.renderers.shared.rows import (
     Location,
     Row,

@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity, Step
-from ext4audit.renderers.shared.page import Page
+from ext4audit.renderers.shared import Page
 from ext4audit.renderers.text import render_report
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import UNREAD, filesystem, host, known, mount

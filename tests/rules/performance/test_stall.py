@@ -9,7 +9,7 @@ import pytest
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.rules.performance.stall import (
+from ext4audit.rules.performance import (
     Drain,
     backlog_bytes,
     bound,

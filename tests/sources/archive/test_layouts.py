@@ -7,7 +7,7 @@ import pytest
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.capture import Output
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
-from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, File, MemoryArchive
+from ext4audit.sources.containers import ARCHIVE_LIMITS, File, MemoryArchive
 from support.archives.contents import archive, below, empty
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.sources.archive import is_wanted, recognise
-from ext4audit.sources.containers.tree import ArchiveError
+from ext4audit.sources.containers import ArchiveError
 from support.archives.contents import UNAME, archive, below, empty, recognised, sos_files, sosreport
 
 SUSE = {

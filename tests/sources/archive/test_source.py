@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     CapturedDumpe2fs,
     EffectiveUser,
     FilesystemUuid,

@@ -19,14 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ext4audit.sources.captured import open_captured
-from ext4audit.sources.containers.archives import DirectoryArchive
-from ext4audit.sources.containers.tree import (
+from ext4audit.sources.containers import (
     ARCHIVE_LIMITS,
     Archive,
     ArchiveError,
     Limits,
     MemoryArchive,
 )
+from ext4audit.sources.containers.archives import DirectoryArchive
 from support.archives.tar import read_tar
 
 SMALL = Limits(

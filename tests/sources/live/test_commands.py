@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import RunCommand, denied_hint
+from ext4audit.sources import RunCommand, denied_hint
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.live.commands import LARGEST_OUTPUT_BYTES, Finished, reap, run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import FilesystemUuid, TuneSuperblock
+from ext4audit.sources import FilesystemUuid, TuneSuperblock
 from ext4audit.sources.live import LiveSource, has_common_encoding, read_request
 
 
@@ -90,7 +90,7 @@ MOUNTED = """
 mount -o loop "$1" "$2" && exec "$3" -c '
 import sys
 from ext4audit.evidence import Unknown
-from ext4audit.sources.ask import FilesystemUuid, TuneSuperblock
+from ext4audit.sources import FilesystemUuid, TuneSuperblock
 from ext4audit.sources.live import LiveSource
 for ask in (TuneSuperblock, FilesystemUuid):
     answer = LiveSource().fetch(ask(sys.argv[1]))

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources import live
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     Ask,
     CapturedDumpe2fs,
     EffectiveUser,
@@ -28,6 +27,7 @@ from ext4audit.sources.ask import (
     Uname,
     VirtualMemory,
     describe,
+    live,
 )
 from ext4audit.sources.live import LARGEST_FILE_BYTES, LiveSource
 
@@ -272,7 +272,7 @@ def test_a_gap_is_remembered_too(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 import psutil, pyudev
-from ext4audit.sources.ask import *
+from ext4audit.sources import *
 from ext4audit.sources.live import LiveSource
 if os.geteuid() == 0:
     os.setgroups([])

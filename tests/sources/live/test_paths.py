@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     CapturedDumpe2fs,
     ReadBytes,
     RealPath,
@@ -167,7 +167,7 @@ def test_a_file_that_nobody_may_read_is_resolved(tmp_path: Path) -> None:
 STACKED = """
 mount -t tmpfs lower "$1" && mount -t tmpfs upper "$1" && exec "$2" -c '
 import sys
-from ext4audit.sources.ask import ResolvePath
+from ext4audit.sources import ResolvePath
 from ext4audit.sources.live import LiveSource
 print(LiveSource().fetch(ResolvePath(sys.argv[1])).value.split("\\n")[0])
 sys.stdout.write(open("/proc/self/mountinfo", errors="replace").read())
@@ -320,7 +320,7 @@ def test_without_privileges_a_device_is_denied(tmp_path: Path) -> None:
     path.touch(0)
     script = (
         "import os, sys\n"
-        "from ext4audit.sources.ask import ReadBytes\n"
+        "from ext4audit.sources import ReadBytes\n"
         "from ext4audit.sources.live import LiveSource\n"
         "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
         "print(LiveSource().fetch(ReadBytes(sys.argv[1], 0, 1)))\n"

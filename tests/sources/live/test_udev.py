@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Unknown, Why
-from ext4audit.sources.ask import UdevDatabase, Unanswered
+from ext4audit.sources import UdevDatabase, Unanswered
 from ext4audit.sources.live import LiveSource, UdevReader, property_lines
 
 ASK = """
 import sys
 from pathlib import Path
 from ext4audit.sources.live import UdevReader
-from ext4audit.sources.ask import Unanswered
+from ext4audit.sources import Unanswered
 try:
     print(ascii(UdevReader(Path("/")).properties(sys.argv[1])))
 except Unanswered as unanswered:

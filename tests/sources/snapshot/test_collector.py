@@ -21,7 +21,7 @@ import pytest
 from ext4audit.assemble.devices.fstab import COLUMNS
 from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Known, need
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     EffectiveUser,
     ReadBytes,
     ReadFile,

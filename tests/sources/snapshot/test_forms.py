@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import Answer, Ask, ReadBytes, ReadFile, RunCommand, TuneSuperblock
+from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, RunCommand, TuneSuperblock
 from ext4audit.sources.captured import Captured, hosts_in, open_captured
-from ext4audit.sources.containers.tree import ArchiveError
+from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.snapshot import (
     BEGIN,
     END,

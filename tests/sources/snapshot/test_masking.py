@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import Answer, Ask, ReadFile, Uname
+from ext4audit.sources import Answer, Ask, ReadFile, Uname
 from ext4audit.sources.snapshot import MapSource, read_snapshot, write_snapshot
 from ext4audit.sources.snapshot.format import SnapshotError
 from ext4audit.sources.snapshot.masking import mask, masked_text

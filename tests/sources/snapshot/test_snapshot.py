@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     Answer,
     Ask,
     CapturedDumpe2fs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ext4audit.sources.archive import HostArchive, recognise
-from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, Directory, File, Link, MemoryArchive
+from ext4audit.sources.containers import ARCHIVE_LIMITS, Directory, File, Link, MemoryArchive
 
 ROOT_UUID = "11111111-aaaa-4bbb-8ccc-000000000001"
 DATA_UUID = "22222222-aaaa-4bbb-8ccc-000000000002"

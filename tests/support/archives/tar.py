@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import IO
 
+from ext4audit.sources.containers import ARCHIVE_LIMITS, Limits, MemoryArchive
 from ext4audit.sources.containers.archives import archive_in
 from ext4audit.sources.containers.tar import Stream
-from ext4audit.sources.containers.tree import ARCHIVE_LIMITS, Limits, MemoryArchive
 
 
 def read_tar(

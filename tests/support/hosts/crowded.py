@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import ascii_lowercase
 
 from ext4audit.evidence import Known
-from ext4audit.sources.ask import ReadFile
+from ext4audit.sources import ReadFile
 from support.hosts.evidence_host import (
     DATA_UUID,
     GROUPS,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     Answer,
     Ask,
     BytesAsk,

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 
 from ext4audit.assemble.host import assemble_host
-from ext4audit.sources.ask import ReadBytes, ReadFile, RunCommand, Uname, VirtualMemory
+from ext4audit.sources import ReadBytes, ReadFile, RunCommand, Uname, VirtualMemory
 from ext4audit.sources.snapshot import RecordingSource, write_snapshot
 from support.hosts.evidence_host import (
     DATA_UUID,

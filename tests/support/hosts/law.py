@@ -17,7 +17,7 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome, Report, Source, Verdict
 from ext4audit.rules import all_rules
-from ext4audit.sources.ask import Answer, Ask, ReadBytes, ResolvePath, describe
+from ext4audit.sources import Answer, Ask, ReadBytes, ResolvePath, describe
 from ext4audit.sources.snapshot import MapSource, RecordingSource, read_snapshot
 from support.hosts.stories import HOSTS
 

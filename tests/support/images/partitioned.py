@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ext4audit.sources.ask import ReadBytes
+from ext4audit.sources import ReadBytes
 
 BLOCKS_PER_GROUP = 32768
 DESCRIPTORS_AT = 4096

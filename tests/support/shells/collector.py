@@ -17,7 +17,7 @@ from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     Answer,
     Ask,
     CapturedDumpe2fs,
@@ -28,7 +28,7 @@ from ext4audit.sources.ask import (
     TuneSuperblock,
     VirtualMemory,
 )
-from ext4audit.sources.ask import decode as decode_text
+from ext4audit.sources import decode as decode_text
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import RecordingSource
 from ext4audit.sources.snapshot.collector import collect_script

@@ -1,1 +1,324 @@
-"""Block devices: their stacks, the fstab entries that name them, the targets on command lines."""
+"""Block devices, fstab entries and targets; here, the stack below a filesystem, from sysfs.
+
+`StackReader` starts at `/sys/dev/block/MAJ:MIN`. The disk of a partition is the parent directory,
+`slaves/` of an assembled device lists its members, and the backing file of a loop device is on
+the filesystem of the next device. Queue limits, md arrays, device-mapper tables and udev
+properties are read with each device.
+"""
+
+import re
+from typing import NamedTuple
+
+from ext4audit.assemble import ask, integer, names, optional, read, word
+from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
+from ext4audit.facts.devices import (
+    BlockDevice,
+    DmDevice,
+    LoopDevice,
+    MdArray,
+    MdMember,
+    QueueLimits,
+)
+from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath, mounts_by_id
+from ext4audit.parsers.devices import parse_dm_table
+from ext4audit.parsers.kernel_files import (
+    parse_device_number,
+    parse_flag,
+    parse_integer,
+    parse_key_values,
+    parse_resolved_path,
+    parse_write_cache,
+)
+from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
+
+MEMBER_PREFIX = "dev-"
+MD_PREFIX, DM_PREFIX, LOOP_PREFIX = "md", "dm-", "loop"
+"""How the kernel names these devices: what a name excludes needs no file to exclude it."""
+SLOTLESS = frozenset({"none", "journal"})
+"""The content of `slot` for a spare, and for the write journal of a RAID5."""
+SECTORS_PER_KIB = 2
+HINT = "mount /sys, or run on the host instead of in a container"
+
+
+class StackReader(NamedTuple):
+    """Reads device stacks; `mounts` have the filesystem types below backing files of loops."""
+
+    source: Source
+    mounts: Evidence[tuple[Mount, ...]]
+
+    def read(
+        self, number: DeviceNumber, above: frozenset[DeviceNumber] = frozenset()
+    ) -> Evidence[BlockDevice]:
+        """Return the device with this number and all below it.
+
+        `above` are the devices already visited: a loop device can hold its own backing file.
+        """
+        directory = f"/sys/dev/block/{number}"
+        uevent = read(self.source, f"{directory}/uevent", parse_key_values)
+        if isinstance(uevent, Unknown):
+            hint = uevent.hint or HINT
+            return Unknown(f"block device {number}", uevent.why, uevent.detail, hint)
+        return derive(
+            f"block device {number}",
+            lambda fields: self._device(number, directory, fields, above | {number}),
+            uevent,
+            origin=directory,
+        )
+
+    def _device(
+        self,
+        number: DeviceNumber,
+        directory: str,
+        fields: dict[str, str],
+        above: frozenset[DeviceNumber],
+    ) -> BlockDevice:
+        partition = fields.get("DEVTYPE") == "partition"
+        name = fields["DEVNAME"].replace("/", "!")
+        md = None if partition else read_md(self.source, directory, name)
+        dm = None if partition else self._dm(number, directory, name)
+        loop = None if partition else self._loop(directory, name)
+        return BlockDevice(
+            name=name,
+            path=f"/dev/mapper/{dm.name}" if dm and dm.name else f"/dev/{fields['DEVNAME']}",
+            device_number=number,
+            kind="partition" if partition else _kind(md, dm, loop),
+            size_sectors=integer(self.source, f"{directory}/size"),
+            read_only=read(self.source, f"{directory}/ro", parse_flag),
+            queue=read_queue(self.source, f"{directory}/.." if partition else directory),
+            below=self._below(directory, above, loop=loop, partition=partition),
+            start_sectors=for_wording(integer(self.source, f"{directory}/start"), None)
+            if partition
+            else None,
+            md=md,
+            dm=dm,
+            loop=loop,
+            model=word(self.source, f"{directory}/device/model"),
+            udev=self._udev(number),
+            alignment_offset_bytes=optional(integer(self.source, f"{directory}/alignment_offset")),
+        )
+
+    def _below(
+        self,
+        directory: str,
+        above: frozenset[DeviceNumber],
+        *,
+        loop: LoopDevice | None,
+        partition: bool,
+    ) -> Evidence[tuple[BlockDevice, ...]]:
+        if partition:
+            origin = f"{directory}/.."
+            numbers = [read(self.source, f"{origin}/dev", parse_device_number)]
+        elif loop is not None:
+            origin = f"{directory}/loop/backing_file"
+            numbers = [loop.backing_device_number]
+        else:
+            origin = f"{directory}/slaves"
+            slaves = names(self.source, origin)
+            if isinstance(slaves, Unknown):
+                return slaves
+            numbers = [
+                read(self.source, f"{origin}/{slave}/dev", parse_device_number)
+                for slave in slaves.value
+            ]
+        devices = []
+        for number in numbers:
+            device = self._one_below(number, above)
+            if isinstance(device, Unknown):
+                return device
+            if isinstance(device, Known):
+                devices.append(device.value)
+        return Known(tuple(devices), origin)
+
+    def _one_below(
+        self, number: Evidence[DeviceNumber], above: frozenset[DeviceNumber]
+    ) -> Evidence[BlockDevice] | None:
+        """Return the device, None where there is none: a backing file on tmpfs is on no device."""
+        if isinstance(number, Unknown):
+            return number
+        if number.value.major == 0 or number.value in above:
+            return None
+        return self.read(number.value, above)
+
+    def _dm(self, number: DeviceNumber, directory: str, kernel_name: str) -> DmDevice | None:
+        """Return the device-mapper device; its name is "" where only the kernel's is known."""
+        name = self.source.fetch(ReadFile(f"{directory}/dm/name"))
+        if isinstance(name, Unknown) and not kernel_name.startswith(DM_PREFIX):
+            return None
+        # By number because a name can begin with a dash.
+        command = RunCommand(("dmsetup", "table", "-j", str(number.major), "-m", str(number.minor)))
+        return DmDevice(
+            name=for_wording(name, "").removesuffix("\n"),
+            uuid=word(self.source, f"{directory}/dm/uuid") or "",
+            table=ask(self.source, command, parse_dm_table, f"device-mapper table of {number}"),
+        )
+
+    def _loop(self, directory: str, kernel_name: str) -> LoopDevice | None:
+        """Return the loop device, None for another device and for one without a backing file."""
+        file = self.source.fetch(ReadFile(f"{directory}/loop/backing_file"))
+        if isinstance(file, Unknown) and (
+            file.why is Why.ABSENT or not kernel_name.startswith(LOOP_PREFIX)
+        ):
+            return None
+        path = for_wording(file, "").removesuffix("\n")
+        where = file if isinstance(file, Unknown) else self._backing(path)
+        return LoopDevice(
+            backing_file=path,
+            offset_bytes=for_wording(integer(self.source, f"{directory}/loop/offset"), 0),
+            backing_device_number=derive(
+                f"device of {path}", lambda found: found.device_number, where
+            ),
+            backing_fstype=derive(
+                f"filesystem type of {path}",
+                lambda found, mounts: _fstype(mounts, found.mount_id),
+                where,
+                self.mounts,
+            ),
+        )
+
+    def _backing(self, path: str) -> Evidence[ResolvedPath]:
+        what = f"backing file {path} of a loop"
+        return ask(self.source, ResolvePath(path), parse_resolved_path, what)
+
+    def _udev(self, number: DeviceNumber) -> tuple[tuple[str, str], ...]:
+        """Read the udev properties; they are optional details, empty where unknown."""
+        question = UdevDatabase(str(number))
+        properties = ask(self.source, question, parse_key_values, "udev properties")
+        return tuple(sorted(for_wording(properties, {}).items()))
+
+
+def _fstype(mounts: tuple[Mount, ...], mount_id: int) -> str:
+    mount = mounts_by_id(mounts).get(mount_id)
+    if mount is None:
+        raise ValueError(f"no mount has the id {mount_id}")
+    return mount.fstype
+
+
+def _kind(md: Evidence[MdArray] | None, dm: DmDevice | None, loop: LoopDevice | None) -> str:
+    if md is not None:
+        array = for_wording(md, None)
+        return array.level if array else "md"
+    if dm is not None:
+        targets = {segment.target for segment in for_wording(dm.table, ())}
+        if len(targets) == 1:
+            return f"dm-{targets.pop()}"
+        return "dm-crypt" if dm.uuid.startswith("CRYPT-") else "dm"
+    return "disk" if loop is None else "loop"
+
+
+def read_queue(source: Source, directory: str) -> QueueLimits:
+    """Read `queue/*` below the sysfs directory of a device; each value can be unknown."""
+    return QueueLimits(
+        write_cache=read(source, f"{directory}/queue/write_cache", parse_write_cache),
+        fua=read(source, f"{directory}/queue/fua", parse_flag),
+        rotational=read(source, f"{directory}/queue/rotational", parse_flag),
+        discard_max_bytes=integer(source, f"{directory}/queue/discard_max_bytes"),
+        minimum_io_bytes=integer(source, f"{directory}/queue/minimum_io_size"),
+        optimal_io_bytes=integer(source, f"{directory}/queue/optimal_io_size"),
+        logical_block_bytes=integer(source, f"{directory}/queue/logical_block_size"),
+        physical_block_bytes=integer(source, f"{directory}/queue/physical_block_size"),
+        nr_requests=integer(source, f"{directory}/queue/nr_requests"),
+        max_sectors_kb=integer(source, f"{directory}/queue/max_sectors_kb"),
+        wbt_latency_usec=integer(source, f"{directory}/queue/wbt_lat_usec"),
+    )
+
+
+def read_md(source: Source, directory: str, kernel_name: str) -> Evidence[MdArray] | None:
+    """Read the array below the sysfs directory of a device, None where it is no md array.
+
+    Every array is named md by the kernel, so that no other device becomes an unknown array where
+    `md/level` could not be read.
+    """
+    level = read(source, f"{directory}/md/level", _level)
+    if isinstance(level, Unknown):
+        return level if kernel_name.startswith(MD_PREFIX) else None
+    reshape = absent_means(read(source, f"{directory}/md/reshape_position", _position), None)
+    degraded = for_wording(integer(source, f"{directory}/md/degraded"), None)
+    action = word(source, f"{directory}/md/sync_action")
+    layout = for_wording(read(source, f"{directory}/md/layout", _new_value), None)
+    component = _component(source, directory, level.value)
+
+    def build(
+        chunk: int, disks: int, members: tuple[MdMember, ...], position: str | None
+    ) -> MdArray:
+        return MdArray(
+            level=level.value,
+            chunk_bytes=chunk,
+            raid_disks=disks,
+            layout=layout,
+            reshape_position=position,
+            members=members,
+            component_sectors=component,
+            degraded=degraded,
+            sync_action=action,
+        )
+
+    return derive(
+        f"md array {directory}/md",
+        build,
+        read(source, f"{directory}/md/chunk_size", _new_value),
+        read(source, f"{directory}/md/raid_disks", _new_value),
+        _members(source, f"{directory}/md"),
+        reshape,
+        origin=f"{directory}/md",
+    )
+
+
+def _component(source: Source, directory: str, level: str) -> int | None:
+    """Read the used size of each member; only the far copies of a RAID10 depend on it."""
+    if level != "raid10":
+        return None
+    kib = for_wording(integer(source, f"{directory}/md/component_size"), None)
+    return None if kib is None else kib * SECTORS_PER_KIB
+
+
+def _level(text: str) -> str:
+    """Parse "raid10", "linear", "container"; an array that does not run has an empty level."""
+    level = text.strip()
+    if not re.fullmatch("[a-z0-9]*", level):
+        raise ValueError(f"{level!r} is no level")
+    return level or "inactive"
+
+
+def _position(text: str) -> str | None:
+    """Parse "none" or the place that a reshape has reached ("12288", in mdadm "23% complete")."""
+    position = text.strip()
+    if not re.fullmatch("none|[0-9].*", position):
+        raise ValueError(f"{position!r} is no place in an array")
+    return None if position == "none" else position
+
+
+def _new_value(text: str) -> int:
+    """Parse "6 (5)": during a reshape md prints the old value in parentheses."""
+    return parse_integer(text.partition("(")[0])
+
+
+def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
+    entries = names(source, directory)
+    if isinstance(entries, Unknown):
+        return entries
+    members = []
+    for entry in entries.value:
+        if entry.startswith(MEMBER_PREFIX):
+            member = _member(source, directory, entry)
+            if isinstance(member, Unknown):
+                return member
+            members.append(member.value)
+    if not members:
+        return Unknown(directory, Why.UNPARSABLE, "an array without a member")
+    in_array = sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot)
+    return Known(tuple(in_array), entries.origin)
+
+
+def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
+    def build(slot: str, offset: int, size_kib: int) -> MdMember:
+        number = -1 if slot.strip() in SLOTLESS else parse_integer(slot)
+        name = entry.removeprefix(MEMBER_PREFIX)
+        return MdMember(number, name, offset, size_kib * SECTORS_PER_KIB)
+
+    return derive(
+        f"md member {directory}/{entry}",
+        build,
+        source.fetch(ReadFile(f"{directory}/{entry}/slot")),
+        integer(source, f"{directory}/{entry}/offset"),
+        integer(source, f"{directory}/{entry}/size"),
+    )

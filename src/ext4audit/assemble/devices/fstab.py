@@ -6,8 +6,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.assemble.reading import ask, first_known, read
+from ext4audit.assemble import ask, first_known, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.facts import remembered
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, filesystems_by_number
 from ext4audit.facts.mount import (
@@ -19,11 +20,10 @@ from ext4audit.facts.mount import (
     ResolvedPath,
     mounts_by_place,
 )
-from ext4audit.facts.remembered import remembered
 from ext4audit.parsers.devices import parse_lsblk_json, parse_lsblk_pairs
 from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.parsers.mounts import parse_fstab
-from ext4audit.sources.ask import RealPath, ResolvePath, RunCommand, Source
+from ext4audit.sources import RealPath, ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
 RAM_MAJOR = 1

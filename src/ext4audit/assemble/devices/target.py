@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from ext4audit.assemble import ask, read
 from ext4audit.assemble.devices.fstab import list_devices
 from ext4audit.assemble.host import OUT_OF_SCOPE, backing_devices
 from ext4audit.assemble.inventory import Inventory
-from ext4audit.assemble.reading import ask, read
 from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.evidence import Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import Partition
@@ -27,7 +27,7 @@ from ext4audit.facts.mount import (
 )
 from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers.kernel_files import parse_resolved_path
-from ext4audit.sources.ask import RealPath, ResolvePath, Source
+from ext4audit.sources import RealPath, ResolvePath, Source
 
 MAX_OVERLAY_DEPTH = 8
 """Overlays on overlays; the kernel itself allows two (FILESYSTEM_MAX_STACK_DEPTH)."""

@@ -33,7 +33,7 @@ from ext4audit.parsers.superblock import (
     parse_journal_superblock,
     parse_raw_superblock,
 )
-from ext4audit.sources.ask import ReadBytes, Source
+from ext4audit.sources import ReadBytes, Source
 
 FIRST_BYTES = 512
 QCOW = b"QFI\xfb"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ext4audit.assemble.devices.stack import StackReader
+from ext4audit.assemble import ask
+from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.target import (
     BadImage,
     Image,
@@ -28,14 +29,13 @@ from ext4audit.assemble.image import (
     reason_of,
 )
 from ext4audit.assemble.inventory import Inventory
-from ext4audit.assemble.reading import ask
 from ext4audit.evidence import Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.parsers.kernel_files import parse_resolved_path
-from ext4audit.sources.ask import RealPath, ResolvePath, Source
+from ext4audit.sources import RealPath, ResolvePath, Source
 
 
 def image_of_target(

@@ -18,7 +18,7 @@ from ext4audit.layout.groups import (
 )
 from ext4audit.parsers.file_kind import SIGNATURES, is_named_as_image, is_text, is_zero
 from ext4audit.parsers.superblock import parse_backup_superblock
-from ext4audit.sources.ask import ReadBytes, Source
+from ext4audit.sources import ReadBytes, Source
 
 SMALLEST_BYTES = 64 << 10
 """The smallest filesystem that mke2fs makes."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ext4audit.assemble.reading import ask
+from ext4audit.assemble import ask
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.layout import Basis
 from ext4audit.facts.plan import MkfsArguments, Plan
@@ -16,7 +16,7 @@ from ext4audit.layout.groups import (
 from ext4audit.parsers.group_table import parse_group_descriptors
 from ext4audit.parsers.mke2fs import DryRun
 from ext4audit.parsers.superblock import parse_raw_superblock
-from ext4audit.sources.ask import ReadBytes, RunCommand, Source, VirtualMemory
+from ext4audit.sources import ReadBytes, RunCommand, Source, VirtualMemory
 
 
 class Prediction(NamedTuple):

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ext4audit.assemble import ask
 from ext4audit.assemble.planned.simulation import Prediction, made_superblock, run_mke2fs, simulated
-from ext4audit.assemble.reading import ask
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
-from ext4audit.facts.features import (
+from ext4audit.facts.features_and_bugs import (
     OLDEST,
     E2fsprogsVersion,
     feature_arguments,
@@ -26,7 +26,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
 from ext4audit.parsers.mke2fs import DryRun, parse_dry_run
-from ext4audit.sources.ask import RunCommand, Source
+from ext4audit.sources import RunCommand, Source
 
 SMALL_BYTES = 1 << 30
 """The size of the simulation for the features, where the real size cannot be simulated."""

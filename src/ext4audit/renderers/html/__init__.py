@@ -18,8 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ext4audit.evidence import Unknown
 from ext4audit.renderers.html.fleet import fleet_table, folded_host, worst_first
 from ext4audit.renderers.html.host import finding_chips, host_section
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.shared.terms import PHASE_TEXT, counted, why_text
 
 _TEXTS_KEPT = 1 << 16

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ext4audit.finding import Severity
 from ext4audit.renderers.html.host import HostSection, finding_chips, host_section
 from ext4audit.renderers.html.subject import Badge
-from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared import Audited, Page
 from ext4audit.renderers.shared.subjects import is_undetermined
 from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import Outcome, Report, Verdict

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import Known, for_wording
 from ext4audit.finding import Severity
 from ext4audit.renderers.html.subject import Badge, SubjectSection, UnknownRow, subject_section
-from ext4audit.renderers.shared.page import Page
+from ext4audit.renderers.shared import Page
 from ext4audit.renderers.shared.subjects import (
     known_count,
     no_filesystem_text,

@@ -6,7 +6,7 @@ from typing import Any
 
 from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MkfsAdvice
 from ext4audit.renderers.json_v1.objects import layout_object, rounded
-from ext4audit.renderers.shared.escape import json_text
+from ext4audit.renderers.shared import json_text
 
 SCHEMA_VERSION = "1.0"
 

@@ -1,1 +1,244 @@
-"""What several formats share: escaping, page settings, text for terms, rows and subjects."""
+"""What several formats share; here, escaping of text from a host, so that it is safe to show.
+
+Mount points, labels and device names may hold any byte but NUL and "/". ESC passes through
+rich and print(). Byte 0xFF, a lone surrogate after surrogateescape, crashes print(). A
+right-to-left override shows another name than the one that a command acts on.
+
+Also JSON in ASCII: text that is not UTF-8 is replaced, and its original bytes stand beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import b2a_base64
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ext4audit.finding import Severity
+from ext4audit.report import Report
+
+_BLANK_LETTERS = frozenset(
+    (
+        *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
+        *range(0x180B, 0x1810),
+        *range(0xFE00, 0xFE10),
+        *range(0xE0100, 0xE01F0),
+    )
+)
+"""Letters, marks and symbols that are printable in Unicode and have no visible glyph:
+Default_Ignorable_Code_Point without category Cf (DerivedCoreProperties.txt 16.0), and the
+blank Braille pattern."""
+
+
+def visible(text: str, *, ascii_only: bool = False) -> str:
+    r"""Return `text` with an escape for everything that a terminal interprets or hides.
+
+    `\xHH` is a byte: an ASCII control, or one that is not UTF-8. `\uHHHH` and `\UHHHHHHHH` are
+    code points: C1 controls, bidirectional and zero-width characters, separators, blanks other
+    than the space, and unassigned ones. With `ascii_only` they include all that are not ASCII.
+
+    Printable text is returned unchanged, backslashes included, because commands must stay
+    byte-identical. A name that consists of the characters `\x1b` is therefore shown like ESC;
+    only JSON distinguishes them. Where something is escaped, each backslash is doubled.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    if all(_is_shown(char, ascii_only=ascii_only) for char in text):
+        return text
+    return "".join(_escaped(char, ascii_only=ascii_only) for char in text)
+
+
+def _is_shown(char: str, *, ascii_only: bool) -> bool:
+    if ascii_only and not char.isascii():
+        return False
+    # isprintable() is false for the categories C* and Z*, the space excepted.
+    return char.isprintable() and ord(char) not in _BLANK_LETTERS
+
+
+def _escaped(char: str, *, ascii_only: bool) -> str:
+    code = ord(char)
+    if char == "\\":
+        return "\\\\"
+    if _is_shown(char, ascii_only=ascii_only):
+        return char
+    if code < 0x80:  # noqa: PLR2004 - the end of ASCII
+        return f"\\x{code:02x}"
+    if is_byte(char):
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 - the BMP
+
+
+def is_byte(char: str) -> bool:
+    """Whether surrogateescape decoded a byte that is not UTF-8 to this (PEP 383)."""
+    return "\udc80" <= char <= "\udcff"
+
+
+_REPLACEMENT = "\ufffd"
+_SURROGATE_ESCAPE = "\\ud"
+"""How the JSON escape of every surrogate begins; also that of characters beyond the BMP."""
+
+
+def json_text(document: object, *, indent: int | None = 2) -> str:
+    """Return a document as JSON in ASCII with a newline at the end, and with original bytes."""
+    text = json.dumps(document, ensure_ascii=True, indent=indent)
+    if _SURROGATE_ESCAPE in text:
+        # Surrogates are rare, and the walk over the document costs as much as writing it.
+        text = json.dumps(with_original_bytes(document), ensure_ascii=True, indent=indent)
+    return f"{text}\n"
+
+
+def with_original_bytes(value: object) -> object:
+    """Return JSON values in which every text is UTF-8, with the original bytes beside it.
+
+    `"<key>"` has U+FFFD for each bad byte, and `"<key>_b64"` has the bytes. For a list of texts
+    that is a list of the same length, with null where the text is UTF-8. The function visits the
+    whole document, so no key can be forgotten: one lone surrogate makes strict readers refuse
+    the document.
+    """
+    if isinstance(value, dict):
+        return dict(_members_with_bytes(value))
+    if isinstance(value, list):
+        return [with_original_bytes(each) for each in value]
+    return replaced(value) if isinstance(value, str) else value
+
+
+def _members_with_bytes(members: dict[str, object]) -> Iterator[tuple[str, object]]:
+    for key, value in members.items():
+        yield key, with_original_bytes(value)
+        original = _original_bytes(value)
+        if original is not None:
+            yield f"{key}_b64", original
+
+
+def _original_bytes(value: object) -> str | list[str | None] | None:
+    if isinstance(value, list):
+        texts = [_original_text_bytes(each) for each in value]
+        return texts if any(texts) else None
+    return _original_text_bytes(value)
+
+
+def _original_text_bytes(value: object) -> str | None:
+    if isinstance(value, str) and utf8_or_none(value) is None:
+        return base64_of(value)
+    return None
+
+
+def utf8_or_none(text: str) -> str | None:
+    """Return the text if it can be written as UTF-8, None if it holds bytes that cannot."""
+    return None if any("\ud800" <= char <= "\udfff" for char in text) else text
+
+
+def replaced(text: str) -> str:
+    """Return the text with U+FFFD in place of each byte that is not UTF-8."""
+    return "".join(_REPLACEMENT if "\ud800" <= char <= "\udfff" else char for char in text)
+
+
+def base64_of(text: str) -> str:
+    r"""Return base64 of the bytes that the text was decoded from with surrogateescape.
+
+    A surrogate that comes from no byte (`"\ud800"` in the JSON of a tool) is encoded as three
+    bytes (surrogatepass), because an exception would end the output.
+    """
+    raw = b"".join(
+        bytes((ord(char) - 0xDC00,)) if is_byte(char) else char.encode("utf-8", "surrogatepass")
+        for char in text
+    )
+    return b2a_base64(raw, newline=False).decode("ascii")
+
+
+class Audited(NamedTuple):
+    """One host: its report, or why there is none. `label` names the source as the user did."""
+
+    label: str
+    report: Report | None
+    error: str | None = None
+
+
+class Page(NamedTuple):
+    """Settings of one output, and data of the run that it comes from.
+
+    `threshold` is the severity at which an audit fails, None for never. `seconds` is the
+    duration of the audit, `taken_at` its end (RFC 3339, UTC). `verbosity` is -1, 0 or 1.
+    `color`, `width` (columns, None for no wrapping) and `ascii_only` describe the output device.
+    """
+
+    tool_version: str
+    taken_at: str
+    threshold: Severity | None = Severity.MEDIUM
+    allow_incomplete: bool = False
+    seconds: float = 0.0
+    verbosity: int = 0
+    color: bool = False
+    width: int | None = None
+    ascii_only: bool = False
+
+
+def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:
+    """Return each host with its display name."""
+    return list(zip(host_names(hosts), hosts, strict=True))
+
+
+def named_reports(hosts: Sequence[Audited]) -> list[tuple[str, Report]]:
+    """Return each report with the display name of its host; hosts without one are left out."""
+    return [(name, host.report) for name, host in named_hosts(hosts) if host.report is not None]
+
+
+def fixed_count(hosts: Sequence[Audited]) -> int | None:
+    """Return how many findings of the baseline are fixed, None without a baseline."""
+    fixed = [host.report.fixed for host in hosts if host.report and host.report.fixed is not None]
+    return sum(map(len, fixed)) if fixed else None
+
+
+def policy_in_force(hosts: Sequence[Audited]) -> str | None:
+    """Return the policy file of a run, None where none is in force or no host was read."""
+    return next((host.report.policy for host in hosts if host.report and host.report.policy), None)
+
+
+def host_names(hosts: Sequence[Audited]) -> tuple[str, ...]:
+    """Return a name for each host; the visible forms of the names differ too.
+
+    Many hosts have the name "localhost": hosts of one name are disambiguated by their sources.
+    """
+    plain = [_plain(host) for host in hosts]
+    alike: dict[str, list[Audited]] = {}
+    for name, host in zip(plain, hosts, strict=True):
+        alike.setdefault(visible(name), []).append(host)
+    sources = {key: _sources(same) for key, same in alike.items()}
+    full = [_with_source(name, next(sources[visible(name)])) for name in plain]
+    return tuple(_numbered(full))
+
+
+def _plain(host: Audited) -> str:
+    name = "" if host.report is None else host.report.host.name
+    return name or _last_part(host.label)
+
+
+def _sources(hosts: Sequence[Audited]) -> Iterator[str]:
+    """Yield what disambiguates hosts of one name: the last parts of their sources, if unique."""
+    if len(hosts) == 1:
+        return iter([""])
+    parts = [_last_part(host.label) for host in hosts]
+    return iter(parts if len(set(parts)) == len(parts) else [host.label for host in hosts])
+
+
+def _with_source(name: str, source: str) -> str:
+    return f"{name} ({source})" if source else name
+
+
+def _last_part(label: str) -> str:
+    return label.rstrip("/").rpartition("/")[2] or label
+
+
+def _numbered(names: Sequence[str]) -> Iterator[str]:
+    """Yield the names; a repeated one gets a number."""
+    taken, last = set(map(visible, names)), Counter[str]()
+    for name in names:
+        key = visible(name)
+        last[key] += 1
+        shown = name
+        if last[key] > 1:
+            while visible(shown := f"{name} #{last[key]}") in taken:
+                last[key] += 1
+            taken.add(visible(shown))
+        yield shown

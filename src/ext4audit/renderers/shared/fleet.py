@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared import Audited, visible
 from ext4audit.renderers.shared.terms import counted
 
 SHOWN = 5

@@ -17,12 +17,11 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from ext4audit.evidence import Unknown, for_wording
+from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.facts.remembered import remembered
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited
+from ext4audit.renderers.shared import Audited, visible
 from ext4audit.renderers.shared.subjects import is_undetermined, traceback_lines
 from ext4audit.renderers.shared.terms import listed, why_text
 from ext4audit.report import Outcome, Report, Verdict

@@ -17,8 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ext4audit.finding import Citation
-from ext4audit.renderers.shared.escape import visible
-from ext4audit.renderers.shared.page import Audited, Page
+from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.text.blocks import (
     Block,
     Blocks,

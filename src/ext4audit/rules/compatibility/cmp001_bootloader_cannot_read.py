@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import need
-from ext4audit.facts.features import GRUB_SINCE, Version, grub_reads, grub_version
+from ext4audit.facts.features_and_bugs import GRUB_SINCE, Version, grub_reads, grub_version
 from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_features
+from ext4audit.rules.shared import cite_features
 
 BOOT, ROOT = "/boot", "/"
 SEED = "metadata_csum_seed"

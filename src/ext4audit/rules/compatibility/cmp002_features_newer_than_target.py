@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
-from ext4audit.facts.features import FEATURES
+from ext4audit.facts.features_and_bugs import FEATURES
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_features
+from ext4audit.rules.shared import cite_features
 from ext4audit.rules.shared.quantities import IMAGES
 
 SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})

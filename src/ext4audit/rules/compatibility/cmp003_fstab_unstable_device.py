@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
+from ext4audit.facts import remembered
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
-from ext4audit.facts.remembered import remembered
 from ext4audit.finding import (
     Citation,
     Confidence,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
+from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, option_of
-from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile
@@ -20,7 +20,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import RuleOutput
-from ext4audit.rules.shared.citations import rootflags, superblock_field, what_else_sets_it
+from ext4audit.rules.shared import rootflags, superblock_field, what_else_sets_it
 from ext4audit.rules.shared.demands import canonical
 
 

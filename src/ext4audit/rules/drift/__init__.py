@@ -1,1 +1,285 @@
-"""Configuration drift: what runs against what is configured."""
+"""Configuration drift; options of fstab that the next mount refuses or ignores."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ext4audit import remedies
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts.host import Filesystem, Host, Kernel
+from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
+from ext4audit.facts.options import (
+    TAKEN,
+    EffectiveOptions,
+    Handling,
+    OptionHandling,
+    ext4_options,
+    handling_of,
+    is_refused_for,
+    needs_journal,
+)
+from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rules.shared.demands import demanded, discouraged, overruled
+from ext4audit.rules.shared.intent import Intent, is_for_others
+
+OLDEST, NEWEST = (3, 10), (99,)
+"""Kernels at both ends: what they agree on needs no version."""
+ASYNC_NEEDS_OTHER_DATA_SINCE = (4, 4)
+NOLOCK, NOLOCK_TAKEN_SINCE = "dioread_nolock", (5, 6)
+"""data=journal drops dioread_nolock silently from here on; before, it refuses both together."""
+ONE_DRIVER_SINCE = (4, 3)
+"""ext3 had a driver with a grammar of its own until 4.2."""
+QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
+DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
+
+
+class Refusals(NamedTuple):
+    """The tokens of an entry that are refused or ignored, each with the reason; and the gaps."""
+
+    refused: tuple[tuple[str, str], ...]
+    ignored: tuple[str, ...]
+    gaps: tuple[Unknown, ...]
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """All tokens that will not take effect."""
+        return (*(token for token, _ in self.refused), *self.ignored)
+
+
+def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOptions) -> Refusals:
+    """Return what this kernel refuses or ignores of an fstab entry.
+
+    A token that the mount table shows was accepted, whatever is known of the version: vendors
+    add options, and backport others into older kernels.
+    """
+    shown = () if host.planned else (*intent.mount.super_options, *intent.mount.mount_options)
+    tokens = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
+    found = {token: _answer(token, host.kernel, options) for token in tokens}
+    handled = {
+        token: answer for token, answer in found.items() if isinstance(answer, OptionHandling)
+    }
+    gaps = [answer for answer in found.values() if isinstance(answer, Unknown)]
+    refused = {
+        token: answer.why
+        for token, answer in handled.items()
+        if answer.handling is Handling.REFUSED
+    }
+    together = _together(fs, host, intent, options, gaps) if intent.first else ()
+    for token, why in together:
+        if token in tokens:
+            refused.setdefault(token, why)
+    ignored = (token for token, answer in handled.items() if answer.handling is Handling.IGNORED)
+    return Refusals(
+        tuple(refused.items()),
+        tuple(token for token in ignored if token not in refused),
+        tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _answer(
+    token: str, kernel: Evidence[Kernel], options: EffectiveOptions
+) -> OptionHandling | Unknown:
+    """Return the fate of a token, or why it is unknown."""
+    key = token.partition("=")[0]
+    if key not in ext4_options() and token in _in_force(options):
+        return TAKEN
+    if key in NOT_EXT4_OPTIONS:
+        return OptionHandling(Handling.REFUSED, "it takes no value")
+    if isinstance(kernel, Unknown):
+        ends = {handling_of(token, OLDEST).handling, handling_of(token, NEWEST).handling}
+        return handling_of(token, NEWEST) if len(ends) == 1 else kernel
+    answer = handling_of(token, kernel.value.upstream)
+    if answer.handling is not Handling.NOT_KNOWN:
+        return answer
+    series = ".".join(map(str, kernel.value.upstream[:2]))
+    detail = f"no kernel near {series} was looked at"
+    return Unknown(f"whether Linux {series} takes {token}", Why.UNSUPPORTED, detail, "try a mount")
+
+
+def _in_force(options: EffectiveOptions) -> frozenset[str]:
+    """Return what the option listing shows: a vendor's option in it was accepted."""
+    return frozenset(option.token for option in options.options)
+
+
+def _together(
+    fs: Filesystem,
+    host: Host,
+    intent: Intent,
+    options: EffectiveOptions,
+    gaps: list[Unknown],
+) -> Iterator[tuple[str, str]]:
+    """Yield the tokens that conflict with others, the type, or the lack of a journal."""
+    tokens = intent.entry.line.options
+    yield from _by_type(tokens, intent.entry.line.fstype, host.kernel, gaps)
+    yield from _by_data_mode(tokens, host.kernel, options, gaps)
+    yield from _by_quota(fs, tokens, gaps)
+    judged = [w for w in tokens if needs_journal(w) or _is_other_commit(w)]
+    if judged and not _has_journal(fs, options, gaps):
+        yield from ((token, "there is no journal") for token in judged)
+
+
+def _is_other_commit(token: str) -> bool:
+    return token.startswith("commit=") and token not in DEFAULT_COMMIT
+
+
+def _has_journal(fs: Filesystem, options: EffectiveOptions, gaps: list[Unknown]) -> bool:
+    """Whether there is a journal: the options in force have a data mode only then."""
+    if options.find("data") is not None:
+        return True
+    if isinstance(fs.superblock, Known):
+        return fs.superblock.value.has_journal
+    gaps.append(fs.superblock)
+    return True
+
+
+def _by_quota(
+    fs: Filesystem, tokens: Sequence[str], gaps: list[Unknown]
+) -> Iterator[tuple[str, str]]:
+    """Yield quota files that no mount accepts, and limits for projects that the features lack.
+
+    With the feature quota, the files are left aside.
+    """
+    has_format = any(token.startswith("jqfmt=") for token in tokens)
+    files = {w: _wrong_file(w, has_format=has_format) for w in tokens if w.startswith(QUOTA_FILES)}
+    wrong = [(token, "quota", why) for token, why in files.items() if why]
+    if PROJECTS in tokens:
+        wrong.append((PROJECTS, "project", "the filesystem lacks the feature project"))
+    if wrong and isinstance(fs.superblock, Unknown):
+        gaps.append(fs.superblock)
+    elif isinstance(fs.superblock, Known):
+        features = fs.superblock.value.features
+        yield from ((token, why) for token, feature, why in wrong if feature not in features)
+
+
+def _wrong_file(token: str, *, has_format: bool) -> str:
+    name = token.partition("=")[2]
+    if "/" in name:
+        return "it takes the name of a file in the filesystem's root directory"
+    return "" if has_format or not name else "it needs jqfmt= beside it"
+
+
+def _by_type(
+    tokens: Sequence[str], fstype: str, kernel: Evidence[Kernel], gaps: list[Unknown]
+) -> Iterator[tuple[str, str]]:
+    concerned = [token for token in tokens if fstype != "ext4" and is_refused_for(token, fstype)]
+    if concerned and _since(kernel, ONE_DRIVER_SINCE, gaps):
+        yield from ((token, f"{fstype} does not have it") for token in concerned)
+
+
+def _by_data_mode(
+    tokens: Sequence[str],
+    kernel: Evidence[Kernel],
+    options: EffectiveOptions,
+    gaps: list[Unknown],
+) -> Iterator[tuple[str, str]]:
+    """Yield the tokens that the data mode excludes; without one, the mode is the default."""
+    mode = next((token for token in reversed(tokens) if token.startswith("data=")), None)
+    default = options.find("data")
+    coming = mode or (default.baseline if default else None)
+    ordered = coming == "data=ordered" and "journal_async_commit" in tokens
+    if ordered and _since(kernel, ASYNC_NEEDS_OTHER_DATA_SINCE, gaps):
+        yield "journal_async_commit", "data=ordered excludes it"
+    if mode != "data=journal":
+        return
+    for token in tokens:
+        if token in {"delalloc", "dax", "dax=always"}:
+            yield token, "data=journal excludes it"
+        elif token == NOLOCK and not _since(kernel, NOLOCK_TAKEN_SINCE, gaps):
+            yield from () if isinstance(kernel, Unknown) else ((token, "data=journal excludes it"),)
+
+
+def _since(kernel: Evidence[Kernel], first: tuple[int, ...], gaps: list[Unknown]) -> bool:
+    """Whether the kernel is at least this one; an unknown kernel is a gap."""
+    if isinstance(kernel, Unknown):
+        gaps.append(kernel)
+        return False
+    return kernel.value.since(*first)
+
+
+NOT_WAITED_FOR = frozenset({"noauto", "nofail", "x-systemd.automount"})
+"""Options of entries that no boot waits for."""
+
+
+def findings_of(refusals: Refusals, intent: Intent, *, planned: bool) -> Iterator[Finding]:
+    """Yield what is refused, and what is accepted without effect."""
+    where = "The plan" if planned else intent.origin
+    if refusals.refused:
+        yield _refused(refusals, intent, where)
+    if refusals.ignored:
+        yield _ignored(refusals.ignored, intent, where)
+
+
+def _refused(refusals: Refusals, intent: Intent, where: str) -> Finding:
+    tokens = [token for token, _ in refusals.refused]
+    fate = ", ".join(f"{token} ({why})" for token, why in refusals.refused)
+    waits = not NOT_WAITED_FOR.intersection(intent.entry.line.options)
+    end = "the next mount fails, and the boot with it" if waits else "the next mount fails"
+    return Finding(
+        message=f"{where} holds {fate}, which this kernel's ext4 refuses: {end}.",
+        severity=Severity.HIGH if waits else Severity.MEDIUM,
+        # A vendor may have backported the option into an older kernel, or have one of its own.
+        confidence=Confidence.LIKELY,
+        citations=intent.cite(),
+        remedies=_taken_out(intent, tokens),
+        fact=f"{intent.mount.mount_point} {','.join(tokens)}",
+    )
+
+
+def _ignored(tokens: Sequence[str], intent: Intent, where: str) -> Finding:
+    return Finding(
+        message=f"{where} holds {', '.join(tokens)}, which this kernel's ext4 takes and "
+        "ignores: it changes nothing.",
+        severity=Severity.INFO,
+        confidence=Confidence.LIKELY,
+        citations=intent.cite(),
+        remedies=_taken_out(intent, tokens),
+        fact=f"{intent.mount.mount_point} {','.join(tokens)}",
+    )
+
+
+def _taken_out(intent: Intent, tokens: Sequence[str]) -> tuple[Remedy, ...]:
+    """Return the remedy that removes the options from the entry; the mount stays as it is."""
+    steps = remedies.fstab.option_steps(intent.entry.line, tokens, ())
+    summary = f"Take {', '.join(tokens)} out of fstab."
+    return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
+
+
+class Drift(NamedTuple):
+    """An option by name, the token that fstab intends, and the token in force.
+
+    `baseline` is what would be in force without the option in fstab, None where unknown.
+    """
+
+    name: str
+    intended: str
+    in_force: str
+    baseline: str | None = None
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether what is in force is neither what fstab sets nor the baseline."""
+        return self.baseline not in {None, self.in_force}
+
+
+def wrong_tokens(
+    fs: Filesystem, host: Host, inactive: Sequence[Drift], flags: Sequence[str], intent: Intent
+) -> list[str]:
+    """Return the tokens that fstab may lose: not demanded, nor better than what is in force."""
+    wanted = demanded(fs, host)
+    runs = {*(drift.in_force for drift in inactive), *intent.live_flags}
+    worse = discouraged(runs, fs, host)
+    atime = ATIME_OPTIONS.keys() if "strictatime" in worse else frozenset()
+    tokens = [drift.intended for drift in inactive if drift.in_force not in worse]
+    tokens += [flag for flag in flags if flag not in atime]
+    missing = {w for token in tokens for w in overruled(fs, host, [token]) if w not in runs}
+    return [w for w in tokens if w not in wanted and missing.isdisjoint(overruled(fs, host, [w]))]
+
+
+def only_running(intent: Intent, tokens: frozenset[str]) -> frozenset[str]:
+    """Return the flags in force that a remount by fstab, whose flags are `tokens`, would clear.
+
+    An ro under a mount that is rw was set by the kernel after an error, by no configuration.
+    """
+    stopped = {"ro"}.intersection(intent.mount.super_options)
+    forced = stopped.difference(intent.mount.mount_options)
+    return intent.live_flags - tokens - ATIME_OPTIONS.keys() - forced

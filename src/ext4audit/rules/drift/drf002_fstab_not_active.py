@@ -19,7 +19,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.drift.refused_options import (
+from ext4audit.rules.drift import (
     Drift,
     Refusals,
     findings_of,

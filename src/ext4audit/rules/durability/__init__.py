@@ -1,1 +1,126 @@
-"""Durability: what a crash or a power failure can lose."""
+"""Durability: what a crash or a power failure can lose; the volatile write caches below."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ext4audit.evidence import Known, Unknown
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Severity
+
+INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
+"""What names a disk that is lost with its virtual machine, in its model or its udev links."""
+
+
+class Part(NamedTuple):
+    """What one leaf device of the stack does when it is not flushed.
+
+    `sentence` describes it; `severity` is that of running without flushes on it. `gap` is the
+    unknown that the severity depends on.
+    """
+
+    device: str
+    severity: Severity
+    confidence: Confidence
+    sentence: str
+    citation: Citation
+    gap: Unknown | None = None
+
+
+def parts_below(fs: Filesystem, device: BlockDevice, host: Host) -> tuple[Part, ...]:
+    """Judge every leaf device of a stack, without flushes from the filesystem above.
+
+    The cache mode that a stacked device reports is not used where its members can be seen: it is
+    inherited at creation, and md reports "write back" whatever its members do (md.c, 5.10 to
+    6.18).
+    """
+    return tuple(_parts(device, host, frozenset({fs.device_number})))
+
+
+def worst(parts: tuple[Part, ...]) -> Part:
+    """Return the part with the highest severity, which decides for the whole."""
+    return min(parts, key=lambda part: part.severity.rank)
+
+
+def still_claims_write_back(device: BlockDevice) -> Citation | None:
+    """Return the evidence that a stacked device reports write back, None where it does not."""
+    cache = device.queue.write_cache
+    if not device.known_below or not isinstance(cache, Known) or cache.value != "write back":
+        return None
+    shown = "write back"
+    if device.md is not None or device.loop is not None:
+        shown = f"write back ({'a loop device' if device.loop else 'an md array'} always says so)"
+    return Citation(f"write cache of {device.name}", shown, cache.origin)
+
+
+def _parts(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterator[Part]:
+    if device.loop is not None:
+        yield from _loop(device, host, passed)
+    elif device.known_below:
+        for below in device.known_below:
+            yield from _parts(below, host, passed)
+    else:
+        yield _leaf(device)
+
+
+def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterator[Part]:
+    """Judge a loop device by the filesystem that holds its file."""
+    number = device.loop.backing_device_number if device.loop else None
+    lower = host.filesystem(number) if number is not None else None
+    barrier = _barrier(lower)
+    if lower is None or not isinstance(barrier, Known) or lower.device_number in passed:
+        sentence = (
+            "the filesystem that holds its file decides what is flushed, and is not known here"
+        )
+        cite = Citation(f"file of {device.name}", _file(device), f"/sys/block/{device.name}/loop")
+        yield Part(device.name, Severity.MEDIUM, Confidence.LIKELY, sentence, cite)
+    elif barrier.value == "barrier":
+        sentence = (
+            f"its file lies on {lower.name}, whose barriers do not order the writes in this one"
+        )
+        cite = Citation(f"barriers of {lower.name}", "on", barrier.origin)
+        yield Part(device.name, Severity.MEDIUM, Confidence.CONFIRMED, sentence, cite)
+    elif device.known_below:
+        for below in device.known_below:
+            yield from _parts(below, host, passed | {lower.device_number})
+    else:
+        yield _leaf(device)
+
+
+def _barrier(fs: Filesystem | None) -> Known[str] | Unknown | None:
+    """Return the barrier option of a filesystem, None where there is none."""
+    if fs is None or isinstance(fs.options, Unknown):
+        return None
+    return fs.options.value.token("barrier")
+
+
+def _file(device: BlockDevice) -> str:
+    return device.loop.backing_file if device.loop else ""
+
+
+def _leaf(device: BlockDevice) -> Part:
+    """Judge a leaf device by the cache mode that it reports."""
+    label = f"write cache of {device.name}"
+    # An md array reports "write back" over any members: without them its mode proves nothing.
+    unseen = device.below if device.md and isinstance(device.below, Unknown) else None
+    cache = unseen or device.queue.write_cache
+    if isinstance(cache, Unknown):
+        sentence = "whether its write cache is volatile is not known"
+        cite = Citation(label, f"not known: {cache.detail}", cache.what)
+        return Part(device.name, Severity.HIGH, Confidence.POSSIBLE, sentence, cite, cache)
+    cite = Citation(label, cache.value, cache.origin)
+    if cache.value == "write through":
+        sentence = "it says that it has no volatile write cache"
+        return Part(device.name, Severity.INFO, Confidence.CONFIRMED, sentence, cite)
+    if _is_instance_store(device):
+        sentence = (
+            "its write cache is volatile, and the whole disk is lost with its virtual machine"
+        )
+        return Part(device.name, Severity.HIGH, Confidence.CONFIRMED, sentence, cite)
+    sentence = "its write cache is volatile"
+    return Part(device.name, Severity.CRITICAL, Confidence.CONFIRMED, sentence, cite)
+
+
+def _is_instance_store(device: BlockDevice) -> bool:
+    texts = [device.model or "", *(value for _, value in device.udev)]
+    return any(name in text for name in INSTANCE_STORES for text in texts)

@@ -7,8 +7,8 @@ from ext4audit.evidence import Known, Undetermined, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.durability.write_cache import Part, parts_below, still_claims_write_back, worst
-from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
+from ext4audit.rules.durability import Part, parts_below, still_claims_write_back, worst
+from ext4audit.rules.shared import cite_option, what_else_sets_it
 
 NO_FLUSH = "Barriers are off: neither fsync() nor a journal commit flushes the write cache"
 

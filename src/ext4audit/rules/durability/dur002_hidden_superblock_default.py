@@ -11,7 +11,7 @@ from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenanc
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared.citations import PLACES, cite_mount_table
+from ext4audit.rules.shared import PLACES, cite_mount_table
 from ext4audit.rules.shared.demands import against, stays
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})

@@ -8,7 +8,7 @@ from ext4audit.evidence import for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_option
+from ext4audit.rules.shared import cite_option
 from ext4audit.rules.shared.demands import (
     back_to_ordered,
     container_layers,

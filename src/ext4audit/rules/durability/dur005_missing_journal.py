@@ -9,8 +9,8 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wordin
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.durability.write_cache import INSTANCE_STORES
-from ext4audit.rules.shared.citations import cite_features, is_in_force
+from ext4audit.rules.durability import INSTANCE_STORES
+from ext4audit.rules.shared import cite_features, is_in_force
 from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size, usual_blocks
 

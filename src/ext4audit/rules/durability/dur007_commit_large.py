@@ -7,7 +7,7 @@ from ext4audit.evidence import Undetermined, Unknown, Why, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
+from ext4audit.rules.shared import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
 
 DEFAULT = "commit=5"

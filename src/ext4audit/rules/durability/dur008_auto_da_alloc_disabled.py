@@ -7,7 +7,7 @@ from ext4audit.evidence import is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_option, what_else_sets_it
+from ext4audit.rules.shared import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import below, holds_database
 
 NAMES = ("auto_da_alloc", "delalloc")

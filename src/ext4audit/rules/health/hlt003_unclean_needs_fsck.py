@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, for_wording
+from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.remembered import remembered
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule

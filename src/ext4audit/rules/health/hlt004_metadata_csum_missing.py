@@ -8,7 +8,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_features
+from ext4audit.rules.shared import cite_features
 from ext4audit.rules.shared.quantities import size
 
 FEATURE = "metadata_csum"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ext4audit.evidence import is_surely, need
+from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, update
+from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
 
 
 @host_rule(

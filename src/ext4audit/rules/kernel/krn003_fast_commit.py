@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, is_surely, need
+from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_bug, cite_kernel, grade, update
+from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
 
 FEATURE = "fast_commit"
 

@@ -7,7 +7,7 @@ from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.layout.striping import may_stripe
+from ext4audit.layout import may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     Recommended,

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.layout.striping import may_stripe
+from ext4audit.layout import may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_option
+from ext4audit.rules.shared import cite_option
 from ext4audit.rules.shared.quantities import (
     block_bytes_of,
     cite_hints,

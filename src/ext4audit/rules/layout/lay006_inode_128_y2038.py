@@ -8,7 +8,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import superblock_field
+from ext4audit.rules.shared import superblock_field
 
 SMALL, USUAL = 128, 256
 NOT_IN_PLACE = frozenset({"flex_bg", "metadata_csum"})

@@ -10,7 +10,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import superblock_field
+from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import is_external
 
 REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})

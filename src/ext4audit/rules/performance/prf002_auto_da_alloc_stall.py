@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.performance.stall import (
+from ext4audit.rules.performance import (
     IN_THE_APPLICATION,
     MIB,
     STALL_SECONDS,

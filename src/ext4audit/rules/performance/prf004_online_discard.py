@@ -10,8 +10,8 @@ from ext4audit.facts.devices import BlockDevice, devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.performance.stall import VIRTUAL_NAMES
-from ext4audit.rules.shared.citations import (
+from ext4audit.rules.performance import VIRTUAL_NAMES
+from ext4audit.rules.shared import (
     NO_DISCARD,
     TIMER,
     cite_discard,

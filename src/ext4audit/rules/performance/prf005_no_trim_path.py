@@ -13,7 +13,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import (
+from ext4audit.rules.shared import (
     NO_DISCARD,
     TIMER,
     cite_discard,

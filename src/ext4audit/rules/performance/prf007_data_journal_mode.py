@@ -6,7 +6,7 @@ from ext4audit.evidence import is_surely
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_option
+from ext4audit.rules.shared import cite_option
 from ext4audit.rules.shared.demands import back_to_ordered, data_mode, holds_database
 
 MESSAGE = "data=journal: all data is written twice, and delayed allocation and direct I/O are off"

@@ -7,7 +7,7 @@ from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, is_surely
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.performance.stall import (
+from ext4audit.rules.performance import (
     MIB,
     Drain,
     backlog_bytes,

@@ -10,7 +10,7 @@ from ext4audit.facts.devices import devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import rootflags
+from ext4audit.rules.shared import rootflags
 
 EFFECT = {
     "sync": "every write(2) and every change of a directory waits until the disk has it",

@@ -7,7 +7,7 @@ from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.citations import cite_option
+from ext4audit.rules.shared import cite_option
 
 WHO = {"resuid": "user id", "resgid": "group id"}
 MIB = 1 << 20

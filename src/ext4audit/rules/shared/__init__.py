@@ -1,1 +1,205 @@
-"""What rules of several families share: evidence, sizes and times, intent, vendor demands."""
+"""What several families share; here, what they cite: options, fields, kernel bugs, trimming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Undetermined,
+    Unknown,
+    Why,
+    derive,
+    for_wording,
+    need,
+)
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem, Host, fstab_lines
+from ext4audit.facts.option_table import recognize, sets_option
+from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.versions import Exposure
+from ext4audit.finding import Citation, Confidence, Disruption, Remedy, Severity
+
+PLACES = {
+    Provenance.KERNEL_DEFAULT: "kernel default",
+    Provenance.SUPERBLOCK_BITS: "superblock, default mount options",
+    Provenance.SUPERBLOCK_STRING: "superblock, mount options string",
+    Provenance.SUPERBLOCK_FIELD: "superblock field",
+    Provenance.SUPERBLOCK: "superblock (bits or string)",
+    Provenance.MOUNT: "mount table",
+    Provenance.IMPLIED: "implied by another option",
+    Provenance.UNKNOWN: "setter not known",
+}
+"""How evidence names the provenance of an option."""
+IN_SUPERBLOCK = frozenset(
+    {
+        Provenance.SUPERBLOCK,
+        Provenance.SUPERBLOCK_BITS,
+        Provenance.SUPERBLOCK_STRING,
+        Provenance.SUPERBLOCK_FIELD,
+    }
+)
+
+
+def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
+    """Yield the state of an option in every place: in force, layers, mount table, fstab."""
+    options = for_wording(fs.options, None)
+    option = options.find(name) if options else None
+    if options is None or option is None:
+        return
+    yield Citation(f"option in force: {name}", option.token, option.origin)
+    below = (layer for layer in option.layers if layer.provenance is not Provenance.MOUNT)
+    for layer in below:
+        yield Citation(PLACES[layer.provenance], layer.token, layer.origin)
+    if option.hidden:
+        yield Citation("set by", PLACES[option.set_by], option.origin)
+    yield cite_mount_table(options)
+    for line in fstab_lines(fs, name):
+        yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+
+
+def cite_mount_table(options: EffectiveOptions) -> Citation:
+    """Return the superblock's options as the mount table prints them."""
+    if options.mount_table is None:
+        return Citation("mount table", "not in this mount namespace", "/proc/self/mountinfo")
+    return Citation("mount table", ",".join(options.mount_table), "/proc/self/mountinfo")
+
+
+def in_rootflags(fs: Filesystem, host: Host, name: str) -> bool:
+    """Whether rootflags= sets some state of an option of the root filesystem."""
+    given = for_wording(rootflags(host), ())
+    return "/" in fs.mount_points and any(sets_option(o, name) for o in given)
+
+
+def rootflags(host: Host) -> Evidence[tuple[str, ...]]:
+    """Return the options that the kernel mounts the root with; the last rootflags= wins."""
+
+    def last(arguments: Sequence[str]) -> tuple[str, ...]:
+        flags = [a.removeprefix("rootflags=") for a in arguments if a.startswith("rootflags=")]
+        return tuple(flags[-1].split(",")) if flags else ()
+
+    return derive("rootflags=", last, host.kernel_arguments)
+
+
+def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
+    """Return the sentence on what no step of a remedy can correct; empty if nothing."""
+    if in_rootflags(fs, host, name):
+        return " Correct rootflags= in the boot loader's configuration as well."
+    options = for_wording(fs.options, None)
+    option = options.find(name) if options else None
+    if option is None or _is_stored(option) or fstab_lines(fs, name):
+        return ""
+    if isinstance(fs.unlisted or fs.fstab, Unknown):
+        return " What sets it is not known, because fstab or the mount table could not be read."
+    return " Neither fstab nor the superblock has it: correct the unit or script that mounts it."
+
+
+def _is_stored(option: EffectiveOption) -> bool:
+    """Whether the superblock or the kernel's default sets the option."""
+    provenances = {option.set_by, *(layer.provenance for layer in option.layers)}
+    return bool(provenances & IN_SUPERBLOCK) or option.set_by is Provenance.KERNEL_DEFAULT
+
+
+def is_in_force(options: EffectiveOptions, name: str) -> bool:
+    """Whether an option that is a plain flag is known to be in force."""
+    option = options.find(name)
+    return option is not None and option.token == name
+
+
+def need_in_force(fs: Filesystem, name: str) -> bool:
+    """Whether the option is in force; raises Undetermined where its absence proves nothing."""
+    options = need(fs.options)
+    if is_in_force(options, name):
+        return True
+    if options.gap is not None and not _table_would_show(fs, options, name):
+        raise Undetermined((options.gap,))
+    return False
+
+
+def cite_not_in_force(fs: Filesystem, name: str) -> Citation:
+    """Return the evidence that the option is not in force."""
+    return Citation(f"option in force: {name}", "not listed", need(fs.options).source)
+
+
+def _table_would_show(fs: Filesystem, options: EffectiveOptions, name: str) -> bool:
+    """Whether the mount table would show it; it omits what the superblock's string sets."""
+    if options.mount_table is None or not isinstance(fs.superblock, Known):
+        return False
+    words = fs.superblock.value.mount_option_string.split(",")
+    return all(spec.name != name for spec, _ in filter(None, map(recognize, words)))
+
+
+T = TypeVar("T")
+
+
+def superblock_field(
+    fs: Filesystem, what: str, read: Callable[[Superblock], T | None]
+) -> Evidence[T]:
+    """Return what `read` finds in the superblock; None becomes an unknown that names `what`.
+
+    The ioctl that works without root omits sizes, and the superblock's own bytes can omit the
+    journal's size.
+    """
+    if isinstance(fs.superblock, Unknown):
+        return fs.superblock
+    value = read(fs.superblock.value)
+    if value is None:
+        detail = f"{fs.superblock.origin} does not tell it"
+        return Unknown(what, Why.NOT_CAPTURED, detail, "run as root, with dumpe2fs")
+    return Known(value, fs.superblock.origin)
+
+
+def cite_features(fs: Filesystem) -> tuple[Citation, ...]:
+    """Cite the features that the superblock has, if it is known."""
+    if isinstance(fs.superblock, Unknown):
+        return ()
+    words = " ".join(sorted(fs.superblock.value.features))
+    return (Citation("features", words, fs.superblock.origin),)
+
+
+TIMER = "fstrim.timer"
+NO_DISCARD = "its device takes no discards"
+
+
+def cite_discard(device: BlockDevice) -> tuple[Citation, ...]:
+    """Return how much the device discards at once, where it is known."""
+    most = device.queue.discard_max_bytes
+    if not isinstance(most, Known):
+        return ()
+    return (Citation(f"discard_max_bytes of {device.name}", str(most.value), most.origin),)
+
+
+def cite_fstrim(host: Host) -> Citation:
+    """Return whether something trims all filesystems regularly."""
+    if not isinstance(host.fstrim, Known):
+        return Citation("regular fstrim", f"not known: {host.fstrim.detail}", host.fstrim.what)
+    return Citation("regular fstrim", "yes" if host.fstrim.value else "no", host.fstrim.origin)
+
+
+def cite_kernel(host: Host, exposed: Exposure) -> Citation:
+    """Return the running kernel, and the evidence for what it contains."""
+    if not isinstance(host.kernel, Known):
+        return Citation("kernel", exposed.note, exposed.source)
+    return Citation("kernel", f"{host.kernel.value.release} ({exposed.note})", host.kernel.origin)
+
+
+def cite_bug(exposed: Exposure) -> Citation:
+    """Return the condition of the bug, and its source."""
+    return Citation("kernel bug, needs", exposed.condition, exposed.source)
+
+
+def grade(exposed: Exposure) -> tuple[Severity, Confidence]:
+    """Return the severity and the confidence of a finding."""
+    return Severity(exposed.severity), Confidence(exposed.confidence)
+
+
+def update(exposed: Exposure) -> Remedy:
+    """Return the advice to update, without steps: the command depends on the distribution."""
+    return Remedy(
+        f"Update the kernel to {exposed.fix} or later, and restart.",
+        Disruption.REBOOT,
+        trade_off="A restart, and whatever else the new kernel changes.",
+    )

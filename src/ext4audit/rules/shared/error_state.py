@@ -14,7 +14,7 @@ from ext4audit.facts.mount import flags_of
 from ext4audit.facts.superblock import RecordedError
 from ext4audit.finding import Citation, Confidence, Severity
 from ext4audit.rule import NotApplicable
-from ext4audit.rules.shared.citations import superblock_field
+from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import utc
 
 CODES = dict(

@@ -21,7 +21,7 @@ from ext4audit.facts.option_table import (
 )
 from ext4audit.finding import Citation, Severity
 from ext4audit.rule import NotApplicable
-from ext4audit.rules.shared.citations import rootflags
+from ext4audit.rules.shared import rootflags
 
 SHOWN_OTHERWISE = frozenset(
     # The kernel takes stripe from the superblock, shows quota options by feature and state,

@@ -15,13 +15,13 @@ from ext4audit.evidence import (
     need,
 )
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
+from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Usage
-from ext4audit.facts.kernel_bugs import exposure
 from ext4audit.facts.options import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation
-from ext4audit.layout.striping import MOST_COLUMNS, may_stripe
-from ext4audit.rules.shared.citations import superblock_field
+from ext4audit.layout import MOST_COLUMNS, may_stripe
+from ext4audit.rules.shared import superblock_field
 
 GIB = 1 << 30
 UNITS = ("TiB", 1 << 40), ("GiB", GIB), ("MiB", 1 << 20)

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ext4audit.sources import Source
 from ext4audit.sources.archive.capture import Capture
 from ext4audit.sources.archive.layouts import TEXTS, SosCapture, SupportconfigCapture
 from ext4audit.sources.archive.source import ArchiveSource
 from ext4audit.sources.archive.system import host_name, node_name, printed_name, taken_at
-from ext4audit.sources.ask import Source
-from ext4audit.sources.containers.tree import Archive, ArchiveError
+from ext4audit.sources.containers import Archive, ArchiveError
 
 SOS_COMMANDS = "sos_commands"
 INSIGHTS_COMMANDS = "insights_commands"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources.ask import VERSION_BANNER
+from ext4audit.sources import VERSION_BANNER
 
 LONGEST_NAME = 255
 """NAME_MAX of Linux filesystems: sos cuts the name there."""

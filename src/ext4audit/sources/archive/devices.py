@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.tool_output import Row, lsblk_rows
-from ext4audit.sources.containers.tree import MOST_LINKS
+from ext4audit.sources.containers import MOST_LINKS
 
 LISTINGS_OF_DEV = ("ls -lanR /dev", "ls -alZR /dev", "ls -alZRn /dev/", "ls -alZRn /dev")
 """sos until 4.7, and since; with -Z the SELinux context, or "?", stands before the size."""

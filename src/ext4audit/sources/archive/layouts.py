@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources import decode
 from ext4audit.sources.archive.capture import Output, mangle, numbered
-from ext4audit.sources.ask import decode
-from ext4audit.sources.containers.tree import Archive, ArchiveError
+from ext4audit.sources.containers import Archive, ArchiveError
 
 MANIFEST = "sos_reports/manifest.json"
 MOST_OF_ONE_NAME = 100

@@ -7,6 +7,24 @@ from functools import cached_property
 from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources import (
+    Answer,
+    Ask,
+    BytesAsk,
+    CapturedDumpe2fs,
+    EffectiveUser,
+    ListDir,
+    ReadFile,
+    RealPath,
+    ResolvePath,
+    RunCommand,
+    StatFilesystem,
+    TextAsk,
+    UdevDatabase,
+    Uname,
+    VirtualMemory,
+    describe,
+)
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.machine import container, hypervisor
@@ -27,24 +45,6 @@ from ext4audit.sources.archive.system import (
 )
 from ext4audit.sources.archive.tool_output import find_groups, find_header
 from ext4audit.sources.archive.usage import DiskFree
-from ext4audit.sources.ask import (
-    Answer,
-    Ask,
-    BytesAsk,
-    CapturedDumpe2fs,
-    EffectiveUser,
-    ListDir,
-    ReadFile,
-    RealPath,
-    ResolvePath,
-    RunCommand,
-    StatFilesystem,
-    TextAsk,
-    UdevDatabase,
-    Uname,
-    VirtualMemory,
-    describe,
-)
 
 COLLECT = "ext4audit collect"
 _SOS_PROGRAMS = {

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources import decode
 from ext4audit.sources.archive.capture import Capture, Output, judge
-from ext4audit.sources.ask import decode
 
 _BRANCH = r"(?:[|│ ] )*(?:[|`├└][-─])?"
 _TREE = re.compile(

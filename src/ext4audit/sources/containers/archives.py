@@ -11,9 +11,8 @@ import stat
 from collections.abc import Iterator
 from itertools import islice
 
-from ext4audit.sources.ask import decode, encode
-from ext4audit.sources.containers.tar import Stream, read_tar
-from ext4audit.sources.containers.tree import (
+from ext4audit.sources import decode, encode
+from ext4audit.sources.containers import (
     ArchiveError,
     Directory,
     File,
@@ -27,6 +26,7 @@ from ext4audit.sources.containers.tree import (
     follow,
     held_bytes,
 )
+from ext4audit.sources.containers.tar import Stream, read_tar
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ext4audit.sources.ask import decode
-from ext4audit.sources.containers.tree import (
+from ext4audit.sources import decode
+from ext4audit.sources.containers import (
     ArchiveError,
     Directory,
     File,

@@ -15,8 +15,7 @@ from time import monotonic
 from typing import Any, TypeVar, overload
 
 from ext4audit.evidence import Evidence, Known, Why
-from ext4audit.sources import live as ioctls
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     Answer,
     Ask,
     BytesAsk,
@@ -41,6 +40,7 @@ from ext4audit.sources.ask import (
     encode,
     from_os_error,
 )
+from ext4audit.sources import live as ioctls
 from ext4audit.sources.live import commands, paths
 from ext4audit.sources.live.paths import BoundedCalls, opened
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import IO, NamedTuple, cast
 
 from ext4audit.evidence import Why
-from ext4audit.sources.ask import VERSION_BANNER, Unanswered, decode, denied_hint, encode
+from ext4audit.sources import VERSION_BANNER, Unanswered, decode, denied_hint, encode
 
 # Fixed: the user's PATH, and the working directory in it, can hold another program's dumpe2fs.
 SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 from ext4audit.evidence import Known, Why
-from ext4audit.sources.ask import Unanswered, decode, encode
+from ext4audit.sources import Unanswered, decode, encode
 
 R = TypeVar("R")
 _Call: TypeAlias = "tuple[Callable[[], object], SimpleQueue[Any]] | None"

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import IO, overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     Answer,
     Ask,
     BytesAsk,
@@ -24,7 +24,7 @@ from ext4audit.sources.ask import (
     describe,
     utc_now,
 )
-from ext4audit.sources.containers.tree import SNAPSHOT_LIMITS, Archive, MemoryArchive
+from ext4audit.sources.containers import SNAPSHOT_LIMITS, Archive, MemoryArchive
 from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.format import (
     ANSWERS,

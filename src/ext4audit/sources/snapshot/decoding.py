@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources.ask import (
+from ext4audit.sources import (
     Answer,
     Ask,
     FilesystemUuid,
@@ -19,7 +19,7 @@ from ext4audit.sources.ask import (
     denied_hint,
     describe,
 )
-from ext4audit.sources.ask import decode as decode_text
+from ext4audit.sources import decode as decode_text
 from ext4audit.sources.live import commands
 from ext4audit.sources.snapshot.format import (
     ANSWER_FILE,

@@ -29,9 +29,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from ext4audit import sources as asks
 from ext4audit.evidence import Unknown
-from ext4audit.sources import ask as asks
-from ext4audit.sources.ask import Answer, Ask, decode
+from ext4audit.sources import Answer, Ask, decode
 
 FORMAT = "ext4audit-snapshot"
 VERSION = 1

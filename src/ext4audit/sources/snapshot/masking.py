@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ext4audit.evidence import Known
-from ext4audit.sources.ask import Answer, Ask, ReadFile
+from ext4audit.sources import Answer, Ask, ReadFile
 
 MASKED_FILES = frozenset({"/etc/fstab", "/proc/cmdline"})
 MASK = "***"

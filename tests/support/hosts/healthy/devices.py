@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ext4audit.sources.ask import ListDir, ReadBytes
+from ext4audit.sources import ListDir, ReadBytes
 from support.hosts.evidence_host import QUEUE, HostEvidence, replaced
 from support.hosts.healthy.systems import Mke2fs, System
 from support.images.mke2fs import sparse_image

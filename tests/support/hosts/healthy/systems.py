@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ext4audit.sources.ask import RealPath, RunCommand, Uname, VirtualMemory
+from ext4audit.sources import RealPath, RunCommand, Uname, VirtualMemory
 from support.hosts.evidence_host import FSTRIM_LINK, OPTIONS, HostEvidence, replaced
 
 CONFIGURATION = """\
