@@ -20,6 +20,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources.archive import recognise
 from ext4audit.sources.containers import ArchiveError
 from support.archives.contents import SOS_LINKS, archive, sos_files, sosreport
+from support.hosts.evidence_host import QUEUE
 
 MD = DeviceNumber(9, 127)
 MD_FILES = {
@@ -208,19 +209,6 @@ def test_a_container_is_known_by_what_hostnamectl_printed_there() -> None:
     assert isinstance(host.virtualization, Unknown)  # of the machine below it nothing is told
 
 
-QUEUE = {
-    "write_cache": "write back",
-    "fua": "0",
-    "rotational": "1",
-    "discard_max_bytes": "0",
-    "minimum_io_size": "512",
-    "optimal_io_size": "0",
-    "logical_block_size": "512",
-    "physical_block_size": "512",
-    "nr_requests": "256",
-    "max_sectors_kb": "1280",
-    "wbt_lat_usec": "75000",
-}
 WHOLE = {
     **{
         f"sys/devices/pci/{disk}/block/{disk}/queue/{key}": f"{value}\n"

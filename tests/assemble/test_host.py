@@ -9,7 +9,7 @@ from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Provenance
-from ext4audit.sources import FilesystemUuid, RealPath, Uname
+from ext4audit.sources import FilesystemUuid, ReadFile, RealPath, Uname
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
@@ -451,3 +451,13 @@ def test_an_options_file_of_garbage_falls_back_to_table_and_superblock() -> None
         "/proc/self/mountinfo, dumpe2fs -h /dev/sdb",
     )
     assert need(options.token("barrier")) == "barrier"
+
+
+def test_a_lost_line_of_mountinfo_does_not_give_an_entry_to_a_namesake() -> None:
+    """Of two devices with one label, the mounted one is meant: also where a line is unreadable."""
+    host = debian_host().listed("sda1", "8:1", fstype="ext4", uuid=ROOT_UUID, label="data")
+    host.file("/etc/fstab", "LABEL=data /data ext4 defaults 0 2\n")
+    whole = host.source().fetch(ReadFile("/proc/self/mountinfo"))
+    read = assemble(host.file("/proc/self/mountinfo", f"{need(whole)}not a line of mountinfo\n"))
+    (entry,) = need(read.fstab)
+    assert need(entry.device_number) == SDB

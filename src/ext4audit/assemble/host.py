@@ -90,7 +90,7 @@ def assemble_host(
     idle = _out_of_scope(container, only) or read_idle(
         source, devices, inventory.names, read_idle_filesystem
     )
-    fstab = read_fstab(source, devices, for_wording(inventory.mounts, ()), (*filesystems, *lower))
+    fstab = read_fstab(source, devices, inventory.visible, (*filesystems, *lower))
     is_contained = for_wording(container, None) is not None
     return Host(
         name=for_wording(ask(source, Uname(), parse_nodename, "host name"), "unknown"),

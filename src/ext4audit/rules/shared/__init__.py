@@ -141,14 +141,15 @@ def superblock_field(
     """Return what `read` finds in the superblock; None becomes an unknown that names `what`.
 
     The ioctl that works without root omits sizes, and the superblock's own bytes can omit the
-    journal's size.
+    journal's size. The hint is that of the device: in a container, root alone does not help.
     """
     if isinstance(fs.superblock, Unknown):
         return fs.superblock
     value = read(fs.superblock.value)
     if value is None:
         detail = f"{fs.superblock.origin} does not tell it"
-        return Unknown(what, Why.NOT_CAPTURED, detail, "run as root, with dumpe2fs")
+        hint = fs.primary.hint if isinstance(fs.primary, Unknown) else ""
+        return Unknown(what, Why.NOT_CAPTURED, detail, hint or "run as root, with dumpe2fs")
     return Known(value, fs.superblock.origin)
 
 
