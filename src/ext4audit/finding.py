@@ -58,18 +58,72 @@ class Citation(NamedTuple):
     origin: str
 
 
+class LineEdit(NamedTuple):
+    """A line of a text file before and after a change, both without the newline.
+
+    `line_number` counts from 1. Bytes that are not UTF-8 are surrogate escapes.
+    """
+
+    path: str
+    line_number: int
+    before: str
+    after: str
+
+
+class NewFile(NamedTuple):
+    """A small text file that a remedy creates, with its whole content."""
+
+    path: str
+    content: str
+
+
+class Remount(NamedTuple):
+    """A change of the options of a mounted filesystem; all that is not named stays in force.
+
+    `before` and `after` are words for `mount -o`: ext4 options and flags of mount(8). `is_bind`
+    is set where the flags of this mount alone change, and not those of the superblock.
+    """
+
+    mount_point: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    is_bind: bool = False
+
+
+class Unmount(NamedTuple):
+    """An unmount before work on the device; `again` is the command that mounts it as it was."""
+
+    mount_point: str
+    again: str
+
+
+class Check(NamedTuple):
+    """A run of e2fsck that repairs what is safe to repair; where it refuses, nothing is mounted."""
+
+    device: str
+
+
 class Step(NamedTuple):
-    """One shell command of a remedy. All names in it are quoted for a POSIX shell."""
+    """One shell command of a remedy. All names in it are quoted for a POSIX shell.
+
+    `undo` takes back what the command did, and changes nothing where it has not run; it is empty
+    where nothing is to be taken back, or nothing can. `done` succeeds where the state that the
+    command leads to holds already; empty where only running it tells. `change` is the same change
+    as data, where it is of a kind that a script can make more carefully than one command.
+    """
 
     phase: Phase
     command: str
+    undo: str = ""
+    done: str = ""
+    change: LineEdit | NewFile | Remount | Unmount | Check | None = None
 
 
 class Remedy(NamedTuple):
     """One way to fix a finding, computed from the evidence.
 
     `steps` are in the order of execution: a persistent step comes first where a file must be
-    corrected before a remount can work. A remedy without steps is advice.
+    corrected before a remount can work. The checks come last. A remedy without steps is advice.
     """
 
     summary: str
@@ -77,6 +131,12 @@ class Remedy(NamedTuple):
     steps: tuple[Step, ...] = ()
     destructive: bool = False
     trade_off: str | None = None
+
+    @property
+    def lines(self) -> tuple[Step, ...]:
+        """The steps, and after them the rollback: what takes back each, the last one first."""
+        undone = (step.undo for step in reversed(self.steps) if step.undo)
+        return (*self.steps, *(Step(Phase.ROLLBACK, command) for command in undone))
 
 
 class Suppression(NamedTuple):

@@ -67,7 +67,10 @@ def mounts_by_id(mounts: tuple[Mount, ...]) -> Mapping[int, Mount]:
 
 
 class FstabLine(NamedTuple):
-    """One entry of fstab(5) with octal escapes decoded; `raw_options` as the file spells them."""
+    """One entry of fstab(5) with octal escapes decoded; `raw_options` as the file spells them.
+
+    `text` is the whole line as it is in the file, empty where it was not read from one.
+    """
 
     line_number: int
     spec: str
@@ -77,6 +80,7 @@ class FstabLine(NamedTuple):
     raw_options: str
     dump_frequency: int
     fsck_pass: int
+    text: str = ""
 
 
 class FstabEntry(NamedTuple):

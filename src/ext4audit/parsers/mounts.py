@@ -137,6 +137,7 @@ def _line(number: int, line: str) -> FstabLine | None:
         raw_options=raw_options,
         dump_frequency=int(frequency),
         fsck_pass=int(fsck_pass),
+        text=line,
     )
 
 

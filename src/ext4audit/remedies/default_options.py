@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOption, Provenance
-from ext4audit.finding import Phase, Step
-from ext4audit.remedies import in_phase, quote
+from ext4audit.finding import Phase, Step, Unmount
+from ext4audit.remedies import quote
 
 SAFE_STRING = re.compile(r"[A-Za-z0-9_=.:/,-]*")
 """Strings that a request of debugfs, which has a grammar of its own, takes as they are."""
@@ -50,17 +51,10 @@ def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...
     device = quote(fs.device)
     if device is None or not change.held or not _is_writable(fs):
         return ()
-    do = [_set_bits(device, [f"^{bit}" for bit in change.bits])] if change.bits else []
-    undo = [_set_bits(device, change.bits)] if change.bits else []
+    steps = [*_bit_steps(device, change)]
     if change.string is not None:
-        before, after = change.string
-        do.append(_set_string(device, after))
-        undo.insert(0, _set_string(device, before))
-    return (
-        *in_phase(Phase.PERSISTENT, do),
-        *in_phase(Phase.VERIFY, [verify_command(fs, change)]),
-        *in_phase(Phase.ROLLBACK, undo),
-    )
+        steps.append(_string_step(device, *change.string))
+    return (*steps, Step(Phase.VERIFY, verify_command(fs, change)))
 
 
 def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
@@ -81,46 +75,42 @@ def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
     old = next((bit for bit in superblock.default_mount_options if bit in tokens), f"^{bit}")
     check = f"tune2fs -l {device} | grep -qE '^Default mount options:.* {bit}( |$)'"
     return (
-        Step(Phase.PERSISTENT, _set_bits(device, [bit])),
+        Step(Phase.PERSISTENT, _set_bits(device, [bit]), _set_bits(device, [old]), check),
         Step(Phase.VERIFY, check),
-        Step(Phase.ROLLBACK, _set_bits(device, [old])),
     )
 
 
-def apply_commands(
-    fs: Filesystem, change: SuperblockChange, where: str, again: str
-) -> Iterator[str]:
-    """Yield the commands that clear bits and string; they take effect at the next mount.
+def superblock_steps(
+    fs: Filesystem, change: SuperblockChange, mount: Mount, again: str
+) -> Iterator[Step]:
+    """Yield the steps that clear bits and string; they take effect at the next mount.
 
-    All but the writing of a list are allowed on a mounted filesystem. `where` is its mount
-    point as a shell word, `again` the command that mounts it again.
+    All but the writing of a list are allowed on a mounted filesystem. `again` is the command
+    that mounts it again.
     """
-    device = quote(fs.device)
-    if change.bits:
-        yield _set_bits(device, [f"^{bit}" for bit in change.bits])
+    device = quote(fs.device) or ""
+    yield from _bit_steps(device, change)
     if change.string:
-        yield from _write_string(fs, change.string[1], where, again)
-    if change.unseen:
-        yield f"tune2fs -l {device} | grep -i 'mount options:'"
+        yield from _string_steps(fs, change.string, mount, again)
     for token in change.unseen:
-        only = f"grep -qxE 'Mount options: +({_spellings(token)})'"
-        clear = f"tune2fs -E mount_opts= {device}"
-        yield f"if tune2fs -l {device} | {only}; then {clear}; fi"
+        yield _unseen_step(device, token)
 
 
-def undo_commands(
-    fs: Filesystem, change: SuperblockChange, where: str, again: str
-) -> Iterator[str]:
-    """Yield the commands that restore what `apply_commands` cleared."""
-    device = quote(fs.device)
-    for token in change.unseen:
-        if not _bits_of(token):
-            some = f"tune2fs -l {device} | grep -q '^Mount options:'"
-            yield f"{some} || tune2fs -E mount_opts={token} {device}"
-    if change.string:
-        yield from _write_string(fs, change.string[0], where, again)
+def _bit_steps(device: str, change: SuperblockChange) -> Iterator[Step]:
     if change.bits:
-        yield _set_bits(device, change.bits)
+        listed = f"tune2fs -l {device} | grep '^Default mount options:'"
+        done = f"! {listed} | grep -qwE '{'|'.join(change.bits)}'"
+        clear = _set_bits(device, [f"^{bit}" for bit in change.bits])
+        yield Step(Phase.PERSISTENT, clear, _set_bits(device, change.bits), done)
+
+
+def _unseen_step(device: str, token: str) -> Step:
+    """Return the step that clears s_mount_opts where it holds this token and nothing else."""
+    only = f"grep -qxE 'Mount options: +({_spellings(token)})'"
+    clear = f"if tune2fs -l {device} | {only}; then tune2fs -E mount_opts= {device}; fi"
+    some = f"tune2fs -l {device} | grep -q '^Mount options:'"
+    undo = "" if _bits_of(token) else f"{some} || tune2fs -E mount_opts={token} {device}"
+    return Step(Phase.PERSISTENT, clear, undo, f"! tune2fs -l {device} | {only}")
 
 
 def verify_command(fs: Filesystem, change: SuperblockChange) -> str:
@@ -130,19 +120,35 @@ def verify_command(fs: Filesystem, change: SuperblockChange) -> str:
     return f"! {lines} | grep -qwE '{spellings}'"
 
 
-def _write_string(fs: Filesystem, string: str, where: str, again: str) -> Iterator[str]:
-    """Yield the commands that write s_mount_opts of a mounted filesystem.
+def _string_steps(
+    fs: Filesystem, string: tuple[str, str], mount: Mount, again: str
+) -> Iterator[Step]:
+    """Yield the steps that write s_mount_opts of a mounted filesystem.
 
     debugfs must never write to a live superblock, which another mount namespace may still hold
     after the unmount.
     """
-    write = _set_string(quote(fs.device), string)
-    if "," not in string:
-        yield write
+    before, after = string
+    step = _string_step(quote(fs.device) or "", *string)
+    unmount = f"umount {quote(mount.mount_point)}"
+    free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    if "," not in after:
+        offline = f"{unmount} && {free} && {step.undo} && {again}"
+        yield step._replace(undo=offline if "," in before else step.undo)
         return
-    yield f"umount {where}"
-    yield f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')} && {write}"
-    yield again
+    yield Step(Phase.PERSISTENT, unmount, again, change=Unmount(mount.mount_point, again))
+    yield step._replace(command=f"{free} && {step.command}", undo=f"{free} && {step.undo}")
+    yield Step(Phase.PERSISTENT, again, unmount, f"mountpoint -q {quote(mount.mount_point)}")
+
+
+def _string_step(device: str, before: str, after: str) -> Step:
+    """Return the step that writes s_mount_opts and nothing else."""
+    listed = f"tune2fs -l {device}"
+    pattern = re.escape(after)
+    done = f"{listed} | grep -qxE 'Mount options: +{pattern}'"
+    cleared = f"{listed} | grep -q UUID: && ! {listed} | grep -q '^Mount options:'"
+    undo = _set_string(device, before)
+    return Step(Phase.PERSISTENT, _set_string(device, after), undo, done if after else cleared)
 
 
 def _set_bits(device: str | None, bits: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies import quote
 from ext4audit.remedies.fstab import edit_type
 from ext4audit.remedies.offline import by_hand, checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.remount import remount_command, usable_mount
+from ext4audit.remedies.remount import remount_step, usable_mount
 
 MIB = 1 << 20
 SIZE_IN_MIB = "/ournal size:/ { n = $NF + 0; if ($NF ~ /k$/) n /= 1024 }"
@@ -104,10 +104,15 @@ def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
     """
     device = quote(fs.device)
     undo = f"tune2fs -O ^dir_index {device} && {checked(fs)}"
-    verify_and_undo = unmounted_steps(fs, (), (_has_dir_index(fs),), (undo,))
-    if not verify_and_undo:
+    taken_back = unmounted_steps(fs, (undo,), ())
+    if not taken_back:
         return ()
-    return (Step(Phase.PERSISTENT, f"tune2fs -O dir_index {device}"), *verify_and_undo)
+    back = " && ".join(step.command for step in taken_back)
+    check = _has_dir_index(fs)
+    return (
+        Step(Phase.PERSISTENT, f"tune2fs -O dir_index {device}", back, check),
+        Step(Phase.VERIFY, check),
+    )
 
 
 def index_directories(fs: Filesystem) -> tuple[Step, ...]:
@@ -137,8 +142,8 @@ def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
     left = f"dumpe2fs {device} 2>/dev/null | grep '^Group ' | grep -vc ITABLE_ZEROED"
     done = f'test "$({left})" -le {most_left}'
     return (
-        Step(Phase.IMMEDIATE, remount_command(fs, mount, ["init_itable=0"], {"init_itable"})),
-        Step(Phase.IMMEDIATE, f"until {done}; do sleep 2; done"),
+        remount_step(mount, ("init_itable=0",), (), (done,)),
+        Step(Phase.IMMEDIATE, f"until {done}; do sleep 2; done", done=done),
         Step(Phase.VERIFY, done),
     )
 
@@ -223,8 +228,7 @@ def convert_to_ext4(
     steps = unmounted_steps(fs._replace(mounts=mounts), (work,), tuple(_is_ext4(fs)))
     if not steps or any(edit is None for edit in edits):
         return ()
-    commands = [command for edit in edits if edit for command in edit.apply]
-    return (*(Step(Phase.PERSISTENT, command) for command in commands), *steps)
+    return (*(edit._replace(undo="") for edit in edits if edit), *steps)
 
 
 def _is_ext4(fs: Filesystem) -> Iterator[str]:

@@ -9,13 +9,19 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Known, Undetermined, Unknown, Why
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, FstabEntry, Mount, flags_in_force
-from ext4audit.finding import Phase, Step
+from ext4audit.facts.mount import ATIME_OPTIONS, FstabEntry, FstabLine, Mount, flags_in_force
+from ext4audit.finding import LineEdit, Phase, Remount, Step
 from ext4audit.remedies import in_phase, quote
-from ext4audit.remedies.fstab import FstabEdit, edit_options
-from ext4audit.remedies.mounting import change_by_new_mount, single_mount
+from ext4audit.remedies.fstab import edit_options
+from ext4audit.remedies.mounting import change_by_new_mount, mount_anew, single_mount
 from ext4audit.remedies.options import BINDS, change_options
-from ext4audit.remedies.remount import mount_again, remount_command, usable_mount
+from ext4audit.remedies.remount import (
+    bind_command,
+    opposites_of,
+    remount_command,
+    remount_step,
+    usable_mount,
+)
 
 ELSEWHERE = Unknown(
     "flags of its mounts",
@@ -44,47 +50,21 @@ class FlagChange(NamedTuple):
 
 def _by_remount(fs: Filesystem, change: FlagChange, checks: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps that change flags by remount, verified by `checks`."""
-    return _in_order(
-        _edits(fs, change),
-        (_remount(_corrected(fs, change), change.after, change.apply),),
-        checks,
-        (_remount(fs, change.before, change.undo),),
-    )
+    step = remount_step(change.before, change.apply, change.undo, checks)
+    back = remount_command(change.after, change.undo)
+    return (*_edits(fs, change), step._replace(undo=back), *in_phase(Phase.VERIFY, checks))
 
 
 def _by_new_mount(fs: Filesystem, change: FlagChange, checks: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps that change flags by an unmount and a mount."""
-    end = f"umount {quote(change.before.mount_point)}"
-    return _in_order(
-        _edits(fs, change),
-        (end, mount_again(_corrected(fs, change), change.after, (), ())),
-        checks,
-        (end, mount_again(fs, change.before, (), ())),
+    unmount, again = mount_anew(fs, change.before, (), (), (), after=change.after)
+    done = " && ".join(checks)
+    return (
+        *_edits(fs, change),
+        unmount,
+        again._replace(done=done),
+        *in_phase(Phase.VERIFY, checks),
     )
-
-
-def _corrected(fs: Filesystem, change: FlagChange) -> Filesystem:
-    """Return the filesystem with fstab as it is after the change."""
-    if not isinstance(fs.fstab, Known):
-        return fs
-    entries = tuple(
-        _edited(entry, change) if _is_concerned(entry, change) else entry
-        for entry in fs.fstab.value
-    )
-    return fs._replace(fstab=Known(entries, fs.fstab.origin))
-
-
-def _remount(fs: Filesystem, mount: Mount, options: Sequence[str]) -> str:
-    """Return the remount with these options, each once: it may have to repeat all flags."""
-    plain = remount_command(fs, mount, (), ())
-    repeated = () if plain.startswith("mount -o remount ") else flags_in_force(mount)
-    return remount_command(fs, mount, [option for option in options if option not in repeated], ())
-
-
-def _edited(entry: FstabEntry, change: FlagChange) -> FstabEntry:
-    kept = [option for option in entry.line.options if option not in change.drop]
-    more = [option for option in change.add if option not in kept]
-    return entry._replace(line=entry.line._replace(options=(*kept, *more)))
 
 
 def _is_concerned(entry: FstabEntry, change: FlagChange) -> bool:
@@ -93,26 +73,13 @@ def _is_concerned(entry: FstabEntry, change: FlagChange) -> bool:
     return entry.is_for(change.before)
 
 
-def _edits(fs: Filesystem, change: FlagChange) -> Iterator[FstabEdit]:
+def _edits(fs: Filesystem, change: FlagChange) -> Iterator[Step]:
     entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
     for entry in entries:
         if _is_concerned(entry, change):
             edit = edit_options(entry.line, change.drop, change.add)
             if edit is not None:
                 yield edit
-
-
-def _in_order(
-    edits: Iterator[FstabEdit], now: Sequence[str], checks: Sequence[str], back: Sequence[str]
-) -> tuple[Step, ...]:
-    known = tuple(edits)
-    undo = [command for edit in reversed(known) for command in edit.undo]
-    return (
-        *in_phase(Phase.PERSISTENT, (command for edit in known for command in edit.apply)),
-        *in_phase(Phase.IMMEDIATE, now),
-        *in_phase(Phase.VERIFY, checks),
-        *in_phase(Phase.ROLLBACK, [*undo, *back]),
-    )
 
 
 def seen_here(fs: Filesystem) -> tuple[Mount, ...]:
@@ -145,7 +112,7 @@ def relax_access_times(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> 
     if not all(remountable(mount) for mount in strict):
         return ()
     steps = [step for mount in strict for step in _relaxed(fs, mount, wanted)]
-    order = Phase.PERSISTENT, Phase.IMMEDIATE, Phase.VERIFY, Phase.ROLLBACK
+    order = Phase.PERSISTENT, Phase.IMMEDIATE, Phase.VERIFY
     return tuple(sorted(steps, key=lambda step: order.index(step.phase)))
 
 
@@ -199,32 +166,12 @@ def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     where = quote(mount.mount_point)
     if where is None or mount.overmounted:
         return ()
-    before = _flags_of_the_mount(mount)
     shown = f"findmnt -no OPTIONS {where} | tr , '\\n'"
-    return (
-        Step(Phase.IMMEDIATE, _set_exactly((*before, *flags), where)),
-        *in_phase(Phase.VERIFY, (f"{shown} | grep -qx {flag}" for flag in flags)),
-        Step(Phase.ROLLBACK, _set_exactly(before, where)),
-    )
-
-
-def _set_exactly(flags: Sequence[str], where: str) -> str:
-    """Return the command that gives a mount exactly these flags."""
-    return f"mount --options-source=disable -o remount,bind,{','.join(flags)} {where}"
-
-
-def _flags_of_the_mount(mount: Mount) -> tuple[str, ...]:
-    """Return the flags as mount(8) takes them, without those of the superblock."""
-    own = "ro" if "ro" in mount.mount_options else "rw"
-    others = (flag for flag in flags_in_force(mount) if flag not in SUPERBLOCK_FLAGS | {"ro", "rw"})
-    return own, *others
-
-
-RESTORING = {"relatime": ("atime", "relatime"), "noatime": ("noatime",)}
-"""The options that restore the access times of a mount; strictatime where it shows neither.
-
-Seen with util-linux 2.38 on 6.18: relatime alone leaves the noatime of the mount table in force.
-"""
+    checks = [f"{shown} | grep -qx {flag}" for flag in flags]
+    change = Remount(mount.mount_point, opposites_of(flags), tuple(flags), is_bind=True)
+    apply, undo = bind_command(mount, flags), bind_command(mount, ())
+    step = Step(Phase.IMMEDIATE, apply, undo, " && ".join(checks), change)
+    return (step, *in_phase(Phase.VERIFY, checks))
 
 
 def set_flags_and_options(
@@ -247,13 +194,15 @@ def set_flags_and_options(
             if not remountable(mount):
                 return ()
             change = _atime_change(mount, wanted)
-            steps = _joined(steps, _by_remount(fs, change, (_flag_check(mount, wanted),)))
+            steps += _by_remount(fs, change, (_flag_check(mount, wanted),))
             fs = _after(fs, change)
-    if not tokens:
-        return tuple(steps)
-    change_them = _options_by_new_mount if by_new_mount else change_options
-    options = change_them(fs, tokens)
-    return tuple(_joined(steps, options)) if options else ()
+    if tokens:
+        change_them = _options_by_new_mount if by_new_mount else change_options
+        options = change_them(fs, tokens)
+        if not options:
+            return ()
+        steps += options
+    return tuple(sorted(steps, key=lambda step: step.phase is Phase.VERIFY))
 
 
 def _without(fs: Filesystem, flag: str, places: Collection[str] | None) -> list[Mount]:
@@ -265,45 +214,37 @@ def _options_by_new_mount(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[St
     return change_by_new_mount(fs, tokens, explicit=True)
 
 
-def _joined(first: Sequence[Step], then: Sequence[Step]) -> list[Step]:
-    """Return two changes as one: forward, then checks, then the rollback of the later first."""
-    return [
-        *_forward(first),
-        *_forward(then),
-        *(step for step in (*first, *then) if step.phase is Phase.VERIFY),
-        *(step for step in (*then, *first) if step.phase is Phase.ROLLBACK),
-    ]
-
-
-def _forward(steps: Sequence[Step]) -> Iterator[Step]:
-    return (step for step in steps if step.phase not in {Phase.VERIFY, Phase.ROLLBACK})
-
-
 def _atime_change(mount: Mount, wanted: str) -> FlagChange:
-    before = next((undo for flag, undo in RESTORING.items() if flag in mount.mount_options), None)
+    before = [flag for flag in flags_in_force(mount) if flag in ATIME_OPTIONS]
     kept = tuple(each for each in mount.mount_options if each not in ATIME_OPTIONS)
     return FlagChange(
         before=mount,
         after=mount._replace(mount_options=(*kept, wanted)),
         apply=(wanted,),
-        undo=before or ("strictatime",),
+        undo=tuple(before),
         drop=ATIME_OPTIONS.keys() - {wanted},
         add=(wanted,),
     )
 
 
 def _after(fs: Filesystem, change: FlagChange) -> Filesystem:
-    """Return the filesystem as the next commands find it: mount and fstab are changed."""
-    mounts = (change.after if mount == change.before else mount for mount in fs.mounts)
-    left = _corrected(fs, change)._replace(mounts=tuple(mounts))
-    if not (isinstance(left.fstab, Known) and isinstance(fs.fstab, Known)):
-        return left
-    as_before = fs.fstab.value
-    entries = (each if each in as_before else _written(each) for each in left.fstab.value)
-    return left._replace(fstab=Known(tuple(entries), left.fstab.origin))
+    """Return the filesystem as the next steps find it: mount and fstab are changed."""
+    mounts = tuple(change.after if mount == change.before else mount for mount in fs.mounts)
+    if not isinstance(fs.fstab, Known):
+        return fs._replace(mounts=mounts)
+    entries = tuple(
+        entry._replace(line=_edited(entry.line, change)) if _is_concerned(entry, change) else entry
+        for entry in fs.fstab.value
+    )
+    return fs._replace(mounts=mounts, fstab=Known(entries, fs.fstab.origin))
 
 
-def _written(entry: FstabEntry) -> FstabEntry:
-    """Return the entry with its options as an edit writes them."""
-    options = ",".join(entry.line.options) or "defaults"
-    return entry._replace(line=entry.line._replace(raw_options=options))
+def _edited(line: FstabLine, change: FlagChange) -> FstabLine:
+    """Return the line as its edit leaves it."""
+    step = edit_options(line, change.drop, change.add)
+    if step is None or not isinstance(step.change, LineEdit):
+        return line
+    kept = [option for option in line.options if option not in change.drop]
+    options = (*kept, *(option for option in change.add if option not in kept))
+    raw = ",".join(options) or "defaults"
+    return line._replace(options=options, raw_options=raw, text=step.change.after)

@@ -1,39 +1,29 @@
 """Edit one field of one line of /etc/fstab: options, device or type.
 
-An edit does nothing where the line is not what was audited. Functions named `…_steps` return a
-whole change: edit, verification and rollback.
+The edit is two lines, before and after; the command is the shortest substitution that makes one
+of the other. Functions named `…_steps` return a whole change with its verification.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
 
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
-from ext4audit.finding import Phase, Step
-from ext4audit.remedies import ASCII_LETTERS_AND_DIGITS, in_phase, quote
+from ext4audit.finding import LineEdit, Phase, Step
+from ext4audit.remedies import in_phase, quote
 
 FSTAB = "/etc/fstab"
-BACKUP = "/etc/fstab.ext4audit"
+BACKUP = ".$(date +%Y%m%d-%H%M%S)"
+"""The suffix of the copy that `sed -i` keeps, by the time of the edit."""
 COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
 """A comma outside quotes: SELinux contexts hold commas of their own."""
-PLAIN = frozenset(ASCII_LETTERS_AND_DIGITS + "/_-")
 SPEC = re.compile(r"[A-Za-z0-9/_.:=-]+")
 """First fields that fstab spells one way only, and that begin no comment."""
-BLANK, FIELD = "[[:blank:]]", "[^[:blank:]]+"
-SPECIAL = frozenset(r".[()*+?{}^$|\#")
-"""Characters that an extended regular expression of sed, delimited by #, does not match as such."""
+SPECIAL = frozenset(r".[*^$\/")
+"""Characters that a basic regular expression of sed, delimited by /, does not match as such."""
 ANY_QUOTA = "(usr|grp|prj)j?quota"
-
-
-class FstabEdit(NamedTuple):
-    """Shell commands that change one field of one line, and those that change it back.
-
-    The last command of each fails where the line differs from what was audited.
-    """
-
-    apply: tuple[str, ...]
-    undo: tuple[str, ...]
+DEVICE, TYPE, OPTIONS = 0, 2, 3
+"""The fields of a line, counted from 0 (fstab(5))."""
 
 
 def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tuple[Step, ...]:
@@ -68,19 +58,15 @@ def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
     return _edit_steps(line, edit_spec(line, spec), checks)
 
 
-def _edit_steps(line: FstabLine, edit: FstabEdit | None, checks: Sequence[str]) -> tuple[Step, ...]:
+def _edit_steps(line: FstabLine, edit: Step | None, checks: Sequence[str]) -> tuple[Step, ...]:
     """Return an edit with its checks; empty without an edit, or where no check can be written."""
     if edit is None or quote(line.mount_point) is None:
         return ()
-    return (
-        *in_phase(Phase.PERSISTENT, edit.apply),
-        *in_phase(Phase.VERIFY, checks),
-        *in_phase(Phase.ROLLBACK, edit.undo),
-    )
+    return (edit, *in_phase(Phase.VERIFY, checks))
 
 
-def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> FstabEdit | None:
-    """Return the commands that remove the options `drop` from a line and append those in `add`.
+def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> Step | None:
+    """Return the step that removes the options `drop` from a line and appends those in `add`.
 
     Options are compared by meaning: dropping nobarrier also drops `barrier=0`. An emptied field
     becomes `defaults`. None where nothing changes, or where the line has no options field or
@@ -93,30 +79,80 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
     edited = ",".join(token for token in kept if token) or "defaults"
     if edited == line.raw_options or not line.raw_options:
         return None
-    there = _commands(line, line.raw_options, edited)
-    back = _commands(line, edited, line.raw_options)
-    return FstabEdit(there, back) if there and back else None
+    return _edit(line, OPTIONS, edited)
 
 
-def edit_spec(line: FstabLine, spec: str) -> FstabEdit | None:
-    """Return the commands that make `spec` the first field of a line, which names the device.
+def edit_spec(line: FstabLine, spec: str) -> Step | None:
+    """Return the step that makes `spec` the first field of a line, which names the device.
 
     None where it is so already, or where a field has characters that fstab may spell in octal.
     """
     if spec == line.spec or not all(SPEC.fullmatch(each) for each in (spec, line.spec)):
         return None
-    there = _commands(line, line.spec, spec, _device)
-    back = _commands(line, spec, line.spec, _device)
-    return FstabEdit(there, back) if there and back else None
+    return _edit(line, DEVICE, spec)
 
 
-def edit_type(line: FstabLine, fstype: str) -> FstabEdit | None:
-    """Return the commands that change the type of a line; None where it is this type already."""
-    if line.fstype == fstype:
+def edit_type(line: FstabLine, fstype: str) -> Step | None:
+    """Return the step that changes the type of a line; None where it is this type already."""
+    return None if line.fstype == fstype else _edit(line, TYPE, fstype)
+
+
+def _edit(line: FstabLine, field: int, word: str) -> Step | None:
+    """Return the step that puts `word` into a field of a line; None where it has no such field."""
+    before = line.text or _composed(line)
+    fields = list(re.finditer(r"[^ \t]+", before))
+    if len(fields) <= field:
         return None
-    there = _commands(line, line.fstype, fstype, _type)
-    back = _commands(line, fstype, line.fstype, _type)
-    return FstabEdit(there, back) if there and back else None
+    start, end = fields[field].span()
+    after = before[:start] + word + before[end:]
+    there, back = _command(line, before, after), _command(line, after, before)
+    if there is None or back is None:
+        return None
+    edit = LineEdit(FSTAB, line.line_number, before, after)
+    return Step(Phase.PERSISTENT, f"sed -i{BACKUP} {there}", f"sed -i {back}", change=edit)
+
+
+def _composed(line: FstabLine) -> str:
+    """Return a line that was not read from a file, as fstab(5) spells it."""
+    names = (line.spec, line.mount_point, line.fstype)
+    fields = (re.sub(r"[ \t\n\\]", lambda found: f"\\{ord(found[0]):03o}", name) for name in names)
+    return " ".join((*fields, line.raw_options, f"{line.dump_frequency} {line.fsck_pass}"))
+
+
+def _command(line: FstabLine, before: str, after: str) -> str | None:
+    """Return the expression and the file for sed; None where no shell word stands for it."""
+    old, new = _difference(before, after)
+    replacement = re.sub(r"([\\&/])", r"\\\1", new)
+    script = quote(f"{line.line_number}s/{_pattern(old)}/{replacement}/")
+    return f"{script} {FSTAB}" if script else None
+
+
+def _difference(before: str, after: str) -> tuple[str, str]:
+    """Return the shortest run of whole options or fields that differs, and what replaces it.
+
+    sed replaces the first that matches: it begins earlier until the first match is the right one.
+    """
+    ends = [0, *(match.end() for match in re.finditer(r"[ \t]+|,", before)), len(before)]
+    starts = sorted({*ends, *(match.start() for match in re.finditer(",", before))})
+    same_head = _common(before, after)
+    same_tail = min(_common(before[::-1], after[::-1]), min(len(before), len(after)) - same_head)
+    stops = [m.start() for m in re.finditer(r"[ \t,]", before)] + [len(before)]
+    stop = min(each for each in stops if each >= len(before) - same_tail)
+    for start in _backwards(starts, same_head):
+        old = before[start:stop]
+        if old and before.find(old) == start:
+            return old, after[start : len(after) - (len(before) - stop)]
+    return before, after
+
+
+def _common(first: str, second: str) -> int:
+    """Return how many characters two texts have in common at their start."""
+    pairs = zip(first, second, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
+
+
+def _backwards(starts: Sequence[int], most: int) -> Iterator[int]:
+    return (start for start in reversed(starts) if start <= most)
 
 
 def _option_checks(line: FstabLine, options: Sequence[str]) -> tuple[str, ...]:
@@ -134,62 +170,6 @@ def _meaning(token: str) -> tuple[str, str]:
     return (known[0].name, known[1]) if known else ("", token)
 
 
-def _options(line: FstabLine) -> tuple[str, str]:
-    """Return the expressions for what precedes the options field, and for its end."""
-    start = f"{BLANK}*{FIELD}{BLANK}+{_pattern(line.mount_point)}/*{BLANK}+{FIELD}{BLANK}+"
-    return start, f"({BLANK}|$)"
-
-
-def _device(line: FstabLine) -> tuple[str, str]:
-    """Return the expressions for what precedes the device field, and for what follows it."""
-    return f"{BLANK}*", f"({BLANK}+{_pattern(line.mount_point)}/*{BLANK})"
-
-
-def _type(line: FstabLine) -> tuple[str, str]:
-    """Return the expressions for what precedes the type field, and for its end."""
-    start = f"{BLANK}*{FIELD}{BLANK}+{_pattern(line.mount_point)}/*{BLANK}+"
-    return start, f"({BLANK}|$)"
-
-
-def _commands(
-    line: FstabLine,
-    before: str,
-    after: str,
-    place: Callable[[FstabLine], tuple[str, str]] = _options,
-) -> tuple[str, ...]:
-    """Return the backup, the edit, and the check that fails where nothing was edited.
-
-    An existing backup is kept: it holds the file before the first of several edits.
-
-    The edit matches the line by number, mount point and field as audited. LC_ALL=C: in a UTF-8
-    locale the brackets match no byte that is not UTF-8, and a line with such a mount point
-    would silently stay as it is.
-    """
-    start, end = place(line)
-    replacement = re.sub(r"([\\&#])", r"\\\1", after)
-    script = f"{line.line_number}s#^({start}){_escape(before)}{end}#\\1{replacement}\\2#"
-    quoted = quote(script)
-    if quoted is None:
-        return ()
-    done = quote(f"^{start}{_escape(after)}{end}")
-    message = (
-        f"line {line.line_number} of {FSTAB} is not what was audited: nothing changed, scan again"
-    )
-    check = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qE {done}"
-    return (
-        f"test -e {BACKUP} || cp -a {FSTAB} {BACKUP}",
-        f"LC_ALL=C sed -i -E {quoted} {FSTAB}",
-        f"{check} || {{ echo '{message}' >&2; false; }}",
-    )
-
-
-def _pattern(mount_point: str) -> str:
-    """Return an expression for a mount point; fstab may spell any byte of it in octal."""
-    name = mount_point.encode("utf-8", "surrogateescape").decode("latin-1")
-    pattern = "".join(_escape(c) if c in PLAIN | {"."} else "[^[:blank:]]{1,4}" for c in name)
-    return pattern.rstrip("/") or "/"
-
-
-def _escape(text: str) -> str:
-    """Make an expression that matches `text` and nothing else."""
+def _pattern(text: str) -> str:
+    """Return an expression that matches `text` and nothing else."""
     return "".join(f"\\{c}" if c in SPECIAL else c for c in text)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ext4audit.facts.host import Memory
-from ext4audit.finding import Phase, Step
+from ext4audit.finding import NewFile, Phase, Step
 from ext4audit.remedies import in_phase
 
 SYSCTL_FILE = "/etc/sysctl.d/60-ext4audit-dirty.conf"
@@ -27,12 +27,17 @@ def limit_dirty_memory(memory: Memory, limit_bytes: int) -> tuple[Step, ...]:
         *_restored("vm.dirty_background", *background),
         *_restored("vm.dirty", memory.dirty_bytes, memory.dirty_ratio_percent),
     )
+    check = f"sysctl -n vm.dirty_bytes | grep -qx {limit_bytes}"
+    undo = f"sysctl -w {' '.join(before)}"
     return (
-        Step(Phase.IMMEDIATE, f"sysctl -w {assignments}"),
-        Step(Phase.PERSISTENT, f"printf '{lines}' > {SYSCTL_FILE}"),
-        Step(Phase.VERIFY, f"sysctl -n vm.dirty_bytes | grep -qx {limit_bytes}"),
-        Step(Phase.ROLLBACK, f"rm -f {SYSCTL_FILE}"),
-        Step(Phase.ROLLBACK, f"sysctl -w {' '.join(before)}"),
+        Step(Phase.IMMEDIATE, f"sysctl -w {assignments}", undo, check),
+        Step(
+            Phase.PERSISTENT,
+            f"printf '{lines}' > {SYSCTL_FILE}",
+            f"rm -f {SYSCTL_FILE}",
+            change=NewFile(SYSCTL_FILE, "".join(f"{k} = {v}\n" for k, v in settings.items())),
+        ),
+        Step(Phase.VERIFY, check),
     )
 
 
@@ -58,10 +63,9 @@ def disable_writeback_throttling(disks: Sequence[tuple[str, int]]) -> tuple[Step
     if not all(map(KERNEL_NAME.fullmatch, names)):
         return ()
     return (
-        *in_phase(Phase.IMMEDIATE, (f"echo 0 > {_attribute(name)}" for name in names)),
-        *in_phase(Phase.PERSISTENT, map(_write_udev_rule, names)),
-        *in_phase(Phase.VERIFY, (f"grep -qx 0 {_attribute(name)}" for name in names)),
-        *in_phase(Phase.ROLLBACK, _restore_throttling(disks)),
+        *(_throttle_now(name, latency) for name, latency in disks),
+        *map(_throttle_at_boot, names),
+        *in_phase(Phase.VERIFY, map(_is_off, names)),
     )
 
 
@@ -69,19 +73,24 @@ def _attribute(name: str) -> str:
     return f"/sys/block/{name}/queue/wbt_lat_usec"
 
 
-def _write_udev_rule(name: str) -> str:
-    """Return the command that writes the rule which udev applies at every boot."""
+def _is_off(name: str) -> str:
+    return f"grep -qx 0 {_attribute(name)}"
+
+
+def _throttle_now(name: str, latency: int) -> Step:
+    there, back = (f"echo {value} > {_attribute(name)}" for value in (0, latency))
+    return Step(Phase.IMMEDIATE, there, back, _is_off(name))
+
+
+def _throttle_at_boot(name: str) -> Step:
+    """Return the step that writes the rule which udev applies at every boot."""
     udev_rule = (
         f'ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="{name}", '
         'ATTR{queue/wbt_lat_usec}="0"'
     )
-    return f"echo '{udev_rule}' > {_udev_file(name)}"
-
-
-def _restore_throttling(disks: Sequence[tuple[str, int]]) -> Iterator[str]:
-    for name, latency in disks:
-        yield f"rm -f {_udev_file(name)}"
-        yield f"echo {latency} > {_attribute(name)}"
+    path = _udev_file(name)
+    write = f"echo '{udev_rule}' > {path}"
+    return Step(Phase.PERSISTENT, write, f"rm -f {path}", change=NewFile(path, f"{udev_rule}\n"))
 
 
 def _udev_file(name: str) -> str:

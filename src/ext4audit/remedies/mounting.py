@@ -6,23 +6,22 @@ journal_async_commit or norecovery.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import Mount
 from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Provenance
-from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.default_options import (
-    apply_commands,
     superblock_change,
-    undo_commands,
+    superblock_steps,
     verify_command,
 )
-from ext4audit.remedies.fstab import FstabEdit, edit_options
-from ext4audit.remedies.options import BINDS, change_options
+from ext4audit.remedies.fstab import edit_options
+from ext4audit.remedies.options import BINDS, change_options, is_default
 from ext4audit.remedies.remount import (
     fstab_line,
     mount_again,
@@ -53,21 +52,42 @@ def change_by_new_mount(
     lasting = tuple(step for step in steps if step.phase is Phase.PERSISTENT)
     if not steps or (mount is None and not lasting):
         return ()
-    checks = tuple(step for step in steps if step.phase is Phase.VERIFY)
-    undo = tuple(step for step in steps if step.phase is Phase.ROLLBACK)
     if mount is None:
         return steps
-    new = [typed(token) for token in wanted.values()] if explicit else []
+    checks = tuple(step for step in steps if step.phase is Phase.VERIFY)
+    stored = {n for n, t in wanted.items() if not explicit and (not t or is_default(fs, n, t))}
+    new = [typed(token) for name, token in wanted.items() if name not in stored]
     inspection = _inspection(fs) if inspect else ()
-    there = (_unmount(mount), *inspection, mount_again(fs, mount, new, _names(fs, wanted)))
-    old = [typed(token) for token in _in_force(fs, wanted)]
-    back = (_unmount(mount), mount_again(fs, mount, old, _names(fs, wanted)))
+    done = " && ".join(check.command for check in checks)
+    there = mount_anew(fs, mount, new, list(_in_force(fs, wanted)), _names(fs, wanted))
     return (
         *lasting,
-        *in_phase(Phase.IMMEDIATE, there),
+        there[0],
+        *in_phase(Phase.IMMEDIATE, inspection),
+        there[1]._replace(done=done),
         *checks,
-        *undo,
-        *in_phase(Phase.ROLLBACK, back),
+    )
+
+
+def mount_anew(
+    fs: Filesystem,
+    mount: Mount,
+    new: Sequence[str],
+    old: Sequence[str],
+    names: Collection[str],
+    *,
+    after: Mount | None = None,
+) -> tuple[Step, Step]:
+    """Return an unmount, and a mount with the tokens `new` in the place of the options `names`.
+
+    `old` are the tokens that the rollback restores; `after` is the mount with other flags.
+    """
+    end = _unmount(mount)
+    back = mount_again(fs, mount, [typed(token) for token in old], names)
+    again = mount_again(fs, after or mount, new, names)
+    return (
+        Step(Phase.IMMEDIATE, end, back, change=Unmount(mount.mount_point, back)),
+        Step(Phase.IMMEDIATE, again, end, f"mountpoint -q {quote(mount.mount_point)}"),
     )
 
 
@@ -132,11 +152,11 @@ def mount_by_fstab(mount_point: str) -> tuple[Step, ...]:
     where = quote(mount_point)
     if where is None:
         return ()
+    check = f"mountpoint -q {where}"
     return (
         Step(Phase.IMMEDIATE, f"ls -A {where}"),
-        Step(Phase.IMMEDIATE, f"mount {where}"),
-        Step(Phase.VERIFY, f"mountpoint -q {where}"),
-        Step(Phase.ROLLBACK, f"umount {where}"),
+        Step(Phase.IMMEDIATE, f"mount {where}", f"umount {where}", check),
+        Step(Phase.VERIFY, check),
     )
 
 
@@ -154,22 +174,19 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
     change = superblock_change(fs, {name: OPPOSITE[name] for name in tokens})
     if not change.held:
         return ()
-    edits = list(_edits_to(fs, tokens))
-    again = mount_again(fs, mount, [typed(token) for token in tokens.values()], tokens)
-    back = mount_again(fs, mount, (), tokens)
-    do = [command for edit in edits for command in edit.apply]
-    undo = [command for edit in reversed(edits) for command in edit.undo]
-    cleared = apply_commands(fs, change, where, again)
-    restored = undo_commands(fs, change, where, back)
+    checks = [*_table_checks(mount, tokens), verify_command(fs, change)]
+    new = [typed(token) for token in tokens.values()]
+    unmount, again = mount_anew(fs, mount, new, (), tokens)
     return (
-        *in_phase(Phase.PERSISTENT, [*do, *cleared]),
-        *in_phase(Phase.IMMEDIATE, [f"umount {where}", again]),
-        *in_phase(Phase.VERIFY, [*_table_checks(mount, tokens), verify_command(fs, change)]),
-        *in_phase(Phase.ROLLBACK, [*restored, *undo, f"umount {where}", back]),
+        *_edits_to(fs, tokens),
+        *superblock_steps(fs, change, mount, mount_again(fs, mount, new, tokens)),
+        unmount,
+        again._replace(done=" && ".join(checks)),
+        *in_phase(Phase.VERIFY, checks),
     )
 
 
-def _edits_to(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[FstabEdit]:
+def _edits_to(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[Step]:
     """Yield the edits that write the tokens into every entry that mounts the device."""
     for entry in fs.fstab.value if isinstance(fs.fstab, Known) else ():
         if BINDS.isdisjoint(entry.line.options):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ext4audit.evidence import Evidence, Known, Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
-from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
 from ext4audit.layout.groups import usual_backups
 from ext4audit.remedies import quote
 from ext4audit.remedies.remount import mount_again, usable_mount
@@ -41,20 +41,15 @@ def unmounted_steps(
     """
     if quote(fs.device) is None or not _is_device(fs):
         return ()
-    if not fs.alive:
-        there, back = _if_unmounted(fs, work), _if_unmounted(fs, undo)
-    else:
+    steps = _if_unmounted(fs, work, undo, verify)
+    if fs.alive:
         mount = usable_mount(fs)
         if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
             return ()
         if quote(mount.mount_point) is None:
             return ()
-        there, back = _between(fs, mount, work), _between(fs, mount, undo)
-    return (
-        *(Step(Phase.IMMEDIATE, command) for command in there),
-        *(Step(Phase.VERIFY, command) for command in verify),
-        *(Step(Phase.ROLLBACK, command) for command in back),
-    )
+        steps = _between(fs, mount, steps)
+    return (*steps, *(Step(Phase.VERIFY, command) for command in verify))
 
 
 def by_hand(fs: Filesystem, steps: Sequence[Step]) -> str:
@@ -156,18 +151,42 @@ def _writes_a_file(fs: Filesystem) -> Iterator[str]:
         yield f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
 
 
-def _between(fs: Filesystem, mount: Mount, work: Sequence[str]) -> tuple[str, ...]:
-    """Return the unmount, the work, and the mount as it is now; nothing where there is no work."""
+def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the unmount, the work, and the mount as it is now; nothing where there is no work.
+
+    Unmounting alone is nothing to undo.
+    """
     if not work:
         return ()
-    where = quote(mount.mount_point)
-    return f"umount {where}", *_if_unmounted(fs, work), mount_again(fs, mount, (), ())
+    end, again = f"umount {quote(mount.mount_point)}", mount_again(fs, mount, (), ())
+    undo = any(step.undo for step in work)
+    there = f"mountpoint -q {quote(mount.mount_point)}"
+    return (
+        Step(Phase.IMMEDIATE, end, again if undo else "", change=Unmount(mount.mount_point, again)),
+        *work,
+        Step(Phase.IMMEDIATE, again, end if undo else "", there),
+    )
 
 
-def _if_unmounted(fs: Filesystem, work: Sequence[str]) -> tuple[str, ...]:
-    """Return commands that do nothing while any mount namespace still holds the filesystem."""
-    held = quote(f"/sys/fs/ext4/{fs.name}")
-    return tuple(f"test ! -e {held} && {command}" for command in work)
+def _if_unmounted(
+    fs: Filesystem, work: Sequence[str], undo: Sequence[str], verify: Sequence[str]
+) -> tuple[Step, ...]:
+    """Return commands that fail while any mount namespace still holds the filesystem.
+
+    The last one carries what takes all of them back, and what tells that they are done.
+    """
+    free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    steps = [
+        Step(Phase.IMMEDIATE, f"{free} && {each}", change=_check_of(fs, each)) for each in work
+    ]
+    if steps:
+        back = " && ".join((free, *undo)) if undo else ""
+        steps[-1] = steps[-1]._replace(undo=back, done=" && ".join(verify))
+    return tuple(steps)
+
+
+def _check_of(fs: Filesystem, command: str) -> Check | None:
+    return Check(fs.device) if command == checked(fs) else None
 
 
 def _is_device(fs: Filesystem) -> bool:

@@ -12,30 +12,21 @@ from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.default_options import (
-    apply_commands,
     superblock_change,
-    undo_commands,
+    superblock_steps,
     verify_command,
 )
-from ext4audit.remedies.fstab import FstabEdit, edit_options
-from ext4audit.remedies.remount import mount_again, remount_command, typed, usable_mount
+from ext4audit.remedies.fstab import edit_options
+from ext4audit.remedies.remount import mount_again, remount_step, typed, usable_mount
 
 BINDS = frozenset({"bind", "rbind"})
 
 
-def _lasting(
-    fs: Filesystem, mount: Mount, wanted: Mapping[str, str]
-) -> tuple[list[str], list[str]]:
-    """Return the commands that make the wanted tokens persistent, and those that undo them."""
-    edits = list(_fstab_edits(fs, wanted))
+def _lasting(fs: Filesystem, mount: Mount, wanted: Mapping[str, str]) -> Iterator[Step]:
+    """Yield the steps that make the wanted tokens persistent."""
+    yield from fstab_edits(fs, wanted)
     change = superblock_change(fs, wanted)
-    round_trip = quote(mount.mount_point) or "", mount_again(fs, mount, (), wanted)
-    do = [command for edit in edits for command in edit.apply]
-    undo = [command for edit in reversed(edits) for command in edit.undo]
-    return [*do, *apply_commands(fs, change, *round_trip)], [
-        *undo_commands(fs, change, *round_trip),
-        *undo,
-    ]
+    yield from superblock_steps(fs, change, mount, mount_again(fs, mount, (), wanted))
 
 
 def _superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
@@ -45,7 +36,7 @@ def _superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[st
         yield verify_command(fs, change)
 
 
-def _fstab_edits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[FstabEdit]:
+def fstab_edits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[Step]:
     """Yield the edits of the entries that mount the device, bind mounts left out."""
     entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
     for entry in entries:
@@ -55,15 +46,15 @@ def _fstab_edits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[FstabEdi
                 yield edit
 
 
-def _edit(fs: Filesystem, line: FstabLine, wanted: Mapping[str, str]) -> FstabEdit | None:
+def _edit(fs: Filesystem, line: FstabLine, wanted: Mapping[str, str]) -> Step | None:
     """Return the edit of one line: other states out, wanted ones in unless they are defaults."""
     present = [known for known in map(recognize, line.options) if known is not None]
     drop = [token for spec, token in present if wanted.get(spec.name, token) != token]
-    add = [typed(token) for name, token in wanted.items() if not _is_default(fs, name, token)]
+    add = [typed(token) for name, token in wanted.items() if not is_default(fs, name, token)]
     return edit_options(line, drop, add)
 
 
-def _is_default(fs: Filesystem, name: str, token: str) -> bool:
+def is_default(fs: Filesystem, name: str, token: str) -> bool:
     """Whether a mount without options has the token once the superblock is corrected."""
     option = option_of(fs, name)
     if option is not None and option.baseline == token:
@@ -105,25 +96,16 @@ def change_options(
     if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
         return ()
     tokens = {name: _canonical(token) for name, token in wanted.items()}
-    now, back = _live(fs, mount, tokens) if remount else ([], [])
-    lasting, undone = _lasting(fs, mount, tokens)
-    forward = [*in_phase(Phase.IMMEDIATE, now), *in_phase(Phase.PERSISTENT, lasting)]
-    if "delalloc" in tokens:
-        # From 6.13 on (refused on 6.18 and 7.2) a mount with delalloc cannot be remounted at all
-        # while fstab has nodelalloc: fstab is corrected first.
-        forward = [*in_phase(Phase.PERSISTENT, lasting), *in_phase(Phase.IMMEDIATE, now)]
+    live = _live(fs, mount, tokens) if remount else ()
     checks = [*_in_force(fs, tokens), *_superblock_checks(fs, tokens)]
-    # The rollback mounts anew where no remount can go back: fstab and superblock come first.
-    rollback = in_phase(Phase.ROLLBACK, [*undone, *back])
-    return (*forward, *in_phase(Phase.VERIFY, checks), *rollback)
+    return (*live, *_lasting(fs, mount, tokens), *in_phase(Phase.VERIFY, checks))
 
 
 def disruption(steps: tuple[Step, ...]) -> Disruption:
     """Return what must be stopped to apply the steps; their rollback may need more."""
-    forward = [step for step in steps if step.phase is not Phase.ROLLBACK]
-    if any(step.command.startswith("umount ") for step in forward):
+    if any(step.command.startswith("umount ") for step in steps):
         return Disruption.UNMOUNT
-    if any(step.phase is Phase.IMMEDIATE for step in forward):
+    if any(step.phase is Phase.IMMEDIATE for step in steps):
         return Disruption.REMOUNT
     return Disruption.ONLINE
 
@@ -135,22 +117,22 @@ def not_persistent(steps: tuple[Step, ...]) -> str:
     return " No fstab entry names it: the unit or script that mounts it must ask for it too."
 
 
-def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the remount that puts the tokens in force, and the command that undoes it."""
+def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[Step]:
+    """Yield the remount that puts the tokens in force, where they are not."""
     before = {name: option.token for name in tokens if (option := option_of(fs, name))}
     new = {n: t for n, t in tokens.items() if n != "data" and before.get(n) != t}
     old = {name: before[name] for name in new if name in before}
-    do = [remount_command(fs, mount, [typed(t) for t in new.values()], new)] if new else []
-    return do, [_back(fs, mount, old)] if old else []
+    if new:
+        after, back = ([typed(token) for token in each.values()] for each in (new, old))
+        step = remount_step(mount, after, back, tuple(_in_force(fs, new)))
+        yield step._replace(undo=_back(fs, mount, old, step.undo))
 
 
-def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str]) -> str:
+def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str], command: str) -> str:
     """Return the command that restores old tokens; a remount may refuse nodelalloc."""
-    tokens = [typed(token) for token in old.values()]
-    command = remount_command(fs, mount, tokens, old)
     if old.get("delalloc") != "nodelalloc":
         return command
-    again = mount_again(fs, mount, tokens, old)
+    again = mount_again(fs, mount, [typed(token) for token in old.values()], old)
     return f"{command} || {{ umount {quote(mount.mount_point)} && {again}; }}"
 
 

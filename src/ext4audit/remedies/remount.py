@@ -1,27 +1,30 @@
-"""Remount a filesystem so that only the named options change.
+"""Remount a filesystem, or mount it again, so that only the named options change.
 
-Seen on Linux 6.18 with util-linux 2.38: `mount -o remount,X DIR` takes the flags from fstab, so a
-filesystem mounted by hand as ro,nosuid,noexec became rw without either when fstab had defaults;
-and it fails when fstab holds an option that no remount may change.
+Device and directory are named, so that no mount(8) reads fstab: it finds a line there by the
+directory alone, also one that names another device, and takes flags and options from it. Without
+fstab it takes the flags from the command line only, so that all in force are repeated. ext4 keeps
+each option of its own that a remount does not name (util-linux 2.38 and busybox 1.35 on 6.18;
+mount(8) of util-linux 2.23 and later documents it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
-from ext4audit.evidence import Known, Unknown
+from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
     CLEARED,
+    MOUNT_FLAGS,
+    SUPERBLOCK_FLAGS,
     FstabLine,
     Mount,
     flags_in_force,
-    intended_flags,
 )
 from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import EffectiveOption, Provenance
-from ext4audit.finding import Phase, Step
+from ext4audit.facts.options import EffectiveOption
+from ext4audit.finding import Phase, Remount, Step
 from ext4audit.remedies import in_phase, quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
@@ -66,117 +69,56 @@ def typed(token: str) -> str:
     return SPELLED.get(token, token)
 
 
-def remount_command(
-    fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]
-) -> str:
-    """Return the command that puts `tokens`, the states of the options `names`, in force.
-
-    By mount point only, because `DEVICE DIR` replaces all flags. fstab is left out, and the
-    flags are repeated as they are, where fstab would change something else or block it.
-    """
-    where = quote(mount.mount_point)
-    if _fstab_agrees(fs, mount, names):
-        return f"mount -o {quote(','.join(('remount', *tokens)))} {where}"
-    repeated = _repeated(fs, mount, names)
-    if repeated is None:
-        everything = ",".join(("remount", *flags_in_force(mount), *tokens))
-        return f"mount --options-source=disable -o {quote(everything)} {where}"
-    return f"mount -o {quote(','.join(('remount', *repeated, *tokens)))} {where}"
+def remount_command(mount: Mount, options: Sequence[str]) -> str:
+    """Return the command that changes the named options and flags, and nothing else."""
+    return _remount(mount, ("remount", *_with(flags_in_force(mount), options)))
 
 
-def _repeated(fs: Filesystem, mount: Mount, names: Collection[str]) -> tuple[str, ...] | None:
-    """Return what keeps all that fstab would change: the last option wins, on every util-linux.
+def bind_command(mount: Mount, flags: Sequence[str]) -> str:
+    """Return the command that changes flags of one mount, and not those of the superblock."""
+    own = "ro" if "ro" in mount.mount_options else "rw"
+    present = (f for f in flags_in_force(mount) if f not in SUPERBLOCK_FLAGS | {"ro", "rw"})
+    return _remount(mount, ("remount", "bind", *_with((own, *present), flags)))
 
-    None where an option of fstab has no opposite, or makes the remount fail before it is
-    overruled.
-    """
-    line = fstab_line(fs, mount)
-    options = fs.options.value if isinstance(fs.options, Known) else None
-    if line is None or options is None or any(_blocking(fs, line, names)):
-        return None
-    asked = intended_flags(line.options) - set(flags_in_force(mount)) - ATIME_OPTIONS.keys()
-    opposites = {flag: opposite for opposite, flag in CLEARED.items()}
-    if not asked <= opposites.keys():
-        return None
-    kept = []
-    for spec, token in filter(None, map(recognize, line.options)):
-        option = options.find(spec.name)
-        if spec.name in names or (option is not None and option.token == token):
-            continue
-        if option is None:
-            return None
-        kept.append(typed(option.token))
-    flags = flags_in_force(mount)
-    atime = (
-        () if set(line.options).isdisjoint(ATIME_OPTIONS.keys() - flags) else _atime_again(flags)
+
+def _remount(mount: Mount, words: Sequence[str]) -> str:
+    """Return the command. Any word does for the device, which the kernel does not look at."""
+    source = quote(mount.source) if mount.source else None
+    return f"mount -o {quote(','.join(words))} {source or 'none'} {quote(mount.mount_point)}"
+
+
+def remount_step(
+    mount: Mount, after: Sequence[str], before: Sequence[str], done: Sequence[str] = ()
+) -> Step:
+    """Return the step that puts `after` in force, and `before` back; `done` are its checks."""
+    return Step(
+        Phase.IMMEDIATE,
+        remount_command(mount, after),
+        undo=remount_command(mount, before) if before else "",
+        done=" && ".join(done),
+        change=Remount(mount.mount_point, tuple(before), tuple(after)),
     )
-    return (*atime, *flags, *(opposites[flag] for flag in sorted(asked)), *kept)
 
 
-def _atime_again(flags: Sequence[str]) -> tuple[str, ...]:
-    """Return what cancels the atime options before it; the last of them alone does not win.
+def _with(flags: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
+    """Return flags and options without flags that an option replaces: the last does not always win.
 
     Seen with util-linux 2.38 on 6.18: noatime, then relatime, leaves noatime in force.
     """
-    if "relatime" in flags:
-        return ("atime", "nostrictatime")
-    return ("nostrictatime",) if "noatime" in flags else ()
+    replaced = set(filter(None, map(CLEARED.get, options))) | set(options)
+    if not ATIME_OPTIONS.keys().isdisjoint(options):
+        replaced |= set(ATIME_OPTIONS)
+    if "ro" in options:
+        replaced.add("rw")
+    return (*(flag for flag in flags if flag not in replaced), *options)
 
 
 def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:
     """Return the command that mounts as now after an unmount, with `tokens` for `names`."""
-    where = quote(mount.mount_point)
-    line = fstab_line(fs, mount)
-    if line and _fstab_agrees(fs, mount, names) and not any(_lost(fs, line, names)):
-        return f"mount -o {quote(','.join(tokens))} {where}" if tokens else f"mount {where}"
     others = (t for t in mount.super_options if _name(t) is not None and _name(t) not in names)
     options = quote(",".join((*flags_in_force(mount), *others, *tokens)))
+    where = quote(mount.mount_point)
     return f"mount -t {quote(mount.fstype)} -o {options} {quote(fs.device)} {where}"
-
-
-def _fstab_agrees(fs: Filesystem, mount: Mount, names: Collection[str]) -> bool:
-    """Whether a remount by mount point changes nothing but the options `names`."""
-    if isinstance(fs.fstab, Unknown):
-        return False
-    line = fstab_line(fs, mount)
-    if line is None:
-        return True  # mount(8) then takes the flags from the mount table
-    same_flags = intended_flags(line.options) == set(flags_in_force(mount)) - {"rw"}
-    return same_flags and not any(_changing(fs, line, names))
-
-
-def _changing(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:
-    """Yield the ext4 options of a line, beside `names`, that a remount would put in force.
-
-    A remedy for another option once switched barriers off, because fstab had nobarrier.
-    """
-    options = fs.options.value if isinstance(fs.options, Known) else None
-    for spec, token in filter(None, map(recognize, line.options)):
-        option = options.find(spec.name) if options else None
-        if spec.name not in names and (option is None or option.token != token):
-            yield token
-
-
-def _lost(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:
-    """Yield what only the running mount has, beside `names`: a mount by fstab would lose it."""
-    options = fs.options.value.options if isinstance(fs.options, Known) else ()
-    asked = {known[1] for known in map(recognize, line.options) if known is not None}
-    for option in options:
-        by_hand = option.set_by is Provenance.MOUNT and option.token != option.baseline
-        if by_hand and option.name not in names and option.token not in asked:
-            yield option.token
-
-
-def _blocking(fs: Filesystem, line: FstabLine, names: Collection[str]) -> Iterator[str]:
-    """Yield the options of a line that would make a remount of the filesystem fail."""
-    options = fs.options.value if isinstance(fs.options, Known) else None
-    for written in line.options:
-        known = recognize(written)
-        if known is None or known[0].name not in NOT_BY_REMOUNT - set(names):
-            continue
-        in_force = options.find(known[0].name) if options else None
-        if in_force is None or in_force.token != known[1]:
-            yield written
 
 
 def _name(token: str) -> str | None:
@@ -194,43 +136,45 @@ def revert_steps(
     """
     before = [typed(option.token) for option in options]
     after = [typed(option.baseline) for option in options if option.baseline]
-    names = [option.name for option in options]
-    blocked = NOT_BY_REMOUNT.intersection(names)
+    blocked = NOT_BY_REMOUNT.intersection(option.name for option in options)
     if blocked or len(after) < len(options) or quote(mount.mount_point) is None:
         return ()
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
-    return (
-        Step(Phase.IMMEDIATE, remount_command(fs, mount, after, names)),
-        *in_phase(Phase.VERIFY, (f"! grep -qx {option.token} {path}" for option in options)),
-        Step(Phase.ROLLBACK, remount_command(fs, mount, before, names)),
-    )
+    checks = [f"! grep -qx {option.token} {path}" for option in options]
+    return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
 
 
 def remount_by_fstab(
-    fs: Filesystem,
-    mount: Mount,
-    changed: Sequence[tuple[str, str]],
-    flags: Sequence[str],
-    kept_flags: Sequence[str],
+    fs: Filesystem, mount: Mount, changed: Sequence[tuple[str, str]], flags: Sequence[str]
 ) -> tuple[Step, ...]:
-    """Return the steps that put a whole fstab entry in force.
+    """Return the steps that put what an fstab entry sets in force.
 
     `changed` are the options that come into force, each with its present token; `flags` those of
-    the mount. `kept_flags` are in force and not in fstab. Without an atime option a remount keeps
-    the one in force, and "atime" is none.
+    the mount.
     """
     where = quote(mount.mount_point)
     if where is None:
         return ()
     checks = [f"grep -qx {intended} /proc/fs/ext4/{fs.name}/options" for intended, _ in changed]
     checks += [_flag_check(where, flag) for flag in flags]
-    atime = [flag for flag in flags if flag in ATIME_OPTIONS]
-    before = ",".join((*flags_in_force(mount), *(typed(token) for _, token in changed)))
-    return (
-        Step(Phase.IMMEDIATE, f"mount -o {','.join(('remount', *atime, *kept_flags))} {where}"),
-        *in_phase(Phase.VERIFY, checks),
-        Step(Phase.ROLLBACK, f"mount --options-source=disable -o remount,{before} {where}"),
-    )
+    after = [*flags, *(typed(token) for token, _ in changed)]
+    before = [*_opposites(mount, flags), *(typed(token) for _, token in changed)]
+    return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
+
+
+def _opposites(mount: Mount, flags: Sequence[str]) -> list[str]:
+    """Return the options that take flags back: the opposites, and the access times in force."""
+    atime = [flag for flag in flags_in_force(mount) if flag in ATIME_OPTIONS]
+    return [
+        *opposites_of(flags),
+        *(atime if not ATIME_OPTIONS.keys().isdisjoint(flags) else ()),
+    ]
+
+
+def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
+    """Return the options that clear flags of mount(8), other than access times."""
+    opposites = {flag: opposite for opposite, flag in CLEARED.items()}
+    return tuple(opposites[flag] for flag in flags if flag in MOUNT_FLAGS)
 
 
 def _flag_check(where: str, flag: str) -> str:

@@ -16,12 +16,11 @@ from ext4audit.facts.options import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies import quote
-from ext4audit.remedies.fstab import FstabEdit, edit_options
+from ext4audit.remedies.fstab import edit_options
 from ext4audit.remedies.offline import CHECK, checked, unmounted_steps
 from ext4audit.remedies.options import change_option, change_options
-from ext4audit.remedies.remount import remount_command, usable_mount
+from ext4audit.remedies.remount import remount_step, usable_mount
 
-ERRORS = ("errors",)
 CONTINUE, PANIC = "errors=continue", "errors=panic"
 ERRORS_FIELD = {"errors=remount-ro": "Remount read-only"}
 """How tune2fs -l prints the field."""
@@ -61,13 +60,17 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
     value = token.removeprefix("errors=")
     stored = f"tune2fs -l {device} | grep -qx 'Errors behavior: *{ERRORS_FIELD[token]}'"
+    in_force = f"grep -qx {token} {path}"
     return (
-        Step(Phase.IMMEDIATE, remount_command(fs, mount, (token,), ERRORS)),
-        Step(Phase.PERSISTENT, f"tune2fs -e {value} {device}"),
-        Step(Phase.VERIFY, f"grep -qx {token} {path}"),
+        remount_step(mount, (token,), (CONTINUE,), (in_force,)),
+        Step(
+            Phase.PERSISTENT,
+            f"tune2fs -e {value} {device}",
+            f"tune2fs -e continue {device}",
+            stored,
+        ),
+        Step(Phase.VERIFY, in_force),
         Step(Phase.VERIFY, stored),
-        Step(Phase.ROLLBACK, f"tune2fs -e continue {device}"),
-        Step(Phase.ROLLBACK, remount_command(fs, mount, (CONTINUE,), ERRORS)),
     )
 
 
@@ -96,17 +99,16 @@ def _set_owner_fields(fs: Filesystem, mount: Mount, others: Mapping[str, str]) -
     device, path = quote(fs.device), quote(f"/proc/fs/ext4/{fs.name}/options")
     saved = quote(f"/etc/ext4audit.{fs.name}.reserved")
     root = [f"{name}=0" for name in others]
-    yield Step(Phase.IMMEDIATE, remount_command(fs, mount, root, others))
+    checks = [f"grep -qx {token} {path}" for token in root]
+    stored = f"! tune2fs -l {device} | grep '^Reserved blocks [ug]id: *[1-9]'"
     save = f"tune2fs -l {device} | grep '^Reserved blocks [ug]id:' > {saved}"
-    yield Step(Phase.PERSISTENT, f"test -e {saved} || {save}")
-    yield Step(Phase.PERSISTENT, f"tune2fs -u 0 -g 0 {device}")
-    for token in root:
-        yield Step(Phase.VERIFY, f"grep -qx {token} {path}")
-    yield Step(Phase.VERIFY, f"! tune2fs -l {device} | grep '^Reserved blocks [ug]id: *[1-9]'")
     before = f"-u {_saved_number('uid', saved)} -g {_saved_number('gid', saved)}"
-    yield Step(Phase.ROLLBACK, f"tune2fs {before} {device} && rm {saved}")
-    old = tuple(others.values())
-    yield Step(Phase.ROLLBACK, remount_command(fs, mount, old, others))
+    undo = f"test ! -e {saved} || {{ tune2fs {before} {device} && rm {saved}; }}"
+    yield remount_step(mount, root, tuple(others.values()), checks)
+    yield Step(Phase.PERSISTENT, f"test -e {saved} || {save}")
+    yield Step(Phase.PERSISTENT, f"tune2fs -u 0 -g 0 {device}", undo, stored)
+    for check in (*checks, stored):
+        yield Step(Phase.VERIFY, check)
 
 
 def _saved_number(label: str, saved: str | None) -> str:
@@ -119,10 +121,11 @@ def reserve_nothing(fs: Filesystem, reserved_blocks: int) -> tuple[Step, ...]:
     device = quote(fs.device)
     if device is None:
         return ()
+    check = f"tune2fs -l {device} | grep -qE '^Reserved block count: +0$'"
+    undo = f"tune2fs -r {reserved_blocks} {device}"
     return (
-        Step(Phase.IMMEDIATE, f"tune2fs -m 0 {device}"),
-        Step(Phase.VERIFY, f"tune2fs -l {device} | grep -qE '^Reserved block count: +0$'"),
-        Step(Phase.ROLLBACK, f"tune2fs -r {reserved_blocks} {device}"),
+        Step(Phase.IMMEDIATE, f"tune2fs -m 0 {device}", undo, check),
+        Step(Phase.VERIFY, check),
     )
 
 
@@ -146,13 +149,11 @@ def set_reserved_blocks(fs: Filesystem, blocks: int) -> tuple[Step, ...]:
     device = quote(fs.device)
     if device is None or before is None:
         return ()
+    check = f"tune2fs -l {device} | grep -qE '^Reserved block count: +{blocks}$'"
+    undo = f"tune2fs -r {before} {device}"
     return (
-        Step(Phase.IMMEDIATE, f"tune2fs -r {blocks} {device}"),
-        Step(
-            Phase.VERIFY,
-            f"tune2fs -l {device} | grep -qE '^Reserved block count: +{blocks}$'",
-        ),
-        Step(Phase.ROLLBACK, f"tune2fs -r {before} {device}"),
+        Step(Phase.IMMEDIATE, f"tune2fs -r {blocks} {device}", undo, check),
+        Step(Phase.VERIFY, check),
     )
 
 
@@ -167,9 +168,10 @@ def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     program = '/^Block count:/ {n = $3} /^Block size:/ {printf "%.0f", n * $3}'
     own = f"$(dumpe2fs -h {device} 2>/dev/null | awk '{program}')"
     idle = f"$(( $(blockdev --getsize64 {device}) - {own} ))"
+    check = f'test "{idle}" -le {most_idle_bytes}'
     return (
-        Step(Phase.IMMEDIATE, f"resize2fs {device}"),
-        Step(Phase.VERIFY, f'test "{idle}" -le {most_idle_bytes}'),
+        Step(Phase.IMMEDIATE, f"resize2fs {device}", done=check),
+        Step(Phase.VERIFY, check),
     )
 
 
@@ -189,26 +191,29 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
     lost = fs.alive and (mount is None or quote(mount.mount_point) is None)
     if lost or quote(fs.device) is None:
         return ()
-    old, now = (superblock.stride_blocks, superblock.stripe_width_blocks), _stripe_in_force(fs)
-    edits = list(_without_stripe(fs))
-    do = [command for edit in edits for command in edit.apply]
-    undo = [command for edit in reversed(edits) for command in edit.undo]
-    if old != (stride, width):
-        do, undo = [*do, _store(fs, stride, width)], [_store(fs, *old), *undo]
+    old = superblock.stride_blocks, superblock.stripe_width_blocks
+    stored = list(_is_stored(fs, (stride, width)))
+    store = Step(
+        Phase.PERSISTENT,
+        _store(fs, stride, width),
+        _store(fs, *old),
+        " && ".join(f"{{ {check}; }}" for check in stored),
+    )
     return (
-        *_steps(Phase.IMMEDIATE, _remount(fs, mount, now, width)),
-        *_steps(Phase.PERSISTENT, do),
-        *_steps(Phase.VERIFY, [*_is_in_force(fs, width), *_is_stored(fs, (stride, width))]),
-        *_steps(Phase.ROLLBACK, undo),
-        *_steps(Phase.ROLLBACK, _remount(fs, mount, width, now)),
+        *_remounted(fs, mount, width),
+        *_without_stripe(fs),
+        *((store,) if old != (stride, width) else ()),
+        *_steps(Phase.VERIFY, [*_is_in_force(fs, width), *stored]),
     )
 
 
-def _remount(fs: Filesystem, mount: Mount | None, old: int | None, new: int | None) -> list[str]:
-    """Return the remount that puts a stripe in force, none where it is or nothing is mounted."""
-    if mount is None or None in {old, new} or old == new:
-        return []
-    return [remount_command(fs, mount, [f"stripe={new}"], {"stripe"})]
+def _remounted(fs: Filesystem, mount: Mount | None, width: int) -> Iterator[Step]:
+    """Yield the remount that puts a stripe in force; none where it is or nothing is mounted."""
+    now = _stripe_in_force(fs)
+    if mount is not None and now is not None and now != width:
+        yield remount_step(
+            mount, (f"stripe={width}",), (f"stripe={now}",), tuple(_is_in_force(fs, width))
+        )
 
 
 def _stripe_in_force(fs: Filesystem) -> int | None:
@@ -218,7 +223,7 @@ def _stripe_in_force(fs: Filesystem) -> int | None:
     return int(value) if value.isascii() and value.isdigit() else None
 
 
-def _without_stripe(fs: Filesystem) -> Iterator[FstabEdit]:
+def _without_stripe(fs: Filesystem) -> Iterator[Step]:
     """Yield the edits that take stripe= out of the entries of the device."""
     entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
     for line in (entry.line for entry in entries):
@@ -281,13 +286,15 @@ def _identifier_steps(
     if device is None or before is None or not PLAIN_IDENTIFIER.fullmatch(old):
         return ()
     held = quote(f"/sys/fs/ext4/{kernel_name.replace('/', '!')}")
-    work = CHECK.format(device=device), f"tune2fs {option} {new} {device}"
     expected = f"!= {before}" if key == "UUID" else f"= {new}"
     found = f'"$(blkid -p -o value -s {key} {device})"'
+    check = f"blkid -p {device} && test {found} {expected}"
+    free = f"test ! -e {held}"
+    change = f"{free} && tune2fs {option} {new} {device}"
     return (
-        *(Step(Phase.IMMEDIATE, f"test ! -e {held} && {command}") for command in work),
-        Step(Phase.VERIFY, f"blkid -p {device} && test {found} {expected}"),
-        Step(Phase.ROLLBACK, f"test ! -e {held} && tune2fs {option} {before} {device}"),
+        Step(Phase.IMMEDIATE, f"{free} && {CHECK.format(device=device)}"),
+        Step(Phase.IMMEDIATE, change, f"{free} && tune2fs {option} {before} {device}", check),
+        Step(Phase.VERIFY, check),
     )
 
 

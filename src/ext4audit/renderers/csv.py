@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from io import StringIO
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Phase
 from ext4audit.renderers.shared import Audited, Page, named_hosts, policy_in_force, visible
 from ext4audit.renderers.shared.rows import Gap, Row, first_mount_point, gaps, rows
 from ext4audit.renderers.shared.terms import disruption_text
@@ -90,7 +89,7 @@ def _remedy(row: Row) -> dict[str, str]:
     if not row.finding.remedies:
         return {}
     first = row.finding.remedies[0]
-    steps = [step for step in first.steps if step.phase is not Phase.ROLLBACK]
+    steps = first.steps
     return {
         "remedy": first.summary,
         "disruption": disruption_text(first),

@@ -181,8 +181,8 @@ def finding_parts(row: Row) -> Iterator[str]:
 def _remedy(remedy: Remedy, label: str) -> Iterator[str]:
     """Yield a remedy; the rollback has its own block, because people copy blocks as a whole."""
     yield f"**{label}** ({disruption_text(remedy)}): {prose(remedy.summary)}"
-    rollback = [step for step in remedy.steps if step.phase is Phase.ROLLBACK]
-    steps = [step for step in remedy.steps if step.phase is not Phase.ROLLBACK]
+    rollback = [step for step in remedy.lines if step.phase is Phase.ROLLBACK]
+    steps = list(remedy.steps)
     if steps:
         yield code_block(list(_commands(steps)), "sh")
     if remedy.trade_off is not None:

@@ -171,7 +171,7 @@ def _remedy(remedy: Remedy) -> RemedyPart:
 
 
 def _phases(remedy: Remedy) -> Iterator[tuple[Phase, tuple[str, ...]]]:
-    for phase, steps in groupby(remedy.steps, key=lambda step: step.phase):
+    for phase, steps in groupby(remedy.lines, key=lambda step: step.phase):
         yield phase, tuple(step.command for step in steps)
 
 

@@ -72,7 +72,7 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "disruption": remedy.disruption.value,
         "destructive": remedy.destructive,
         "trade_off": remedy.trade_off,
-        "steps": [_step(step) for step in remedy.steps],
+        "steps": [_step(step) for step in remedy.lines],
     }
 
 

@@ -147,7 +147,7 @@ def remedy_lines(finding: Finding, *, commands: bool) -> Iterator[str]:
 
 
 def _command_lines(remedy: Remedy) -> Iterator[str]:
-    for step in remedy.steps:
+    for step in remedy.lines:
         yield visible(f"  {PHASE_TEXT[step.phase]}: {step.command}")
     if remedy.trade_off is not None:
         yield visible(f"  Trade-off: {remedy.trade_off}")

@@ -190,7 +190,7 @@ def _remedy(remedy: Remedy, label: str, indent: int) -> Blocks:
     style = "bold red" if remedy.destructive else "bold"
     title = Span(f"{label} ({disruption_text(remedy)}): ", style)
     yield Prose((title, Span(remedy.summary)), indent)
-    for phase, steps in groupby(remedy.steps, key=lambda step: step.phase):
+    for phase, steps in groupby(remedy.lines, key=lambda step: step.phase):
         yield Prose((Span(f"{PHASE_TEXT[phase]}:", "dim"),), indent + STEP)
         for step in steps:
             yield Verbatim(step.command, indent + 2 * STEP, "bold")

@@ -273,13 +273,3 @@ def wrong_tokens(
     tokens += [flag for flag in flags if flag not in atime]
     missing = {w for token in tokens for w in overruled(fs, host, [token]) if w not in runs}
     return [w for w in tokens if w not in wanted and missing.isdisjoint(overruled(fs, host, [w]))]
-
-
-def only_running(intent: Intent, tokens: frozenset[str]) -> frozenset[str]:
-    """Return the flags in force that a remount by fstab, whose flags are `tokens`, would clear.
-
-    An ro under a mount that is rw was set by the kernel after an error, by no configuration.
-    """
-    stopped = {"ro"}.intersection(intent.mount.super_options)
-    forced = stopped.difference(intent.mount.mount_options)
-    return intent.live_flags - tokens - ATIME_OPTIONS.keys() - forced

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, intended_flags
+from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS
 from ext4audit.facts.option_table import recognize, spec_named
 from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.finding import (
@@ -23,7 +23,6 @@ from ext4audit.rules.drift import (
     Drift,
     Refusals,
     findings_of,
-    only_running,
     refusals_of,
     wrong_tokens,
 )
@@ -241,17 +240,14 @@ def _by_mount_only(drift: Drift, host: Host) -> bool:
 def _remount(
     fs: Filesystem, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Iterator[Remedy]:
-    """Yield the remount that reads fstab again, with its verification and rollback."""
+    """Yield the remount that puts in force what fstab sets, with its verification."""
     changed = [(drift.intended, drift.in_force) for drift in inactive]
-    in_fstab = frozenset(intended_flags(intent.entry.line.options))
-    kept = sorted(only_running(intent, in_fstab))
-    steps = remedies.remount.remount_by_fstab(fs, intent.mount, changed, flags, kept)
+    steps = remedies.remount.remount_by_fstab(fs, intent.mount, changed, flags)
     if steps:
         yield Remedy(
-            summary="Make fstab true: remount, which reads it again.",
+            summary="Put in force what fstab sets, by a remount.",
             disruption=Disruption.REMOUNT,
             steps=steps,
-            trade_off="Every option of the entry takes effect, not only these.",
         )
 
 
