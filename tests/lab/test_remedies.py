@@ -111,3 +111,10 @@ def test_the_filesystem_is_sound_after_cure_and_rollback(any_guest: Guest, scena
 def test_the_filesystem_is_sound_on_one_kernel(guest: Guest, scenario: str) -> None:
     """The same of what runs on one kernel, the recreated filesystem of 400 GB included."""
     assert "Checking group summary information" in guest[scenario]["fsck"]
+
+
+def test_remedies_keep_their_laws_on_random_hosts(any_guest: Guest) -> None:
+    """Only what is named changes, the finding goes, and the rollback restores."""
+    found = any_guest["random_remedies"]
+    assert not found["broken"]
+    assert len(found["rules"]) >= 6

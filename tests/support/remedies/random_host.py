@@ -448,24 +448,27 @@ def same_lines(before: Sequence[str], after: Sequence[str]) -> bool:
     return True
 
 
+def outcome(seed: int, folder: Path) -> dict[str, Any]:
+    """Run one case: its rule and the laws that it broke, and all about it where it broke any."""
+    case = Case(seed, folder / str(seed))
+    case.folder.mkdir()
+    try:
+        if case.build():
+            case.check()
+    except RuntimeError as error:
+        case.broken.append(str(error))
+    finally:
+        case.clear()
+        run("rm", "-rf", str(case.folder))
+    return {"seed": seed, "rule": case.rule, "broken": case.broken} | (
+        case.told if case.broken else {}
+    )
+
+
 def main(first: int, count: int, folder: Path) -> None:
     """Run the cases, and print a line for each."""
     for seed in range(first, first + count):
-        case = Case(seed, folder / str(seed))
-        case.folder.mkdir()
-        try:
-            built = case.build()
-            if built:
-                case.check()
-        except RuntimeError as error:
-            case.broken.append(str(error))
-        finally:
-            case.clear()
-            run("rm", "-rf", str(case.folder))
-        told = case.told if case.broken else {}
-        print(
-            json.dumps({"seed": seed, "rule": case.rule, "broken": case.broken, **told}), flush=True
-        )
+        print(json.dumps(outcome(seed, folder)), flush=True)
 
 
 if __name__ == "__main__":
