@@ -129,9 +129,7 @@ def test_a_remount_reaches_no_file_that_is_open(tmp_path: Path) -> None:
     try:
         shell.mount("nodelalloc")
         shell.check(WRITE_TO_BOTH.format(where=shell.where))
-        held, new = (
-            shell.check(f"filefrag -v {shell.where / name}") for name in ("held", "new")
-        )
+        held, new = (shell.check(f"filefrag -v {shell.where / name}") for name in ("held", "new"))
     finally:
         shell.close()
     assert "delalloc" in new
