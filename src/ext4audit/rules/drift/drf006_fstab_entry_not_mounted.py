@@ -32,7 +32,9 @@ def check(host: Host) -> RuleOutput:
     """## What it checks
 
     Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not in the
-    mount table, or holds another filesystem than the entry names.
+    mount table, or holds another filesystem than the entry names. Low where the entry has
+    `nofail`, its device is not attached and nothing is mounted in its place: a backup disk comes
+    and goes.
 
     ## Why it matters
 
