@@ -108,6 +108,13 @@ def test_only_what_unmounts_says_it(disruption: Disruption, *, alive: bool, told
     assert (remedy.summary != "Do it.") is told
 
 
+def test_nothing_is_said_of_the_root() -> None:
+    """It cannot be unmounted: the remedy says from where to work."""
+    fs = filesystem(mounts=(ROOT, mount("/again", mount_id=31)))
+    remedy = Remedy("Do it.", Disruption.UNMOUNT)
+    assert with_holders(remedy, fs, host(fs)) == remedy
+
+
 def test_a_mount_point_without_a_shell_word_is_refused() -> None:
     """A newline at the end has none."""
     with pytest.raises(ValueError, match="no shell word"):
