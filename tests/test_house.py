@@ -29,7 +29,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "remedies": frozenset({"evidence", "facts", "layout", "finding", "remedies"}),
     "rules": frozenset({"evidence", "facts", "layout", "finding", "rule", "remedies", "rules"}),
     "report": frozenset({"evidence", "facts", "finding", "rule"}),
-    "engine": frozenset({"evidence", "facts", "finding", "rule", "report"}),
+    # What holds a filesystem is named in the remedies of every rule that unmounts it.
+    "engine": frozenset({"evidence", "facts", "finding", "rule", "remedies", "report"}),
     "policy": frozenset({"facts", "finding", "rule", "report", "policy"}),
     "planning": frozenset("evidence facts layout finding rule report planning".split()),
     # A report holds the facts that a renderer spells out; it sees them through the report only.

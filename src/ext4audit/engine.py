@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import AT_LEAST, ActiveProfile, Profile
-from ext4audit.finding import Citation, Finding, Severity
+from ext4audit.finding import Citation, Disruption, Finding, Severity
 from ext4audit.report import ARCHIVES, Outcome, Report, Source, Verdict, as_captured
 from ext4audit.rule import NotApplicable, Rule, Scope
 
@@ -46,7 +47,7 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     undetermined: Undetermined | None = None
     try:
         for output in rule.run(fs, host):
-            _keep(output, findings, evidence)
+            _keep(_told(output, fs, host), findings, evidence)
     except Undetermined as raised:
         undetermined = raised
     except NotApplicable as reason:
@@ -62,6 +63,16 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     unknowns = undetermined.unknowns if undetermined else ()
     outcome = Outcome.FAIL if findings else Outcome.UNDETERMINED if undetermined else Outcome.PASS
     return Verdict(rule, subject, outcome, tuple(findings), unknowns, tuple(evidence))
+
+
+def _told(output: object, fs: Filesystem | None, host: Host) -> object:
+    """Return a finding whose remedies name what must be stopped before they unmount."""
+    if fs is None or not isinstance(output, Finding):
+        return output
+    if not any(remedy.disruption is Disruption.UNMOUNT for remedy in output.remedies):
+        return output
+    named = tuple(remedies.holders.with_holders(each, fs, host) for each in output.remedies)
+    return output._replace(remedies=named)
 
 
 def _keep(output: object, findings: list[Finding], evidence: list[Citation]) -> None:

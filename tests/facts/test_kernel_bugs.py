@@ -112,6 +112,39 @@ def test_stripe_scans_by_release(release: str, confidence: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("release", "confidence"),
+    [
+        ("3.6.11", "no"),
+        ("3.10.0-1160.el7.x86_64", "possible"),
+        ("4.19.311", "confirmed"),
+        ("4.19.312", "no"),
+        ("5.4.273", "confirmed"),
+        ("5.4.274", "no"),
+        ("5.10.214", "confirmed"),
+        ("5.10.215", "no"),
+        ("5.15.153", "confirmed"),
+        ("5.15.154", "no"),
+        ("5.15.0-91-generic", "unknown"),
+        ("6.1.83", "confirmed"),
+        ("6.1.84", "no"),
+        ("6.1.0-18-amd64", "unknown"),
+        ("6.5.13", "confirmed"),
+        ("6.6.23", "confirmed"),
+        ("6.6.24", "no"),
+        ("6.7.11", "confirmed"),
+        ("6.7.12", "no"),
+        ("6.8.2", "confirmed"),
+        ("6.8.3", "no"),
+        ("6.9.0", "no"),
+        ("5.14.0-427.el9.x86_64", "possible"),
+    ],
+)
+def test_growth_in_use_by_release(release: str, confidence: str) -> None:
+    """CAP005: each stable series has its own first kernel without the corruption."""
+    assert grade("CAP005", kernel(release)) == confidence
+
+
+@pytest.mark.parametrize(
     ("release", "confidence", "severity"),
     [
         ("5.9.16", "no", "info"),

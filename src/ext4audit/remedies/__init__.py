@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ext4audit.remedies import features as features
     from ext4audit.remedies import flags as flags
     from ext4audit.remedies import fstab as fstab
+    from ext4audit.remedies import holders as holders
     from ext4audit.remedies import kernel_settings as kernel_settings
     from ext4audit.remedies import mkfs as mkfs
     from ext4audit.remedies import mounting as mounting

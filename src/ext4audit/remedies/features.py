@@ -251,3 +251,23 @@ def _dumped(fs: Filesystem, feature: str) -> str:
     """Return the command that fails where dumpe2fs does not list the feature."""
     listing = f"dumpe2fs -h {quote(fs.device)} 2>/dev/null"
     return f"{listing} | grep -q '^Filesystem features:.* {feature}'"
+
+
+def add_journal_while_mounted(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the steps that make a journal for the next mount; the running one goes on without.
+
+    A file is opened first: at the first open after a mount the kernel writes the mount point into
+    the superblock, and tune2fs, which opens one, would write a wrong checksum (seen on 6.18 with
+    1.47.0). There is no rollback, because tune2fs takes a journal out of an unmounted filesystem
+    only. Empty where no mount of the whole filesystem is here: tune2fs takes it for unmounted.
+    """
+    mount = usable_mount(fs)
+    where = quote(mount.mount_point) if mount else None
+    device = quote(fs.device)
+    if where is None or device is None or any(each.root != "/" for each in fs.mounts):
+        return ()
+    touch = f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && rm "$file"'
+    return (
+        Step(Phase.PERSISTENT, f"{touch} && tune2fs -O has_journal {device}"),
+        Step(Phase.VERIFY, _dumped(fs, "has_journal")),
+    )

@@ -301,3 +301,13 @@ def _identifier_steps(
 def _steps(phase: Phase, commands: Sequence[str]) -> tuple[Step, ...]:
     """Make steps of commands."""
     return tuple(Step(phase, command) for command in commands)
+
+
+def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
+    """Return the steps that grow an unmounted filesystem to the size of its device.
+
+    It is verified as by `grow_to_device`. Empty where no command can unmount it.
+    """
+    work = checked(fs), f"resize2fs {quote(fs.device)}"
+    verify = (s.command for s in grow_to_device(fs, most_idle_bytes) if s.phase is Phase.VERIFY)
+    return unmounted_steps(fs, work, tuple(verify))

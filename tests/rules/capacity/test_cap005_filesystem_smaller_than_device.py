@@ -11,11 +11,24 @@ from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.finding import Disruption, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap005_filesystem_smaller_than_device import check
-from support.builders import GIB, disk, filesystem, host, known, superblock, unknown, usage
-from support.remedies.case import RemedyCase, Stage
+from support.builders import (
+    GIB,
+    disk,
+    filesystem,
+    host,
+    kernel,
+    known,
+    mount,
+    superblock,
+    unknown,
+    usage,
+)
+from support.remedies.case import RemedyCase, Stage, on_kernel
 from support.scratch import may_resize, run
 
 BLOCK = 4096
+RESERVED: dict[str, Any] = {"reserved_gdt_blocks": 1024, "descriptor_bytes": 64}
+"""What mke2fs reserves at most: with 64bit, room for 8 TiB."""
 
 
 def verdict(fs: Filesystem) -> Verdict:
@@ -31,7 +44,7 @@ def of(own_gib: float, device_gib: float, *, full: float = 0.5, **changes: Any) 
     found = usage(size_blocks=shown, free_blocks=free, available_blocks=free)
     values: dict[str, Any] = {
         "stack": known(disk(size_sectors=known(int(device_gib * GIB) // 512, "/sys"))),
-        "superblock": known(superblock(size_blocks=blocks)),
+        "superblock": known(superblock(size_blocks=blocks, **RESERVED)),
         "usage": known(found, "statfs"),
     }
     values.update(changes)
@@ -114,6 +127,67 @@ def test_cap005_grows_nothing_with_recorded_errors() -> None:
     assert "HLT001" in finding.remedies[0].summary
 
 
+DEFAULTS = superblock().features
+NONE_RESERVED = known(superblock(size_blocks=20 * GIB // BLOCK, reserved_gdt_blocks=None))
+
+
+def with_features(*features: str, without: str = "") -> dict[str, Any]:
+    """Build the superblock of 20 GiB with other features than mke2fs's."""
+    changed = (DEFAULTS | set(features)) - {without}
+    return {
+        "superblock": known(superblock(size_blocks=20 * GIB // BLOCK, features=changed, **RESERVED))
+    }
+
+
+@pytest.mark.parametrize(
+    ("fs", "release", "reason"),
+    [
+        (of(20, 100), "6.1.83", ""),
+        (of(20, 8_000), "6.1.83", ""),
+        (of(20, 8_220), "6.1.83", "its group descriptors end at 8 TiB, and growth in use"),
+        (of(20, 8_220), "6.1.84", ""),
+        (of(12_000, 16_384), "6.1.83", ""),
+        (of(12_000, 16_400), "6.1.83", "its group descriptors end at 16 TiB"),
+        (of(20, 100, **with_features("meta_bg")), "6.1.83", "it has meta_bg"),
+        (of(20, 100, **with_features(without="resize_inode")), "6.8.2", "it lacks resize_inode"),
+        (of(20, 100, **with_features(without="resize_inode")), "6.8.3", ""),
+        (
+            of(20, 100, **with_features(without="resize_inode")),
+            "5.14.0-427.el9.x86_64",
+            "which may lack a6b3bfe176e8",
+        ),
+        (of(20, 100, superblock=NONE_RESERVED), "5.4.273", "in reserve is not known"),
+        (of(20, 100, superblock=NONE_RESERVED), "5.4.274", ""),
+        (of(20, 100, **with_features("meta_bg")), "", "which may lack"),
+        (of(20, 100), "", ""),
+    ],
+)
+def test_cap005_unmounts_where_the_kernel_destroys_what_it_grows(
+    fs: Filesystem, release: str, reason: str
+) -> None:
+    """Growth online is printed only where the kernel, or the reserved descriptors, are safe."""
+    found = known(kernel(release)) if release else unknown("the kernel")
+    (finding,) = judge(check, fs, host(fs, kernel=found)).findings
+    (remedy,) = finding.remedies
+    assert reason in remedy.summary
+    commands = [step.command for step in remedy.steps]
+    if reason:
+        assert remedy.disruption is Disruption.UNMOUNT
+        assert commands[0] == "umount /data"
+        assert commands[2].endswith(" && resize2fs /dev/sda")
+    else:
+        assert remedy.disruption is Disruption.ONLINE
+        assert commands[0] == "resize2fs /dev/sda"
+
+
+def test_cap005_has_words_for_a_root_that_must_not_grow_in_use() -> None:
+    """No command can unmount the root."""
+    fs = of(20, 100, mounts=(mount("/"),), **with_features("meta_bg"))
+    (finding,) = verdict(fs).findings
+    assert finding.remedies[0].steps == ()
+    assert "unmounted, from a rescue system" in finding.remedies[0].summary
+
+
 # A device that grew under a mounted filesystem.
 REMEDIES_NOT_RUN = (
     "Growing a mounted filesystem needs CAP_SYS_RESOURCE, which the root of a container may lack: "
@@ -127,16 +201,31 @@ def enlarge(stage: Stage) -> None:
     run("losetup", "--set-capacity", stage.device)
 
 
-REMEDY_CASES = (
-    (
-        RemedyCase(
-            name="online",
-            remedy="Grow it",
-            size="1G",
-            prepare=enlarge,
-            restores=False,
-        ),
-    )
-    if may_resize()
-    else ()
+OFFLINE = (
+    RemedyCase(
+        name="unmounted",
+        remedy="Grow it to the size of its device, unmounted: it lacks resize_inode",
+        mke2fs=("-O", "^resize_inode"),
+        size="1G",
+        prepare=enlarge,
+        restores=False,
+        alter=on_kernel("6.1.83"),
+    ),
+    RemedyCase(
+        name="unmounted, with meta_bg",
+        remedy="Grow it to the size of its device, unmounted: it has meta_bg",
+        mke2fs=("-O", "meta_bg,^resize_inode"),
+        size="1G",
+        prepare=enlarge,
+        restores=False,
+        alter=on_kernel("6.8.2"),
+    ),
 )
+ONLINE = RemedyCase(
+    name="online",
+    remedy="Grow it",
+    size="1G",
+    prepare=enlarge,
+    restores=False,
+)
+REMEDY_CASES = (*OFFLINE, ONLINE) if may_resize() else OFFLINE

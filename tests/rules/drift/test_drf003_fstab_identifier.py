@@ -34,6 +34,7 @@ from support.scratch import run
 
 SDB = DeviceNumber(8, 16)
 OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
+NAMED = known((fstab_entry(),))
 BY_PATH = known((fstab_entry(spec="/dev/sda"),))
 
 
@@ -214,6 +215,47 @@ def test_drf003_severity(on: Host, severity: Severity, confidence: Confidence) -
     """It is high where a boot goes by the name, and low where nothing is mounted by it."""
     (finding,) = verdict(on).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+ORIGIN, SNAPSHOT = DeviceNumber(253, 0), DeviceNumber(253, 3)
+VOLUMES = (
+    listed("vg0-data", ORIGIN, kernel_name="dm-0"),
+    listed("vg0-data-real", DeviceNumber(253, 1), kernel_name="dm-1"),
+    listed("vg0-snap-cow", DeviceNumber(253, 2), kernel_name="dm-2", fstype=None, uuid=None),
+    listed("vg0-snap", SNAPSHOT, kernel_name="dm-3"),
+)
+ON_ORIGIN = filesystem(number=ORIGIN, name="dm-0", stack=known(disk("dm-0", ORIGIN)))
+ON_SNAPSHOT = filesystem(number=SNAPSHOT, name="dm-3", stack=known(disk("dm-3", SNAPSHOT)))
+WITHOUT_CHANGES = (VOLUMES[0], VOLUMES[3])
+
+
+@pytest.mark.parametrize(
+    ("mounted", "rows", "severity", "words"),
+    [
+        ((ON_ORIGIN,), VOLUMES, Severity.LOW, "udev prefers the origin"),
+        ((ON_ORIGIN, ON_SNAPSHOT), VOLUMES, Severity.LOW, "udev prefers the origin"),
+        ((), VOLUMES, Severity.LOW, "udev prefers the origin"),
+        ((ON_SNAPSHOT,), VOLUMES, Severity.HIGH, "is chance"),
+        # A thin snapshot has no device for its changes, and no low priority.
+        ((ON_ORIGIN,), WITHOUT_CHANGES, Severity.HIGH, "is chance"),
+        ((ON_ORIGIN,), (*VOLUMES, COPY), Severity.HIGH, "is chance"),
+    ],
+    ids="origin both none snapshot thin a-copy-beside".split(),
+)
+def test_drf003_knows_that_udev_prefers_the_origin_of_a_snapshot(
+    mounted: tuple[Filesystem, ...], rows: tuple[LsblkDevice, ...], severity: Severity, words: str
+) -> None:
+    """lvm2 gives the links of a snapshot a low priority; chance decides between others."""
+    (finding,) = verdict(host(*mounted, devices=known(rows), fstab=NAMED)).findings
+    assert finding.severity is severity
+    assert words in finding.message
+
+
+def test_drf003_warns_of_the_merge_of_a_snapshot() -> None:
+    """A merge writes all blocks of the snapshot into the origin, its superblock too."""
+    on = host(ON_ORIGIN, devices=known(VOLUMES), fstab=NAMED)
+    (finding,) = verdict(on).findings
+    assert "lvconvert --merge" in (finding.remedies[0].trade_off or "")
 
 
 def test_drf003_gives_the_copy_another_uuid() -> None:

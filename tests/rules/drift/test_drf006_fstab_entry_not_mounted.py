@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Why
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
+from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check
-from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+from support.builders import filesystem, fstab_entry, host, known, listed, mount, unknown
 
 
 def verdict(on: Host) -> Verdict:
@@ -111,3 +113,48 @@ def test_drf006_says_what_a_boot_does_without_the_device(word: str, reported: st
     gone = fstab_entry(word, mount_point="/srv", number=unknown("device UUID=…"))
     (finding,) = verdict(having(gone)).findings
     assert reported in finding.message
+
+
+AWAY = unknown("device UUID=…", Why.ABSENT)
+ON_TOP = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
+
+
+@pytest.mark.parametrize(
+    ("on", "severity"),
+    [
+        pytest.param(having(fstab_entry("nofail", mount_point="/srv", number=AWAY)), "low"),
+        pytest.param(having(fstab_entry("defaults", mount_point="/srv", number=AWAY)), "high"),
+        pytest.param(having(fstab_entry("nofail", mount_point="/srv")), "high"),
+        pytest.param(
+            having(fstab_entry("nofail", mount_point="/srv", number=unknown("device"))), "high"
+        ),
+        pytest.param(
+            host(
+                filesystem(mounts=(ON_TOP,)),
+                fstab=known((fstab_entry("nofail", mount_point="/srv", number=AWAY),)),
+            ),
+            "high",
+        ),
+        pytest.param(
+            host(
+                filesystem(),
+                fstab=known((fstab_entry("nofail", mount_point="/srv", number=AWAY),)),
+                devices=known((listed(fstype=None, uuid=None),)),
+            ),
+            "high",
+        ),
+        pytest.param(
+            host(
+                filesystem(),
+                fstab=known((fstab_entry("nofail", mount_point="/srv", number=AWAY),)),
+                devices=unknown("lsblk"),
+            ),
+            "high",
+        ),
+    ],
+    ids="away demanded attached unread another-there unidentified lsblk-unread".split(),
+)
+def test_drf006_expects_that_a_nofail_disk_is_away(on: Host, severity: str) -> None:
+    """Only a device that is certainly absent may be: what could not be read is no excuse."""
+    (finding,) = verdict(on).findings
+    assert finding.severity is Severity(severity)

@@ -8,12 +8,15 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import Mount
 from ext4audit.facts.options import EffectiveOptions
-from ext4audit.finding import Confidence, Finding, Phase, Severity
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
+from ext4audit.rule import Rule
 from ext4audit.rules.durability.dur005_missing_journal import FLEETING, check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
-from support.remedies.case import RemedyCase
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import apply, run
 
 EXT4_WITHOUT = frozenset({"extent", "64bit", "flex_bg", "metadata_csum"})
 WITHOUT = known(superblock(features=EXT4_WITHOUT, journal_bytes=None))
@@ -130,13 +133,63 @@ def test_dur005_commands_make_a_journal() -> None:
     assert remedy.trade_off.startswith("It takes 512 MiB. ")
 
 
-def test_the_root_has_words_and_no_commands() -> None:
-    """Nobody can unmount the root."""
-    (remedy,) = found(without(mounts=(mount("/"),), superblock=UNKNOWN)).remedies
-    assert (remedy.steps, remedy.summary) == (
-        (),
-        "Make a journal, from a rescue system, because the root cannot be unmounted.",
-    )
+ROOT = mount("/")
+BIND = mount("/srv", root="/srv", mount_id=31)
+EVERYWHERE = "Restart, or unmount it everywhere and mount it again"
+AGAIN = mount("/again", mount_id=31)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "summary"),
+    [
+        ((ROOT,), "Make a journal while it is mounted. Restart: it is used from then on."),
+        (
+            (mount(), AGAIN),
+            f"Make a journal while it is mounted. {EVERYWHERE}: it is used from then on.",
+        ),
+    ],
+    ids=["root", "several mounts"],
+)
+def test_what_cannot_be_unmounted_gets_its_journal_while_it_is_mounted(
+    mounts: tuple[Mount, ...], summary: str
+) -> None:
+    """A restart makes it used; nothing can take it back before, so no rollback is printed."""
+    (remedy,) = found(without(mounts=mounts)).remedies
+    assert (remedy.summary, remedy.disruption) == (summary, Disruption.REBOOT)
+    assert [step.phase for step in remedy.steps] == [Phase.PERSISTENT, Phase.VERIFY]
+    assert remedy.steps[0].command.endswith(" && tune2fs -O has_journal /dev/sda")
+    assert "CONFIG_BLK_DEV_WRITE_MOUNTED=n" in (remedy.trade_off or "")
+
+
+@pytest.mark.parametrize(
+    ("mounts", "where"),
+    [
+        ((ROOT, BIND), "from a rescue system, because the root cannot be unmounted"),
+        ((BIND,), "once it is mounted nowhere"),
+        ((), "once the mount namespace that holds it has unmounted it"),
+        ((mount("/a\nb\n"),), "once it is mounted nowhere"),
+    ],
+    ids=["bind beside the root", "bind", "elsewhere", "unquotable"],
+)
+def test_tune2fs_is_not_let_at_what_it_may_mistake(mounts: tuple[Mount, ...], where: str) -> None:
+    """It makes a file below the first mount that it finds, or takes it for unmounted."""
+    (remedy,) = found(without(mounts=mounts)).remedies
+    assert (remedy.steps, remedy.summary) == ((), f"Make a journal, {where}.")
+
+
+@pytest.mark.parametrize(
+    ("point", "disruption"), [("/", Disruption.REBOOT), ("/data", Disruption.UNMOUNT)]
+)
+def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
+    point: str, disruption: Disruption
+) -> None:
+    """It is not made twice."""
+    fs = without(superblock=known(superblock()), mounts=(mount(point),))
+    finding = found(fs)
+    assert finding.message.startswith("Its journal is not in use before the next mount: ")
+    (remedy,) = finding.remedies
+    assert (remedy.steps, remedy.disruption) == ((), disruption)
+    assert remedy.summary.startswith("Restart")
 
 
 def test_a_journal_that_is_left_out_is_not_made_again() -> None:
@@ -144,6 +197,29 @@ def test_a_journal_that_is_left_out_is_not_made_again() -> None:
     finding = found(filesystem(options=known(unlisted("norecovery"))))
     assert "norecovery" in finding.message
     assert "without norecovery" in finding.remedies[0].summary
+
+
+def mount_twice(stage: Stage) -> None:
+    """Mount it a second time on the same directory, so that no command unmounts it."""
+    run("mount", "--bind", stage.mount_point, stage.mount_point)
+
+
+class MountedCase(RemedyCase):
+    """A journal that is made while mounted: it waits, and the next mount uses it."""
+
+    def run(self, rule: Rule, stage: Stage) -> None:
+        """See it fail, make the journal, see it wait, mount anew, see it pass."""
+        self.set_up(stage)
+        apply(self.find(self.judge(rule, stage)))
+        (waiting,) = self.judge(rule, stage).findings
+        assert "not in use before the next mount" in waiting.message
+        assert (stage.mount_point / ".journal").exists()
+        stage.unmount()
+        run("e2fsck", "-p", stage.device)
+        run("e2fsck", "-fn", stage.device)
+        stage.mount()
+        assert self.judge(rule, stage).outcome is Outcome.PASS
+        assert not (stage.mount_point / ".journal").exists()
 
 
 # A journal is made, and taken out again.
@@ -170,5 +246,12 @@ REMEDY_CASES = (
         mke2fs=("-O", "^has_journal"),
         size="2G",
         mounted=False,
+    ),
+    MountedCase(
+        name="mounted twice",
+        remedy="while it is mounted",
+        mke2fs=("-O", "^has_journal"),
+        size="2G",
+        prepare=mount_twice,
     ),
 )

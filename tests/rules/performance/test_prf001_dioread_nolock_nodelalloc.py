@@ -200,15 +200,17 @@ def test_the_finding_cites_kernel_options_fstab_and_mount_points() -> None:
     ]
 
 
-def test_either_half_can_be_given_up_or_the_kernel_updated() -> None:
-    """The second remedy suits who must keep nodelalloc, the third has no command."""
+def test_what_acts_at_once_comes_first() -> None:
+    """The lock reaches files that are open, delayed allocation does not; an update has no steps."""
     (finding,) = verdict_of("4.19.91-18.al7.x86_64", *BOTH).findings
-    delalloc, lock, update = finding.remedies
+    lock, delalloc, update = finding.remedies
     assert "mount -o remount,delalloc /data" in [step.command for step in delalloc.steps]
     assert "mount -o remount,dioread_lock /data" in [step.command for step in lock.steps]
     assert (update.steps, update.disruption) == ((), Disruption.REBOOT)
     assert update.summary == "Update the kernel to 4.19.91-26.al7 or later, and restart."
     assert "unmount" in (delalloc.trade_off or "")
+    assert "also to open files" in (lock.trade_off or "")
+    assert "Files that are open or cached stay without it" in delalloc.summary
 
 
 def test_other_kernels_are_pointed_at_the_upstream_fix() -> None:
@@ -231,7 +233,7 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 
 @pytest.mark.kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-@pytest.mark.parametrize("which", [0, 1], ids=["delalloc", "dioread_lock"])
+@pytest.mark.parametrize("which", [0, 1], ids=["dioread_lock", "delalloc"])
 def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) -> None:
     """Judged as if it ran an old kernel, it passes after the steps and after a new mount."""
     old = known(kernel(OLD), "test")

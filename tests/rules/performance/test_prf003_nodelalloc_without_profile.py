@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf003_nodelalloc_without_profile import check
 from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
 from support.remedies.case import RemedyCase
+from support.remedies.shell import RemedyShell
 
 TIDB = Profile("tidb", "TiDB", "nodelalloc is mandatory", "the vendor", options=("nodelalloc",))
 
@@ -102,6 +105,35 @@ def test_it_is_a_note_with_its_commands() -> None:
     assert commands[3] == "mount -o remount,delalloc /data"
     assert commands[4] == "grep -qx delalloc /proc/fs/ext4/sda/options"
     assert remedy.disruption is Disruption.REMOUNT
+    assert "Files that are open or cached stay without it" in remedy.summary
+
+
+WRITE_TO_BOTH = """
+set -e
+cd {where}
+echo old > held
+exec 7>> held
+mount -o remount,delalloc .
+dd if=/dev/zero bs=4k count=8 status=none >&7
+dd if=/dev/zero bs=4k count=8 status=none of=new
+echo 3 > /proc/sys/vm/drop_caches
+dd if=/dev/zero bs=4k count=8 status=none >&7
+"""
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_remount_reaches_no_file_that_is_open(tmp_path: Path) -> None:
+    """What is written to it has its blocks at once, also after its cached pages were dropped."""
+    shell = RemedyShell(tmp_path)
+    try:
+        shell.mount("nodelalloc")
+        shell.check(WRITE_TO_BOTH.format(where=shell.where))
+        held, new = (shell.check(f"filefrag -v {shell.where / name}") for name in ("held", "new"))
+    finally:
+        shell.close()
+    assert "delalloc" in new
+    assert "delalloc" not in held
 
 
 # Delayed allocation goes on by remount, from wherever nodelalloc was set.

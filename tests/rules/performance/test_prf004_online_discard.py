@@ -180,6 +180,23 @@ def test_the_remedy_says_what_trims_instead(fstrim: Any, reported: str) -> None:
     assert remedy.steps[-1].command == "mount -o remount,discard /data"
 
 
+@pytest.mark.parametrize(
+    ("stack", "leaks"),
+    [
+        pytest.param(over(NVME, "dm-crypt"), True, id="dm-crypt"),
+        pytest.param(raid([over(NVME, "dm-crypt")], limits=TAKES), True, id="an array on dm-crypt"),
+        pytest.param(over(NVME, "dm-linear"), False, id="a volume"),
+        pytest.param(NVME, False, id="a disk"),
+    ],
+)
+def test_fstrim_shows_what_is_free_through_dm_crypt(stack: BlockDevice, *, leaks: bool) -> None:
+    """It is no cure of the leak: nobody is sent to enable the timer there."""
+    (finding,) = verdict_of(on(stack)).findings
+    (remedy,) = finding.remedies
+    assert ("shows the same free blocks" in (remedy.trade_off or "")) is leaks
+    assert ("fstrim.timer" in remedy.summary) is not leaks
+
+
 # Online discard goes off by remount, from wherever it was set.
 SUMMARY = "Turn online discard off"
 REMEDY_CASES = (

@@ -17,7 +17,10 @@ from ext4audit.rules.shared import superblock_field
 
 PATH = re.compile(r"/dev/disk/by-(?P<kind>uuid|label)/(?P<value>.+)")
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
-HIDDEN_LAYERS = ("-real", "-cow")
+CHANGES = "-cow"
+"""What lvm2 appends to the name of a snapshot for the device with its changed blocks. In names of
+logical volumes lvm2 doubles each dash, so that no other device ends in it."""
+HIDDEN_LAYERS = ("-real", CHANGES)
 """What device-mapper calls the layers below an LVM snapshot and its origin."""
 
 
@@ -144,8 +147,32 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
             disruption=Disruption.ONLINE,
             steps=give(row.kernel_name, twins.value),
             trade_off="Right when what is mounted now is the original. Whatever else names the "
-            f"copy by its old {twins.key} does not find it any more.",
+            f"copy by its old {twins.key} does not find it any more.{_when_merged(host, row)}",
         )
+
+
+def _when_merged(host: Host, row: LsblkDevice) -> str:
+    """Return the sentence on what a merge does with a snapshot's identifier; else empty."""
+    if not is_snapshot(host, row):
+        return ""
+    return " A merge of the snapshot (lvconvert --merge) takes it back into the origin."
+
+
+def is_snapshot(host: Host, row: LsblkDevice) -> bool:
+    """Whether a device is a snapshot of LVM with changed blocks of its own (not a thin one)."""
+    return any(f"{row.name}{CHANGES}" == other.name for other in for_wording(host.devices, ()))
+
+
+def is_told_apart(host: Host, twins: Twins) -> bool:
+    """Whether udev prefers one of them: the origin of LVM snapshots, which all others are.
+
+    lvm2 marks snapshots so that udev gives their links the priority -100 (13-dm-disk.rules).
+    Where a snapshot is mounted and its origin is not, they were mixed up all the same.
+    """
+    origins = [row for row in twins.devices if not is_snapshot(host, row)]
+    if len(origins) != 1:
+        return False
+    return is_mounted(host, origins[0]) or not any(is_mounted(host, r) for r in twins.devices)
 
 
 class Use(NamedTuple):
@@ -180,6 +207,9 @@ def check(host: Host) -> RuleOutput:
     ext4 mounts copies without complaint. Which of two devices of one name fstab or root= gets is
     a matter of which was found first: after a reboot an old snapshot can be in the place of the
     data, and what is written there is missing from the original.
+
+    A snapshot of LVM that is not a thin one is low: lvm2 gives its links in /dev/disk a low
+    priority, so that udev prefers the origin as long as that is active.
 
     ## Remedy
 
@@ -278,6 +308,8 @@ def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
     names = ", ".join(row.name for row in twins.devices)
     places = ", ".join(use.citation.label for use in used)
     chance = f"which of them {places} gets is chance" if used else "nothing tells them apart by it"
+    if is_told_apart(host, twins):
+        chance = "udev prefers the origin to its LVM snapshots, as long as the origin is active"
     return Finding(
         message=f"{names} have the same {twins.key} {twins.value}: {chance}.",
         severity=_severity(host, twins, used),
@@ -296,6 +328,8 @@ def _shown(row: LsblkDevice) -> str:
 
 
 def _severity(host: Host, twins: Twins, used: Sequence[Use]) -> Severity:
+    if is_told_apart(host, twins):
+        return Severity.LOW
     if used:
         return Severity.HIGH
     mounted = any(is_mounted(host, row) for row in twins.devices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import EXT_FSTYPES, FstabEntry, Mount
 from ext4audit.finding import (
@@ -32,7 +32,9 @@ def check(host: Host) -> RuleOutput:
     """## What it checks
 
     Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not in the
-    mount table, or holds another filesystem than the entry names.
+    mount table, or holds another filesystem than the entry names. Low where the entry has
+    `nofail`, its device is not attached and nothing is mounted in its place: a backup disk comes
+    and goes.
 
     ## Why it matters
 
@@ -65,7 +67,7 @@ def check(host: Host) -> RuleOutput:
         elif isinstance(number, Unknown) and _may_be(entry, there):
             gaps.append(number)
         else:
-            yield _finding(entry, there)
+            yield _finding(host, entry, there)
     if gaps:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
@@ -84,13 +86,13 @@ def _is_expected(entry: FstabEntry) -> bool:
     return automatic and line.fstype != "auto" and line.mount_point not in NOT_A_MOUNT
 
 
-def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
+def _finding(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Finding:
     line = entry.line
     number = entry.device_number
     where = "is on this host" if isinstance(number, Known) else "not found on this host"
     return Finding(
         message=" ".join(filter(None, (_message(entry, there), _at_boot(entry)))),
-        severity=Severity.HIGH,
+        severity=Severity.HIGH if there or not _may_be_away(host, entry) else Severity.LOW,
         confidence=Confidence.LIKELY
         if there and isinstance(number, Unknown)
         else Confidence.CONFIRMED,
@@ -107,6 +109,17 @@ def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
         remedies=() if there or isinstance(number, Unknown) else tuple(_remedies(line.mount_point)),
         fact=line.mount_point,
     )
+
+
+def _may_be_away(host: Host, entry: FstabEntry) -> bool:
+    """Whether the entry allows its device to be absent, and it certainly is.
+
+    Without udev and root lsblk shows no identifier of any device, so that none is found.
+    """
+    number = entry.device_number
+    is_absent = isinstance(number, Unknown) and number.why is Why.ABSENT
+    identified = any(row.fstype for row in for_wording(host.devices, ()))
+    return is_absent and identified and "nofail" in entry.line.options
 
 
 def _message(entry: FstabEntry, there: Sequence[Mount]) -> str:

@@ -17,6 +17,13 @@ from ext4audit.rules.shared.quantities import GIB, device_bytes, size, usual_blo
 PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")
 FLEETING = tuple(f"/{name}" for name in ("tmp", "var/tmp", "var/cache"))
 UNUSED = "Mounted with norecovery, it leaves its journal out"
+NOT_YET = "Its journal is not in use before the next mount"
+MADE_WHILE_MOUNTED = (
+    " Until then it goes on without a journal, and has a file .journal, which e2fsck hides at the "
+    "next start. Only an unmounted filesystem can lose it again. Where the kernel forbids writing "
+    "to mounted devices (CONFIG_BLK_DEV_WRITE_MOUNTED=n, since 6.8), tune2fs fails: then make it "
+    "from a rescue system."
+)
 
 
 @rule(
@@ -49,7 +56,11 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     ## Remedy
 
     Unmount it, check it, let tune2fs make a journal. Its size is chosen by that of the
-    filesystem; it can lie on another device.
+    filesystem; it can lie on another device. What cannot be unmounted, the root above all, gets
+    its journal while it is mounted, and uses it from the next mount on: restart. Until then it
+    goes on without one. Since Linux 6.8 a kernel can forbid writing to mounted devices
+    (CONFIG_BLK_DEV_WRITE_MOUNTED=n, or bdev_allow_write_mounted=0 on its command line): tune2fs
+    then fails, and a rescue system remains.
 
     ## When to ignore
 
@@ -100,7 +111,7 @@ def _refuse(fs: Filesystem) -> None:
 
 def _finding(fs: Filesystem) -> Finding:
     severity, confidence = _grade(fs)
-    state = UNUSED if _is_left_out(fs) else "It has no journal"
+    state = UNUSED if _is_left_out(fs) else NOT_YET if _waits(fs) else "It has no journal"
     return Finding(
         message=f"{state}: a crash can lose files that were not being written, and only a "
         "full e2fsck repairs the rest.",
@@ -146,17 +157,43 @@ def _is_left_out(fs: Filesystem) -> bool:
     return options is not None and fs.alive and is_in_force(options, "norecovery")
 
 
+def _waits(fs: Filesystem) -> bool:
+    """Whether a journal was made while it is mounted: the superblock has it, the mount has not."""
+    superblock = for_wording(fs.superblock, None)
+    return fs.alive and superblock is not None and superblock.has_journal
+
+
 def _remedy(fs: Filesystem) -> Remedy:
     if _is_left_out(fs):
         return Remedy("Unmount it, and mount it without norecovery (noload).", Disruption.UNMOUNT)
+    if _waits(fs):
+        return Remedy(f"{_new_mount(fs)}.", remedies.mounting.disruption_of_new_mount(fs))
+    trade_off = f"{_cost(fs)}Changes of metadata are written twice."
     steps = remedies.features.add_journal(fs)
-    where = "" if steps else f", {remedies.offline.why_by_hand(fs)}"
+    if steps:
+        return Remedy("Make a journal.", Disruption.UNMOUNT, steps, trade_off=trade_off)
+    return _while_mounted(fs, trade_off)
+
+
+def _while_mounted(fs: Filesystem, trade_off: str) -> Remedy:
+    """Return the remedy for what no command can unmount."""
+    steps = remedies.features.add_journal_while_mounted(fs) if fs.alive else ()
+    if not steps:
+        where = remedies.offline.why_by_hand(fs)
+        return Remedy(f"Make a journal, {where}.", Disruption.UNMOUNT, trade_off=trade_off)
     return Remedy(
-        f"Make a journal{where}.",
-        Disruption.UNMOUNT,
+        f"Make a journal while it is mounted. {_new_mount(fs)}: it is used from then on.",
+        Disruption.REBOOT,
         steps,
-        trade_off=f"{_cost(fs)}Changes of metadata are written twice.",
+        trade_off=f"{trade_off}{MADE_WHILE_MOUNTED}",
     )
+
+
+def _new_mount(fs: Filesystem) -> str:
+    """Return how to mount it anew."""
+    if "/" in fs.mount_points:
+        return "Restart"
+    return "Restart, or unmount it everywhere and mount it again"
 
 
 def _cost(fs: Filesystem) -> str:

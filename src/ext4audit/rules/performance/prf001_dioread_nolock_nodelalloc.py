@@ -12,6 +12,7 @@ from ext4audit.facts.options import EffectiveOptions
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.performance import LOADED_BEFORE
 from ext4audit.rules.shared import (
     cite_kernel,
     cite_option,
@@ -58,9 +59,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Give up one of the two. Turn delayed allocation on; or, where a product demands nodelalloc
-    (TiDB's check does), take dioread_lock, which leaves both vendors content. Or update the
-    kernel.
+    Take dioread_lock: it acts on the next write, also to files that are open, and leaves
+    nodelalloc to the product that demands it (TiDB's check does). Turning delayed allocation on
+    is slower to act: ext4 decides for each file when it loads the inode, so that files which are
+    open or cached go on as before. They need an unmount and a mount, or a restart; dropping
+    caches reaches no file that is open, and this rule passes all the same. Or update the kernel.
 
     ## When to ignore
 
@@ -132,15 +135,15 @@ def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]
     if profile is not None:
         yield _dioread_lock(fs, host, f"Keep nodelalloc, {by_demand(profile)},")
         return
+    yield _dioread_lock(fs, host, "Keep nodelalloc, which some products demand (TiDB, TiKV),")
     yield _delalloc(fs, host)
-    yield _dioread_lock(fs, host, "Where a product demands nodelalloc (TiDB, TiKV): keep it")
     yield update(exposed)
 
 
 def _delalloc(fs: Filesystem, host: Host) -> Remedy:
     steps = remedies.options.change_option(fs, "delalloc", "delalloc")
     return Remedy(
-        f"Turn delayed allocation on.{what_else_sets_it(fs, host, 'delalloc')}",
+        f"Turn delayed allocation on.{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="What is written and not synced may reach the disk up to 30 s later, so that a "
@@ -155,5 +158,6 @@ def _dioread_lock(fs: Filesystem, host: Host, first: str) -> Remedy:
         f"{first} and turn dioread_nolock off.{what_else_sets_it(fs, host, 'dioread_nolock')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
-        trade_off="Direct reads of a file wait again while it is being written.",
+        trade_off="It acts on the next write, also to open files. Direct reads of a file wait "
+        "again while it is being written.",
     )

@@ -8,6 +8,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.performance import LOADED_BEFORE
 from ext4audit.rules.shared import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import demanded
 
@@ -38,7 +39,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Turn delayed allocation on; it works by remount.
+    Turn delayed allocation on. A remount suffices for files that are opened for the first time.
+    ext4 decides for each file when it loads the inode: files that are open or cached go on
+    without, until the filesystem is unmounted and mounted again, or the host restarts. Dropping
+    caches reaches no file that is open. The options, and this rule, show delalloc at once.
 
     ## When to ignore
 
@@ -86,7 +90,7 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
         remedies=(
             Remedy(
                 "Turn delayed allocation on, unless a product that runs here asks for nodelalloc."
-                f"{what_else_sets_it(fs, host, 'delalloc')}",
+                f"{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
                 remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
                 steps,
                 trade_off="What is written and not synced may reach the disk up to 30 s later, so "

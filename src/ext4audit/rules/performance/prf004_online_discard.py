@@ -22,6 +22,15 @@ from ext4audit.rules.shared import (
 
 AMAZON_STORE = "Amazon EC2 NVMe Instance Storage"
 """The model of the disks that belong to an instance; discards of Google's are recommended."""
+LATER = (
+    "What is deleted is given back to the device by the next fstrim only, which then has a week's "
+    "work to do at once."
+)
+LEAKS = (
+    " Through dm-crypt fstrim shows the same free blocks as online discard. Where nobody may see "
+    "them, run no fstrim and take allow-discards from the mapping (cryptsetup(8), crypttab(5)); "
+    "what is shown already stays so until it is overwritten."
+)
 Grade = tuple[Severity, Confidence, str]
 
 
@@ -53,7 +62,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Remedy
 
     Mount with nodiscard; it works by remount. Let fstrim.timer trim once a week, at an hour
-    without load.
+    without load. Through dm-crypt fstrim shows the same free blocks as online discard: where
+    nobody may see them, dm-crypt has to refuse discards, and the timer is not enabled.
 
     ## When to ignore
 
@@ -84,7 +94,7 @@ def _finding(fs: Filesystem, host: Host, device: BlockDevice) -> Finding:
         severity=severity,
         confidence=confidence,
         citations=(*cite_option(fs, "discard"), *cite_discard(device), cite_fstrim(host)),
-        remedies=(_remedy(fs, host),),
+        remedies=(_remedy(fs, host, device),),
     )
 
 
@@ -138,14 +148,15 @@ def _is_crypt(node: BlockDevice) -> bool:
     return node.kind == "dm-crypt" or (node.dm is not None and node.dm.uuid.startswith("CRYPT-"))
 
 
-def _remedy(fs: Filesystem, host: Host) -> Remedy:
+def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
     steps = remedies.options.change_option(fs, "discard", "nodiscard")
+    encrypted = any(_is_crypt(node) for node in device.walk())
+    instead = "" if encrypted else _instead(host)
     return Remedy(
-        f"Turn online discard off.{_instead(host)}{what_else_sets_it(fs, host, 'discard')}",
+        f"Turn online discard off.{instead}{what_else_sets_it(fs, host, 'discard')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
-        trade_off="What is deleted is given back to the device by the next fstrim only, "
-        "which then has a week's work to do at once.",
+        trade_off=f"{LATER}{LEAKS if encrypted else ''}",
     )
 
 
