@@ -2,9 +2,11 @@
 
 The edit is two lines, before and after; the command is the shortest substitution that makes one
 of the other. It keeps a copy of the file with the date and time in its name. Where the line is
-another than the audited one, it matches nothing, as a rule, and says nothing. `sed -i` puts a new
-file in the place of a symbolic link; what the link named stays as it was. Functions named `…_steps`
-return a whole change with its verification.
+not the audited one any more, it may match nothing, and says nothing: the verification does. Where
+fstab is a symbolic link, the new file takes the place of the link, and what the link named stays
+as it was: no option of sed that follows links is known to both GNU and busybox, and another name
+of the file would make each command longer. Functions named `…_steps` return a whole change with
+its verification.
 """
 
 import re
@@ -27,7 +29,6 @@ GAP = re.compile(r"[ \t]+|,|\r\Z")
 """What separates fields and options, and a carriage return at the end of a line."""
 SPECIAL = frozenset(r".[*^$\/")
 """Characters that a basic regular expression of sed, delimited by /, does not match as such."""
-ANY_QUOTA = "(usr|grp|prj)j?quota"
 DEVICE, TYPE, OPTIONS = 0, 2, 3
 """The fields of a line, counted from 0 (fstab(5))."""
 
@@ -35,20 +36,9 @@ DEVICE, TYPE, OPTIONS = 0, 2, 3
 def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps that remove the options `drop` from a line and append those in `add`.
 
-    Empty where nothing changes, or where the line cannot be edited or verified.
+    Empty where nothing changes, or where the line cannot be edited.
     """
-    gone = (f"! {check}" for check in _option_checks(line, drop))
-    return _edit_steps(line, edit_options(line, drop, add), (*gone, *_option_checks(line, add)))
-
-
-def remove_quota_steps(line: FstabLine, options: Sequence[str]) -> tuple[Step, ...]:
-    """Return the steps that remove quota options from a line; no kind of quota may be left."""
-    where = quote(line.mount_point)
-    check = (
-        f"findmnt --fstab -n {where} > /dev/null && "
-        f"! findmnt --fstab -no OPTIONS {where} | grep -qE '{ANY_QUOTA}'"
-    )
-    return _edit_steps(line, edit_options(line, options, ()), (check,))
+    return _verified(edit_options(line, drop, add))
 
 
 def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
@@ -56,19 +46,12 @@ def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
 
     They verify that `spec` resolves to the device that the line named before.
     """
-    where = quote(line.mount_point)
-    checks = (
-        f"findmnt --fstab -no SOURCE {where} | grep -qxF {spec}",
-        f'test "$(findfs {spec})" -ef {line.spec}',
-    )
-    return _edit_steps(line, edit_spec(line, spec), checks)
+    return _verified(edit_spec(line, spec), f'test "$(findfs {spec})" -ef {line.spec}')
 
 
-def _edit_steps(line: FstabLine, edit: Step | None, checks: Sequence[str]) -> tuple[Step, ...]:
-    """Return an edit with its checks; empty without an edit, or where no check can be written."""
-    if edit is None or quote(line.mount_point) is None:
-        return ()
-    return (edit, *in_phase(Phase.VERIFY, checks))
+def _verified(edit: Step | None, *checks: str) -> tuple[Step, ...]:
+    """Return an edit with its checks; empty without an edit."""
+    return (edit, *in_phase(Phase.VERIFY, (edit.done, *checks))) if edit else ()
 
 
 def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> Step | None:
@@ -104,7 +87,11 @@ def edit_type(line: FstabLine, fstype: str) -> Step | None:
 
 
 def _edit(line: FstabLine, field: int, word: str) -> Step | None:
-    """Return the step that puts `word` into a field of a line; None where it has no such field."""
+    """Return the step that puts `word` into a field of a line; None where it has no such field.
+
+    It is done where the line itself is as wanted: findmnt(8) shows the first of several lines for
+    a directory.
+    """
     before = line.text or _composed(line)
     fields = list(re.finditer(r"[^ \t]+", before.removesuffix("\r")))
     if len(fields) <= field:
@@ -113,14 +100,14 @@ def _edit(line: FstabLine, field: int, word: str) -> Step | None:
     after = before[:start] + word + before[end:]
     there, back = _substitution(before, after), _substitution(after, before)
     edit, undo = (_words(line, f"s/{old}/{new}/") for old, new in (there, back))
-    is_edited = _words(line, f"s/{back[0]}/&/p")
-    if edit is None or undo is None or is_edited is None:
+    whole = quote(after)
+    if edit is None or undo is None or whole is None:
         return None
     return Step(
         Phase.PERSISTENT,
         f"sed -i{BACKUP} {edit}",
         undo=f"sed -i {undo}",
-        done=f"sed -n {is_edited} | grep -q .",
+        done=f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {whole}",
         change=LineEdit(FSTAB, line.line_number, before, after),
     )
 
@@ -177,15 +164,6 @@ def _common(first: str, second: str) -> int:
     """Return how many characters two texts have in common at their start."""
     pairs = zip(first, second, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
-
-
-def _option_checks(line: FstabLine, options: Sequence[str]) -> tuple[str, ...]:
-    """Return a command for each option that fails where the entry of this mount point lacks it.
-
-    Not `findmnt --verify`, which also fails for other lines of the file.
-    """
-    listing = f"findmnt --fstab -no OPTIONS {quote(line.mount_point)}"
-    return tuple(f"{listing} | grep -qwF -e {quote(option)}" for option in options)
 
 
 def _meaning(token: str) -> tuple[str, str]:
