@@ -97,7 +97,7 @@ def test_cap003_converts_the_unmounted_filesystem() -> None:
     (finding,) = verdict(on(8)).findings
     (remedy,) = finding.remedies
     assert remedy.disruption is Disruption.UNMOUNT
-    commands = [step.command for step in remedy.steps]
+    commands = [step.command for step in remedy.lines]
     guard = "test ! -e /sys/fs/ext4/sda && "
     assert commands[:4] == [
         "umount /data",
@@ -128,7 +128,7 @@ def test_cap003_prints_no_commands_where_one_unmount_is_not_enough(
 def test_cap003_works_on_a_filesystem_that_is_not_mounted() -> None:
     """There is nothing to unmount, and nothing to mount again."""
     (finding,) = verdict(on(8, alive=False, mounts=(), **NO_USAGE)).findings
-    commands = [step.command for step in finding.remedies[0].steps]
+    commands = [step.command for step in finding.remedies[0].lines]
     assert not any("mount " in command for command in commands)
     assert commands[1] == "test ! -e /sys/fs/ext4/sda && resize2fs -b /dev/sda"
 

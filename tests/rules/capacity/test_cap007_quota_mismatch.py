@@ -83,11 +83,11 @@ def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
     """The edit checks what the audit saw, and has a rollback."""
     (finding,) = verdict(having((), ("noatime", *JOURNALED))).findings
     remedy = next(remedy for remedy in finding.remedies if remedy.steps)
-    commands = [step.command for step in remedy.steps]
+    commands = [step.command for step in remedy.lines]
     edit = next(command for command in commands if "sed -i" in command)
     assert "noatime,usrjquota=aquota" in edit
     assert edit.count("usrjquota") == 1
-    assert remedy.steps[-1].phase.value == "rollback"
+    assert remedy.lines[-1].phase.value == "rollback"
 
 
 # Words of fstab that nobody needs.

@@ -107,7 +107,7 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
     """The edit checks the line, and the UUID must lead to the device of the line."""
     (finding,) = verdict(naming("/dev/sda1")).findings
     (remedy,) = finding.remedies
-    assert [(step.phase, step.command) for step in remedy.steps] == [
+    assert [(step.phase, step.command) for step in remedy.lines] == [
         (
             Phase.PERSISTENT,
             "test -e /etc/fstab.ext4audit || cp -a /etc/fstab /etc/fstab.ext4audit",
@@ -122,9 +122,9 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
         remedy_check(UUID),
         (Phase.VERIFY, f"findmnt --fstab -no SOURCE /data | grep -qxF UUID={UUID}"),
         (Phase.VERIFY, f'test "$(findfs UUID={UUID})" -ef /dev/sda1'),
-        *((step.phase, step.command) for step in remedy.steps[-3:]),
+        *((step.phase, step.command) for step in remedy.lines[-3:]),
     ]
-    assert all(step.phase is Phase.ROLLBACK for step in remedy.steps[-3:])
+    assert all(step.phase is Phase.ROLLBACK for step in remedy.lines[-3:])
 
 
 def remedy_check(uuid: str) -> tuple[Phase, str]:

@@ -91,7 +91,7 @@ def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str)
     (remedy,) = finding.remedies
     edit = remedy.steps[1].command
     assert f"#\\1{after}\\2#' /etc/fstab" in edit
-    checks = [step.command for step in remedy.steps if step.phase is Phase.VERIFY]
+    checks = [step.command for step in remedy.lines if step.phase is Phase.VERIFY]
     assert checks[0] == "findmnt --fstab -no OPTIONS /data | grep -qwF -e nofail"
     assert remedy.trade_off is not None
     assert "RequiresMountsFor=/data" in remedy.trade_off

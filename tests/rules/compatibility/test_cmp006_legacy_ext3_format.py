@@ -51,7 +51,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 def commands(finding: Finding, phase: Phase) -> list[str]:
     """Return the commands of the remedy in place."""
-    return [step.command for step in finding.remedies[1].steps if step.phase is phase]
+    return [step.command for step in finding.remedies[1].lines if step.phase is phase]
 
 
 SMALL = known(disk(size_sectors=known(GIB // 512)))

@@ -185,7 +185,7 @@ def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
     )
     fs = filesystem(mounts=there, fstab=known(lines), options=known(options()))
     remedy = remedy_of(verdict_of(fs, "tidb", place="/data1"))
-    told = [step.command for step in remedy.steps]
+    told = [step.command for step in remedy.lines]
     assert not any("noatime" in command for command in told if command.endswith(" /"))
     assert any("remount" in command and "noatime /data1" in command for command in told)
     assert not any("7s#" in command and "noatime" in command for command in told)
@@ -222,7 +222,7 @@ def remedy_of(verdict: Verdict) -> Remedy:
 
 def commands(remedy: Remedy, phase: Phase) -> list[str]:
     """Return the commands of a phase."""
-    return [step.command for step in remedy.steps if step.phase is phase]
+    return [step.command for step in remedy.lines if step.phase is phase]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_drf002_does_not_put_a_dangerous_option_in_force() -> None:
 def test_drf002_offers_no_remount_for_a_data_mode() -> None:
     """Every kernel refuses to change data= by remount: only fstab can be corrected."""
     (finding,) = verdict(asked("data=writeback")).findings
-    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert commands
     assert not any("remount" in command for command in commands)
 
@@ -138,7 +138,7 @@ def test_drf002_never_takes_out_what_a_profile_demands() -> None:
     fs = asked("noatime", "commit=20", mounts=(mount(flags=("rw", "relatime")),))
     (finding,) = judge(check, fs, host(fs, profiles=(TIDB,))).findings
     remount, correct = finding.remedies
-    assert "mount -o remount,noatime /data" in [step.command for step in remount.steps]
+    assert "mount -o remount,noatime /data" in [step.command for step in remount.lines]
     assert "take commit=20 out of it" in correct.summary
 
 
@@ -181,7 +181,7 @@ def test_drf002_leaves_what_a_data_mode_implies() -> None:
 
 def commands(finding: Finding) -> list[str]:
     """Return all commands of all remedies."""
-    return [step.command for remedy in finding.remedies for step in remedy.steps]
+    return [step.command for remedy in finding.remedies for step in remedy.lines]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_drf002_takes_out_of_a_second_line_what_has_no_effect_there() -> None:
     (finding,) = verdict(twice("commit=10", "noatime")).findings
     correct, advice = finding.remedies
     assert "take commit=10, noatime out of it" in correct.summary
-    assert any("8s#" in step.command for step in correct.steps)
+    assert any("8s#" in step.command for step in correct.lines)
     assert advice.summary.startswith("If commit=10 is wanted, ask for it in line 7 of fstab")
     assert not any("remount" in command for command in commands(finding))
 

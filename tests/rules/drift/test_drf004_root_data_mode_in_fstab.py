@@ -116,8 +116,8 @@ def test_drf004_takes_it_out_or_stores_it() -> None:
         "nor the superblock does: the next boot's remount fails, and the root stays read-only."
     )
     forget, store = finding.remedies
-    assert any("s#^" in step.command and "noatime" in step.command for step in forget.steps)
-    assert [(step.phase, step.command) for step in store.steps] == [
+    assert any("s#^" in step.command and "noatime" in step.command for step in forget.lines)
+    assert [(step.phase, step.command) for step in store.lines] == [
         (Phase.PERSISTENT, "tune2fs -o journal_data_ordered /dev/sda"),
         (
             Phase.VERIFY,

@@ -41,7 +41,7 @@ def finding_of(fs: Filesystem, **around: Any) -> Finding:
 def commands(fs: Filesystem, *phases: Phase) -> list[str]:
     """Return the commands of the remedy."""
     (remedy,) = finding_of(fs).remedies
-    return [step.command for step in remedy.steps if step.phase in (phases or tuple(Phase))]
+    return [step.command for step in remedy.lines if step.phase in (phases or tuple(Phase))]
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,9 @@ def test_what_is_not_mounted_is_not_judged() -> None:
 def test_the_remedy_remounts_and_corrects_fstab() -> None:
     """The default needs no word in fstab."""
     (remedy,) = finding_of(committing(600)).remedies
-    immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
+    immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
     assert immediate == ["mount -o remount,commit=5 /data"]
-    assert any("\\1defaults\\2" in step.command for step in remedy.steps)
+    assert any("\\1defaults\\2" in step.command for step in remedy.lines)
     assert remedy.disruption is Disruption.REMOUNT
 
 

@@ -125,7 +125,7 @@ def test_the_feature_is_taken_away_unmounted() -> None:
     """The guard keeps tune2fs from what another mount namespace still holds."""
     (finding,) = verdict_of(OLD).findings
     away, update = finding.remedies
-    assert [(step.phase, step.command) for step in away.steps] == [
+    assert [(step.phase, step.command) for step in away.lines] == [
         (Phase.IMMEDIATE, "umount /data"),
         (
             Phase.IMMEDIATE,

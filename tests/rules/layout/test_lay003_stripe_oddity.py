@@ -137,7 +137,7 @@ def test_lay003_turns_the_stripe_off_everywhere() -> None:
     fs = having(8191, 8191, 8191, fstab=known((fstab_entry("stripe=8191"),)))
     (finding,) = verdict(fs).findings
     (remedy,) = finding.remedies
-    commands = [(step.phase, step.command) for step in remedy.steps]
+    commands = [(step.phase, step.command) for step in remedy.lines]
     assert commands[0] == (Phase.IMMEDIATE, "mount -o remount,stripe=0 /data")
     assert (Phase.PERSISTENT, "tune2fs -E stride=0,stripe_width=0 /dev/sda") in commands
     assert any("sed" in c and "defaults" in c for p, c in commands if p is Phase.PERSISTENT)

@@ -97,7 +97,7 @@ def test_it_is_a_note_with_its_commands() -> None:
     (finding,) = verdict_of(fs).findings
     assert (finding.severity, finding.confidence) == (Severity.INFO, Confidence.CONFIRMED)
     (remedy,) = finding.remedies
-    commands = [step.command for step in remedy.steps]
+    commands = [step.command for step in remedy.lines]
     assert "noatime,nodelalloc" in commands[1]
     assert commands[3] == "mount -o remount,delalloc /data"
     assert commands[4] == "grep -qx delalloc /proc/fs/ext4/sda/options"

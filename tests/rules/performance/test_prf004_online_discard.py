@@ -177,7 +177,7 @@ def test_the_remedy_says_what_trims_instead(fstrim: Any, reported: str) -> None:
     (remedy,) = finding.remedies
     assert reported in remedy.summary
     assert remedy.steps[0].command == "mount -o remount,nodiscard /data"
-    assert remedy.steps[-1].command == "mount -o remount,discard /data"
+    assert remedy.lines[-1].command == "mount -o remount,discard /data"
 
 
 # Online discard goes off by remount, from wherever it was set.

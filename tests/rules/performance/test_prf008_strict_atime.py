@@ -30,7 +30,7 @@ def finding_of(**changes: Any) -> Finding:
 
 def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
     """Return a remedy's commands of one phase."""
-    return [step.command for step in finding.remedies[which].steps if step.phase is phase]
+    return [step.command for step in finding.remedies[which].lines if step.phase is phase]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_prf009_commands_replace_the_journal() -> None:
     take_out = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && "
     larger = "{ tune2fs -J size=512 /dev/sda || tune2fs -J size=8 /dev/sda; }"
     smaller = "{ tune2fs -J size=8 /dev/sda || tune2fs -J size=512 /dev/sda; }"
-    commands = [(s.phase, s.command) for s in remedy.steps if "tune2fs" in s.command]
+    commands = [(s.phase, s.command) for s in remedy.lines if "tune2fs" in s.command]
     assert commands == [
         (Phase.IMMEDIATE, take_out + larger),
         (Phase.ROLLBACK, take_out + smaller),

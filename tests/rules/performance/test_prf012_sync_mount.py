@@ -36,7 +36,7 @@ def finding_of(fs: Filesystem, **changes: Any) -> Finding:
 
 def commands(finding: Finding, phase: Phase) -> list[str]:
     """Return the commands of one phase."""
-    return [step.command for step in finding.remedies[0].steps if step.phase is phase]
+    return [step.command for step in finding.remedies[0].lines if step.phase is phase]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
     )
     (remedy,) = finding.remedies
     quiet = "mount --options-source=disable -o remount,bind,"
-    assert [(step.phase, step.command) for step in remedy.steps] == [
+    assert [(step.phase, step.command) for step in remedy.lines] == [
         (Phase.IMMEDIATE, f"{quiet}rw,nosuid,noatime,nodev,noexec /data"),
         (Phase.VERIFY, "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nodev"),
         (Phase.VERIFY, "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noexec"),

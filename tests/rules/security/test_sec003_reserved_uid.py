@@ -82,7 +82,7 @@ def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
     kept = "/etc/ext4audit.sda.reserved"
     number = r"s/^Reserved blocks {}: *\([0-9]*\).*/\1/p"
     uid, gid = (f"\"$(sed -n '{number.format(each)}' {kept})\"" for each in ("uid", "gid"))
-    assert [step.command for step in remedy.steps] == [
+    assert [step.command for step in remedy.lines] == [
         "mount -o remount,resuid=0 /data",
         f"test -e {kept} || tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id:' > {kept}",
         "tune2fs -u 0 -g 0 /dev/sda",
@@ -97,7 +97,7 @@ def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
 def test_fstab_is_corrected_where_it_names_the_account() -> None:
     """The superblock is left alone."""
     fs = reserved("resuid=65534", fstab=known((fstab_entry("noatime", "resuid=65534"),)))
-    commands = [step.command for step in finding_of(fs).remedies[0].steps]
+    commands = [step.command for step in finding_of(fs).remedies[0].lines]
     assert not any("tune2fs" in command for command in commands)
     assert "resuid=0" in commands[0]
     assert any("\\1noatime\\2" in command for command in commands)
