@@ -103,9 +103,11 @@ def test_cap003_converts_the_unmounted_filesystem() -> None:
         "umount /data",
         f"{guard}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }}",
         f"{guard}resize2fs -b /dev/sda",
-        "mount /data",
+        "mount -t ext4 -o rw,relatime /dev/sda /data",
     ]
-    assert f"{guard}resize2fs -s /dev/sda" in commands
+    assert commands[-2] == (
+        f"{guard}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }} && resize2fs -s /dev/sda"
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from support.builders import (
     unknown,
 )
 from support.remedies.case import RemedyCase, Stage
+from support.remedies.plain import plain
 from support.scratch import run
 
 WRITEBACK = "data=writeback"
@@ -186,27 +187,26 @@ def test_the_superblock_is_cited_as_the_cause() -> None:
     assert commands == [
         "tune2fs -o ^journal_data_writeback /dev/sda",
         "umount /data",
-        "mount /data",
+        "mount -t ext4 -o rw,relatime /dev/sda /data",
         "grep -qx data=ordered /proc/fs/ext4/sda/options",
         (
             "! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' "
             "| grep -qwE 'data=writeback|journal_data_writeback'"
         ),
-        "tune2fs -o journal_data_writeback /dev/sda",
         "umount /data",
-        "mount -o data=writeback /data",
+        "mount -t ext4 -o rw,relatime,data=writeback /dev/sda /data",
+        "tune2fs -o journal_data_writeback /dev/sda",
     ]
 
 
 def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
-    """No remount changes the mode, so that the new mount reads what was corrected."""
+    """No remount changes the mode, and a mount between the two would read the old word."""
     (remedy,) = finding_of(writeback()).remedies
-    forward = [step.command for step in remedy.steps]
-    assert forward[0].startswith("test -e /etc/fstab.ext4audit ||")
-    assert forward[-3:] == [
-        "umount /data",
-        "mount /data",
-        "grep -qx data=ordered /proc/fs/ext4/sda/options",
+    assert plain(remedy.steps) == [
+        "persistent: fstab 7: data=writeback -> defaults",
+        "immediate: umount /data",
+        "immediate: mount -t ext4 -o rw,relatime /dev/sda /data",
+        "verify: grep -qx data=ordered /proc/fs/ext4/sda/options",
     ]
     assert remedy.disruption is Disruption.UNMOUNT
 

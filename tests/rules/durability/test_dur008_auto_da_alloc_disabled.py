@@ -117,7 +117,7 @@ def test_the_remedy_remounts_and_corrects_fstab() -> None:
     """auto_da_alloc is the default, which needs no word."""
     (remedy,) = finding_of(unprotected()).remedies
     immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
-    assert immediate == ["mount -o remount,auto_da_alloc /data"]
+    assert immediate == ["mount -o remount,rw,relatime,auto_da_alloc /dev/sda /data"]
     assert remedy.disruption is Disruption.REMOUNT
 
 

@@ -147,7 +147,7 @@ def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
             Phase.IMMEDIATE,
             "test ! -e /sys/fs/ext4/sda && { e2fsck -f -p /dev/sda || test $? -eq 1; }",
         ),
-        (Phase.IMMEDIATE, "mount /data"),
+        (Phase.IMMEDIATE, "mount -t ext4 -o rw,relatime /dev/sda /data"),
         (Phase.VERIFY, "grep -qx 0 /sys/fs/ext4/sda/errors_count"),
     ]
 

@@ -131,14 +131,14 @@ def test_the_feature_is_taken_away_unmounted() -> None:
             Phase.IMMEDIATE,
             "test ! -e /sys/fs/ext4/sda && tune2fs -O ^fast_commit /dev/sda",
         ),
-        (Phase.IMMEDIATE, "mount /data"),
+        (Phase.IMMEDIATE, "mount -t ext4 -o rw,relatime /dev/sda /data"),
         (
             Phase.VERIFY,
             "tune2fs -l /dev/sda | grep '^Filesystem features:' | grep -qvw fast_commit",
         ),
         (Phase.ROLLBACK, "umount /data"),
         (Phase.ROLLBACK, "test ! -e /sys/fs/ext4/sda && tune2fs -O fast_commit /dev/sda"),
-        (Phase.ROLLBACK, "mount /data"),
+        (Phase.ROLLBACK, "mount -t ext4 -o rw,relatime /dev/sda /data"),
     ]
     assert away.disruption is Disruption.UNMOUNT
     assert update.summary == "Update the kernel to 5.15.87, 6.1.4, 6.2 or later, and restart."
