@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from ext4audit.finding import Disruption, LineEdit, Phase, Remedy, Step
 
 
 def plain(steps: Iterable[Step]) -> list[str]:
-    """Return a line for each step: "persistent: fstab 7: noatime,nobarrier -> noatime".
+    """Return a line for each step: "persistent: fstab 7: noatime,nobarrier -> noatime"."""
+    return [f"{step.phase.value}: {_told(step)}" for step in steps]
 
-    The rollback follows, the last step first.
-    """
+
+def there_and_back(steps: Iterable[Step]) -> list[str]:
+    """Return a line for each step, and for each undo, the last one first."""
     own = tuple(steps)
-    undone = (f"{Phase.ROLLBACK.value}: {_undo(step)}" for step in reversed(own) if step.undo)
-    return [*(f"{step.phase.value}: {_command(step)}" for step in own), *undone]
+    back = [_taken_back(step) for step in reversed(own) if step.undo]
+    return plain((*own, *back))
 
 
 def rollback(steps: Iterable[Step]) -> list[str]:
@@ -24,26 +26,23 @@ def rollback(steps: Iterable[Step]) -> list[str]:
     return [step.command for step in lines if step.phase is Phase.ROLLBACK]
 
 
-def _command(step: Step) -> str:
-    return _field(step.change) if isinstance(step.change, LineEdit) else step.command
-
-
-def _undo(step: Step) -> str:
+def _taken_back(step: Step) -> Step:
+    """Return the undo of a step, with the change that it makes where that is a line's."""
+    undo = Step(Phase.ROLLBACK, step.undo)
     if not isinstance(step.change, LineEdit):
-        return step.undo
+        return undo
     before, after = step.change.before, step.change.after
-    return _field(step.change._replace(before=after, after=before))
+    return undo._replace(change=step.change._replace(before=after, after=before))
 
 
-def _field(edit: LineEdit) -> str:
-    """Return the field that an edit changes: the options, or whichever else."""
-    changed = list(_changed(edit))
-    assert len(changed) == 1, edit
-    before, after = changed[0]
-    return f"fstab {edit.line_number}: {before} -> {after}"
+def _told(step: Step) -> str:
+    edit = step.change
+    if not isinstance(edit, LineEdit):
+        return step.command
+    return f"fstab {edit.line_number}: {_changed(edit.before, edit.after)}"
 
 
-def _changed(edit: LineEdit) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of fields that differ."""
-    before, after = (re.split(r"[ \t]+", text.strip(" \t\r")) for text in (edit.before, edit.after))
-    yield from (pair for pair in zip(before, after, strict=True) if pair[0] != pair[1])
+def _changed(before: str, after: str) -> str:
+    """Return the fields of fstab that differ, as they were and as they will be."""
+    pairs = zip(re.split("[ \t]+", before), re.split("[ \t]+", after), strict=True)
+    return ", ".join(f"{old} -> {new}" for old, new in pairs if old != new)
