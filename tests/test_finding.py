@@ -6,7 +6,7 @@ from enum import Enum
 
 import pytest
 
-from ext4audit.finding import Confidence, Disruption, Phase, Remedy, Severity
+from ext4audit.finding import Confidence, Disruption, Phase, Remedy, Severity, Step
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,24 @@ def test_a_remedy_without_steps_is_advice_that_destroys_nothing() -> None:
     assert advice.steps == ()
     assert advice.destructive is False
     assert advice.trade_off is None
+
+
+def test_the_rollback_takes_back_the_last_step_first() -> None:
+    """A step without undo has nothing to take back; the steps themselves hold no rollback."""
+    there = (
+        Step(Phase.IMMEDIATE, "mount -o remount,barrier", "mount -o remount,nobarrier"),
+        Step(Phase.PERSISTENT, "tune2fs -o ^nobarrier", "tune2fs -o nobarrier"),
+        Step(Phase.VERIFY, "grep -x barrier"),
+    )
+    remedy = Remedy("Turn barriers on.", Disruption.REMOUNT, there)
+    assert remedy.steps == there
+    assert remedy.lines == (
+        *there,
+        Step(Phase.ROLLBACK, "tune2fs -o nobarrier"),
+        Step(Phase.ROLLBACK, "mount -o remount,nobarrier"),
+    )
+
+
+def test_advice_has_no_lines() -> None:
+    """Nothing is run, so nothing is taken back."""
+    assert Remedy("Use drives with power-loss protection.", Disruption.UNMOUNT).lines == ()

@@ -122,8 +122,8 @@ class Step(NamedTuple):
 class Remedy(NamedTuple):
     """One way to fix a finding, computed from the evidence.
 
-    `steps` are in the order of execution: a persistent step comes first where a file must be
-    corrected before a remount can work. The checks come last. A remedy without steps is advice.
+    `steps` are in the order of execution: a persistent step comes first where a new mount reads
+    what it corrects. The checks come last. A remedy without steps is advice.
     """
 
     summary: str

@@ -291,6 +291,7 @@ def test_a_debian_table(stored: Stored) -> None:
         "noatime,nobarrier,data=writeback",
         0,
         2,
+        stored("fstab/debian-12.txt").split("\n")[5],
     )
     assert lines[2].spec == "LABEL=my label"
     assert (lines[2].dump_frequency, lines[2].fsck_pass) == (0, 0)
@@ -344,7 +345,7 @@ def test_hostile_names(
 ) -> None:
     """Only blanks and tabs separate fields, only a newline ends a line, escapes are bytes."""
     assert parse_fstab(f"\n{line}\n") == (
-        FstabLine(2, spec, mount_point, "ext4", options, raw_options, 0, 0),
+        FstabLine(2, spec, mount_point, "ext4", options, raw_options, 0, 0, line),
     )
 
 

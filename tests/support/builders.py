@@ -5,6 +5,7 @@ A rule test is a table of such hosts. Nothing here reads the machine that runs t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -231,8 +232,15 @@ def fstab_entry(
 ) -> FstabEntry:
     """Build an fstab entry that names the default filesystem's device."""
     words = opts or ("defaults",)
-    line = FstabLine(line_number, spec, mount_point, fstype, words, ",".join(words), 0, 2)
+    raw = ",".join(words)
+    fields = (re.sub(r"[ \t\n\\]", _octal, name) for name in (spec, mount_point, fstype))
+    text = " ".join((*fields, raw, "0 2"))
+    line = FstabLine(line_number, spec, mount_point, fstype, words, raw, 0, 2, text)
     return FstabEntry(line, number)
+
+
+def _octal(found: re.Match[str]) -> str:
+    return f"\\{ord(found[0]):03o}"
 
 
 def superblock(**changes: Any) -> Superblock:

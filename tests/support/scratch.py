@@ -132,7 +132,7 @@ def judge_host(host: Host, code: str) -> Verdict:
 def apply(remedy: Remedy, phases: Sequence[Phase] = tuple(Phase)[:3]) -> None:
     """Run a remedy's commands in the order in which they are printed."""
     assert remedy.steps, f"{remedy.summary} has no commands"
-    for step in remedy.steps:
+    for step in remedy.lines:
         if step.phase in phases:
             run_shell(step.command)
 

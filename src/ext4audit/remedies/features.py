@@ -219,7 +219,7 @@ def convert_to_ext4(
 ) -> tuple[Step, ...]:
     """Return the steps that make ext4 of an ext3 filesystem, for which there is no rollback.
 
-    `lines` of fstab change their type first, because the mount at the end reads them. Empty
+    `lines` of fstab change their type first: the ext4 driver mounts it before and after. Empty
     where one of them cannot be edited.
     """
     edits = [edit_type(line, "ext4") for line in lines]

@@ -1,7 +1,6 @@
 """Change flags of mount(8): access times, sync, and the flags that harden a mount.
 
-fstab is corrected before the remount, which reads it: a flag there would win over nothing, or
-would stay in force beside another (noatime beside relatime, util-linux 2.38 on 6.18).
+fstab is corrected too, because every mount takes its flags from there.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -49,7 +49,7 @@ def change_by_new_mount(
 ) -> tuple[Step, ...]:
     """Return the steps that put options, by name, into the wanted states by a new mount.
 
-    fstab and the superblock are corrected first, because the new mount reads them. `inspect`
+    fstab and the superblock are corrected first: the new mount reads the superblock. `inspect`
     runs e2fsck read-only while it is unmounted. `explicit` repeats the states on the command
     line of the mount, for states that no default gives and no fstab entry may hold. Where one
     command cannot unmount it, only fstab and the superblock are corrected; empty where there is

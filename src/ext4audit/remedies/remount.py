@@ -30,8 +30,8 @@ from ext4audit.remedies import in_phase, quote
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
 NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcache", "dax"})
-"""Options that make a remount fail where fstab and the mount disagree on them. The others never
-could change, journal_async_commit where data is ordered (5.10, 6.1, 6.12 and 7.2 booted)."""
+"""Options that make a remount fail where it names another state of them. The others never could
+change, journal_async_commit where data is ordered (5.10, 6.1, 6.12 and 7.2 booted)."""
 DELALLOC_STAYS_SINCE = (6, 13)
 """From here on delalloc may not be switched off by remount: allowed on 6.12.95, refused on 6.18
 and 7.2 ("can't disable delalloc during remount")."""

@@ -130,7 +130,7 @@ def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
     (finding,) = verdict(sized(gib, 5)).findings
     kept, before = kept_gib * GIB // BLOCK, gib * GIB // BLOCK // 20
     (remedy,) = finding.remedies
-    assert [step.command for step in remedy.steps] == [
+    assert [step.command for step in remedy.lines] == [
         f"tune2fs -r {kept} /dev/sda",
         f"tune2fs -l /dev/sda | grep -qE '^Reserved block count: +{kept}$'",
         f"tune2fs -r {before} /dev/sda",

@@ -97,15 +97,17 @@ def test_cap003_converts_the_unmounted_filesystem() -> None:
     (finding,) = verdict(on(8)).findings
     (remedy,) = finding.remedies
     assert remedy.disruption is Disruption.UNMOUNT
-    commands = [step.command for step in remedy.steps]
+    commands = [step.command for step in remedy.lines]
     guard = "test ! -e /sys/fs/ext4/sda && "
     assert commands[:4] == [
         "umount /data",
         f"{guard}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }}",
         f"{guard}resize2fs -b /dev/sda",
-        "mount /data",
+        "mount -t ext4 -o rw,relatime /dev/sda /data",
     ]
-    assert f"{guard}resize2fs -s /dev/sda" in commands
+    assert commands[-2] == (
+        f"{guard}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }} && resize2fs -s /dev/sda"
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_cap003_prints_no_commands_where_one_unmount_is_not_enough(
 def test_cap003_works_on_a_filesystem_that_is_not_mounted() -> None:
     """There is nothing to unmount, and nothing to mount again."""
     (finding,) = verdict(on(8, alive=False, mounts=(), **NO_USAGE)).findings
-    commands = [step.command for step in finding.remedies[0].steps]
+    commands = [step.command for step in finding.remedies[0].lines]
     assert not any("mount " in command for command in commands)
     assert commands[1] == "test ! -e /sys/fs/ext4/sda && resize2fs -b /dev/sda"
 

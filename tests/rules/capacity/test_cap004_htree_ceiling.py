@@ -113,9 +113,9 @@ def test_cap004_adds_a_level_only_where_everybody_can_read_it(
 ) -> None:
     """Linux before 4.13 and older boot loaders cannot; there is no rollback to be printed."""
     (finding,) = verdict(fs, release).findings
-    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert any("tune2fs -O large_dir /dev/sda" in command for command in commands) is printed
-    assert not any(step.phase.value == "rollback" for r in finding.remedies for step in r.steps)
+    assert not any(step.phase.value == "rollback" for r in finding.remedies for step in r.lines)
 
 
 def test_the_numbers_of_an_index() -> None:

@@ -98,7 +98,7 @@ def test_cap005_grows_it_online() -> None:
     (finding,) = verdict(of(20, 100)).findings
     (remedy,) = finding.remedies
     assert remedy.disruption is Disruption.ONLINE
-    assert [step.phase.value for step in remedy.steps] == ["immediate", "verify"]
+    assert [step.phase.value for step in remedy.lines] == ["immediate", "verify"]
     assert remedy.steps[0].command == "resize2fs /dev/sda"
     assert remedy.steps[1].command.endswith(f'" -le {GIB}')
     assert "better made anew" not in (remedy.trade_off or "")

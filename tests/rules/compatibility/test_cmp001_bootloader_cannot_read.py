@@ -90,9 +90,10 @@ def test_cmp001_commands() -> None:
     """The feature is taken out between an unmount and a mount, and put back by the rollback."""
     (finding,) = verdict(booted(SEED)).findings
     (remedy,) = finding.remedies
-    steps = {phase: [s.command for s in remedy.steps if s.phase is phase] for phase in Phase}
+    steps = {phase: [s.command for s in remedy.lines if s.phase is phase] for phase in Phase}
     assert f"test ! -e /sys/fs/ext4/sda && tune2fs -O ^{SEED} /dev/sda" in steps[Phase.IMMEDIATE]
-    assert f"test ! -e /sys/fs/ext4/sda && tune2fs -O {SEED} /dev/sda" in steps[Phase.ROLLBACK]
+    back = "test ! -e /sys/fs/ext4/sda && { e2fsck -f -p /dev/sda || test $? -eq 1; }"
+    assert f"{back} && tune2fs -O {SEED} /dev/sda" in steps[Phase.ROLLBACK]
 
 
 # The features are taken out of a real /boot, in a mount namespace of the test's own.

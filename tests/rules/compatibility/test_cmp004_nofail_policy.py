@@ -9,11 +9,12 @@ import pytest
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
-from ext4audit.finding import Phase, Severity
+from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp004_nofail_policy import check
 from support.builders import disk, filesystem, fstab_entry, host, known, mount, unknown
 from support.remedies.case import RemedyCase
+from support.remedies.plain import plain
 
 NUMBER = DeviceNumber(8, 17)
 ROOT = filesystem(mounts=(mount("/"),))
@@ -89,10 +90,9 @@ def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str)
     """A timeout that is there stays."""
     (finding,) = verdict(machine(entry(*options))).findings
     (remedy,) = finding.remedies
-    edit = remedy.steps[1].command
-    assert f"#\\1{after}\\2#' /etc/fstab" in edit
-    checks = [step.command for step in remedy.steps if step.phase is Phase.VERIFY]
-    assert checks[0] == "findmnt --fstab -no OPTIONS /data | grep -qwF -e nofail"
+    edit, check, *_ = plain(remedy.steps)
+    assert edit == f"persistent: fstab 7: {','.join(options)} -> {after}"
+    assert check == "verify: findmnt --fstab -no OPTIONS /data | grep -qwF -e nofail"
     assert remedy.trade_off is not None
     assert "RequiresMountsFor=/data" in remedy.trade_off
 

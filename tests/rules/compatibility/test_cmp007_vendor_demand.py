@@ -24,6 +24,7 @@ from support.builders import (
 )
 from support.builders import unknown as gap
 from support.remedies.case import Alter, RemedyCase
+from support.remedies.plain import plain
 
 OLD, NEW = "5.4.286", "6.18.5"
 BIGALLOC = superblock().features | {"bigalloc"}
@@ -185,10 +186,12 @@ def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
     )
     fs = filesystem(mounts=there, fstab=known(lines), options=known(options()))
     remedy = remedy_of(verdict_of(fs, "tidb", place="/data1"))
-    told = [step.command for step in remedy.steps]
-    assert not any("noatime" in command for command in told if command.endswith(" /"))
-    assert any("remount" in command and "noatime /data1" in command for command in told)
-    assert not any("7s#" in command and "noatime" in command for command in told)
+    told = plain(remedy.lines)
+    to_root = [line for line in told if line.endswith(" /")]
+    assert to_root
+    assert not any("noatime" in line for line in to_root)
+    assert "immediate: mount -o remount,rw,noatime /dev/sda /data1" in told
+    assert "persistent: fstab 7: defaults -> defaults,nodelalloc,dioread_lock" in told
     assert "nodelalloc belongs to the whole filesystem: it is then in force on / too" in (
         remedy.summary
     )
@@ -222,7 +225,7 @@ def remedy_of(verdict: Verdict) -> Remedy:
 
 def commands(remedy: Remedy, phase: Phase) -> list[str]:
     """Return the commands of a phase."""
-    return [step.command for step in remedy.steps if step.phase is phase]
+    return [step.command for step in remedy.lines if step.phase is phase]
 
 
 @pytest.mark.parametrize(
@@ -304,11 +307,13 @@ def test_a_pass_names_who_demands_what_is_there() -> None:
 
 
 def test_before_6_13_the_option_goes_by_remount() -> None:
-    """The change is written into fstab first, and is then made by one command."""
+    """One command makes the change, and an edit of fstab keeps it."""
     remedy = remedy_of(verdict_of(mounted(), "tidb"))
     assert remedy.disruption is Disruption.REMOUNT
-    assert commands(remedy, Phase.IMMEDIATE) == ["mount -o remount,nodelalloc /data"]
-    assert any("noatime,nodelalloc" in each for each in commands(remedy, Phase.PERSISTENT))
+    assert commands(remedy, Phase.IMMEDIATE) == [
+        "mount -o remount,rw,noatime,nodelalloc /dev/sda /data"
+    ]
+    assert "persistent: fstab 7: noatime -> noatime,nodelalloc" in plain(remedy.steps)
 
 
 @pytest.mark.parametrize("release", ["6.13.0", NEW])
@@ -316,7 +321,10 @@ def test_from_6_13_on_it_needs_an_unmount(release: str) -> None:
     """The kernel refuses the remount."""
     remedy = remedy_of(verdict_of(mounted(), "tidb", release=release))
     assert remedy.disruption is Disruption.UNMOUNT
-    assert commands(remedy, Phase.IMMEDIATE) == ["umount /data", "mount -o nodelalloc /data"]
+    assert commands(remedy, Phase.IMMEDIATE) == [
+        "umount /data",
+        "mount -t ext4 -o rw,noatime,nodelalloc /dev/sda /data",
+    ]
 
 
 def test_the_root_needs_a_restart() -> None:
@@ -353,10 +361,12 @@ def test_flags_and_options_are_one_series_of_commands() -> None:
     """The flag goes first, its rollback last: the option's edit of fstab meets the flag's."""
     fs = filesystem(options=known(options(release=OLD)), fstab=known((fstab_entry("nosuid"),)))
     remedy = remedy_of(verdict_of(fs, "tidb"))
-    edits = " ".join(commands(remedy, Phase.PERSISTENT))
-    assert edits.index("nosuid,noatime") < edits.index("nosuid,noatime,nodelalloc")
-    back = " ".join(commands(remedy, Phase.ROLLBACK))
-    assert back.index("nodelalloc") < back.index("noatime([[:blank:]]|$)")
+    assert [line for line in plain(remedy.lines) if "fstab" in line and "verify" not in line] == [
+        "persistent: fstab 7: nosuid -> nosuid,noatime",
+        "persistent: fstab 7: nosuid,noatime -> nosuid,noatime,nodelalloc",
+        "rollback: sed -i 7s/,nodelalloc// /etc/fstab",
+        "rollback: sed -i 7s/,noatime// /etc/fstab",
+    ]
 
 
 def test_a_mount_that_no_remount_reaches_has_no_commands() -> None:

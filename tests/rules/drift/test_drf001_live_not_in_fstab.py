@@ -118,7 +118,7 @@ def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
 def test_drf001_never_writes_a_dangerous_option_into_fstab() -> None:
     """Nobarrier in force by a remount is offered to be taken back, not to be kept."""
     (finding,) = verdict(live("nobarrier")).findings
-    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert commands
     assert not any("fstab" in command for command in commands)
 

@@ -265,7 +265,7 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
         f"sda, sdb have the same UUID {UUID}: which of them fstab line 7 gets is chance."
     )
     (remedy,) = finding.remedies
-    assert [(step.phase, step.command) for step in remedy.steps] == [
+    assert [(step.phase, step.command) for step in remedy.lines] == [
         (
             Phase.IMMEDIATE,
             "test ! -e /sys/fs/ext4/sdb && { e2fsck -f -p /dev/sdb || test $? -eq 1; }",
@@ -305,7 +305,7 @@ def test_drf003_takes_the_label_off_the_copy() -> None:
     """A filesystem needs no label."""
     named = known((fstab_entry(spec='LABEL="data"'),))
     (finding,) = verdict(with_rows(devices=known(LABELLED), fstab=named)).findings
-    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert commands[1:] == [
         "test ! -e /sys/fs/ext4/sdb && tune2fs -L '' /dev/sdb",
         "blkid -p /dev/sdb && test \"$(blkid -p -o value -s LABEL /dev/sdb)\" = ''",

@@ -24,6 +24,7 @@ from support.builders import (
     unknown,
 )
 from support.remedies.case import RemedyCase, Stage
+from support.remedies.plain import plain
 
 
 def root(*fstab: str, live: str = "data=ordered", **changes: Any) -> Filesystem:
@@ -116,8 +117,8 @@ def test_drf004_takes_it_out_or_stores_it() -> None:
         "nor the superblock does: the next boot's remount fails, and the root stays read-only."
     )
     forget, store = finding.remedies
-    assert any("s#^" in step.command and "noatime" in step.command for step in forget.steps)
-    assert [(step.phase, step.command) for step in store.steps] == [
+    assert plain(forget.steps)[0] == "persistent: fstab 7: noatime,data=ordered -> noatime"
+    assert [(step.phase, step.command) for step in store.lines] == [
         (Phase.PERSISTENT, "tune2fs -o journal_data_ordered /dev/sda"),
         (
             Phase.VERIFY,

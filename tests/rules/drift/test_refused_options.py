@@ -161,7 +161,7 @@ def test_severity(words: tuple[str, ...], severity: Severity) -> None:
 def test_no_remount_is_offered_that_would_be_refused() -> None:
     """It reads all of the entry again, with the word that is refused."""
     found = verdict(asked("bogus", "noatime"))
-    commands = [s.command for f in found.findings for r in f.remedies for s in r.steps]
+    commands = [s.command for f in found.findings for r in f.remedies for s in r.lines]
     assert commands
     assert not any("remount" in command for command in commands)
 

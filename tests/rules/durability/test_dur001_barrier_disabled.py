@@ -303,7 +303,7 @@ def test_a_hidden_nobarrier_has_the_superblock_as_its_cause() -> None:
     assert ("set by", "superblock, default mount options") in [
         (each.label, each.value) for each in finding.citations
     ]
-    persistent = [s.command for s in finding.remedies[0].steps if s.phase is Phase.PERSISTENT]
+    persistent = [s.command for s in finding.remedies[0].lines if s.phase is Phase.PERSISTENT]
     assert persistent == ["tune2fs -o ^nobarrier /dev/sda"]
 
 
@@ -365,14 +365,14 @@ def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
     fs = shell.filesystem({"barrier": Provenance.MOUNT})
     before = shell.state()
     (remedy, _) = finding_of(fs).remedies
-    for step in remedy.steps:
+    for step in remedy.lines:
         if step.phase is not Phase.ROLLBACK:
             shell.check(step.command)
     assert verdict_of(shell.filesystem()).outcome is Outcome.PASS
     shell.unmount()
     shell.mount()
     assert verdict_of(shell.filesystem()).outcome is Outcome.PASS
-    for step in remedy.steps:
+    for step in remedy.lines:
         if step.phase is Phase.ROLLBACK:
             shell.check(step.command)
     assert shell.state() == before

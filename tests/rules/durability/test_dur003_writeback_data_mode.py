@@ -21,6 +21,7 @@ from support.builders import (
     unknown,
 )
 from support.remedies.case import RemedyCase, Stage
+from support.remedies.plain import plain
 from support.scratch import run
 
 WRITEBACK = "data=writeback"
@@ -182,31 +183,30 @@ def test_the_superblock_is_cited_as_the_cause() -> None:
     assert ("set by", "superblock, default mount options") in [
         (each.label, each.value) for each in finding.citations
     ]
-    commands = [step.command for step in finding.remedies[0].steps]
+    commands = [step.command for step in finding.remedies[0].lines]
     assert commands == [
         "tune2fs -o ^journal_data_writeback /dev/sda",
         "umount /data",
-        "mount /data",
+        "mount -t ext4 -o rw,relatime /dev/sda /data",
         "grep -qx data=ordered /proc/fs/ext4/sda/options",
         (
             "! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' "
             "| grep -qwE 'data=writeback|journal_data_writeback'"
         ),
-        "tune2fs -o journal_data_writeback /dev/sda",
         "umount /data",
-        "mount -o data=writeback /data",
+        "mount -t ext4 -o rw,relatime,data=writeback /dev/sda /data",
+        "tune2fs -o journal_data_writeback /dev/sda",
     ]
 
 
 def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
-    """No remount changes the mode, so that the new mount reads what was corrected."""
+    """No remount changes the mode, and a mount between the two would read the old word."""
     (remedy,) = finding_of(writeback()).remedies
-    forward = [step.command for step in remedy.steps if step.phase is not Phase.ROLLBACK]
-    assert forward[0].startswith("test -e /etc/fstab.ext4audit ||")
-    assert forward[-3:] == [
-        "umount /data",
-        "mount /data",
-        "grep -qx data=ordered /proc/fs/ext4/sda/options",
+    assert plain(remedy.steps) == [
+        "persistent: fstab 7: data=writeback -> defaults",
+        "immediate: umount /data",
+        "immediate: mount -t ext4 -o rw,relatime /dev/sda /data",
+        "verify: grep -qx data=ordered /proc/fs/ext4/sda/options",
     ]
     assert remedy.disruption is Disruption.UNMOUNT
 
@@ -215,7 +215,7 @@ def test_journal_async_commit_goes_with_it() -> None:
     """The kernel refuses the option in the ordered mode."""
     (remedy,) = finding_of(writeback("journal_async_commit")).remedies
     assert "journal_async_commit goes with it" in remedy.summary
-    checks = [step.command for step in remedy.steps if step.phase is Phase.VERIFY]
+    checks = [step.command for step in remedy.lines if step.phase is Phase.VERIFY]
     assert any("! grep -qx journal_async_commit" in command for command in checks)
 
 
@@ -242,7 +242,7 @@ def test_where_one_command_cannot_unmount_it_no_command_tries(
     """What sets the mode is still corrected, and the rest is said."""
     (remedy,) = finding_of(fs, kernel_arguments=known(arguments)).remedies
     assert words in remedy.summary
-    assert not any(step.command.startswith(("umount", "mount")) for step in remedy.steps)
+    assert not any(step.command.startswith(("umount", "mount")) for step in remedy.lines)
 
 
 def test_the_root_needs_a_restart() -> None:
@@ -250,7 +250,7 @@ def test_the_root_needs_a_restart() -> None:
     fs = writeback(mounts=(mount("/"),), fstab=known((fstab_entry(WRITEBACK, mount_point="/"),)))
     (remedy,) = finding_of(fs).remedies
     assert remedy.disruption is Disruption.REBOOT
-    assert Phase.PERSISTENT in [step.phase for step in remedy.steps]
+    assert Phase.PERSISTENT in [step.phase for step in remedy.lines]
 
 
 # Back to data=ordered: unmounted, with what set data=writeback corrected before.

@@ -123,11 +123,11 @@ def test_what_is_not_mounted_may_never_be_written() -> None:
 def test_dur005_commands_make_a_journal() -> None:
     """They unmount, check, tune and mount; the rollback takes the journal out again."""
     (remedy,) = found(without(fstab=known(()))).remedies
-    forward = [s.command for s in remedy.steps if s.phase is Phase.IMMEDIATE]
+    forward = [s.command for s in remedy.lines if s.phase is Phase.IMMEDIATE]
     assert forward[0] == "umount /data"
     assert forward[2] == "test ! -e /sys/fs/ext4/sda && tune2fs -O has_journal /dev/sda"
     assert forward[-1].endswith("/data")
-    back = [s.command for s in remedy.steps if s.phase is Phase.ROLLBACK]
+    back = [s.command for s in remedy.lines if s.phase is Phase.ROLLBACK]
     assert back[1] == "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda"
     assert remedy.trade_off is not None
     assert remedy.trade_off.startswith("It takes 512 MiB. ")

@@ -22,6 +22,7 @@ from support.builders import (
 )
 from support.options.evidence import resolve
 from support.remedies.case import RemedyCase
+from support.remedies.plain import plain
 
 READ_ONLY = "errors=remount-ro"
 
@@ -41,7 +42,7 @@ def finding_of(fs: Filesystem, **around: Any) -> Finding:
 def commands(fs: Filesystem, *phases: Phase) -> list[str]:
     """Return the commands of the remedy."""
     (remedy,) = finding_of(fs).remedies
-    return [step.command for step in remedy.steps if step.phase in (phases or tuple(Phase))]
+    return [step.command for step in remedy.lines if step.phase in (phases or tuple(Phase))]
 
 
 @pytest.mark.parametrize(
@@ -124,12 +125,12 @@ def test_plans_are_not_judged() -> None:
 def test_the_superblock_keeps_it_where_fstab_is_silent() -> None:
     """Then a rescue system mounts it the same way."""
     assert commands(filesystem()) == [
-        "mount -o remount,errors=remount-ro /data",
+        "mount -o remount,rw,relatime,errors=remount-ro /dev/sda /data",
         "tune2fs -e remount-ro /dev/sda",
         "grep -qx errors=remount-ro /proc/fs/ext4/sda/options",
         "tune2fs -l /dev/sda | grep -qx 'Errors behavior: *Remount read-only'",
         "tune2fs -e continue /dev/sda",
-        "mount -o remount,errors=continue /data",
+        "mount -o remount,rw,relatime,errors=continue /dev/sda /data",
     ]
 
 
@@ -139,9 +140,10 @@ def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
         options=known(options("errors=continue")),
         fstab=known((fstab_entry("noatime", "errors=continue"),)),
     )
-    kept = " ".join(commands(fs, Phase.PERSISTENT))
-    assert "noatime,errors=remount-ro" in kept
-    assert "tune2fs -e" not in kept
+    (remedy,) = finding_of(fs).remedies
+    assert [line for line in plain(remedy.lines) if line.startswith("persistent")] == [
+        "persistent: fstab 7: noatime,errors=continue -> noatime,errors=remount-ro"
+    ]
 
 
 @pytest.mark.parametrize(

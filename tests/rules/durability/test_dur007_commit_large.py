@@ -11,6 +11,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur007_commit_large import check
 from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
 from support.remedies.case import RemedyCase
+from support.remedies.plain import plain
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -93,9 +94,9 @@ def test_what_is_not_mounted_is_not_judged() -> None:
 def test_the_remedy_remounts_and_corrects_fstab() -> None:
     """The default needs no word in fstab."""
     (remedy,) = finding_of(committing(600)).remedies
-    immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
-    assert immediate == ["mount -o remount,commit=5 /data"]
-    assert any("\\1defaults\\2" in step.command for step in remedy.steps)
+    immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
+    assert immediate == ["mount -o remount,rw,relatime,commit=5 /dev/sda /data"]
+    assert "persistent: fstab 7: commit=600 -> defaults" in plain(remedy.steps)
     assert remedy.disruption is Disruption.REMOUNT
 
 

@@ -116,8 +116,8 @@ def test_what_is_not_established_is_undetermined(evidence: Any) -> None:
 def test_the_remedy_remounts_and_corrects_fstab() -> None:
     """auto_da_alloc is the default, which needs no word."""
     (remedy,) = finding_of(unprotected()).remedies
-    immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
-    assert immediate == ["mount -o remount,auto_da_alloc /data"]
+    immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
+    assert immediate == ["mount -o remount,rw,relatime,auto_da_alloc /dev/sda /data"]
     assert remedy.disruption is Disruption.REMOUNT
 
 
@@ -127,7 +127,7 @@ def test_a_string_in_the_superblock_is_cleared() -> None:
         options=known(options(hidden=[OFF], set_by=Provenance.SUPERBLOCK_STRING)),
         superblock=known(superblock(mount_option_string=OFF)),
     )
-    commands = [step.command for step in finding_of(fs).remedies[0].steps]
+    commands = [step.command for step in finding_of(fs).remedies[0].lines]
     assert "tune2fs -E mount_opts= /dev/sda" in commands
 
 

@@ -108,7 +108,7 @@ def test_what_is_not_mounted_is_not_judged() -> None:
 def test_a_read_only_mount_is_mounted_anew() -> None:
     """The new mount replays the journal, and stays read-only."""
     (remedy,) = finding_of(unreplayed(fstab=known(()))).remedies
-    assert [step.command for step in remedy.steps] == [
+    assert [step.command for step in remedy.lines] == [
         "umount /data",
         "mount -t ext4 -o ro,relatime /dev/sda /data",
         ("grep -q . /proc/fs/ext4/sda/options && ! grep -qx norecovery /proc/fs/ext4/sda/options"),
@@ -122,7 +122,7 @@ def test_a_read_only_mount_is_mounted_anew() -> None:
 def test_e2fsck_looks_before_a_writable_one_is_mounted_again(read_only: Any) -> None:
     """It ran without a journal; the check changes nothing, and not while it is alive anywhere."""
     fs = unreplayed(read_only=read_only, mounts=(mount(super_options=("rw", "norecovery")),))
-    commands = [step.command for step in finding_of(fs).remedies[0].steps]
+    commands = [step.command for step in finding_of(fs).remedies[0].lines]
     assert commands[:2] == [
         "umount /data",
         "test ! -e /sys/fs/ext4/sda && e2fsck -fn /dev/sda",

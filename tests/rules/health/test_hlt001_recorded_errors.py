@@ -86,7 +86,7 @@ def test_hlt001_finds_the_mark_that_no_counter_has() -> None:
     cited = {citation.label: citation.value for citation in finding.citations}
     assert cited == {"errors": "0", "state": "clean with errors"}
     (remedy,) = finding.remedies
-    assert [step.command for step in remedy.steps if step.phase is Phase.VERIFY] == [
+    assert [step.command for step in remedy.lines if step.phase is Phase.VERIFY] == [
         "grep -qx 0 /sys/fs/ext4/sda/errors_count",
         "tune2fs -l /dev/sda | grep '^Filesystem state:' | grep -qv 'with errors'",
     ]
@@ -141,13 +141,13 @@ def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
     """The check runs only when nobody holds the filesystem, and the record is empty after it."""
     (finding,) = verdict(erring(counted(1))).findings
     (remedy,) = finding.remedies
-    assert [(step.phase, step.command) for step in remedy.steps] == [
+    assert [(step.phase, step.command) for step in remedy.lines] == [
         (Phase.IMMEDIATE, "umount /data"),
         (
             Phase.IMMEDIATE,
             "test ! -e /sys/fs/ext4/sda && { e2fsck -f -p /dev/sda || test $? -eq 1; }",
         ),
-        (Phase.IMMEDIATE, "mount /data"),
+        (Phase.IMMEDIATE, "mount -t ext4 -o rw,relatime /dev/sda /data"),
         (Phase.VERIFY, "grep -qx 0 /sys/fs/ext4/sda/errors_count"),
     ]
 

@@ -251,20 +251,20 @@ def test_hlt002_mounts_it_again_without_the_words_of_the_error() -> None:
     there = mount(super_options=("rw", "errors=remount-ro", "emergency_ro"))
     fs = erring(mounts=(there,), fstab=known(()))
     (finding,) = verdict(fs).findings
-    commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+    commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert "mount -t ext4 -o rw,relatime,errors=remount-ro /dev/sda /data" in commands
     assert commands[-1] == (
         'file=$(mktemp -p /data .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
     )
     (honest,) = verdict(read_only("rw", fstab=known(()))).findings
-    commands = [step.command for remedy in honest.remedies for step in remedy.steps]
+    commands = [step.command for remedy in honest.remedies for step in remedy.lines]
     assert "mount -t ext4 -o rw,relatime /dev/sda /data" in commands
 
 
 def test_hlt002_never_orders_a_remount() -> None:
     """`mount -o remount,rw` succeeds on 6.1 and 6.12 and repairs nothing."""
     (finding,) = verdict(erring(journal_errno=known(-5))).findings
-    steps = [step.command for remedy in finding.remedies for step in remedy.steps]
+    steps = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert steps
     assert not any("remount" in command for command in steps)
 

@@ -96,7 +96,7 @@ def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
         "not unmounted."
     )
     (remedy,) = finding.remedies
-    assert [(step.phase, step.command) for step in remedy.steps] == [
+    assert [(step.phase, step.command) for step in remedy.lines] == [
         (
             Phase.IMMEDIATE,
             "test ! -e /sys/fs/ext4/sdb && { e2fsck -p /dev/sdb || test $? -eq 1; }",

@@ -125,20 +125,20 @@ def test_the_feature_is_taken_away_unmounted() -> None:
     """The guard keeps tune2fs from what another mount namespace still holds."""
     (finding,) = verdict_of(OLD).findings
     away, update = finding.remedies
-    assert [(step.phase, step.command) for step in away.steps] == [
+    assert [(step.phase, step.command) for step in away.lines] == [
         (Phase.IMMEDIATE, "umount /data"),
         (
             Phase.IMMEDIATE,
             "test ! -e /sys/fs/ext4/sda && tune2fs -O ^fast_commit /dev/sda",
         ),
-        (Phase.IMMEDIATE, "mount /data"),
+        (Phase.IMMEDIATE, "mount -t ext4 -o rw,relatime /dev/sda /data"),
         (
             Phase.VERIFY,
             "tune2fs -l /dev/sda | grep '^Filesystem features:' | grep -qvw fast_commit",
         ),
         (Phase.ROLLBACK, "umount /data"),
         (Phase.ROLLBACK, "test ! -e /sys/fs/ext4/sda && tune2fs -O fast_commit /dev/sda"),
-        (Phase.ROLLBACK, "mount /data"),
+        (Phase.ROLLBACK, "mount -t ext4 -o rw,relatime /dev/sda /data"),
     ]
     assert away.disruption is Disruption.UNMOUNT
     assert update.summary == "Update the kernel to 5.15.87, 6.1.4, 6.2 or later, and restart."

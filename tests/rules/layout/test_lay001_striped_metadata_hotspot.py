@@ -265,7 +265,7 @@ def test_the_mkfs_line_says_what_it_destroys() -> None:
     remedy = mkfs_of(striped(layout(HOT)))
     assert "DESTROYS all data on /dev/md127" in remedy.summary
     assert remedy.disruption is Disruption.RECREATE
-    assert [step.phase for step in remedy.steps] == [Phase.PERSISTENT, Phase.VERIFY]
+    assert [step.phase for step in remedy.lines] == [Phase.PERSISTENT, Phase.VERIFY]
 
 
 def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() -> None:
@@ -491,7 +491,7 @@ def test_the_printed_mkfs_line_cures_a_real_filesystem(
         assert round(before.effective_members, 1) == effective_before
         remedy = mkfs_of(fs)
         assert kept in remedy.steps[0].command
-        for step in remedy.steps:
+        for step in remedy.lines:
             run(step.command)
         after = measure_image(image, members, chunk_kib)
         fs = striped(after, device=str(image), superblock=known(read_superblock(image)))

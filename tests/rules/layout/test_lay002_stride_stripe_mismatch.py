@@ -232,7 +232,7 @@ def test_lay002_stores_the_stripe_and_takes_it_out_of_fstab() -> None:
         "stripes make it read and rewrite parity instead."
     )
     (remedy,) = finding.remedies
-    commands = [(step.phase, step.command) for step in remedy.steps]
+    commands = [(step.phase, step.command) for step in remedy.lines]
     assert commands[0][0] is Phase.IMMEDIATE
     assert "stripe=48" in commands[0][1]
     assert (Phase.PERSISTENT, "tune2fs -E stride=16,stripe_width=48 /dev/sda") in commands

@@ -28,6 +28,7 @@ from support.builders import (
     unknown,
 )
 from support.remedies.case import RemedyCase, Stage
+from support.remedies.plain import plain
 from support.scratch import run
 
 STRIPED = disk(limits=queue(minimum_io_bytes=65536, optimal_io_bytes=196608))
@@ -137,10 +138,10 @@ def test_lay003_turns_the_stripe_off_everywhere() -> None:
     fs = having(8191, 8191, 8191, fstab=known((fstab_entry("stripe=8191"),)))
     (finding,) = verdict(fs).findings
     (remedy,) = finding.remedies
-    commands = [(step.phase, step.command) for step in remedy.steps]
-    assert commands[0] == (Phase.IMMEDIATE, "mount -o remount,stripe=0 /data")
+    commands = [(step.phase, step.command) for step in remedy.lines]
+    assert commands[0] == (Phase.IMMEDIATE, "mount -o remount,rw,relatime,stripe=0 /dev/sda /data")
     assert (Phase.PERSISTENT, "tune2fs -E stride=0,stripe_width=0 /dev/sda") in commands
-    assert any("sed" in c and "defaults" in c for p, c in commands if p is Phase.PERSISTENT)
+    assert "persistent: fstab 7: stripe=8191 -> defaults" in plain(remedy.steps)
     assert (
         Phase.VERIFY,
         (
@@ -149,7 +150,10 @@ def test_lay003_turns_the_stripe_off_everywhere() -> None:
         ),
     ) in commands
     assert (Phase.ROLLBACK, "tune2fs -E stride=8191,stripe_width=8191 /dev/sda") in commands
-    assert commands[-1] == (Phase.ROLLBACK, "mount -o remount,stripe=8191 /data")
+    assert commands[-1] == (
+        Phase.ROLLBACK,
+        "mount -o remount,rw,relatime,stripe=8191 /dev/sda /data",
+    )
 
 
 # An odd stripe from the superblock, from fstab, and by remount.

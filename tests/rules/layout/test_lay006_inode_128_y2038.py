@@ -78,10 +78,10 @@ def test_no_command_enlarges_inodes_where_that_fails(feature: str) -> None:
 def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
     """It is checked before and after, and nothing takes it back."""
     (remedy,) = found(small(features=frozenset({"has_journal", "dir_index"}))).remedies
-    commands = [step.command for step in remedy.steps]
+    commands = [step.command for step in remedy.lines]
     assert "test ! -e /sys/fs/ext4/sda && tune2fs -I 256 /dev/sda" in commands
     assert sum("e2fsck" in command for command in commands) == 2
-    assert all(step.phase is not Phase.ROLLBACK for step in remedy.steps)
+    assert all(step.phase is not Phase.ROLLBACK for step in remedy.lines)
 
 
 # Inodes are enlarged in place where that is possible.

@@ -103,11 +103,11 @@ def test_the_number_is_decoded_as_the_kernel_does(encoded: int, number: str) -> 
 def test_lay008_commands_put_the_journal_back() -> None:
     """The rollback names the journal by its UUID; without one there is none."""
     (remedy,) = found(on(outside())).remedies
-    tuned = [step.command for step in remedy.steps if "^has_journal" in step.command]
+    tuned = [step.command for step in remedy.lines if "^has_journal" in step.command]
     guard = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && tune2fs"
     assert tuned == [f"{guard} -O has_journal /dev/sda", f"{guard} -J device=UUID={UUID} /dev/sda"]
     (remedy,) = found(on(outside(uuid=None))).remedies
-    assert all(step.phase is not Phase.ROLLBACK for step in remedy.steps)
+    assert all(step.phase is not Phase.ROLLBACK for step in remedy.lines)
 
 
 # The journal goes back into the filesystem, and out again.

@@ -204,8 +204,8 @@ def test_what_acts_at_once_comes_first() -> None:
     """The lock reaches files that are open, delayed allocation does not; an update has no steps."""
     (finding,) = verdict_of("4.19.91-18.al7.x86_64", *BOTH).findings
     lock, delalloc, update = finding.remedies
-    assert "mount -o remount,delalloc /data" in [step.command for step in delalloc.steps]
-    assert "mount -o remount,dioread_lock /data" in [step.command for step in lock.steps]
+    assert delalloc.steps[0].command == "mount -o remount,rw,relatime,delalloc /dev/sda /data"
+    assert lock.steps[0].command == "mount -o remount,rw,relatime,dioread_lock /dev/sda /data"
     assert (update.steps, update.disruption) == ((), Disruption.REBOOT)
     assert update.summary == "Update the kernel to 4.19.91-26.al7 or later, and restart."
     assert "unmount" in (delalloc.trade_off or "")
@@ -240,8 +240,8 @@ def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) ->
     fs = shell.filesystem({"delalloc": Provenance.MOUNT, "dioread_nolock": Provenance.MOUNT})
     before = shell.state()
     remedy = judge(check, fs, host(fs, kernel=old)).findings[0].remedies[which]
-    steps = {phase: [s.command for s in remedy.steps if s.phase is phase] for phase in Phase}
-    for step in remedy.steps:
+    steps = {phase: [s.command for s in remedy.lines if s.phase is phase] for phase in Phase}
+    for step in remedy.lines:
         if step.phase is not Phase.ROLLBACK:
             shell.check(step.command)
     assert judge(check, shell.filesystem(), host(fs, kernel=old)).outcome is Outcome.PASS
@@ -266,7 +266,7 @@ def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
     assert remedy.summary.startswith(
         "Keep nodelalloc, by demand of TiDB and TiKV (profile tidb), and turn dioread_nolock off."
     )
-    assert not any(",delalloc" in step.command for step in remedy.steps)
+    assert not any(",delalloc" in step.command for step in remedy.lines)
 
 
 def test_a_profile_of_another_filesystem_changes_nothing() -> None:

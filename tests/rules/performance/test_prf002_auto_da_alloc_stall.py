@@ -315,7 +315,7 @@ def test_what_is_the_hosts_to_set_is_not_proposed_in_a_container() -> None:
 
 def commands(remedy: Remedy) -> list[tuple[str, str]]:
     """Return phase and command of each step."""
-    return [(step.phase.value, step.command) for step in remedy.steps]
+    return [(step.phase.value, step.command) for step in remedy.lines]
 
 
 def test_throttling_is_switched_off_for_now_and_for_good() -> None:

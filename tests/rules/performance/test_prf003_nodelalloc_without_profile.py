@@ -17,6 +17,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf003_nodelalloc_without_profile import check
 from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
 from support.remedies.case import RemedyCase
+from support.remedies.plain import plain
 from support.remedies.shell import RemedyShell
 
 TIDB = Profile("tidb", "TiDB", "nodelalloc is mandatory", "the vendor", options=("nodelalloc",))
@@ -91,7 +92,7 @@ def test_a_profile_that_asks_for_it_silences_the_rule() -> None:
 
 
 def test_it_is_a_note_with_its_commands() -> None:
-    """The remount stands after the edit of fstab: 6.18 refuses it while fstab says nodelalloc."""
+    """The remount names delalloc, whatever fstab says, and keeps all else as it is."""
     fs = filesystem(
         options=known(options("nodelalloc")),
         mounts=(mount(flags=("rw", "noatime")),),
@@ -100,10 +101,11 @@ def test_it_is_a_note_with_its_commands() -> None:
     (finding,) = verdict_of(fs).findings
     assert (finding.severity, finding.confidence) == (Severity.INFO, Confidence.CONFIRMED)
     (remedy,) = finding.remedies
-    commands = [step.command for step in remedy.steps]
-    assert "noatime,nodelalloc" in commands[1]
-    assert commands[3] == "mount -o remount,delalloc /data"
-    assert commands[4] == "grep -qx delalloc /proc/fs/ext4/sda/options"
+    assert plain(remedy.steps) == [
+        "immediate: mount -o remount,rw,noatime,delalloc /dev/sda /data",
+        "persistent: fstab 7: noatime,nodelalloc -> noatime",
+        "verify: grep -qx delalloc /proc/fs/ext4/sda/options",
+    ]
     assert remedy.disruption is Disruption.REMOUNT
     assert "Files that are open or cached stay without it" in remedy.summary
 

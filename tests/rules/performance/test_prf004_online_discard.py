@@ -176,8 +176,8 @@ def test_the_remedy_says_what_trims_instead(fstrim: Any, reported: str) -> None:
     (finding,) = verdict_of(on(), fstrim=fstrim).findings
     (remedy,) = finding.remedies
     assert reported in remedy.summary
-    assert remedy.steps[0].command == "mount -o remount,nodiscard /data"
-    assert remedy.steps[-1].command == "mount -o remount,discard /data"
+    assert remedy.steps[0].command == "mount -o remount,rw,relatime,nodiscard /dev/sda /data"
+    assert remedy.lines[-1].command == "mount -o remount,rw,relatime,discard /dev/sda /data"
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def test_who_waits_for_nothing_is_not_told_to_wait() -> None:
 
 def test_prf006_commands_hurry_and_wait() -> None:
     """What is zeroed stays zeroed: there is no rollback, and nothing to take back."""
-    steps = found(left(9)).remedies[1].steps
-    assert steps[0].command == "mount -o remount,init_itable=0 /data"
+    steps = found(left(9)).remedies[1].lines
+    assert steps[0].command == "mount -o remount,rw,relatime,init_itable=0 /dev/sda /data"
     assert steps[1].command.startswith('until test "$(dumpe2fs /dev/sda ')
     assert [step.phase for step in steps] == [Phase.IMMEDIATE, Phase.IMMEDIATE, Phase.VERIFY]
     assert found(left(9, mounts=())).remedies[1].steps == ()

@@ -87,7 +87,7 @@ def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
     fs = journaling(fstab=known(()), mounts=(mount(super_options=shown),))
     fs = fs._replace(options=known(found._replace(options=implied)))
     (remedy,) = finding_of(fs).remedies
-    immediate = [step.command for step in remedy.steps if step.phase is Phase.IMMEDIATE]
+    immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
     assert immediate == [
         "umount /data",
         "mount -t ext4 -o rw,relatime,commit=30 /dev/sda /data",

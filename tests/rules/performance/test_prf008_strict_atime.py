@@ -13,6 +13,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf008_strict_atime import check
 from support.builders import filesystem, fstab_entry, host, known, mount, unknown
 from support.remedies.case import RemedyCase
+from support.remedies.plain import plain
 
 STRICT = mount(flags=("rw",))
 
@@ -30,7 +31,7 @@ def finding_of(**changes: Any) -> Finding:
 
 def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
     """Return a remedy's commands of one phase."""
-    return [step.command for step in finding.remedies[which].steps if step.phase is phase]
+    return [step.command for step in finding.remedies[which].lines if step.phase is phase]
 
 
 @pytest.mark.parametrize(
@@ -83,27 +84,30 @@ def test_the_finding_is_low_and_names_the_mount_points() -> None:
     finding = finding_of(mounts=(STRICT, mount("/b", flags=("rw",), mount_id=31)))
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
     assert "/data, /b" in finding.message
-    assert commands(finding, 0, Phase.IMMEDIATE)[1] == "mount -o remount,relatime /b"
+    assert commands(finding, 0, Phase.IMMEDIATE)[1] == "mount -o remount,rw,relatime /dev/sda /b"
 
 
-def test_the_word_leaves_fstab_before_the_remount_reads_it() -> None:
-    """A remount takes fstab's words along."""
+def test_the_word_leaves_fstab_and_the_mount() -> None:
+    """Relatime is the default, and needs no word; noatime does."""
     finding = finding_of(fstab=known((fstab_entry("strictatime", "errors=continue"),)))
     relatime, noatime = finding.remedies
-    assert "\\1errors=continue\\2" in commands(finding, 0, Phase.PERSISTENT)[1]
-    assert "\\1errors=continue,noatime\\2" in commands(finding, 1, Phase.PERSISTENT)[1]
-    assert commands(finding, 0, Phase.IMMEDIATE) == ["mount -o remount,relatime /data"]
+    words = "strictatime,errors=continue"
+    assert f"persistent: fstab 7: {words} -> errors=continue" in plain(relatime.steps)
+    assert f"persistent: fstab 7: {words} -> errors=continue,noatime" in plain(noatime.steps)
+    assert commands(finding, 0, Phase.IMMEDIATE) == ["mount -o remount,rw,relatime /dev/sda /data"]
     assert commands(finding, 0, Phase.VERIFY) == [
         "findmnt -no VFS-OPTIONS -M /data | grep -qw relatime"
     ]
-    assert commands(finding, 0, Phase.ROLLBACK)[-1] == "mount -o remount,strictatime /data"
+    assert "mount -o remount,rw,strictatime /dev/sda /data" in commands(finding, 0, Phase.ROLLBACK)
     assert {relatime.disruption, noatime.disruption} == {Disruption.REMOUNT}
 
 
 def test_flags_that_fstab_does_not_have_are_kept() -> None:
     """The remount repeats nosuid, and takes nothing from fstab."""
     finding = finding_of(mounts=(mount(flags=("rw", "nosuid")),))
-    assert commands(finding, 0, Phase.IMMEDIATE) == ["mount -o remount,rw,nosuid,relatime /data"]
+    assert commands(finding, 0, Phase.IMMEDIATE) == [
+        "mount -o remount,rw,nosuid,relatime /dev/sda /data"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_prf009_commands_replace_the_journal() -> None:
     take_out = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && "
     larger = "{ tune2fs -J size=512 /dev/sda || tune2fs -J size=8 /dev/sda; }"
     smaller = "{ tune2fs -J size=8 /dev/sda || tune2fs -J size=512 /dev/sda; }"
-    commands = [(s.phase, s.command) for s in remedy.steps if "tune2fs" in s.command]
+    commands = [(s.phase, s.command) for s in remedy.lines if "tune2fs" in s.command]
     assert commands == [
         (Phase.IMMEDIATE, take_out + larger),
         (Phase.ROLLBACK, take_out + smaller),
@@ -102,9 +102,9 @@ def test_no_command_takes_a_journal_out_that_may_not_fit_again(room: Any) -> Non
 def test_fast_commits_have_no_rollback() -> None:
     """The size that dumpe2fs states holds their area, whose own size is not known."""
     features = superblock().features | {"fast_commit"}
-    steps = remedy_of(sized(8, features=features)).steps
-    assert steps
-    assert all(step.phase is not Phase.ROLLBACK for step in steps)
+    lines = remedy_of(sized(8, features=features)).lines
+    assert lines
+    assert all(line.phase is not Phase.ROLLBACK for line in lines)
 
 
 def test_a_filesystem_in_another_namespace_has_words_only() -> None:

@@ -140,7 +140,7 @@ def test_the_remedy_bounds_it_by_the_slowest_and_brings_the_ratios_back() -> Non
     """It is the remedy of PRF002: two seconds of writing."""
     (finding,) = verdict_of(host(filesystem(), memory=LARGE)).findings
     (remedy,) = finding.remedies
-    commands = {step.phase: step.command for step in remedy.steps}
+    commands = {step.phase: step.command for step in remedy.lines}
     assert commands[Phase.IMMEDIATE] == (
         "sysctl -w vm.dirty_background_bytes=59768832 vm.dirty_bytes=239075328"
     )

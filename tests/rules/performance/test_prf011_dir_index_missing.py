@@ -37,7 +37,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
     """Return a remedy's commands of one phase."""
-    return [step.command for step in finding.remedies[which].steps if step.phase is phase]
+    return [step.command for step in finding.remedies[which].lines if step.phase is phase]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,13 @@ def test_new_directories_get_an_index_at_once() -> None:
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
     assert "100 GiB" in finding.message
     assert commands(finding, 0, Phase.PERSISTENT) == ["tune2fs -O dir_index /dev/sda"]
-    assert commands(finding, 0, Phase.ROLLBACK)[0] == "umount /data"
+    assert commands(finding, 0, Phase.ROLLBACK) == [
+        (
+            "umount /data && test ! -e /sys/fs/ext4/sda && tune2fs -O ^dir_index /dev/sda && "
+            "{ e2fsck -f -p /dev/sda || test $? -eq 1; } && "
+            "mount -t ext4 -o rw,relatime /dev/sda /data"
+        )
+    ]
     assert finding.remedies[0].disruption is Disruption.ONLINE
 
 
@@ -91,7 +97,10 @@ def test_all_directories_get_one_unmounted() -> None:
     """Nothing takes the indexes away again, so that no rollback is printed."""
     finding = finding_of(without_index())
     unmount, index, again = commands(finding, 1, Phase.IMMEDIATE)
-    assert (unmount, again) == ("umount /data", "mount /data")
+    assert (unmount, again) == (
+        "umount /data",
+        "mount -t ext4 -o rw,relatime /dev/sda /data",
+    )
     assert index == (
         "test ! -e /sys/fs/ext4/sda && tune2fs -O dir_index /dev/sda && "
         "{ e2fsck -f -p -D /dev/sda || test $? -eq 1; }"

@@ -15,6 +15,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf012_sync_mount import check
 from support.builders import disk, filesystem, fstab_entry, host, known, listed, mount, unknown
 from support.remedies.case import RemedyCase
+from support.remedies.plain import plain
 
 
 def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
@@ -36,7 +37,7 @@ def finding_of(fs: Filesystem, **changes: Any) -> Finding:
 
 def commands(finding: Finding, phase: Phase) -> list[str]:
     """Return the commands of one phase."""
-    return [step.command for step in finding.remedies[0].steps if step.phase is phase]
+    return [step.command for step in finding.remedies[0].lines if step.phase is phase]
 
 
 @pytest.mark.parametrize(
@@ -96,13 +97,15 @@ def test_a_stack_that_was_not_seen_is_not_taken_for_removable() -> None:
     assert finding.severity is Severity.MEDIUM
 
 
-def test_sync_goes_by_remount_after_fstab() -> None:
-    """The remount reads fstab, which must not say sync any more."""
+def test_sync_goes_by_remount_and_leaves_fstab() -> None:
+    """The flag is cleared by its opposite; fstab would set it again at the next boot."""
     finding = finding_of(mounted("sync", fstab=known((fstab_entry("noatime", "sync"),))))
-    assert "\\1noatime\\2" in commands(finding, Phase.PERSISTENT)[1]
+    assert "persistent: fstab 7: noatime,sync -> noatime" in plain(finding.remedies[0].steps)
     finding = finding_of(mounted("sync", fstab=known((fstab_entry("sync"),))))
-    assert commands(finding, Phase.IMMEDIATE) == ["mount -o remount,async /data"]
-    assert commands(finding, Phase.ROLLBACK)[-1] == "mount -o remount,sync /data"
+    assert commands(finding, Phase.IMMEDIATE) == [
+        "mount -o remount,rw,relatime,async /dev/sda /data"
+    ]
+    assert "mount -o remount,rw,relatime,sync /dev/sda /data" in commands(finding, Phase.ROLLBACK)
     assert finding.remedies[0].disruption is Disruption.REMOUNT
     assert [c.label for c in finding.citations] == ["mount table", "fstab line 7"]
 
@@ -110,7 +113,10 @@ def test_sync_goes_by_remount_after_fstab() -> None:
 def test_dirsync_goes_by_a_new_mount() -> None:
     """No remount takes it back (6.18, util-linux 2.38)."""
     finding = finding_of(mounted("sync", "dirsync"))
-    assert commands(finding, Phase.IMMEDIATE) == ["umount /data", "mount /data"]
+    assert commands(finding, Phase.IMMEDIATE) == [
+        "umount /data",
+        "mount -t ext4 -o rw,relatime /dev/sda /data",
+    ]
     assert commands(finding, Phase.ROLLBACK) == [
         "umount /data",
         "mount -t ext4 -o rw,relatime,sync,dirsync /dev/sda /data",

@@ -69,7 +69,7 @@ def test_drf002_leaves_the_flags_that_protect_to_sec002(fstab: tuple[str, ...]) 
 
 
 def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
-    """The command repeats the flags of the mount, and names neither device nor ext4 options."""
+    """The command repeats the flags of the mount, and no ext4 options."""
     there = mount(flags=("rw", "nosuid", "noatime"), super_options=("rw", "sync", "nobarrier"))
     (finding,) = verdict(asked("nosuid", "nodev", "noexec", mounts=(there,))).findings
     assert finding.severity is Severity.MEDIUM
@@ -78,12 +78,12 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
         "and programs on it can be used."
     )
     (remedy,) = finding.remedies
-    quiet = "mount --options-source=disable -o remount,bind,"
-    assert [(step.phase, step.command) for step in remedy.steps] == [
-        (Phase.IMMEDIATE, f"{quiet}rw,nosuid,noatime,nodev,noexec /data"),
+    quiet = "mount -o remount,bind,"
+    assert [(step.phase, step.command) for step in remedy.lines] == [
+        (Phase.IMMEDIATE, f"{quiet}rw,nosuid,noatime,nodev,noexec /dev/sda /data"),
         (Phase.VERIFY, "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nodev"),
         (Phase.VERIFY, "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noexec"),
-        (Phase.ROLLBACK, f"{quiet}rw,nosuid,noatime /data"),
+        (Phase.ROLLBACK, f"{quiet}rw,nosuid,noatime /dev/sda /data"),
     ]
 
 

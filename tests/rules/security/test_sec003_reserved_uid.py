@@ -11,6 +11,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.security.sec003_reserved_uid import check
 from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
 from support.remedies.case import RemedyCase
+from support.remedies.plain import plain
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -82,14 +83,14 @@ def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
     kept = "/etc/ext4audit.sda.reserved"
     number = r"s/^Reserved blocks {}: *\([0-9]*\).*/\1/p"
     uid, gid = (f"\"$(sed -n '{number.format(each)}' {kept})\"" for each in ("uid", "gid"))
-    assert [step.command for step in remedy.steps] == [
-        "mount -o remount,resuid=0 /data",
+    assert [step.command for step in remedy.lines] == [
+        "mount -o remount,rw,relatime,resuid=0 /dev/sda /data",
         f"test -e {kept} || tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id:' > {kept}",
         "tune2fs -u 0 -g 0 /dev/sda",
         "grep -qx resuid=0 /proc/fs/ext4/sda/options",
         "! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'",
-        f"tune2fs -u {uid} -g {gid} /dev/sda && rm {kept}",
-        "mount -o remount,resuid=65534 /data",
+        f"test ! -e {kept} || {{ tune2fs -u {uid} -g {gid} /dev/sda && rm {kept}; }}",
+        "mount -o remount,rw,relatime,resuid=65534 /dev/sda /data",
     ]
     assert remedy.disruption is Disruption.REMOUNT
 
@@ -97,10 +98,10 @@ def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
 def test_fstab_is_corrected_where_it_names_the_account() -> None:
     """The superblock is left alone."""
     fs = reserved("resuid=65534", fstab=known((fstab_entry("noatime", "resuid=65534"),)))
-    commands = [step.command for step in finding_of(fs).remedies[0].steps]
-    assert not any("tune2fs" in command for command in commands)
-    assert "resuid=0" in commands[0]
-    assert any("\\1noatime\\2" in command for command in commands)
+    lines = plain(finding_of(fs).remedies[0].lines)
+    assert not any("tune2fs" in line for line in lines)
+    assert "resuid=0" in lines[0]
+    assert lines[1] == "persistent: fstab 7: noatime,resuid=65534 -> noatime"
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,17 @@ BARRIERS_ON = Remedy(
     "Turn barriers on again.",
     Disruption.ONLINE,
     (
-        Step(Phase.IMMEDIATE, f'mount -o remount,barrier "{QUOTED}"'),
-        Step(Phase.PERSISTENT, "tune2fs -o ^nobarrier /dev/md127"),
+        Step(
+            Phase.IMMEDIATE,
+            f'mount -o remount,barrier "{QUOTED}"',
+            f'mount -o remount,nobarrier "{QUOTED}"',
+        ),
+        Step(
+            Phase.PERSISTENT,
+            "tune2fs -o ^nobarrier /dev/md127",
+            "tune2fs -o nobarrier /dev/md127",
+        ),
         Step(Phase.VERIFY, "grep -x barrier /proc/fs/ext4/md127/options"),
-        Step(Phase.ROLLBACK, "tune2fs -o nobarrier /dev/md127"),
-        Step(Phase.ROLLBACK, f'mount -o remount,nobarrier "{QUOTED}"'),
     ),
     trade_off="Each fsync() waits for a cache flush.",
 )

@@ -60,8 +60,9 @@ def check(host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Name the filesystem by its UUID. The commands edit the first field of that line only, and only
-    where it is what was audited. systemd reads fstab again after `systemctl daemon-reload`.
+    Name the filesystem by its UUID. The command edits the first field of that line, and changes
+    nothing where the line no longer holds the audited name. systemd reads fstab again after
+    `systemctl daemon-reload`.
 
     ## When to ignore
 

@@ -63,9 +63,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    `mount -o remount MOUNTPOINT` reads fstab again, but keeps access times as they are unless
-    the command names them. The data mode and a few others can only
-    change by unmounting; or correct fstab.
+    Remount with what fstab sets, or correct fstab. The command names device and directory, so
+    that mount(8) reads no line of fstab, and repeats the flags of the mount: nothing else changes.
+    The data mode and a few others can only change by unmounting.
 
     ## When to ignore
 

@@ -50,8 +50,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Set the flags of this mount again, with `remount,bind`: that touches no ext4 option. Remount
-    by mount point only, never by device and mount point.
+    Set the flags of this mount again, with `remount,bind`: that touches no ext4 option. A remount
+    by device and directory must repeat every flag that is to stay, as the printed one does.
 
     ## When to ignore
 
