@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
+from ext4audit.renderers.shared.commands import fix_command
 from ext4audit.renderers.shared.subjects import (
     known_count,
     no_filesystem_text,
@@ -45,6 +46,15 @@ def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
         yield tuple(subject_blocks(subject, report.host, look))
     yield tuple(gap_blocks(report, look))
     yield tuple(_policy_blocks(report))
+    yield tuple(_fix_blocks(report, look))
+
+
+def _fix_blocks(report: Report, look: Look) -> Blocks:
+    """Yield the call that makes one script of the remedies, alone on its line as they are."""
+    command = fix_command(report, look.threshold)
+    if command:
+        yield Prose((Span("To review and apply these as one script:"),))
+        yield Verbatim(command, STEP, "bold")
 
 
 def _policy_blocks(report: Report) -> Blocks:
