@@ -135,8 +135,8 @@ def fix_command(report: Report, threshold: Severity | None) -> str:
     most = max((remedy.disruption for _, remedy in found), key=lambda each: each.rank)
     if most is not Disruption.ONLINE:
         words += ["--disruption", most.value]
-    command = " ".join(map(shlex.quote, (*words, *_targets([fs for fs, _ in found]))))
-    return command if command.isascii() and command.isprintable() else ""
+    words += _targets([fs for fs, _ in found])
+    return " ".join(map(shlex.quote, words)) if all(map(_is_plain, words)) else ""
 
 
 def _source_words(report: Report) -> list[str] | None:
@@ -149,9 +149,7 @@ def _source_words(report: Report) -> list[str] | None:
     return ["--from", label]
 
 
-def _runnable(
-    report: Report, threshold: Severity
-) -> Iterator[tuple[Filesystem | None, Remedy]]:
+def _runnable(report: Report, threshold: Severity) -> Iterator[tuple[Filesystem | None, Remedy]]:
     """Yield the safest remedy of each finding, with the filesystem; none of an image."""
     filesystems = {fs.id: fs for fs in report.host.filesystems}
     for verdict in report.verdicts:
@@ -169,12 +167,17 @@ def _is_image(fs: Filesystem | None) -> bool:
 
 def _targets(found: Sequence[Filesystem | None]) -> list[str]:
     """Return a path of each filesystem; none where they are many: all is then simpler to type."""
-    targets = list(dict.fromkeys(_target(fs) for fs in found if fs is not None))
-    plain = all(target.isascii() and target.isprintable() for target in targets)
-    return targets if plain and len(targets) <= _MOST_TARGETS else []
+    targets = dict.fromkeys(_target(fs) for fs in found if fs is not None)
+    named = [target for target in targets if target is not None]
+    return named if len(named) == len(targets) <= _MOST_TARGETS else []
 
 
-def _target(fs: Filesystem) -> str:
-    """Return a mount point that leads to the filesystem, or else its device."""
+def _target(fs: Filesystem) -> str | None:
+    """Return a mount point that leads to the filesystem, or its device; None if both are odd."""
     seen = {mount.mount_point for mount in fs.mounts if not mount.overmounted}
-    return next((each for each in fs.mount_points if each in seen), fs.device)
+    paths = (*(each for each in fs.mount_points if each in seen), fs.device)
+    return next((each for each in paths if _is_plain(each)), None)
+
+
+def _is_plain(word: str) -> bool:
+    return word.isascii() and word.isprintable()

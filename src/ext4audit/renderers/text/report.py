@@ -36,6 +36,7 @@ def report_blocks(report: Report, look: Look) -> Blocks:
     """Yield the report; the quiet look has the summary only."""
     if look.verbosity >= 0:
         yield from _spaced(_paragraphs(report, look))
+        yield from _fix_blocks(report, look)
     yield summary_block(report, look)
 
 
@@ -46,15 +47,13 @@ def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
         yield tuple(subject_blocks(subject, report.host, look))
     yield tuple(gap_blocks(report, look))
     yield tuple(_policy_blocks(report))
-    yield tuple(_fix_blocks(report, look))
 
 
 def _fix_blocks(report: Report, look: Look) -> Blocks:
-    """Yield the call that makes one script of the remedies, alone on its line as they are."""
+    """Yield the call that makes one script of the remedies; a command is never wrapped."""
     command = fix_command(report, look.threshold)
     if command:
-        yield Prose((Span("To review and apply these as one script:"),))
-        yield Verbatim(command, STEP, "bold")
+        yield Verbatim(f"To review and apply these as one script: {command}", 0)
 
 
 def _policy_blocks(report: Report) -> Blocks:
