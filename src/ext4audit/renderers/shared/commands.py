@@ -113,8 +113,8 @@ def _diff(step: Step) -> Iterator[DiffLine]:
             yield DiffLine(AFTER, f"+ {after.expandtabs()}")
         case NewFile(path, content):
             yield DiffLine(FILE, f"+++ {path}, new file")
-            lines = content.removesuffix("\n").split("\n")
-            yield from (DiffLine(AFTER, f"+ {line.expandtabs()}") for line in lines)
+            lines = content.expandtabs().removesuffix("\n").split("\n") if content else ()
+            yield from (DiffLine(AFTER, f"+ {line}") for line in lines)
 
 
 def fix_command(report: Report, threshold: Severity | None) -> str:
