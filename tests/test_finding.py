@@ -6,7 +6,18 @@ from enum import Enum
 
 import pytest
 
-from ext4audit.finding import Confidence, Disruption, Phase, Remedy, Severity, Step
+from ext4audit.finding import (
+    Check,
+    Confidence,
+    Disruption,
+    Finding,
+    LineEdit,
+    NewFile,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +80,36 @@ def test_the_rollback_takes_back_the_last_step_first() -> None:
 def test_advice_has_no_lines() -> None:
     """Nothing is run, so nothing is taken back."""
     assert Remedy("Use drives with power-loss protection.", Disruption.UNMOUNT).lines == ()
+
+
+def test_the_changes_of_files_are_those_of_the_steps() -> None:
+    """They keep the order; changes of other kinds, and steps without one, are left out."""
+    edit, new = LineEdit("/etc/fstab", 1, "a", "b"), NewFile("/etc/new", "c")
+    steps = [Step(Phase.PERSISTENT, "x", change=each) for each in (new, Check("/dev/sda"), edit)]
+    remedy = Remedy("Do.", Disruption.ONLINE, (*steps, Step(Phase.VERIFY, "y")))
+    assert remedy.file_changes == (new, edit)
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        ([], None),
+        ([(Disruption.ONLINE, False, False)], None),
+        ([(Disruption.ONLINE, True, True)], None),
+        ([(Disruption.REBOOT, True, False)], 0),
+        ([(Disruption.REBOOT, True, False), (Disruption.REMOUNT, True, False)], 1),
+        ([(Disruption.REMOUNT, True, False), (Disruption.REMOUNT, True, False)], 0),
+        ([(Disruption.ONLINE, True, True), (Disruption.UNMOUNT, True, False)], 1),
+        ([(Disruption.ONLINE, False, False), (Disruption.UNMOUNT, True, False)], 1),
+    ],
+)
+def test_the_safest_remedy_stops_the_least_and_destroys_nothing(
+    offered: list[tuple[Disruption, bool, bool]], chosen: int | None
+) -> None:
+    """Of equals it is the first; advice cannot be run."""
+    remedies = tuple(
+        Remedy(f"{n}", disruption, (Step(Phase.IMMEDIATE, "x"),) if has_steps else (), destructive)
+        for n, (disruption, has_steps, destructive) in enumerate(offered)
+    )
+    finding = Finding("x", Severity.LOW, Confidence.CONFIRMED, (), remedies)
+    assert finding.safest_remedy == (None if chosen is None else remedies[chosen])

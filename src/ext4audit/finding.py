@@ -32,13 +32,18 @@ class Confidence(Enum):
 
 
 class Disruption(Enum):
-    """What has to be stopped to apply a remedy."""
+    """What has to be stopped to apply a remedy, in order from nothing to everything."""
 
     ONLINE = "online"
     REMOUNT = "remount"
     UNMOUNT = "unmount"
     REBOOT = "reboot"
     RECREATE = "recreate"
+
+    @property
+    def rank(self) -> int:
+        """The position in the order: 0 stops nothing."""
+        return list(Disruption).index(self)
 
 
 class Phase(Enum):
@@ -138,6 +143,12 @@ class Remedy(NamedTuple):
         undone = (step.undo for step in reversed(self.steps) if step.undo)
         return (*self.steps, *(Step(Phase.ROLLBACK, command) for command in undone))
 
+    @property
+    def file_changes(self) -> tuple[LineEdit | NewFile, ...]:
+        """What the steps change in files, in the order of execution."""
+        changes = (step.change for step in self.steps)
+        return tuple(each for each in changes if isinstance(each, LineEdit | NewFile))
+
 
 class Suppression(NamedTuple):
     """The acceptance of a finding by the policy: its reason, its owner and its last day.
@@ -171,3 +182,12 @@ class Finding(NamedTuple):
     def counts(self) -> bool:
         """Whether it affects the exit code: it is neither suppressed nor in the baseline."""
         return self.suppression is None and not self.known
+
+    @property
+    def safest_remedy(self) -> Remedy | None:
+        """The remedy that stops the least, the first of equals; None where none can be run.
+
+        Only a remedy with steps can be run, and one that destroys data is never safe.
+        """
+        safe = [each for each in self.remedies if each.steps and not each.destructive]
+        return min(safe, key=lambda remedy: remedy.disruption.rank, default=None)

@@ -13,6 +13,7 @@ from ext4audit.renderers.csv import COLUMNS, render
 from ext4audit.renderers.shared import Audited, visible
 from ext4audit.renderers.shared.rows import gaps
 from ext4audit.rules import all_rules
+from support.builders import host
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
@@ -23,7 +24,10 @@ from support.formats.sample_reports import (
     PAGE,
     PROCESSED,
     UNREADABLE,
+    edits,
     hostile_report,
+    report,
+    root,
 )
 from support.hosts.any_host import HOSTS
 
@@ -53,7 +57,7 @@ def read(*hosts: Audited) -> list[dict[str, str]]:
 
 
 def test_a_finding_is_a_row() -> None:
-    """Commands are lines of one cell, without those that undo."""
+    """Commands are lines of one cell that stop at a failure, without those that undo."""
     critical, medium = read(NIGHT)
     commands = critical.pop("commands").split("\n")
     assert critical == {
@@ -82,10 +86,24 @@ def test_a_finding_is_a_row() -> None:
         "policy": "",
     }
     assert commands[1:] == [
-        "tune2fs -o ^nobarrier /dev/md127",
+        "tune2fs -o ^nobarrier /dev/md127 &&",
         "grep -x barrier /proc/fs/ext4/md127/options",
     ]
     assert medium["disruption"] == "destroys and recreates the filesystem"
+
+
+def test_a_cell_of_commands_stops_at_the_first_failure() -> None:
+    """It has no phases, so that all of it is one list for a shell."""
+    (row,) = read(Audited("x", report(host(root()), edits)))
+    assert row["commands"].split("\n") == [
+        "umount /data &&",
+        "{ e2fsck -p /dev/sda || test $? -eq 1; } &&",
+        "mount /data &&",
+        "sed -i '7s/,nodelalloc//' /etc/fstab &&",
+        r"printf 'a = 1\n\nb = 2\n' > /etc/new &&",
+        "! grep nodelalloc /etc/fstab &&",
+        "test -e /etc/new",
+    ]
 
 
 def test_findings_that_do_not_count_are_marked() -> None:

@@ -103,7 +103,7 @@ def test_a_finding_is_a_failure() -> None:
     lines = failure.text.split("\n")
     assert lines[0].startswith("CRITICAL: Write barriers are off")
     assert "  option in force: nobarrier (/proc/fs/ext4/md127/options)" in lines
-    assert "    now: mount -o remount,barrier \"$(printf '/mnt/a\\033\\133b')\"" in lines
+    assert "      mount -o remount,barrier \"$(printf '/mnt/a\\033\\133b')\"" in lines
     assert "  Remedy (online): Turn barriers on again." in lines
 
 

@@ -7,8 +7,10 @@ from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.renderers.markdown import code, code_block, prose, render, table
 from ext4audit.renderers.shared import Audited, visible
+from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
+from support.builders import host
 from support.formats.github_markdown import Shown
 from support.formats.sample_reports import (
     CLEAN,
@@ -20,8 +22,12 @@ from support.formats.sample_reports import (
     NOTICE,
     PAGE,
     PROCESSED,
+    QUOTED,
     UNREADABLE,
+    edits,
     hostile_report,
+    report,
+    root,
 )
 from support.hosts.any_host import HOSTS
 from support.hosts.stories import every_story, report_of
@@ -106,7 +112,7 @@ def test_a_block_holds_commands_byte_for_byte(name: str) -> None:
 
 
 def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
-    """The table comes first, then a section for each; rollback commands are separate."""
+    """The table comes first, then a section for each; each phase has its own block."""
     shown = Shown(one(NIGHT))
     assert shown.headings[0] == "Host db1"
     assert [heading.partition(" ")[0] for heading in shown.headings[1:]] == ["CRITICAL", "MEDIUM"]
@@ -114,10 +120,34 @@ def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
         ["CRITICAL", "DUR001 barrier-disabled"],
         ["MEDIUM", "LAY001 striped-metadata-hotspot"],
     ]
-    assert "tune2fs -o ^nobarrier /dev/md127\n" in shown.blocks[0]
-    assert "tune2fs -o nobarrier" not in shown.blocks[0]
-    assert shown.blocks[1].startswith("tune2fs -o nobarrier /dev/md127\n")
+    assert shown.blocks[:4] == [
+        f'mount -o remount,barrier "{QUOTED}"\n',
+        "tune2fs -o ^nobarrier /dev/md127\n",
+        "grep -x barrier /proc/fs/ext4/md127/options\n",
+        f'tune2fs -o nobarrier /dev/md127 &&\nmount -o remount,nobarrier "{QUOTED}"\n',
+    ]
     assert "Audit complete; 3 filesystems; 1 critical, 1 medium." in shown.texts
+
+
+def test_a_change_of_a_file_is_a_diff_above_its_commands() -> None:
+    """GitHub colours the lines of a fence that is called diff."""
+    text = one(Audited("x", report(host(root()), edits)))
+    assert "For good:\n\n```diff\n--- /etc/fstab, line 7\n- /dev/sda" in text
+    assert [block.split("\n") for block in Shown(text).blocks[1:3]] == [
+        [
+            "--- /etc/fstab, line 7",
+            "- /dev/sda        /data   ext4    defaults,nodelalloc 0 2",
+            "+ /dev/sda        /data   ext4    defaults 0 2",
+            "+++ /etc/new, new file",
+            *("+ a = 1", "+ ", "+ b = 2"),
+            "",
+        ],
+        [
+            "sed -i '7s/,nodelalloc//' /etc/fstab &&",
+            r"printf 'a = 1\n\nb = 2\n' > /etc/new",
+            "",
+        ],
+    ]
 
 
 def test_a_clean_host_has_no_table() -> None:
@@ -206,7 +236,8 @@ def assert_shown(found: Report) -> None:
     for finding in found.findings:
         assert visible(finding.message).strip() in shown.everything
         for remedy in finding.remedies:
-            assert all(visible(step.command) in lines for step in remedy.steps)
+            expected = [line for part in phases(remedy) for line in part.commands]
+            assert all(visible(line) in lines for line in expected)
 
 
 def test_a_plan_is_no_host() -> None:

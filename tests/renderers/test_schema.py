@@ -13,6 +13,7 @@ from ext4audit.report import Outcome, Report
 from support.builders import UNREAD, filesystem, host, known, options
 from support.formats.sample_reports import (
     HOSTILE_NAMES,
+    edits,
     hostile_report,
     inodes,
     murky_report,
@@ -34,6 +35,7 @@ UNSEEN = filesystem(
 REPORTS = {
     "night": night_report(),
     "murky": murky_report(),
+    "edits": report(host(filesystem()), edits),
     "no ext4": report(host(), inodes),
     "blind": report(host(UNSEEN, kernel=UNREAD, os=UNREAD), inodes),
     "part of the options": report(host(filesystem(options=known(options(complete=False))))),

@@ -5,7 +5,8 @@ lacks evidence, or without a rule a gap of the host. `error` is a rule that rais
 host without a report, and `clean` a host with none of these, so every host has a row. The column
 `state` shows which findings count; suppressed ones and those of the baseline have rows too.
 
-`commands` holds the commands of the first remedy, a line each, without those for rollback.
+`commands` holds the commands of the first remedy, a line each, without those for rollback; they
+are one command for the shell, which stops at the first failure.
 
 Spreadsheets evaluate a cell that begins like a formula, even in quotes. Such a cell begins with
 an apostrophe here (OWASP, "CSV Injection").
@@ -19,6 +20,7 @@ from io import StringIO
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.renderers.shared import Audited, Page, named_hosts, policy_in_force, visible
+from ext4audit.renderers.shared.commands import chain
 from ext4audit.renderers.shared.rows import Gap, Row, first_mount_point, gaps, rows
 from ext4audit.renderers.shared.terms import disruption_text
 from ext4audit.report import Report
@@ -89,11 +91,11 @@ def _remedy(row: Row) -> dict[str, str]:
     if not row.finding.remedies:
         return {}
     first = row.finding.remedies[0]
-    steps = first.steps
+    commands = chain([step.command for step in first.steps])
     return {
         "remedy": first.summary,
         "disruption": disruption_text(first),
-        LINES: "\n".join(visible(step.command) for step in steps),
+        LINES: "\n".join(map(visible, commands)),
     }
 
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
-from ext4audit.finding import Phase, Remedy, Step
+from ext4audit.finding import Remedy
 from ext4audit.renderers.shared import Audited, Page, named_hosts, visible
+from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     THE_HOST,
@@ -179,24 +179,15 @@ def finding_parts(row: Row) -> Iterator[str]:
 
 
 def _remedy(remedy: Remedy, label: str) -> Iterator[str]:
-    """Yield a remedy; the rollback has its own block, because people copy blocks as a whole."""
+    """Yield a remedy; each phase has its own block, because people copy blocks as a whole."""
     yield f"**{label}** ({disruption_text(remedy)}): {prose(remedy.summary)}"
-    rollback = [step for step in remedy.lines if step.phase is Phase.ROLLBACK]
-    steps = list(remedy.steps)
-    if steps:
-        yield code_block(list(_commands(steps)), "sh")
     if remedy.trade_off is not None:
         yield f"Trade-off: {prose(remedy.trade_off)}"
-    if rollback:
-        yield "To undo it:"
-        yield code_block([step.command for step in rollback], "sh")
-
-
-def _commands(steps: Sequence[Step]) -> Iterator[str]:
-    """Yield the commands in their order; a later one may depend on an earlier one."""
-    for phase, same in groupby(steps, key=lambda step: step.phase):
-        yield f"# {PHASE_TEXT[phase]}"
-        yield from (step.command for step in same)
+    for part in phases(remedy):
+        yield f"{PHASE_TEXT[part.phase].capitalize()}:"
+        if part.diff:
+            yield code_block(part.diff_texts, "diff")
+        yield code_block(part.commands, "sh")
 
 
 def _set_aside_and_fixed(report: Report, aside: Sequence[Row]) -> Iterator[str]:

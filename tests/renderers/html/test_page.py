@@ -18,6 +18,7 @@ from support.formats.sample_reports import (
     HOSTILE_NAMES,
     LIVE,
     barriers,
+    edits,
     hostile_report,
     murky_report,
     night_report,
@@ -42,7 +43,7 @@ INJECTIONS = {
 TAGS = frozenset(
     "html head meta title style body a header main footer nav section h1 h2 h3 h4 p div span "
     "strong ul li dl dt dd table thead tbody tr th td details summary pre code svg rect path "
-    "text".split()
+    "text del ins".split()
 )
 ATTRIBUTES = frozenset(
     "lang charset http-equiv content name class id href tabindex open role aria-label aria-hidden "
@@ -53,6 +54,7 @@ SAMPLES: dict[str, Hosts] = {
     "night": (night_report(),),
     "murky": (murky_report(),),
     "no filesystem": (report(host()),),
+    "edits": (report(host(root()), edits),),
     "unread": (UNREAD,),
     "fleet": (night_report(), UNREAD, murky_report(), report(host(root()), barriers)),
     "nothing": (),

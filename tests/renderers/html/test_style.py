@@ -10,7 +10,7 @@ STYLE = ENVIRONMENT.get_template("style.css").render()
 LIGHT, DARK = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
 
 PAIRS = [
-    *((f"on-{look}", look) for look in "critical high medium low info open fine".split()),
+    *((f"on-{look}", look) for look in "critical high medium low info open fine gone".split()),
     *((ink, ground) for ink in ("ink", "faint", "link") for ground in ("ground", "panel")),
 ]
 SHAPES = [

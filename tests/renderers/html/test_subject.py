@@ -6,6 +6,7 @@ from support.formats.sample_reports import (
     barriers,
     boot,
     buggy,
+    edits,
     hotspot,
     inodes,
     md127,
@@ -19,7 +20,7 @@ from support.html_page import fold, only, read, suppressed, with_class, words
 
 
 def test_a_finding_shows_consequence_evidence_and_commands() -> None:
-    """The worst subject stands first, with the commands byte for byte, each to be copied whole."""
+    """The worst subject stands first, with its commands byte for byte, phase by phase."""
     page = read(night_report())
     first = with_class(page, "subject")[0]
     assert words(first[0]) == r"CRITICAL /dev/md127 on /mnt/a\x1b[b, /srv"
@@ -37,13 +38,29 @@ def test_a_finding_shows_consequence_evidence_and_commands() -> None:
         f'mount -o remount,barrier "{QUOTED}"',
         "tune2fs -o ^nobarrier /dev/md127",
         "grep -x barrier /proc/fs/ext4/md127/options",
-        "tune2fs -o nobarrier /dev/md127",
-        f'mount -o remount,nobarrier "{QUOTED}"',
+        f'tune2fs -o nobarrier /dev/md127 &&\nmount -o remount,nobarrier "{QUOTED}"',
     ]
     rows = [words(each) for each in only(list(found[0].iter("tbody")))]
     assert rows[0] == "option in forcenobarrier/proc/fs/ext4/md127/options"
     assert "Trade-off: Each fsync() waits for a cache flush." in words(found[0])
     assert "Or needs an unmount Use drives with power-loss protection." in words(found[0])
+
+
+def test_a_change_of_a_file_is_a_diff_above_the_commands() -> None:
+    """What is removed and what is added have tags of their own, on lines of their own."""
+    remedy = only(with_class(read(report(host(root()), edits)), "remedy"))
+    diff = only(with_class(remedy, "diff"))
+    assert [each.text for each in diff.iter("del")] == [
+        "- /dev/sda        /data   ext4    defaults,nodelalloc 0 2"
+    ]
+    assert [each.text for each in diff.iter("ins")] == [
+        "+ /dev/sda        /data   ext4    defaults 0 2",
+        *("+ a = 1", "+ ", "+ b = 2"),
+    ]
+    assert "".join(diff.itertext()).split("\n")[0] == "--- /etc/fstab, line 7"
+    assert len("".join(diff.itertext()).split("\n")) == 7
+    last = with_class(remedy, "command")[-1]
+    assert "".join(last.itertext()) == "umount /data &&\n{ mount /data || mount -a; }"
 
 
 def test_a_remedy_that_destroys_says_so_aloud() -> None:

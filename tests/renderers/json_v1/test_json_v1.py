@@ -30,6 +30,7 @@ from support.formats.sample_reports import (
     HOSTILE_NAMES,
     barriers,
     boot,
+    edits,
     hostile_report,
     hotspot,
     inodes,
@@ -137,6 +138,7 @@ def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
                         "steps": [
                             {"phase": "persistent", "command": "mkfs.ext4 -g 32744 /dev/md127"}
                         ],
+                        "diff": [],
                     }
                 ],
                 "fact": "",
@@ -151,6 +153,37 @@ def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
     }
     (verdict,) = document(report(host(md127()), hotspot))["verdicts"]
     assert json.dumps(verdict) == json.dumps(expected)
+
+
+def test_the_diff_has_what_changes_in_files_beside_single_commands() -> None:
+    """A line has its number and both forms; a new file has its content alone."""
+    (verdict,) = document(report(host(root()), edits))["verdicts"]
+    (remedy,) = verdict["findings"][0]["remedies"]
+    assert remedy["diff"] == [
+        {
+            "path": "/etc/fstab",
+            "line_number": 7,
+            "before": "/dev/sda\t/data\text4\tdefaults,nodelalloc 0 2",
+            "after": "/dev/sda\t/data\text4\tdefaults 0 2",
+        },
+        {
+            "path": "/etc/new",
+            "line_number": None,
+            "before": None,
+            "after": "a = 1\n\nb = 2\n",
+        },
+    ]
+    undone = [step["command"] for step in remedy["steps"] if step["phase"] == "rollback"]
+    assert undone == ["umount /data", "mount /data || mount -a"]
+
+
+def test_a_line_that_is_not_utf_8_keeps_its_bytes() -> None:
+    """The line of the diff is as every text of this format: replaced, and in base64 beside it."""
+    name = HOSTILE_NAMES["byte 0xff"]
+    (verdict, *_) = document(hostile_report(name))["verdicts"]
+    (change,) = verdict["findings"][0]["remedies"][0]["diff"]
+    assert change["before"] == "/mnt/\ufffd\ufffd before"
+    assert base64.b64decode(change["before_b64"]) == b"/mnt/\xff\xfe before"
 
 
 def test_the_other_outcomes_carry_their_reasons() -> None:

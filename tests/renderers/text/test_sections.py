@@ -15,6 +15,7 @@ from support.formats.sample_reports import (
     barriers,
     boot,
     buggy,
+    edits,
     inodes,
     md127,
     old_kernel,
@@ -86,6 +87,63 @@ def test_steps_keep_the_order_in_which_they_must_be_run() -> None:
         "for good:",
         "third",
     ]
+
+
+EDITED = """\
+    Remedy (needs a remount): Take nodelalloc away.
+      now:
+        umount /data &&
+        { e2fsck -p /dev/sda || test $? -eq 1; } &&
+        mount /data
+      for good:
+        --- /etc/fstab, line 7
+        - /dev/sda        /data   ext4    defaults,nodelalloc 0 2
+        + /dev/sda        /data   ext4    defaults 0 2
+        +++ /etc/new, new file
+        + a = 1
+        +
+        + b = 2
+        sed -i '7s/,nodelalloc//' /etc/fstab &&
+        printf 'a = 1\\n\\nb = 2\\n' > /etc/new
+      check:
+        ! grep nodelalloc /etc/fstab &&
+        test -e /etc/new
+      undo:
+        umount /data &&
+        { mount /data || mount -a; }
+"""
+
+
+@pytest.mark.parametrize("width", [None, 24])
+def test_commands_are_chains_under_the_diff_that_they_make(width: int | None) -> None:
+    """Neither wraps, and no line of the diff stands between two lines to copy."""
+    shown = as_text(report(host(root()), edits), width=width)
+    lines = [line.rstrip() for line in shown.split("\n")]
+    assert "\n".join(EDITED.split("\n")[1:]) in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "style"),
+    [
+        ("--- /etc/fstab, line 7", "2"),
+        ("- /dev/sda        /data   ext4    defaults,nodelalloc 0 2", "31"),
+        ("+ /dev/sda        /data   ext4    defaults 0 2", "32"),
+        ("+ b = 2", "32"),
+    ],
+)
+def test_the_lines_of_a_diff_have_its_colours(text: str, style: str) -> None:
+    """What is removed is red, what is added green, the file's name dim."""
+    shown = as_text(report(host(root()), edits), color=True).split("\n")
+    assert f"        \x1b[{style}m{text}\x1b[0m" in shown
+
+
+def test_the_script_is_named_above_the_summary() -> None:
+    """The quiet look has the summary alone; a report without remedies to run has no such line."""
+    judged = report(host(root()), edits)
+    line = "To review and apply these as one script: ext4audit fix --disruption remount /"
+    assert as_text(judged).split("\n")[-4:-2] == ["", line]
+    assert "ext4audit fix" not in as_text(judged, verbosity=-1)
+    assert "ext4audit fix" not in as_text(report(host(root()), barriers))
 
 
 def finding_rule(*remedies: Remedy, code: str = "DUR005", severity: str = "high") -> Rule:

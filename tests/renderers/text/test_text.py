@@ -50,7 +50,7 @@ NIGHT = r"""
       check:
         grep -x barrier /proc/fs/ext4/md127/options
       undo:
-        tune2fs -o nobarrier /dev/md127
+        tune2fs -o nobarrier /dev/md127 &&
         mount -o remount,nobarrier "$(printf '/mnt/a\033\133b')"
       Trade-off: Each fsync() waits for a cache flush.
 
@@ -68,6 +68,7 @@ NIGHT = r"""
 ✓ /dev/mapper/vg0-root on /: ext4, lvm (dm-linear) on nvme0n1p2; no findings
 ✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1, read-only; no findings
 
+To review and apply these as one script: ext4audit fix /srv
 host db1: 3 filesystems; 1 critical, 1 medium; 5 passed, 2 not applicable, 0 undetermined; audit complete
 """[1:]  # noqa: E501 - the lines of the output
 
@@ -89,7 +90,7 @@ X /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
       check:
         grep -x barrier /proc/fs/ext4/md127/options
       undo:
-        tune2fs -o nobarrier /dev/md127
+        tune2fs -o nobarrier /dev/md127 &&
         mount -o remount,nobarrier "$(printf '/mnt/a\033\133b')"
       Trade-off: Each fsync() waits for a cache flush.
 
@@ -120,6 +121,7 @@ X /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
   + passed PRF002 auto-da-alloc-stall
   - does not apply: LAY001 striped-metadata-hotspot, no stripe lies below
 
+To review and apply these as one script: ext4audit fix /srv
 host db1: 3 filesystems; 1 critical, 1 medium; 5 passed, 2 not applicable, 0 undetermined; audit complete
 """[1:]  # noqa: E501 - the lines of the output
 
@@ -144,7 +146,7 @@ NIGHT_NARROW = r"""
       check:
         grep -x barrier /proc/fs/ext4/md127/options
       undo:
-        tune2fs -o nobarrier /dev/md127
+        tune2fs -o nobarrier /dev/md127 &&
         mount -o remount,nobarrier "$(printf '/mnt/a\033\133b')"
       Trade-off: Each fsync() waits for a cache flush.
 
@@ -154,6 +156,7 @@ NIGHT_NARROW = r"""
 ✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1,
   read-only; no findings
 
+To review and apply these as one script: ext4audit fix /data
 host db1: 2 filesystems; 1 critical; 1 passed, 0 not
 applicable, 0 undetermined; audit complete
 """[1:]
@@ -243,13 +246,13 @@ def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
 @pytest.mark.parametrize("width", [None, 24, 80])
 @pytest.mark.parametrize("color", [False, True])
 def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> None:
-    """A command is byte-identical on a line of its own, at one indentation, at any width."""
+    """A line of commands is byte-identical, at one indentation, at any width."""
     lines = SGR.sub("", as_text(night_report(), width=width, color=color)).split("\n")
     for command in (
         f'mount -o remount,barrier "{QUOTED}"',
         "tune2fs -o ^nobarrier /dev/md127",
         "grep -x barrier /proc/fs/ext4/md127/options",
-        "tune2fs -o nobarrier /dev/md127",
+        "tune2fs -o nobarrier /dev/md127 &&",
         f'mount -o remount,nobarrier "{QUOTED}"',
     ):
         assert " " * 8 + command in lines

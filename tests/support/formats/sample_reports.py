@@ -14,6 +14,8 @@ from ext4audit.finding import (
     Confidence,
     Disruption,
     Finding,
+    LineEdit,
+    NewFile,
     Phase,
     Remedy,
     Severity,
@@ -101,6 +103,40 @@ BARRIERS_ON = Remedy(
     ),
     trade_off="Each fsync() waits for a cache flush.",
 )
+
+
+EDITS = Remedy(
+    "Take nodelalloc away.",
+    Disruption.REMOUNT,
+    (
+        Step(Phase.IMMEDIATE, "umount /data", "mount /data || mount -a"),
+        Step(Phase.IMMEDIATE, "e2fsck -p /dev/sda || test $? -eq 1"),
+        Step(Phase.IMMEDIATE, "mount /data", "umount /data"),
+        Step(
+            Phase.PERSISTENT,
+            "sed -i '7s/,nodelalloc//' /etc/fstab",
+            change=LineEdit(
+                "/etc/fstab",
+                7,
+                "/dev/sda\t/data\text4\tdefaults,nodelalloc 0 2",
+                "/dev/sda\t/data\text4\tdefaults 0 2",
+            ),
+        ),
+        Step(
+            Phase.PERSISTENT,
+            "printf 'a = 1\\n\\nb = 2\\n' > /etc/new",
+            change=NewFile("/etc/new", "a = 1\n\nb = 2\n"),
+        ),
+        Step(Phase.VERIFY, "! grep nodelalloc /etc/fstab"),
+        Step(Phase.VERIFY, "test -e /etc/new"),
+    ),
+)
+
+
+@rule("PRF003", "nodelalloc-without-profile", severity=Severity.MEDIUM, since="0.1")
+def edits(_fs: Filesystem, _host: Host) -> RuleOutput:
+    """Find that files must be changed on every filesystem."""
+    yield Finding("Slow.", Severity.MEDIUM, Confidence.CONFIRMED, (), (EDITS,))
 
 
 @rule("LAY001", "striped-metadata-hotspot", severity=Severity.HIGH, since="0.1")
@@ -235,7 +271,8 @@ def hostile_report(name: str) -> Report:
     def shout(fs: Filesystem, _host: Host) -> RuleOutput:
         """Say the name everywhere, then meet a gap."""
         yield Citation(f"mount point of {name}", name, name)
-        step = Step(Phase.IMMEDIATE, f"umount -- {name}")
+        edit = LineEdit(name, 7, f"{name} before", f"{name} after")
+        step = Step(Phase.IMMEDIATE, f"umount -- {name}", change=edit)
         remedy = Remedy(f"Unmount {name}.", Disruption.UNMOUNT, (step,), trade_off=f"No {name}.")
         cited = (Citation(f"mount point of {name}", name, name),)
         found = (f"The mount point {name} is odd.", Severity.HIGH, Confidence.LIKELY)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Finding, Phase, Remedy, Severity
+from ext4audit.finding import Finding, Remedy, Severity
 from ext4audit.renderers.html.filesystem import FilesystemPart, filesystem_part
+from ext4audit.renderers.shared.commands import PhaseLines, phases
 from ext4audit.renderers.shared.subjects import Subject, traceback_lines
 from ext4audit.renderers.shared.terms import counted, disruption_text, listed
 from ext4audit.report import Outcome, Verdict
@@ -32,7 +32,7 @@ class RemedyPart:
 
     remedy: Remedy
     disruption: Badge
-    phases: tuple[tuple[Phase, tuple[str, ...]], ...]
+    phases: tuple[PhaseLines, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +167,7 @@ def _finding(rule: Rule, finding: Finding, *, shown: bool) -> FindingPart:
 def _remedy(remedy: Remedy) -> RemedyPart:
     text = disruption_text(remedy)
     disruption = Badge(text.upper(), "critical") if remedy.destructive else Badge(text, "info")
-    return RemedyPart(remedy, disruption, tuple(_phases(remedy)))
-
-
-def _phases(remedy: Remedy) -> Iterator[tuple[Phase, tuple[str, ...]]]:
-    for phase, steps in groupby(remedy.lines, key=lambda step: step.phase):
-        yield phase, tuple(step.command for step in steps)
+    return RemedyPart(remedy, disruption, tuple(phases(remedy)))
 
 
 def _undetermined(subject: Subject) -> Undetermined:

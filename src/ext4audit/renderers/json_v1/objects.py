@@ -10,7 +10,15 @@ from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, Spread, StripeGeometry
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions
-from ext4audit.finding import Citation, Finding, Remedy, Step, Suppression
+from ext4audit.finding import (
+    Citation,
+    Finding,
+    LineEdit,
+    NewFile,
+    Remedy,
+    Step,
+    Suppression,
+)
 from ext4audit.renderers.shared.terms import chunk_bytes
 from ext4audit.report import Verdict
 
@@ -73,11 +81,25 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "destructive": remedy.destructive,
         "trade_off": remedy.trade_off,
         "steps": [_step(step) for step in remedy.lines],
+        "diff": [_file_change(change) for change in remedy.file_changes],
     }
 
 
 def _step(step: Step) -> dict[str, Any]:
     return {"phase": step.phase.value, "command": step.command}
+
+
+def _file_change(change: LineEdit | NewFile) -> dict[str, Any]:
+    """Return a line of a file before and after a remedy, or the content of a new file."""
+    if isinstance(change, NewFile):
+        path, content = change
+        return {"path": path, "line_number": None, "before": None, "after": content}
+    return {
+        "path": change.path,
+        "line_number": change.line_number,
+        "before": change.before,
+        "after": change.after,
+    }
 
 
 def unknown_object(unknown: Unknown) -> dict[str, Any]:

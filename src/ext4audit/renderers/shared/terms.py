@@ -18,6 +18,7 @@ from ext4audit.finding import (
     Suppression,
 )
 from ext4audit.renderers.shared import visible
+from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Outcome
 
 OUTCOME_TEXT = MappingProxyType(
@@ -138,7 +139,7 @@ def evidence_lines(finding: Finding) -> Iterator[str]:
 
 
 def remedy_lines(finding: Finding, *, commands: bool) -> Iterator[str]:
-    """Yield each remedy of a finding, with its commands if wanted."""
+    """Yield each remedy of a finding, with its diffs and commands if wanted."""
     for index, remedy in enumerate(finding.remedies):
         label = remedy_label(index)
         yield visible(f"{label} ({disruption_text(remedy)}): {remedy.summary}")
@@ -147,8 +148,9 @@ def remedy_lines(finding: Finding, *, commands: bool) -> Iterator[str]:
 
 
 def _command_lines(remedy: Remedy) -> Iterator[str]:
-    for step in remedy.lines:
-        yield visible(f"  {PHASE_TEXT[step.phase]}: {step.command}")
+    for part in phases(remedy):
+        yield f"  {PHASE_TEXT[part.phase]}:"
+        yield from (visible(f"    {line}") for line in (*part.diff_texts, *part.commands))
     if remedy.trade_off is not None:
         yield visible(f"  Trade-off: {remedy.trade_off}")
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from ext4audit.finding import Citation, Severity
+from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE
 
 STEP = 2
 """Columns of one level of indentation."""
@@ -71,6 +72,8 @@ SEVERITY_STYLES = MappingProxyType(
         Severity.INFO: "dim",
     }
 )
+
+DIFF_STYLES = MappingProxyType({FILE: "dim", BEFORE: "red", AFTER: "green"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
+from ext4audit.renderers.shared.commands import fix_command
 from ext4audit.renderers.shared.subjects import (
     known_count,
     no_filesystem_text,
@@ -35,6 +36,7 @@ def report_blocks(report: Report, look: Look) -> Blocks:
     """Yield the report; the quiet look has the summary only."""
     if look.verbosity >= 0:
         yield from _spaced(_paragraphs(report, look))
+        yield from _fix_blocks(report, look)
     yield summary_block(report, look)
 
 
@@ -45,6 +47,13 @@ def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
         yield tuple(subject_blocks(subject, report.host, look))
     yield tuple(gap_blocks(report, look))
     yield tuple(_policy_blocks(report))
+
+
+def _fix_blocks(report: Report, look: Look) -> Blocks:
+    """Yield the call that makes one script of the remedies; a command is never wrapped."""
+    command = fix_command(report, look.threshold)
+    if command:
+        yield Verbatim(f"To review and apply these as one script: {command}", 0)
 
 
 def _policy_blocks(report: Report) -> Blocks:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Finding, Remedy
+from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.subjects import Subject, is_shut_down, traceback_lines
 from ext4audit.renderers.shared.terms import (
     PHASE_TEXT,
@@ -23,6 +23,7 @@ from ext4audit.renderers.shared.terms import (
     why_text,
 )
 from ext4audit.renderers.text.blocks import (
+    DIFF_STYLES,
     NOT_APPLICABLE_MARKER,
     SEVERITY_STYLES,
     STEP,
@@ -190,10 +191,10 @@ def _remedy(remedy: Remedy, label: str, indent: int) -> Blocks:
     style = "bold red" if remedy.destructive else "bold"
     title = Span(f"{label} ({disruption_text(remedy)}): ", style)
     yield Prose((title, Span(remedy.summary)), indent)
-    for phase, steps in groupby(remedy.lines, key=lambda step: step.phase):
-        yield Prose((Span(f"{PHASE_TEXT[phase]}:", "dim"),), indent + STEP)
-        for step in steps:
-            yield Verbatim(step.command, indent + 2 * STEP, "bold")
+    for part in phases(remedy):
+        yield Prose((Span(f"{PHASE_TEXT[part.phase]}:", "dim"),), indent + STEP)
+        yield from (Verbatim(text, indent + 2 * STEP, DIFF_STYLES[k]) for k, text in part.diff)
+        yield from (Verbatim(command, indent + 2 * STEP, "bold") for command in part.commands)
     if remedy.trade_off is not None:
         yield Prose((Span("Trade-off: ", "dim"), Span(remedy.trade_off)), indent + STEP)
 

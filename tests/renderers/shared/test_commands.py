@@ -1,0 +1,276 @@
+"""Chains of commands in real shells, diffs, and the call of `ext4audit fix`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import (
+    Confidence,
+    Disruption,
+    Finding,
+    LineEdit,
+    NewFile,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+    Suppression,
+)
+from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE, chain, fix_command, phases
+from ext4audit.report import Report, Source
+from ext4audit.rule import Rule, RuleOutput, rule
+from support.builders import disk, filesystem, host, known, mount
+from support.formats.sample_reports import changed, report
+from support.hosts.stories import every_story, report_of
+
+SHELLS = [
+    shell
+    for shell in (("sh",), ("dash",), ("bash",), ("busybox", "sh"))
+    if shutil.which(shell[0]) is not None
+]
+GOOD = {
+    "plain": "true",
+    "negated pipeline": "! echo a | grep -q b",
+    "or": "false || true",
+    "or of the first": "true || false",
+    "and": "true && true",
+    "and or": "false && true || true",
+    "if": "if false; then false; fi",
+    "group": "{ false || true; }",
+    "guard and group": "true && { false || test $? -eq 1; }",
+    "sequence": "false; true",
+    "loop": "until true; do sleep 9; done",
+    "for": "for each in a b; do test -n $each; done",
+    "case": "case a in a) true;; *) false;; esac",
+    "subshell": "(false; true)",
+    "assignment": 'found=$(echo a; echo b) && test -n "$found"',
+    "quoted operators": "test 'a || b' = \"a || b\"",
+    "quoted in a substitution": "test \"$(printf '\\073')\" = ';'",
+    "redirection": "ls / > /dev/null 2>&1",
+    "reserved words as arguments": ": { if ! done || false",
+}
+BAD = {
+    "plain": "false",
+    "negated pipeline": "! echo a | grep -q a",
+    "or": "false || false",
+    "and": "true && false",
+    "and or": "false && true || false",
+    "if": "if true; then false; fi",
+    "group": "{ false || false; }",
+    "guard and group": "false && { false || true; }",
+    "guard and group that fails": "true && { false || test $? -eq 2; }",
+    "sequence": "true; false",
+    "subshell": "(true; false)",
+    "assignment": "found=$(false) && true",
+    "redirection": "ls /there/is/none > /dev/null 2>&1",
+    "pipeline": "echo a | grep -q b",
+}
+
+
+def pasted(shell: tuple[str, ...], commands: list[str]) -> tuple[list[str], bool]:
+    """Return what a chain prints when it is pasted, and whether it succeeds."""
+    text = "\n".join(chain(commands)) + "\n"
+    done = subprocess.run(shell, input=text, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout.split(), done.returncode == 0
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+@pytest.mark.parametrize(
+    ("position", "printed"), [(0, []), (1, ["a"]), (2, ["a"]), (3, ["a", "b"]), (4, ["a", "b"])]
+)
+def test_a_failure_at_any_place_stops_all_that_follow(
+    shell: tuple[str, ...], bad: str, position: int, printed: list[str]
+) -> None:
+    """No operator of the failed command, or of those before and behind it, hides the failure."""
+    for good in ("true || false", "! echo x | grep -q y", "if false; then false; fi"):
+        commands = ["echo a || echo wrong", good, "echo b", good]
+        commands.insert(position, bad)
+        assert pasted(shell, commands) == (printed, False)
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+@pytest.mark.parametrize("good", GOOD.values(), ids=GOOD)
+def test_without_a_failure_each_is_run_once(shell: tuple[str, ...], good: str) -> None:
+    """A chain changes nothing where nothing fails, and a failure behind a command still counts."""
+    commands = ["echo a", good, "echo b || echo wrong", good, "echo c"]
+    assert pasted(shell, commands) == (["a", "b", "c"], True)
+    assert pasted(shell, [good, "false", "echo wrong"]) == ([], False)
+    assert pasted(shell, ["false", good, "echo wrong"]) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("commands", "lines"),
+    [
+        ([], ()),
+        (["a || b"], ("a || b",)),
+        (["a", "b"], ("a &&", "b")),
+        (["a || b", "c"], ("{ a || b; } &&", "c")),
+        (["test ! -e x && { a || b; }", "c"], ("test ! -e x && { a || b; } &&", "c")),
+        (["! a | b", "if a; then b; fi"], ("! a | b &&", "if a; then b; fi")),
+    ],
+)
+def test_braces_stand_only_where_they_are_needed(
+    commands: list[str], lines: tuple[str, ...]
+) -> None:
+    """A line stays as short as it can, and one command stays as it is."""
+    assert chain(commands) == lines
+
+
+@every_story
+def test_every_printed_chain_is_a_program(story: str) -> None:
+    """A shell reads each phase of each remedy of a fixture host without running it."""
+    remedies = [remedy for finding in report_of(story).findings for remedy in finding.remedies]
+    texts = {"\n".join(part.commands) for remedy in remedies for part in phases(remedy)}
+    for shell in (("dash",), ("busybox", "sh")):
+        if shutil.which(shell[0]) is not None:
+            text = "\n".join(sorted(texts))
+            done = subprocess.run(
+                [*shell, "-n"], input=text.encode(), capture_output=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_phases_keep_their_order_and_have_their_diffs() -> None:
+    """Consecutive steps of a phase are one chain; a change of another kind has no diff."""
+    steps = (
+        Step(Phase.PERSISTENT, "a", "undo a", change=LineEdit("/f", 3, "x\t1", "xy\t2")),
+        Step(Phase.PERSISTENT, "b", change=NewFile("/g", "1\n")),
+        Step(Phase.IMMEDIATE, "c", "undo c || true"),
+        Step(Phase.PERSISTENT, "d", change=NewFile("/h", "")),
+    )
+    first, second, third, rollback = phases(Remedy("x", Disruption.ONLINE, steps))
+    assert first.phase is third.phase is Phase.PERSISTENT
+    assert first.commands == ("a &&", "b")
+    assert first.diff == (
+        (FILE, "--- /f, line 3"),
+        (BEFORE, "- x       1"),
+        (AFTER, "+ xy      2"),
+        (FILE, "+++ /g, new file"),
+        (AFTER, "+ 1"),
+    )
+    assert (second.diff, second.commands) == ((), ("c",))
+    assert third.diff_texts == ("+++ /h, new file",)
+    assert (rollback.phase, rollback.diff) == (Phase.ROLLBACK, ())
+    assert rollback.commands == ("{ undo c || true; } &&", "undo a")
+
+
+def remedy(disruption: str, command: str = "true", *, destructive: bool = False) -> Remedy:
+    """Build a remedy; without a command it is advice."""
+    steps = (Step(Phase.IMMEDIATE, command),) if command else ()
+    return Remedy("Do.", Disruption(disruption), steps, destructive)
+
+
+def finding_rule(*remedies: Remedy, severity: str = "high") -> Rule:
+    """Make a rule that finds something on every filesystem."""
+
+    @rule("DUR005", "always", severity=Severity.HIGH, since="0.1")
+    def find(_fs: Filesystem, _host: Host) -> RuleOutput:
+        """Find."""
+        yield Finding("Odd.", Severity(severity), Confidence.CONFIRMED, (), remedies)
+
+    return find
+
+
+MEDIUM = Severity.MEDIUM
+DATA = filesystem(mounts=(mount("/data"),))
+ONLINE = finding_rule(remedy("online"))
+
+
+@pytest.mark.parametrize(
+    ("judged", "words"),
+    [
+        (finding_rule(remedy("online")), "/data"),
+        (finding_rule(remedy("unmount"), remedy("online")), "/data"),
+        (finding_rule(remedy("unmount"), remedy("remount")), "--disruption remount /data"),
+        (finding_rule(remedy("online", ""), remedy("reboot")), "--disruption reboot /data"),
+        (finding_rule(remedy("online"), severity="low"), None),
+        (finding_rule(remedy("online", "")), None),
+        (finding_rule(remedy("recreate", destructive=True)), None),
+        (finding_rule(), None),
+    ],
+)
+def test_fix_is_named_where_it_has_something_to_do(judged: Rule, words: str | None) -> None:
+    """It takes the safest remedy of each finding that fails the audit, and never data."""
+    expected = "" if words is None else f"ext4audit fix {words}"
+    assert fix_command(report(host(DATA), judged), Severity.MEDIUM) == expected
+
+
+@pytest.mark.parametrize(
+    ("threshold", "severity", "words"),
+    [
+        (Severity.LOW, "low", "ext4audit fix --fail-on low /data"),
+        (Severity.HIGH, "high", "ext4audit fix --fail-on high /data"),
+        (Severity.HIGH, "medium", ""),
+        (None, "critical", ""),
+    ],
+)
+def test_fix_has_the_threshold_of_the_report(
+    threshold: Severity | None, severity: str, words: str
+) -> None:
+    """Where nothing fails the audit there is nothing that it would choose."""
+    judged = report(host(DATA), finding_rule(remedy("online"), severity=severity))
+    assert fix_command(judged, threshold) == words
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (Source("live", "db1"), "ext4audit fix /data"),
+        (Source("snapshot", "db 1.tar"), "ext4audit fix --from 'db 1.tar' /data"),
+        (Source("sosreport", "s.tar.xz"), "ext4audit fix --from s.tar.xz /data"),
+        (Source("snapshot", "standard input"), ""),
+        (Source("snapshot", "a\x1b"), ""),
+        (Source("plan", "/dev/sda on /data"), ""),
+        (Source("image", "disk.img"), ""),
+    ],
+)
+def test_fix_names_the_source_of_the_report(source: Source, words: str) -> None:
+    """A plan and an image are no host, and standard input cannot be read again."""
+    assert fix_command(report(host(DATA), ONLINE)._replace(source=source), MEDIUM) == words
+
+
+def numbered(count: int) -> list[Filesystem]:
+    """Build filesystems on /m0, /m1 and so on."""
+    return [
+        filesystem(uuid=f"u{n}", device=f"/dev/sd{n}", mounts=(mount(f"/m{n}"),))
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("filesystems", "words"),
+    [
+        (numbered(3), " /m0 /m1 /m2"),
+        (numbered(4), ""),
+        ([filesystem(mounts=(mount("/a b"),))], " '/a b'"),
+        ([filesystem(mounts=())], " /dev/sda"),
+        ([filesystem(mounts=(mount("/a")._replace(overmounted=True), mount("/b")))], " /b"),
+        ([filesystem(mounts=(mount("/a\x1b"),))], " /dev/sda"),
+        ([filesystem(mounts=(mount("/\xe4"),), device="/dev/\xe4")], ""),
+        ([filesystem(), filesystem(uuid="i", stack=known(disk(kind="image")))], " /data"),
+    ],
+)
+def test_fix_names_a_few_filesystems_by_paths_to_type(
+    filesystems: list[Filesystem], words: str
+) -> None:
+    """Without a path it judges all, which many filesystems or odd names leave it with."""
+    assert fix_command(report(host(*filesystems), ONLINE), MEDIUM) == f"ext4audit fix{words}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"known": True}, {"suppression": Suppression("later")}],
+    ids=["known", "suppressed"],
+)
+def test_fix_leaves_what_does_not_count(change: dict[str, Any]) -> None:
+    """What the policy accepts or the baseline has is not to be fixed now."""
+    judged: Report = report(host(DATA), ONLINE)
+    aside = changed(judged, lambda _verdict, finding: finding._replace(**change))
+    assert fix_command(aside, MEDIUM) == ""
