@@ -22,7 +22,7 @@ from ext4audit.remedies.default_options import (
 )
 from support.builders import disk, filesystem, known, options, superblock, unknown
 from support.images.mke2fs import needs_e2fsprogs
-from support.remedies.plain import plain
+from support.remedies.plain import there_and_back
 from support.scratch import run
 
 WANTED = {"barrier": "barrier", "delalloc": "delalloc", "discard": "nodiscard"}
@@ -240,7 +240,7 @@ def test_a_default_is_stored_where_the_string_does_not_overrule_it(
 ) -> None:
     """The rollback stores what was there."""
     fs = filesystem(superblock=known(held))
-    assert plain(store_default(fs, "data", "data=ordered")) == lines
+    assert there_and_back(store_default(fs, "data", "data=ordered")) == lines
     assert store_default(fs._replace(device="/dev/a\n"), "data", "data=ordered") == ()
     assert store_default(filesystem(superblock=unknown("x")), "data", "data=ordered") == ()
 

@@ -8,6 +8,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.features import enlarge_journal, free_bytes, move_journal_inside
 from support.builders import filesystem, known, mount, superblock, unknown, usage
+from support.remedies.plain import printed
 
 MIB = 1 << 20
 IDLE = {"alive": False, "mounts": ()}
@@ -31,7 +32,8 @@ def swap(new: int, old: int) -> str:
 def test_a_journal_is_replaced_where_twice_its_size_is_free() -> None:
     """Where tune2fs fails all the same, the old size is made again."""
     remedy = enlarge_journal(with_free(2048), 8 * MIB, 1024 * MIB)
-    do, verify, back = remedy.steps[:2], remedy.steps[2], remedy.steps[3:]
+    lines = printed(remedy.steps)
+    do, verify, back = lines[:2], lines[2], lines[3:]
     assert do == (Step(Phase.IMMEDIATE, CHECK), Step(Phase.IMMEDIATE, swap(1024, 8)))
     assert verify.phase is Phase.VERIFY
     assert "exit !(n >= 1024)" in verify.command
@@ -63,7 +65,7 @@ def test_with_fast_commits_there_is_no_rollback() -> None:
     """The size that dumpe2fs shows holds their area, so that the old size is not known."""
     remedy = enlarge_journal(with_free(4096, "fast_commit"), 8 * MIB, 1024 * MIB)
     assert remedy.steps
-    assert all(step.phase is not Phase.ROLLBACK for step in remedy.steps)
+    assert remedy.lines == remedy.steps
 
 
 def test_a_journal_below_a_mebibyte_counts_as_one() -> None:
@@ -99,7 +101,7 @@ def test_room_that_was_not_read_is_not_known(fs: Filesystem) -> None:
 def test_an_external_journal_comes_back_inside(uuid: str | None) -> None:
     """The rollback needs the UUID of the device that had it."""
     fs = filesystem(**IDLE)
-    steps = move_journal_inside(fs, superblock(journal_uuid=uuid))
+    steps = printed(move_journal_inside(fs, superblock(journal_uuid=uuid)))
     assert [step.command for step in steps[:3]] == [
         CHECK,
         f"{HELD}tune2fs -O ^has_journal /dev/sda && tune2fs -O has_journal /dev/sda",

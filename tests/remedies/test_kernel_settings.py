@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.finding import Phase, Step
+from ext4audit.finding import Phase
 from ext4audit.remedies.kernel_settings import disable_writeback_throttling, limit_dirty_memory
 from support.builders import memory
+from support.remedies.plain import commands
 
 MIB = 1 << 20
-
-
-def commands(steps: tuple[Step, ...], phase: Phase) -> list[str]:
-    """Return the commands of one phase, in their order."""
-    return [step.command for step in steps if step.phase is phase]
 
 
 def test_the_background_limit_is_a_quarter() -> None:
@@ -54,10 +50,10 @@ def test_every_disk_gets_its_latency_back() -> None:
     """The udev rules go first, so that no event of the device sets 0 again."""
     steps = disable_writeback_throttling([("sda", 75000), ("nvme0n1", 2000)])
     assert commands(steps, Phase.ROLLBACK) == [
-        "rm -f /etc/udev/rules.d/60-ext4audit-wbt-sda.rules",
-        "echo 75000 > /sys/block/sda/queue/wbt_lat_usec",
         "rm -f /etc/udev/rules.d/60-ext4audit-wbt-nvme0n1.rules",
+        "rm -f /etc/udev/rules.d/60-ext4audit-wbt-sda.rules",
         "echo 2000 > /sys/block/nvme0n1/queue/wbt_lat_usec",
+        "echo 75000 > /sys/block/sda/queue/wbt_lat_usec",
     ]
 
 

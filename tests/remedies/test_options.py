@@ -12,6 +12,7 @@ from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.options import change_option, change_options, disruption
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock, unknown
+from support.remedies.plain import commands
 from support.remedies.shell import RemedyShell
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
@@ -185,11 +186,6 @@ def steps_of(case: Case, shell: RemedyShell) -> tuple[Step, ...]:
 def unseen(case: Case) -> dict[str, object]:
     """Hide the superblock where the case says so."""
     return {} if case.superblock_seen else {"superblock": unknown("the superblock")}
-
-
-def commands(steps: tuple[Step, ...], *phases: Phase) -> list[str]:
-    """Return the commands of some phases, in order."""
-    return [step.command for step in steps if step.phase in phases]
 
 
 @needs_root

@@ -9,6 +9,7 @@ import pytest
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.options import EffectiveOption
 from ext4audit.remedies.remount import (
+    bind_command,
     mount_again,
     remount_by_fstab,
     remount_command,
@@ -17,7 +18,7 @@ from ext4audit.remedies.remount import (
     without_mount,
 )
 from support.builders import filesystem, fstab_entry, known, mount, options, unknown
-from support.remedies.plain import plain
+from support.remedies.plain import there_and_back
 
 
 def mounted(*tokens: str, fstab: str = "defaults", **changes: Any) -> Filesystem:
@@ -32,123 +33,80 @@ def mounted(*tokens: str, fstab: str = "defaults", **changes: Any) -> Filesystem
 
 READ_ONLY = (mount(flags=("ro", "noexec", "relatime"), super_options=("ro",)),)
 NOATIME = (mount(flags=("rw", "noatime")),)
-OUT = "--options-source=disable -o"
+STRICT = (mount(flags=("rw",)),)
+ALL = mount(
+    flags=("rw", "nosuid", "nodev", "noexec", "nodiratime", "noatime"),
+    super_options=("rw", "sync", "lazytime", "data=writeback"),
+)
+SEVERAL = "rw,nosuid,nodev,noexec,nodiratime,noatime,sync,lazytime"
 
 
 @pytest.mark.parametrize(
-    ("fs", "remount", "anew"),
+    ("fs", "flags", "others"),
     [
-        pytest.param(mounted(), "-o remount,nobarrier", "-o nobarrier", id="fstab agrees"),
+        pytest.param(mounted(), "rw,relatime", "", id="fstab agrees"),
+        pytest.param(mounted(fstab="barrier"), "rw,relatime", "", id="the option itself"),
+        pytest.param(mounted(fstab="noauto,ro,noexec"), "rw,relatime", "", id="flags in fstab"),
+        pytest.param(mounted(fstab="commit=77"), "rw,relatime", "", id="an option in fstab"),
+        pytest.param(mounted(fstab="strictatime"), "rw,relatime", "", id="another atime in fstab"),
+        pytest.param(filesystem(fstab=known(())), "rw,relatime", "", id="no entry"),
+        pytest.param(filesystem(fstab=unknown("fstab")), "rw,relatime", "", id="fstab not read"),
+        pytest.param(mounted(options=unknown("options")), "rw,relatime", "", id="options not read"),
+        pytest.param(mounted(mounts=READ_ONLY), "ro,noexec,relatime", "", id="read-only"),
+        pytest.param(mounted(mounts=NOATIME), "rw,noatime", "", id="noatime"),
+        pytest.param(mounted(mounts=STRICT), "rw,strictatime", "", id="strictatime"),
+        pytest.param(mounted(mounts=(ALL,)), SEVERAL, "data=writeback,", id="all flags"),
+        pytest.param(mounted("commit=30"), "rw,relatime", "commit=30,", id="an option by hand"),
         pytest.param(
-            mounted(fstab="noauto,rw"), "-o remount,nobarrier", "-o nobarrier", id="words of mount"
-        ),
-        pytest.param(
-            mounted(fstab="barrier"), "-o remount,nobarrier", "-o nobarrier", id="the option itself"
-        ),
-        pytest.param(
-            filesystem(fstab=known(())),
-            "-o remount,nobarrier",
-            "-t ext4 -o rw,relatime,nobarrier /dev/sda",
-            id="no entry",
-        ),
-        pytest.param(
-            filesystem(fstab=unknown("fstab")),
-            f"{OUT} remount,rw,relatime,nobarrier",
-            "-t ext4 -o rw,relatime,nobarrier /dev/sda",
-            id="fstab not read",
-        ),
-        pytest.param(
-            mounted(fstab="nosuid"),
-            "-o remount,rw,relatime,suid,nobarrier",
-            "-t ext4 -o rw,relatime,nobarrier /dev/sda",
-            id="another flag",
-        ),
-        pytest.param(
-            mounted(mounts=READ_ONLY),
-            "-o remount,ro,noexec,relatime,nobarrier",
-            "-t ext4 -o ro,noexec,relatime,nobarrier /dev/sda",
-            id="mounted by hand",
-        ),
-        pytest.param(
-            mounted(fstab="commit=30"),
-            "-o remount,rw,relatime,commit=5,nobarrier",
-            "-t ext4 -o rw,relatime,nobarrier /dev/sda",
-            id="another option",
-        ),
-        pytest.param(
-            mounted("commit=30", fstab="commit=30"),
-            "-o remount,nobarrier",
-            "-o nobarrier",
-            id="an option that is in force",
-        ),
-        pytest.param(
-            mounted(fstab="dioread_nolock"),
-            "-o remount,nobarrier",
-            "-o nobarrier",
-            id="a default of the kernel",
-        ),
-        pytest.param(
-            mounted("nodioread_nolock", fstab="dioread_nolock"),
-            "-o remount,rw,relatime,dioread_lock,nobarrier",
-            "-t ext4 -o rw,relatime,nodioread_nolock,nobarrier /dev/sda",
-            id="spelled for old kernels",
-        ),
-        pytest.param(
-            mounted(fstab="commit=30", options=unknown("options")),
-            f"{OUT} remount,rw,relatime,nobarrier",
-            "-t ext4 -o rw,relatime,nobarrier /dev/sda",
-            id="options not read",
-        ),
-        pytest.param(
-            mounted(fstab="data=writeback"),
-            f"{OUT} remount,rw,relatime,nobarrier",
-            "-t ext4 -o rw,relatime,nobarrier /dev/sda",
-            id="an option that no remount changes",
-        ),
-        pytest.param(
-            mounted(fstab="data=ordered,nosuid"),
-            "-o remount,rw,relatime,suid,nobarrier",
-            "-t ext4 -o rw,relatime,nobarrier /dev/sda",
-            id="the data mode in force is no obstacle",
-        ),
-        pytest.param(
-            mounted("commit=30"),
-            "-o remount,nobarrier",
-            "-t ext4 -o rw,relatime,commit=30,nobarrier /dev/sda",
-            id="an option set by hand",
-        ),
-        pytest.param(
-            mounted(fstab="noatime"),
-            "-o remount,atime,nostrictatime,rw,relatime,nobarrier",
-            "-t ext4 -o rw,relatime,nobarrier /dev/sda",
-            id="noatime in fstab",
-        ),
-        pytest.param(
-            mounted(fstab="strictatime", mounts=NOATIME),
-            "-o remount,nostrictatime,rw,noatime,nobarrier",
-            "-t ext4 -o rw,noatime,nobarrier /dev/sda",
-            id="noatime in force",
-        ),
-        pytest.param(
-            mounted(fstab="noatime", mounts=(mount(flags=("rw",)),)),
-            "-o remount,rw,strictatime,nobarrier",
-            "-t ext4 -o rw,strictatime,nobarrier /dev/sda",
-            id="strictatime in force",
+            mounted("nodioread_nolock"), "rw,relatime", "nodioread_nolock,", id="the kernel's word"
         ),
     ],
 )
-def test_only_the_named_option_changes(fs: Filesystem, remount: str, anew: str) -> None:
-    """What fstab would change besides is repeated as it is, or fstab is left out."""
+def test_only_the_named_option_changes(fs: Filesystem, flags: str, others: str) -> None:
+    """Device and directory are named, so that fstab is not read, and every flag is repeated.
+
+    A remount keeps each option of ext4 that is not named; a new mount does not.
+    """
     (on,) = fs.mounts
-    assert remount_command(fs, on, ["nobarrier"], ["barrier"]) == f"mount {remount} /data"
-    assert mount_again(fs, on, ["nobarrier"], ["barrier"]) == f"mount {anew} /data"
+    remount = f"mount -o remount,{flags},nobarrier /dev/sda /data"
+    assert remount_command(on, ["nobarrier"]) == remount
+    anew = f"mount -t ext4 -o {flags},{others}nobarrier /dev/sda /data"
+    assert mount_again(fs, on, ["nobarrier"], ["barrier"]) == anew
 
 
-def test_nothing_to_change_is_the_plain_command() -> None:
-    """A mount by fstab needs the directory only."""
-    fs = mounted()
-    assert remount_command(fs, fs.mounts[0], [], []) == "mount -o remount /data"
-    assert mount_again(fs, fs.mounts[0], [], []) == "mount /data"
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["relatime"], "rw,nosuid,nodev,noexec,nodiratime,sync,lazytime,relatime"),
+        (["async"], "rw,nosuid,nodev,noexec,nodiratime,noatime,lazytime,async"),
+        (["suid", "ro"], "nodev,noexec,nodiratime,noatime,sync,lazytime,suid,ro"),
+        (["nosuid"], "rw,nodev,noexec,nodiratime,noatime,sync,lazytime,nosuid"),
+        (["diratime", "nolazytime"], "rw,nosuid,nodev,noexec,noatime,sync,diratime,nolazytime"),
+    ],
+)
+def test_a_flag_that_an_option_replaces_is_not_repeated(options: list[str], words: str) -> None:
+    """Of noatime and relatime the last does not win (util-linux 2.38 on 6.18)."""
+    assert remount_command(ALL, options) == f"mount -o remount,{words} /dev/sda /data"
+
+
+@pytest.mark.parametrize(
+    ("source", "word"), [("/dev/mapper/a b", "'/dev/mapper/a b'"), ("", "none"), ("a\n", "none")]
+)
+def test_any_word_stands_for_the_device_of_a_remount(source: str, word: str) -> None:
+    """The kernel does not look at it."""
+    on = mount()._replace(source=source)
+    assert remount_command(on, ["barrier"]) == f"mount -o remount,rw,relatime,barrier {word} /data"
+
+
+def test_flags_of_one_mount_are_named_with_bind() -> None:
+    """Those of the superblock are not, and a mount that is ro stays so, whatever the superblock."""
+    assert bind_command(ALL, ["ro"]) == (
+        "mount -o remount,bind,nosuid,nodev,noexec,nodiratime,noatime,ro /dev/sda /data"
+    )
+    frozen = mount(flags=("ro", "relatime"))
+    assert bind_command(frozen, ["nodev"]) == (
+        "mount -o remount,bind,ro,relatime,nodev /dev/sda /data"
+    )
 
 
 def in_force(fs: Filesystem, *names: str) -> list[EffectiveOption]:
@@ -160,17 +118,18 @@ def in_force(fs: Filesystem, *names: str) -> list[EffectiveOption]:
 def test_options_go_back_to_their_baseline() -> None:
     """All at once; the rollback sets them as they are."""
     fs = mounted("commit=30", "nobarrier")
-    assert plain(revert_steps(fs, fs.mounts[0], in_force(fs, "commit", "barrier"))) == [
-        "immediate: mount -o remount,commit=5,barrier /data",
+    assert there_and_back(revert_steps(fs, fs.mounts[0], in_force(fs, "commit", "barrier"))) == [
+        "immediate: mount -o remount,rw,relatime,commit=5,barrier /dev/sda /data",
         "verify: ! grep -qx commit=30 /proc/fs/ext4/sda/options",
         "verify: ! grep -qx nobarrier /proc/fs/ext4/sda/options",
-        "rollback: mount -o remount,commit=30,nobarrier /data",
+        "rollback: mount -o remount,rw,relatime,commit=30,nobarrier /dev/sda /data",
     ]
     locked = mounted("nodioread_nolock")
-    assert plain(revert_steps(locked, locked.mounts[0], in_force(locked, "dioread_nolock"))) == [
-        "immediate: mount -o remount,dioread_nolock /data",
+    steps = revert_steps(locked, locked.mounts[0], in_force(locked, "dioread_nolock"))
+    assert there_and_back(steps) == [
+        "immediate: mount -o remount,rw,relatime,dioread_nolock /dev/sda /data",
         "verify: ! grep -qx nodioread_nolock /proc/fs/ext4/sda/options",
-        "rollback: mount -o remount,dioread_lock /data",
+        "rollback: mount -o remount,rw,relatime,dioread_lock /dev/sda /data",
     ]
 
 
@@ -185,24 +144,39 @@ def test_what_no_remount_can_take_back_has_no_command(token: str, name: str, at:
     assert revert_steps(fs, mount(at), in_force(fs, name)) == ()
 
 
-def test_a_whole_entry_comes_into_force() -> None:
-    """The rollback leaves fstab out, and sets all as it was."""
+def test_what_an_entry_sets_comes_into_force() -> None:
+    """And nothing else of it; the rollback names the opposites."""
     changed = [("commit=30", "commit=5"), ("dioread_nolock", "nodioread_nolock")]
-    steps = remount_by_fstab(filesystem(), mount(), changed, ["noatime", "nosuid"], ["nodev"])
-    assert plain(steps) == [
-        "immediate: mount -o remount,noatime,nodev /data",
+    steps = remount_by_fstab(filesystem(), mount(), changed, ["noatime", "nosuid"])
+    assert there_and_back(steps) == [
+        "immediate: mount -o remount,rw,noatime,nosuid,commit=30,dioread_nolock /dev/sda /data",
         "verify: grep -qx commit=30 /proc/fs/ext4/sda/options",
         "verify: grep -qx dioread_nolock /proc/fs/ext4/sda/options",
         "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noatime",
         "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nosuid",
-        f"rollback: mount {OUT} remount,rw,relatime,commit=5,dioread_lock /data",
+        "rollback: mount -o remount,rw,suid,relatime,commit=5,dioread_lock /dev/sda /data",
     ]
-    strict = plain(remount_by_fstab(filesystem(), mount(), [], ["strictatime"], []))
+    strict = there_and_back(remount_by_fstab(filesystem(), mount(), [], ["strictatime"]))
     assert strict[1] == (
         "verify: findmnt -n /data && "
         "! findmnt -no OPTIONS /data | tr , '\\n' | grep -qxE 'relatime|noatime'"
     )
-    assert remount_by_fstab(filesystem(), mount("/a\n"), [], [], []) == ()
+    assert remount_by_fstab(filesystem(), mount("/a\n"), [], []) == ()
+
+
+@pytest.mark.parametrize(
+    ("in_force", "flag", "back"),
+    [
+        (("rw",), "noatime", "rw,strictatime"),
+        (("rw", "noatime"), "relatime", "rw,noatime"),
+        (("rw", "relatime"), "ro", "relatime,rw"),
+        (("rw", "relatime"), "lazytime", "rw,relatime,nolazytime"),
+    ],
+)
+def test_the_way_back_of_a_flag(in_force: tuple[str, ...], flag: str, back: str) -> None:
+    """The access times that were, also those that the mount table does not show."""
+    steps = remount_by_fstab(filesystem(), mount(flags=in_force), [], [flag])
+    assert there_and_back(steps)[-1] == f"rollback: mount -o remount,{back} /dev/sda /data"
 
 
 HIDDEN = mount("/old", mount_id=29)._replace(overmounted=True)

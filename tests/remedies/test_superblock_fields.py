@@ -29,16 +29,11 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.remedies.plain import plain
+from support.remedies.plain import commands, printed, there_and_back
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
 CHECK = f"{HELD}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }}"
 LISTING = "tune2fs -l /dev/sda"
-
-
-def commands(steps: tuple[Step, ...], phase: Phase) -> list[str]:
-    """Return the commands of one phase."""
-    return [step.command for step in steps if step.phase is phase]
 
 
 def test_a_stripe_is_stored_and_put_in_force() -> None:
@@ -46,7 +41,9 @@ def test_a_stripe_is_stored_and_put_in_force() -> None:
     held = superblock(stride_blocks=8, stripe_width_blocks=24)
     fs = filesystem(superblock=known(held), options=known(options("stripe=24")))
     steps = set_stripe(fs, held, 16, 48)
-    assert commands(steps, Phase.IMMEDIATE) == ["mount -o remount,stripe=48 /data"]
+    assert commands(steps, Phase.IMMEDIATE) == [
+        "mount -o remount,rw,relatime,stripe=48 /dev/sda /data"
+    ]
     assert commands(steps, Phase.PERSISTENT) == ["tune2fs -E stride=16,stripe_width=48 /dev/sda"]
     assert commands(steps, Phase.VERIFY) == [
         "grep -qx stripe=48 /proc/fs/ext4/sda/options",
@@ -55,7 +52,7 @@ def test_a_stripe_is_stored_and_put_in_force() -> None:
     ]
     assert commands(steps, Phase.ROLLBACK) == [
         "tune2fs -E stride=8,stripe_width=24 /dev/sda",
-        "mount -o remount,stripe=24 /data",
+        "mount -o remount,rw,relatime,stripe=24 /dev/sda /data",
     ]
 
 
@@ -80,9 +77,16 @@ def test_hints_that_are_stored_already_are_not_stored_again() -> None:
         fstab=known((fstab_entry("noatime", "stripe=24"),)),
     )
     steps = set_stripe(fs, held, 16, 48)
-    assert not [step for step in steps if "tune2fs -E" in step.command]
-    assert len(commands(steps, Phase.PERSISTENT)) == 3
-    assert "mount " in commands(steps, Phase.ROLLBACK)[-1]
+    lines = there_and_back(steps)
+    assert lines[:2] == [
+        "immediate: mount -o remount,rw,relatime,stripe=48 /dev/sda /data",
+        "persistent: fstab 7: noatime,stripe=24 -> noatime",
+    ]
+    assert lines[-2:] == [
+        "rollback: fstab 7: noatime -> noatime,stripe=24",
+        "rollback: mount -o remount,rw,relatime,stripe=24 /dev/sda /data",
+    ]
+    assert not [line for line in lines if "tune2fs -E" in line]
 
 
 def test_a_stripe_whose_present_state_is_unknown_waits_for_the_next_mount() -> None:
@@ -116,13 +120,13 @@ CONTINUING = filesystem(options=known(options("errors=continue")))
 
 def test_errors_are_stored_in_the_field_and_put_in_force() -> None:
     """Every mount then follows the superblock."""
-    assert plain(stop_at_errors(CONTINUING, RO)) == [
-        "immediate: mount -o remount,errors=remount-ro /data",
+    assert there_and_back(stop_at_errors(CONTINUING, RO)) == [
+        "immediate: mount -o remount,rw,relatime,errors=remount-ro /dev/sda /data",
         "persistent: tune2fs -e remount-ro /dev/sda",
         "verify: grep -qx errors=remount-ro /proc/fs/ext4/sda/options",
         "verify: tune2fs -l /dev/sda | grep -qx 'Errors behavior: *Remount read-only'",
         "rollback: tune2fs -e continue /dev/sda",
-        "rollback: mount -o remount,errors=continue /data",
+        "rollback: mount -o remount,rw,relatime,errors=continue /dev/sda /data",
     ]
 
 
@@ -135,9 +139,9 @@ def test_errors_are_stored_in_the_field_and_put_in_force() -> None:
 )
 def test_errors_that_a_mount_set_are_taken_back(changes: dict[str, Any], edited: str) -> None:
     """In fstab, or by a remount: the field is not touched."""
-    lines = plain(stop_at_errors(CONTINUING._replace(**changes), RO))
+    lines = there_and_back(stop_at_errors(CONTINUING._replace(**changes), RO))
     assert not [line for line in lines if "tune2fs -e" in line]
-    assert f"immediate: mount -o remount,{RO} /data" in lines
+    assert f"immediate: mount -o remount,rw,relatime,{RO} /dev/sda /data" in lines
     assert f"persistent: fstab 7: {edited}" in lines
 
 
@@ -194,8 +198,8 @@ def saved(label: str) -> str:
 def test_the_owners_of_the_reserve_are_saved_before_they_are_cleared() -> None:
     """The options in force do not show the fields."""
     fs = filesystem(options=known(options(*RESERVED.values())))
-    assert plain(give_reserve_to_root(fs, RESERVED)) == [
-        "immediate: mount -o remount,resuid=0,resgid=0 /data",
+    assert there_and_back(give_reserve_to_root(fs, RESERVED)) == [
+        "immediate: mount -o remount,rw,relatime,resuid=0,resgid=0 /dev/sda /data",
         (
             f"persistent: test -e {SAVED} || "
             f"tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id:' > {SAVED}"
@@ -204,8 +208,11 @@ def test_the_owners_of_the_reserve_are_saved_before_they_are_cleared() -> None:
         "verify: grep -qx resuid=0 /proc/fs/ext4/sda/options",
         "verify: grep -qx resgid=0 /proc/fs/ext4/sda/options",
         "verify: ! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'",
-        f"rollback: tune2fs -u {saved('uid')} -g {saved('gid')} /dev/sda && rm {SAVED}",
-        "rollback: mount -o remount,resuid=1000,resgid=100 /data",
+        (
+            f"rollback: test ! -e {SAVED} || "
+            f"{{ tune2fs -u {saved('uid')} -g {saved('gid')} /dev/sda && rm {SAVED}; }}"
+        ),
+        "rollback: mount -o remount,rw,relatime,resuid=1000,resgid=100 /dev/sda /data",
     ]
 
 
@@ -215,7 +222,7 @@ def test_owners_in_fstab_are_corrected_there() -> None:
         options=known(options("resuid=1000")),
         fstab=known((fstab_entry("noatime", "resuid=1000"),)),
     )
-    lines = plain(give_reserve_to_root(fs, {"resuid": "resuid=1000"}))
+    lines = there_and_back(give_reserve_to_root(fs, {"resuid": "resuid=1000"}))
     assert "persistent: fstab 7: noatime,resuid=1000 -> noatime" in lines
     assert not [line for line in lines if "tune2fs -u" in line]
 
@@ -237,7 +244,7 @@ def test_owners_stay_where_the_way_back_is_not_known(changes: dict[str, Any], to
 
 def test_the_reserve_is_given_up_and_back() -> None:
     """By its number of blocks."""
-    assert plain(reserve_nothing(filesystem(), 77)) == [
+    assert there_and_back(reserve_nothing(filesystem(), 77)) == [
         "immediate: tune2fs -m 0 /dev/sda",
         "verify: tune2fs -l /dev/sda | grep -qE '^Reserved block count: +0$'",
         "rollback: tune2fs -r 77 /dev/sda",
@@ -247,7 +254,7 @@ def test_the_reserve_is_given_up_and_back() -> None:
 
 def test_inodes_are_enlarged_between_two_checks() -> None:
     """tune2fs -I moves all inode tables, which nothing takes back."""
-    assert set_inode_size(filesystem(alive=False, mounts=()), 256) == (
+    assert printed(set_inode_size(filesystem(alive=False, mounts=()), 256)) == (
         Step(Phase.IMMEDIATE, CHECK),
         Step(Phase.IMMEDIATE, f"{HELD}tune2fs -I 256 /dev/sda"),
         Step(Phase.IMMEDIATE, CHECK),
@@ -257,7 +264,7 @@ def test_inodes_are_enlarged_between_two_checks() -> None:
 
 def test_a_new_uuid_is_another_one_and_the_old_one_comes_back() -> None:
     """The option -p of blkid reads the device itself, and not a cache."""
-    assert new_uuid("sda", UUID) == (
+    assert printed(new_uuid("sda", UUID)) == (
         Step(Phase.IMMEDIATE, CHECK),
         Step(Phase.IMMEDIATE, f"{HELD}tune2fs -U random /dev/sda"),
         Step(
@@ -271,7 +278,7 @@ def test_a_new_uuid_is_another_one_and_the_old_one_comes_back() -> None:
 def test_a_label_is_cleared_and_set_again() -> None:
     """The names of devices below /sys have ! for a slash."""
     held = "test ! -e '/sys/fs/ext4/cciss!c0d0' && "
-    _, clear, verify, back = clear_label("cciss/c0d0", "my data")
+    _, clear, verify, back = printed(clear_label("cciss/c0d0", "my data"))
     assert clear.command == f"{held}tune2fs -L '' /dev/cciss/c0d0"
     assert verify.command == (
         "blkid -p /dev/cciss/c0d0 && test \"$(blkid -p -o value -s LABEL /dev/cciss/c0d0)\" = ''"

@@ -146,9 +146,8 @@ def _substitutions(before: str, after: str) -> Iterator[tuple[str, str]]:
         stop_after = stop + len(after) - len(before)
         if start <= min(stop, stop_after):
             old = before[start:stop]
-            expression = re.compile(begin + re.escape(old) + (r"\Z" if end else ""))
-            first = expression.search(before)
-            if first and first.start() == start and not expression.search(after):
+            there, again = (_first_match(text, old, begin, end) for text in (before, after))
+            if (there, again) == (start, None):
                 yield begin + _pattern(old) + end, _replacement(after[start:stop_after])
 
 
@@ -158,6 +157,13 @@ def _anchored(edges: Sequence[int], outermost: int, anchor: str) -> Iterator[tup
         yield edge, ""
         if edge == outermost:
             yield edge, anchor
+
+
+def _first_match(text: str, old: str, begin: str, end: str) -> int | None:
+    """Return where sed finds `old` in a text, between its anchors if there are any."""
+    where = text.rfind(old) if end else text.find(old)
+    is_anchored = (not begin or where == 0) and (not end or where + len(old) == len(text))
+    return where if where >= 0 and is_anchored else None
 
 
 def _common(first: str, second: str) -> int:

@@ -20,10 +20,15 @@ def there_and_back(steps: Iterable[Step]) -> list[str]:
     return plain((*own, *back))
 
 
-def rollback(steps: Iterable[Step]) -> list[str]:
-    """Return the commands that take the steps back, in the order in which they run."""
+def printed(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Return the lines of steps and of their rollback: phases and commands, and nothing else."""
     lines = Remedy("", Disruption.ONLINE, tuple(steps)).lines
-    return [step.command for step in lines if step.phase is Phase.ROLLBACK]
+    return tuple(Step(step.phase, step.command) for step in lines)
+
+
+def commands(steps: Iterable[Step], *phases: Phase) -> list[str]:
+    """Return the commands of some phases, the rollback included, in their order."""
+    return [step.command for step in printed(steps) if step.phase in phases]
 
 
 def _taken_back(step: Step) -> Step:
