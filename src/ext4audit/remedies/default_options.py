@@ -80,20 +80,47 @@ def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
     )
 
 
-def superblock_steps(
-    fs: Filesystem, change: SuperblockChange, mount: Mount, again: str
-) -> Iterator[Step]:
-    """Yield the steps that clear bits and string; they take effect at the next mount.
+def superblock_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]:
+    """Yield the steps that clear bits, and what of s_mount_opts could not be read.
 
-    All but the writing of a list are allowed on a mounted filesystem. `again` is the command
-    that mounts it again.
+    They take effect at the next mount, and are allowed on a mounted filesystem.
     """
     device = quote(fs.device) or ""
     yield from _bit_steps(device, change)
-    if change.string:
-        yield from _string_steps(fs, change.string, mount, again)
     for token in change.unseen:
         yield _unseen_step(device, token)
+
+
+def string_steps(
+    fs: Filesystem, change: SuperblockChange, mount: Mount, again: str
+) -> Iterator[Step]:
+    """Yield the steps that write s_mount_opts of a mounted filesystem.
+
+    debugfs, which alone writes a list, must never write to a live superblock, which another mount
+    namespace may still hold after the unmount. `again` is the command that mounts it again.
+    """
+    if change.string is None:
+        return
+    (step,) = offline_string(fs, change)
+    before, after = change.string
+    unmount = f"umount {quote(mount.mount_point)}"
+    if "," in after:
+        yield Step(Phase.PERSISTENT, unmount, again, change=Unmount(mount.mount_point, again))
+        yield step
+        yield Step(Phase.PERSISTENT, again, unmount, f"mountpoint -q {quote(mount.mount_point)}")
+        return
+    online = _string_step(quote(fs.device) or "", before, after)
+    offline = f"{unmount} && {step.undo} && {again}"
+    yield online._replace(undo=offline if "," in before else online.undo)
+
+
+def offline_string(fs: Filesystem, change: SuperblockChange) -> tuple[Step, ...]:
+    """Return the step that writes s_mount_opts of an unmounted filesystem, if it changes."""
+    if change.string is None:
+        return ()
+    free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    step = _string_step(quote(fs.device) or "", *change.string)
+    return (step._replace(command=f"{free} && {step.command}", undo=f"{free} && {step.undo}"),)
 
 
 def _bit_steps(device: str, change: SuperblockChange) -> Iterator[Step]:
@@ -118,27 +145,6 @@ def verify_command(fs: Filesystem, change: SuperblockChange) -> str:
     spellings = "|".join(_spellings(token) for token in change.held)
     lines = f"tune2fs -l {quote(fs.device)} | grep -iE '^(default )?mount options:'"
     return f"! {lines} | grep -qwE '{spellings}'"
-
-
-def _string_steps(
-    fs: Filesystem, string: tuple[str, str], mount: Mount, again: str
-) -> Iterator[Step]:
-    """Yield the steps that write s_mount_opts of a mounted filesystem.
-
-    debugfs must never write to a live superblock, which another mount namespace may still hold
-    after the unmount.
-    """
-    before, after = string
-    step = _string_step(quote(fs.device) or "", *string)
-    unmount = f"umount {quote(mount.mount_point)}"
-    free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
-    if "," not in after:
-        offline = f"{unmount} && {free} && {step.undo} && {again}"
-        yield step._replace(undo=offline if "," in before else step.undo)
-        return
-    yield Step(Phase.PERSISTENT, unmount, again, change=Unmount(mount.mount_point, again))
-    yield step._replace(command=f"{free} && {step.command}", undo=f"{free} && {step.undo}")
-    yield Step(Phase.PERSISTENT, again, unmount, f"mountpoint -q {quote(mount.mount_point)}")
 
 
 def _string_step(device: str, before: str, after: str) -> Step:

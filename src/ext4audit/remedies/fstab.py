@@ -21,7 +21,6 @@ SPEC = re.compile(r"[A-Za-z0-9/_.:=-]+")
 """First fields that fstab spells one way only, and that begin no comment."""
 SPECIAL = frozenset(r".[*^$\/")
 """Characters that a basic regular expression of sed, delimited by /, does not match as such."""
-ANY_QUOTA = "(usr|grp|prj)j?quota"
 DEVICE, TYPE, OPTIONS = 0, 2, 3
 """The fields of a line, counted from 0 (fstab(5))."""
 
@@ -29,20 +28,9 @@ DEVICE, TYPE, OPTIONS = 0, 2, 3
 def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps that remove the options `drop` from a line and append those in `add`.
 
-    Empty where nothing changes, or where the line cannot be edited or verified.
+    Empty where nothing changes, or where the line cannot be edited.
     """
-    gone = (f"! {check}" for check in _option_checks(line, drop))
-    return _edit_steps(line, edit_options(line, drop, add), (*gone, *_option_checks(line, add)))
-
-
-def remove_quota_steps(line: FstabLine, options: Sequence[str]) -> tuple[Step, ...]:
-    """Return the steps that remove quota options from a line; no kind of quota may be left."""
-    where = quote(line.mount_point)
-    check = (
-        f"findmnt --fstab -n {where} > /dev/null && "
-        f"! findmnt --fstab -no OPTIONS {where} | grep -qE '{ANY_QUOTA}'"
-    )
-    return _edit_steps(line, edit_options(line, options, ()), (check,))
+    return _verified(line, edit_options(line, drop, add))
 
 
 def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
@@ -50,19 +38,18 @@ def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
 
     They verify that `spec` resolves to the device that the line named before.
     """
-    where = quote(line.mount_point)
-    checks = (
-        f"findmnt --fstab -no SOURCE {where} | grep -qxF {spec}",
-        f'test "$(findfs {spec})" -ef {line.spec}',
-    )
-    return _edit_steps(line, edit_spec(line, spec), checks)
+    return _verified(line, edit_spec(line, spec), f'test "$(findfs {spec})" -ef {line.spec}')
 
 
-def _edit_steps(line: FstabLine, edit: Step | None, checks: Sequence[str]) -> tuple[Step, ...]:
-    """Return an edit with its checks; empty without an edit, or where no check can be written."""
-    if edit is None or quote(line.mount_point) is None:
+def _verified(line: FstabLine, edit: Step | None, *checks: str) -> tuple[Step, ...]:
+    """Return an edit with its checks; empty without an edit.
+
+    The line itself is compared: findmnt(8) finds the first of several lines for a directory.
+    """
+    if edit is None or not isinstance(edit.change, LineEdit):
         return ()
-    return (edit, *in_phase(Phase.VERIFY, checks))
+    there = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {quote(edit.change.after)}"
+    return (edit, *in_phase(Phase.VERIFY, (there, *checks)))
 
 
 def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> Step | None:
@@ -153,15 +140,6 @@ def _common(first: str, second: str) -> int:
 
 def _backwards(starts: Sequence[int], most: int) -> Iterator[int]:
     return (start for start in reversed(starts) if start <= most)
-
-
-def _option_checks(line: FstabLine, options: Sequence[str]) -> tuple[str, ...]:
-    """Return a command for each option that fails where the entry of this mount point lacks it.
-
-    Not `findmnt --verify`, which also fails for other lines of the file.
-    """
-    listing = f"findmnt --fstab -no OPTIONS {quote(line.mount_point)}"
-    return tuple(f"{listing} | grep -qwF -e {quote(option)}" for option in options)
 
 
 def _meaning(token: str) -> tuple[str, str]:

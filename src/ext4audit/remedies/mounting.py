@@ -16,12 +16,20 @@ from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.default_options import (
+    offline_string,
     superblock_change,
     superblock_steps,
     verify_command,
 )
 from ext4audit.remedies.fstab import edit_options
-from ext4audit.remedies.options import BINDS, change_options, is_default
+from ext4audit.remedies.options import (
+    BINDS,
+    change_options,
+    fstab_edits,
+    in_force,
+    is_default,
+    superblock_checks,
+)
 from ext4audit.remedies.remount import (
     fstab_line,
     mount_again,
@@ -47,25 +55,25 @@ def change_by_new_mount(
     command cannot unmount it, only fstab and the superblock are corrected; empty where there is
     nothing to correct.
     """
-    steps = change_options(fs, wanted, remount=False)
     mount = single_mount(fs)
-    lasting = tuple(step for step in steps if step.phase is Phase.PERSISTENT)
-    if not steps or (mount is None and not lasting):
-        return ()
     if mount is None:
-        return steps
-    checks = tuple(step for step in steps if step.phase is Phase.VERIFY)
+        steps = change_options(fs, wanted, remount=False)
+        return steps if any(step.phase is Phase.PERSISTENT for step in steps) else ()
+    if None in (quote(mount.mount_point), quote(fs.device)):
+        return ()
+    change = superblock_change(fs, wanted)
     stored = {n for n, t in wanted.items() if not explicit and (not t or is_default(fs, n, t))}
     new = [typed(token) for name, token in wanted.items() if name not in stored]
-    inspection = _inspection(fs) if inspect else ()
-    done = " && ".join(check.command for check in checks)
-    there = mount_anew(fs, mount, new, list(_in_force(fs, wanted)), _names(fs, wanted))
+    checks = [*in_force(fs, wanted), *superblock_checks(fs, wanted)]
+    there = mount_anew(fs, mount, new, list(_tokens_now(fs, wanted)), _names(fs, wanted))
     return (
-        *lasting,
+        *fstab_edits(fs, wanted),
+        *superblock_steps(fs, change),
         there[0],
-        *in_phase(Phase.IMMEDIATE, inspection),
-        there[1]._replace(done=done),
-        *checks,
+        *in_phase(Phase.IMMEDIATE, _inspection(fs) if inspect else ()),
+        *offline_string(fs, change),
+        there[1]._replace(done=" && ".join(checks)),
+        *in_phase(Phase.VERIFY, checks),
     )
 
 
@@ -139,7 +147,7 @@ def _names(fs: Filesystem, wanted: Mapping[str, str]) -> frozenset[str]:
     return frozenset({*wanted, *implied})
 
 
-def _in_force(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
+def _tokens_now(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
     """Yield the tokens that the rollback must restore."""
     for name, token in wanted.items():
         option = option_of(fs, name)
@@ -179,8 +187,9 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
     unmount, again = mount_anew(fs, mount, new, (), tokens)
     return (
         *_edits_to(fs, tokens),
-        *superblock_steps(fs, change, mount, mount_again(fs, mount, new, tokens)),
+        *superblock_steps(fs, change),
         unmount,
+        *offline_string(fs, change),
         again._replace(done=" && ".join(checks)),
         *in_phase(Phase.VERIFY, checks),
     )

@@ -12,6 +12,7 @@ from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.default_options import (
+    string_steps,
     superblock_change,
     superblock_steps,
     verify_command,
@@ -26,10 +27,11 @@ def _lasting(fs: Filesystem, mount: Mount, wanted: Mapping[str, str]) -> Iterato
     """Yield the steps that make the wanted tokens persistent."""
     yield from fstab_edits(fs, wanted)
     change = superblock_change(fs, wanted)
-    yield from superblock_steps(fs, change, mount, mount_again(fs, mount, (), wanted))
+    yield from superblock_steps(fs, change)
+    yield from string_steps(fs, change, mount, mount_again(fs, mount, (), wanted))
 
 
-def _superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
+def superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
     """Yield the command that fails while the superblock holds another state."""
     change = superblock_change(fs, wanted)
     if change.held:
@@ -88,8 +90,8 @@ def change_options(
     Persistent steps correct what set an option: the device's fstab entries, the superblock's
     bits, its string. Where none of these sets it, no step can make the change persistent. The
     steps are in the order to run them. `remount=False` omits the change of the running mount; a
-    change of `data=` never has it, because every kernel refuses it by remount, and what is
-    verified then holds from the next mount on. Empty where no mount of the whole filesystem is
+    change of `data=` never has it, because every kernel refuses it by remount. What only the next
+    mount puts in force is not verified. Empty where no mount of the whole filesystem is
     in this namespace, or where a name cannot be quoted for a shell.
     """
     mount = usable_mount(fs)
@@ -97,7 +99,8 @@ def change_options(
         return ()
     tokens = {name: _canonical(token) for name, token in wanted.items()}
     live = _live(fs, mount, tokens) if remount else ()
-    checks = [*_in_force(fs, tokens), *_superblock_checks(fs, tokens)]
+    changed_now = {n: t for n, t in tokens.items() if remount and n != "data"}
+    checks = [*in_force(fs, changed_now), *superblock_checks(fs, tokens)]
     return (*live, *_lasting(fs, mount, tokens), *in_phase(Phase.VERIFY, checks))
 
 
@@ -124,7 +127,7 @@ def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[S
     old = {name: before[name] for name in new if name in before}
     if new:
         after, back = ([typed(token) for token in each.values()] for each in (new, old))
-        step = remount_step(mount, after, back, tuple(_in_force(fs, new)))
+        step = remount_step(mount, after, back, tuple(in_force(fs, new)))
         yield step._replace(undo=_back(fs, mount, old, step.undo))
 
 
@@ -136,15 +139,15 @@ def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str], command: str) ->
     return f"{command} || {{ umount {quote(mount.mount_point)} && {again}; }}"
 
 
-def _in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:
-    """Yield the commands that fail while a token is not in force.
+def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:
+    """Yield the commands that fail while a token, by option name, is not in force.
 
     Before 4.17 the option listing shows only the bits that are set, so that a state which is a
     cleared bit is verified by the absence of its opposite, on every kernel.
     """
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
-    for name, token in tokens.items():
-        spec = spec_named(name)
+    for name, written in tokens.items():
+        token, spec = _canonical(written), spec_named(name)
         opposite = spec.opposite(token)
         if opposite and (
             opposite in LISTED_WHEN_SET or (token == spec.off and token not in LISTED_WHEN_SET)

@@ -40,15 +40,13 @@ def dur002_bits() -> JsonObject:
 
 @scenario(every_era=True)
 def dur002_string_and_data_mode() -> JsonObject:
-    """Cure a list in the superblock's string, and a data mode in its bits: no remount can."""
+    """Cure a list in the superblock's string, and a data mode in its bits: by a new mount."""
     string = "noauto_da_alloc,nobarrier"
     with prepared(
         "DUR002", "defaults", tune=["-o", "journal_data_writeback"], string=string
     ) as patient:
         cured = patient.cure(
-            "Return the superblock to the kernel's defaults",
-            mount_before_verify=True,
-            mount_after_rollback=True,
+            "Return the superblock to the kernel's defaults", mount_after_rollback=True
         )
         return {**cured, "fsck": patient.fsck()}
 
@@ -83,7 +81,7 @@ def drf002_fstab_was_edited() -> JsonObject:
     with prepared("DRF002", "defaults") as patient:
         write_fstab(patient.device, WHERE, "defaults,dioread_lock,noatime")
         cured = {
-            "remount": patient.cure("Make fstab true"),
+            "remount": patient.cure("Put in force what fstab sets"),
             "correct": patient.cure("Make fstab say what runs"),
         }
         return {**cured, "fsck": patient.fsck()}
@@ -96,9 +94,13 @@ def drf002_nodelalloc() -> JsonObject:
         patient = replace(seen, see=_with_tidb)
         write_fstab(patient.device, WHERE, "defaults,nodelalloc")
         offered = [remedy.summary for remedy in remedies(patient.judge())]
-        if "Make fstab true" not in offered[0]:
+        if "Put in force what fstab sets" not in offered[0]:
             return {"offered": offered, "fsck": patient.fsck()}
-        return {"offered": offered, **patient.cure("Make fstab true"), "fsck": patient.fsck()}
+        return {
+            "offered": offered,
+            **patient.cure("Put in force what fstab sets"),
+            "fsck": patient.fsck(),
+        }
 
 
 @scenario()

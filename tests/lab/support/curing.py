@@ -72,25 +72,21 @@ class Patient:
         summary: str,
         *,
         again: Callable[[], None] | None = None,
-        mount_before_verify: bool = False,
         mount_after_rollback: bool = False,
     ) -> JsonObject:
         """Run the remedy whose summary contains some words, and back; tell each verdict.
 
         `again` is what the next start of the machine does, a mount by fstab when nothing else
-        is said. `mount_before_verify` is for what no remount can do, `mount_after_rollback` for
-        what the superblock hides from the next mount on only.
+        is said. `mount_after_rollback` is for what the superblock hides from the next mount on
+        only.
         """
         again = again or self.mount_again
         before, fstab = self.judge(), FSTAB.read_text()
         remedy = _remedy(before, summary)
         apply(remedy, FORWARD)
-        after = None if mount_before_verify else self.judge()
-        if mount_before_verify:
-            again()
+        after = self.judge()
         apply(remedy, (Phase.VERIFY,))
-        if not mount_before_verify:
-            again()
+        again()
         persisted = self.judge()
         apply(remedy, (Phase.VERIFY,))
         roll_back(remedy)
@@ -98,7 +94,7 @@ class Patient:
             self.mount_again()
         return {
             "before": told(before),
-            "after": told(after) if after else None,
+            "after": told(after),
             "persisted": told(persisted),
             "rolled_back": told(self.judge()),
             "fstab_restored": FSTAB.read_text() == fstab,

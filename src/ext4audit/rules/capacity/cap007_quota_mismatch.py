@@ -117,7 +117,7 @@ def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
 def _remedies(line: FstabLine) -> Iterator[Remedy]:
     yield IN_FEATURE
     tokens = [o for o in line.options if (known := recognize(o)) and known[0].name in QUOTA]
-    steps = remedies.fstab.remove_quota_steps(line, tokens)
+    steps = remedies.fstab.option_steps(line, tokens, ())
     if steps:
         yield Remedy(
             f"If nobody needs them, take {', '.join(tokens)} out of fstab.",

@@ -12,7 +12,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import PLACES, cite_mount_table
-from ext4audit.rules.shared.demands import against, stays
+from ext4audit.rules.shared.demands import ASYNC_COMMIT, against, has_async_commit, stays
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
 """DUR001 and DUR003 judge these wherever they come from; here they count only as hidden."""
@@ -260,14 +260,21 @@ def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iter
     kept = dict(against(fs, host, wanted))
     changed = [each for each in hidden if each.token not in kept]
     if changed:
-        steps = remedies.options.change_options(
-            fs, {each.name: wanted[each.name] for each in changed}
-        )
-        data = any(each.name == "data" for each in changed)
-        later = " No remount can change data=: unmount and mount it, or restart." if data else ""
+        tokens = {each.name: wanted[each.name] for each in changed}
+        data = "data" in tokens and fs.alive
+        if data and has_async_commit(fs, host):
+            tokens[ASYNC_COMMIT] = remedies.mounting.NOT_SET
+        change = remedies.mounting.change_by_new_mount if data else remedies.options.change_options
+        steps = change(fs, tokens)
+        later = remedies.mounting.left_by_hand(fs) if data else ""
+        because = " No remount can change data=." if data else ""
+        if ASYNC_COMMIT in tokens:
+            because += f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
         yield Remedy(
-            f"Return the superblock to the kernel's defaults.{later}{stays(kept)}",
-            Disruption.UNMOUNT if data else remedies.options.disruption(steps),
+            f"Return the superblock to the kernel's defaults.{because}{later}{stays(kept)}",
+            remedies.mounting.disruption_of_new_mount(fs)
+            if data
+            else remedies.options.disruption(steps),
             steps,
             trade_off=TRADE_OFF,
         )

@@ -254,7 +254,7 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
     """
     wanted = {"data": ORDERED}
     beside = ""
-    if _has_async_commit(fs, host):
+    if has_async_commit(fs, host):
         wanted[ASYNC_COMMIT] = remedies.mounting.NOT_SET
         beside = f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
     profile = demanded(fs, host).get(NODELALLOC)
@@ -273,7 +273,7 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
     )
 
 
-def _has_async_commit(fs: Filesystem, host: Host) -> bool:
+def has_async_commit(fs: Filesystem, host: Host) -> bool:
     """Whether it is in force, or fstab or rootflags= set it."""
     in_force = is_in_force(need(fs.options), ASYNC_COMMIT)
     configured = fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(fs, host, ASYNC_COMMIT)

@@ -1,0 +1,50 @@
+"""Remedies on random hosts: only what is named changes, the finding goes, the rollback restores.
+
+`EXT4AUDIT_RANDOM_CASES=5000` runs more of them, `EXT4AUDIT_RANDOM_SEED` others: CI draws the same
+hosts each time, everybody else draws new ones. The seeds are printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.kernel
+
+CASES = int(os.environ.get("EXT4AUDIT_RANDOM_CASES", "200"))
+SEED = int(
+    os.environ.get("EXT4AUDIT_RANDOM_SEED")
+    or (0 if os.environ.get("HYPOTHESIS_PROFILE") == "same" else time.time_ns() % 10**9)
+)
+SCRIPT = """
+set -e
+cp -a /etc "$1/etc"
+mount --bind "$1/etc" /etc
+exec "$2" -m support.remedies.random_host "$3" "$4" "$1"
+"""
+FEWEST_SHARE = 0.5
+"""Of the hosts that must be found to have a remedy: fewer, and the test would test nothing."""
+
+
+def test_remedies_keep_their_laws_on_random_hosts(tmp_path: Path) -> None:
+    """Each case draws a host and runs one remedy of it, and its rollback."""
+    arguments = (str(tmp_path), sys.executable, str(SEED), str(CASES))
+    done = subprocess.run(
+        ["unshare", "-m", "--propagation", "private", "sh", "-c", SCRIPT, "sh", *arguments],
+        capture_output=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    broken = [each for each in results if each["broken"]]
+    print(f"seeds {SEED} to {SEED + CASES - 1}")
+    assert not broken, json.dumps(broken, indent=1)
+    assert sum(bool(each["rule"]) for each in results) >= FEWEST_SHARE * CASES

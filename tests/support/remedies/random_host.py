@@ -1,0 +1,475 @@
+"""Random hosts for remedies: two filesystems, an fstab, and options in force, drawn by a seed.
+
+Run as a program in a mount namespace of its own, with an /etc of its own: `python -m
+support.remedies.random_host FIRST COUNT FOLDER` draws the cases FIRST to FIRST+COUNT-1, runs one
+remedy in each, and prints one JSON line a case: its seed, the rule, and the laws that it broke.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Phase, Remedy
+from ext4audit.report import Source
+from ext4audit.rules import default_rules
+from ext4audit.sources.live import LiveSource
+
+TAKEN_AT = "2026-01-02T03:04:05Z"
+FSTAB = Path("/etc/fstab")
+
+BITS = ("nobarrier", "nodelalloc", "discard", "journal_data_writeback", "journal_data", "^acl")
+STRINGS = ("nobarrier", "noauto_da_alloc", "commit=600", "nodelalloc", "nobarrier,nodelalloc")
+LIVE = (
+    ("nobarrier",),
+    ("nodelalloc",),
+    ("data=writeback",),
+    ("data=journal",),
+    ("commit=600",),
+    ("noauto_da_alloc",),
+    ("errors=continue",),
+    ("discard",),
+    ("journal_async_commit",),
+    ("stripe=17",),
+    ("resuid=1000",),
+    ("noinit_itable",),
+    ("max_batch_time=0",),
+    ("norecovery", "ro"),
+)
+FLAGS = (
+    *("nosuid", "nodev", "noexec", "noatime", "strictatime", "nodiratime"),
+    *("lazytime", "sync", "dirsync", "ro"),
+)
+IN_FSTAB = (
+    *("defaults", "noatime", "nosuid,nodev", "ro", "noexec,commit=77", "nobarrier", "nodelalloc"),
+    *("data=writeback", "errors=remount-ro", "nofail", "x-systemd.device-timeout=5", "discard"),
+    *("strictatime", "sync", "noauto_da_alloc", "user", "barrier=0,commit=900", "usrquota"),
+)
+KINDS = (
+    *("none", "own", "own by UUID", "own by LABEL", "other device", "stale UUID"),
+    *("own after other", "duplicate", "bind", "relative spelling"),
+)
+MOUNT_POINTS = ("m", "with blank", "noatime", "nobarrier,x", "täst", "link")
+
+FIELDS: Mapping[str, tuple[int, int]] = {
+    "reserved_blocks": (0x08, 4),
+    "errors": (0x3C, 2),
+    "max_mount_count": (0x36, 2),
+    "check_interval": (0x44, 4),
+    "reserved_owner": (0x50, 4),
+    "features": (0x5C, 12),
+    "uuid": (0x68, 16),
+    "label": (0x78, 16),
+    "journal": (0xD0, 0x18),
+    "default_mount_options": (0x100, 4),
+    "journal_blocks": (0x10C, 0x44),
+    "stride": (0x164, 2),
+    "stripe_width": (0x170, 4),
+    "mount_options": (0x200, 64),
+}
+"""Fields that a remedy may change (struct ext4_super_block), as offset and length in bytes."""
+VOLATILE = (
+    *((0x0C, 8), (0x2C, 10), (0x3A, 2), (0x40, 4), (0x88, 64), (0x178, 8)),
+    *((0x248, 8), (0x274, 0x14), (0x3FC, 4)),
+)
+"""Free counts, times of mount and check, the state, what was written, overhead, the checksum."""
+
+INCOMPATIBLE, NEEDS_RECOVERY = 0x60, 0x04
+"""Set while it is mounted writable."""
+
+MAY_CHANGE: Mapping[str, frozenset[str]] = {
+    "CAP002": frozenset({"reserved_blocks"}),
+    "CMP003": frozenset({"fstab"}),
+    "CMP004": frozenset({"fstab"}),
+    "DRF001": frozenset({"options", "flags", "fstab"}),
+    "DRF002": frozenset({"options", "flags", "fstab"}),
+    "DUR001": frozenset({"barrier", "fstab", "default_mount_options", "mount_options"}),
+    "DUR002": frozenset({"options", "fstab", "default_mount_options", "mount_options"}),
+    "DUR003": frozenset(
+        {
+            "data",
+            "delalloc",
+            "journal_async_commit",
+            "fstab",
+            "default_mount_options",
+            "mount_options",
+        }
+    ),
+    "DUR004": frozenset({"journal_async_commit", "journal_checksum", "fstab"}),
+    "DUR005": frozenset({"options", "features", "journal", "journal_blocks"}),
+    "DUR006": frozenset({"errors", "fstab", "mount_options"}),
+    "DUR007": frozenset({"commit", "fstab", "mount_options"}),
+    "DUR008": frozenset({"auto_da_alloc", "fstab", "mount_options"}),
+    "DUR009": frozenset({"norecovery", "noload", "fstab"}),
+    "HLT004": frozenset({"features"}),
+    "HLT006": frozenset({"fstab", "max_mount_count", "check_interval"}),
+    "KRN002": frozenset({"stripe", "stride", "stripe_width", "fstab"}),
+    "LAY002": frozenset({"stripe", "stride", "stripe_width", "fstab"}),
+    "LAY003": frozenset({"stripe", "stride", "stripe_width", "fstab"}),
+    "PRF001": frozenset({"delalloc", "dioread", "fstab", "default_mount_options", "mount_options"}),
+    "PRF002": frozenset({"auto_da_alloc", "fstab"}),
+    "PRF003": frozenset({"delalloc", "fstab", "default_mount_options", "mount_options"}),
+    "PRF004": frozenset({"discard", "fstab", "default_mount_options", "mount_options"}),
+    "PRF006": frozenset({"init_itable"}),
+    "PRF007": frozenset({"data", "delalloc", "fstab", "default_mount_options", "mount_options"}),
+    "PRF008": frozenset({"flags", "fstab"}),
+    "PRF009": frozenset({"features", "journal", "journal_blocks"}),
+    "PRF012": frozenset({"flags", "fstab"}),
+    "SEC002": frozenset({"flags"}),
+    "SEC003": frozenset({"resuid", "resgid", "reserved_owner", "fstab"}),
+}
+"""What the remedies of each rule may change: fields of the superblock, "fstab", "flags" of
+mount(8), "options" for any option of ext4, or one option by its positive name."""
+FOR_THE_WHOLE_MACHINE = ("sysctl ", "/sys/block/")
+"""Steps that change what all tests on this machine share are not run."""
+
+
+def run(*argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a command."""
+    done = subprocess.run(
+        argv, capture_output=True, check=False, encoding="utf-8", errors="surrogateescape"
+    )
+    if check and done.returncode:
+        raise RuntimeError(f"{argv}: {done.stdout}{done.stderr}")
+    return done
+
+
+@dataclass
+class Disk:
+    """A loop device with its image."""
+
+    image: Path
+    device: str = ""
+
+    def make(self, label: str, features: str) -> None:
+        """Make a filesystem on it."""
+        with self.image.open("wb") as file:
+            file.truncate(48 << 20)
+        run("mke2fs", "-q", "-F", "-t", "ext4", "-L", label, "-O", features, str(self.image))
+        self.device = run("losetup", "-f", "--show", str(self.image)).stdout.strip()
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.device.removeprefix("/dev/")
+
+    @property
+    def number(self) -> DeviceNumber:
+        """The device number."""
+        found = Path(self.device).stat().st_rdev
+        return DeviceNumber(os.major(found), os.minor(found))
+
+    def uuid(self) -> str:
+        """Return the UUID in the superblock."""
+        return run("blkid", "-p", "-o", "value", "-s", "UUID", self.device).stdout.strip()
+
+    def superblock(self) -> bytes:
+        """Return the superblock as the device has it, without what changes by itself."""
+        run("blockdev", "--flushbufs", self.device, check=False)
+        with Path(self.device).open("rb") as file:
+            found = bytearray(os.pread(file.fileno(), 1024, 1024))
+        for offset, length in VOLATILE:
+            found[offset : offset + length] = bytes(length)
+        found[INCOMPATIBLE] &= ~NEEDS_RECOVERY
+        return bytes(found)
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a remedy could change."""
+
+    options: frozenset[str]
+    mounts: tuple[tuple[str, ...], ...]
+    fstab: tuple[str, ...]
+    superblock: bytes
+    bystander: tuple[frozenset[str], tuple[tuple[str, ...], ...], bytes]
+
+
+@dataclass
+class Case:
+    """One host, drawn by its seed."""
+
+    seed: int
+    folder: Path
+    broken: list[str] = field(default_factory=list)
+    rule: str = ""
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.draw = random.Random(self.seed)  # noqa: S311 - no secrets
+        self.disk = Disk(self.folder / "a.img")
+        self.other = Disk(self.folder / "b.img")
+        self.where = self.folder / "mnt" / self.draw.choice(MOUNT_POINTS)
+        self.by_hand = True
+
+    # -- the host ---------------------------------------------------------------------------
+
+    def build(self) -> bool:
+        """Build the host; False where the kernel refuses these options together."""
+        draw = self.draw
+        self.disk.make("data", draw.choice(("none,has_journal,extent,dir_index", "has_journal")))
+        self.other.make("other", "has_journal")
+        self._tune()
+        real = self.where
+        if self.where.name == "link":
+            real = self.folder / "mnt" / "real"
+        real.mkdir(parents=True)
+        if real != self.where:
+            self.where.symlink_to(real)
+        (self.folder / "bystander").mkdir()
+        run("mount", "-t", "ext4", self.other.device, str(self.folder / "bystander"))
+        self.told["fstab"] = self._write_fstab()
+        return self._mount()
+
+    def _tune(self) -> None:
+        draw, device = self.draw, self.disk.device
+        bits = draw.sample(BITS, draw.choice((0, 0, 1, 1, 2)))
+        if bits:
+            run("tune2fs", "-o", ",".join(bits), device)
+        string = draw.choice((*STRINGS, "", "", "", ""))
+        if string:
+            request = f"set_super_value mount_opts {string}"
+            run("debugfs", "-w", "-R", request, device)
+        run("tune2fs", "-e", draw.choice(("continue", "remount-ro")), device)
+        if draw.random() < 0.2:
+            run("tune2fs", "-u", "1000", device)
+        if draw.random() < 0.2:
+            run("tune2fs", "-E", "stride=16,stripe_width=48", device)
+        self.told["superblock"] = (bits, string)
+
+    def _write_fstab(self) -> str:
+        draw = self.draw
+        kind = draw.choice(KINDS)
+        options = ",".join(draw.sample(IN_FSTAB, draw.choice((1, 1, 2, 3))))
+        where = str(self.where).replace(" ", "\\040")
+        own = f"{self.disk.device} {where} ext4 {options} 0 2"
+        other = f"{self.other.device}\t{where}\text4\tro,noexec,commit=77,nobarrier 0 0"
+        stale = f"UUID=11111111-2222-3333-4444-555555555555 {where} ext4 ro,noexec,nobarrier 0 0"
+        lines = {
+            "none": [],
+            "own": [own],
+            "own by UUID": [own.replace(self.disk.device, f"UUID={self.disk.uuid()}")],
+            "own by LABEL": [own.replace(self.disk.device, "LABEL=data", 1)],
+            "other device": [other],
+            "stale UUID": [stale],
+            "own after other": [other, own],
+            "duplicate": [own, own.replace(" 0 2", ",noauto 0 0")],
+            "bind": [own, f"{where} /mnt none bind,ro 0 0"],
+            "relative spelling": [own.replace(where, f"/{where}/", 1)],
+        }[kind]
+        text = "".join(
+            f"{line}\n" for line in ("# comment", "proc /proc proc defaults 0 0", *lines, "", "# e")
+        )
+        FSTAB.write_text(text)
+        self.kind = kind
+        return text
+
+    def _mount(self) -> bool:
+        draw = self.draw
+        if self.kind.startswith(("own", "relative")) and self.kind != "own after other":
+            self.by_hand = draw.random() < 0.4
+        if not self.by_hand:
+            return not run("mount", str(self.where), check=False).returncode
+        words = draw.sample(FLAGS, draw.choice((0, 1, 2, 3)))
+        words += [w for some in draw.sample(LIVE, draw.choice((0, 1, 2, 3))) for w in some]
+        self.told["mount -o"] = words
+        options = ",".join(words) or "rw"
+        done = run(
+            "mount", "-t", "ext4", "-o", options, self.disk.device, str(self.where), check=False
+        )
+        return not done.returncode
+
+    def clear(self) -> None:
+        """Unmount and free all."""
+        for disk in (self.disk, self.other):
+            if disk.device:
+                while not run("umount", disk.device, check=False).returncode:
+                    pass
+                run("losetup", "-d", disk.device, check=False)
+
+    # -- what is there ----------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Read all that a remedy could change."""
+        return State(
+            options(self.disk),
+            mounts(self.disk),
+            tuple(FSTAB.read_text().split("\n")),
+            self.disk.superblock(),
+            (options(self.other), mounts(self.other), self.other.superblock()),
+        )
+
+    def remedies(self) -> Iterator[tuple[str, str, Remedy, str]]:
+        """Yield rule, fact and remedy of each finding that has commands to run."""
+        host = assemble_host(LiveSource(), TAKEN_AT, only={self.disk.number})
+        for verdict in audit(Source("live", host.name), host, default_rules(), ()).verdicts:
+            for finding in verdict.findings:
+                for remedy in finding.remedies:
+                    yield verdict.rule.code, finding.fact, remedy, finding.message
+
+    # -- the laws ---------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Run one remedy and check the laws."""
+        found = [
+            each
+            for each in self.remedies()
+            if each[2].steps
+            and not each[2].destructive
+            and not any(word in s.command for s in each[2].steps for word in FOR_THE_WHOLE_MACHINE)
+        ]
+        if not found:
+            return
+        self.rule, fact, remedy, _ = self.draw.choice(found)
+        self.told |= {"kind": self.kind, "by hand": self.by_hand, "summary": remedy.summary}
+        self.told["commands"] = [f"{s.phase.value}: {s.command}" for s in remedy.lines]
+        before, count = self.state(), found_by(self.remedies(), self.rule, fact)
+        if not self._run(remedy, Phase.IMMEDIATE, Phase.PERSISTENT):
+            return
+        self._run(remedy, Phase.VERIFY)
+        after = self.state()
+        self._only_what_is_named(before, after)
+        self._is_cured(fact, count, "now")
+        if not self.by_hand and Phase.PERSISTENT in {step.phase for step in remedy.steps}:
+            run("umount", str(self.where))
+            run("mount", str(self.where))
+            self._is_cured(fact, count, "after a new mount")
+        if any(step.phase is Phase.ROLLBACK for step in remedy.lines):
+            self._run(remedy, Phase.ROLLBACK)
+            self._is_as_before(before, self.state())
+
+    def _run(self, remedy: Remedy, *phases: Phase) -> bool:
+        for step in remedy.lines:
+            if step.phase in phases:
+                done = run("sh", "-c", step.command, check=False)
+                if done.returncode:
+                    self.broken.append(
+                        f"{step.phase.value} failed: {step.command}: {done.stderr.strip()}"
+                    )
+                    return False
+        return True
+
+    def _only_what_is_named(self, before: State, after: State) -> None:
+        allowed = MAY_CHANGE.get(self.rule)
+        if allowed is None:
+            self.broken.append(f"no law says what {self.rule} may change")
+            return
+        changed = set(changes(before, after))
+        if "options" in allowed:
+            changed = {each for each in changed if not each.startswith("option ")}
+        extra = {each for each in changed if each.removeprefix("option ") not in allowed}
+        if extra:
+            self.broken.append(f"changed also: {', '.join(sorted(extra))}")
+
+    def _is_cured(self, fact: str, count: int, when: str) -> None:
+        if found_by(self.remedies(), self.rule, fact) >= count:
+            self.broken.append(f"still found {when}")
+
+    def _is_as_before(self, before: State, after: State) -> None:
+        left = list(changes(before, after))
+        if left:
+            self.broken.append(f"the rollback leaves: {', '.join(sorted(left))}")
+
+
+def options(disk: Disk) -> frozenset[str]:
+    """Read the options in force."""
+    path = Path(f"/proc/fs/ext4/{disk.name}/options")
+    return frozenset(path.read_text().split()) if path.exists() else frozenset()
+
+
+def mounts(disk: Disk) -> tuple[tuple[str, ...], ...]:
+    """Read mount point, root and flags of all mounts of a device."""
+    number = f"{disk.number.major}:{disk.number.minor}"
+    lines = (line.split(" ") for line in Path("/proc/self/mountinfo").read_text().split("\n"))
+    found = [line for line in lines if len(line) > 5 and line[2] == number]
+    flags = ("sync", "dirsync", "lazytime", "ro", "rw")
+    return tuple(
+        (line[4], line[3], line[5], ",".join(w for w in line[-1].split(",") if w in flags))
+        for line in found
+    )
+
+
+def found_by(found: Iterator[tuple[str, str, Remedy, str]], rule: str, fact: str) -> int:
+    """Count the findings of a rule about one fact: two lines of fstab are numbered."""
+    same = fact.partition(" #")[0]
+    return sum((code, each.partition(" #")[0]) == (rule, same) for code, each, _, _ in found)
+
+
+def positive(token: str) -> str:
+    """Return the name of the option that a token of the listing sets."""
+    name = token.partition("=")[0]
+    return "dioread" if "dioread" in name else name.removeprefix("no")
+
+
+def changes(before: State, after: State) -> Iterator[str]:
+    """Yield what differs: options by name, flags, lines of fstab, fields of the superblock."""
+    for token in before.options ^ after.options:
+        if token not in {"rw", "ro"}:
+            yield f"option {positive(token)}"
+    if before.mounts != after.mounts:
+        yield "flags"
+    if before.fstab != after.fstab:
+        yield "fstab" if same_lines(before.fstab, after.fstab) else "other lines of fstab"
+    covered = set()
+    for name, (offset, length) in FIELDS.items():
+        covered |= set(range(offset, offset + length))
+        if (
+            before.superblock[offset : offset + length]
+            != after.superblock[offset : offset + length]
+        ):
+            yield name
+    pairs = zip(before.superblock, after.superblock, strict=True)
+    rest = [i for i, (a, b) in enumerate(pairs) if a != b and i not in covered]
+    if rest:
+        yield f"bytes {rest} of the superblock"
+    if before.bystander != after.bystander:
+        yield "the other filesystem"
+
+
+def same_lines(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether only options or the device of entries differ."""
+    if len(before) != len(after):
+        return False
+    for old, new in zip(before, after, strict=True):
+        if old != new:
+            first, second = old.split(), new.split()
+            if first[1:3] != second[1:3] or first[4:] != second[4:]:
+                return False
+    return True
+
+
+def outcome(seed: int, folder: Path) -> dict[str, Any]:
+    """Run one case: its rule and the laws that it broke, and all about it where it broke any."""
+    case = Case(seed, folder / str(seed))
+    case.folder.mkdir()
+    try:
+        if case.build():
+            case.check()
+    except RuntimeError as error:
+        case.broken.append(str(error))
+    finally:
+        case.clear()
+        run("rm", "-rf", str(case.folder))
+    return {"seed": seed, "rule": case.rule, "broken": case.broken} | (
+        case.told if case.broken else {}
+    )
+
+
+def main(first: int, count: int, folder: Path) -> None:
+    """Run the cases, and print a line for each."""
+    for seed in range(first, first + count):
+        print(json.dumps(outcome(seed, folder)), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
