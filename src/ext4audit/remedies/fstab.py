@@ -42,13 +42,14 @@ def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
 
 
 def _verified(line: FstabLine, edit: Step | None, *checks: str) -> tuple[Step, ...]:
-    """Return an edit with its checks; empty without an edit.
+    """Return an edit with its checks; empty without an edit, or where no shell word is the line.
 
     The line itself is compared: findmnt(8) finds the first of several lines for a directory.
     """
-    if edit is None or not isinstance(edit.change, LineEdit):
+    after = quote(edit.change.after) if edit and isinstance(edit.change, LineEdit) else None
+    if edit is None or after is None:
         return ()
-    there = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {quote(edit.change.after)}"
+    there = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {after}"
     return (edit, *in_phase(Phase.VERIFY, (there, *checks)))
 
 
