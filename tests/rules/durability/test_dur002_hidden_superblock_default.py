@@ -18,6 +18,7 @@ from ext4audit.rules.durability.dur002_hidden_superblock_default import (
     on_disk_defaults,
 )
 from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
+from support.remedies.plain import plain
 from support.remedies.shell import RemedyShell
 
 NO_SUPERBLOCK = unknown("the superblock of /dev/sda")
@@ -234,6 +235,24 @@ def below_tidb(fs: Filesystem) -> Finding:
     profiles = (ActiveProfile(all_profiles()["tidb"]),)
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
     return finding
+
+
+def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
+    """With data=journal delalloc is off unasked; the new mount would bring it back."""
+    found = options("nodelalloc", hidden=["data=journal"])
+    implied = tuple(
+        option._replace(set_by=Provenance.IMPLIED) if option.name == "delalloc" else option
+        for option in found.options
+    )
+    fs = filesystem(
+        options=known(found._replace(options=implied)),
+        superblock=known(superblock(default_mount_options=("journal_data",))),
+    )
+    remedy = below_tidb(fs).remedies[0]
+    assert "nodelalloc is said then: " in remedy.summary
+    assert "immediate: mount -t ext4 -o rw,relatime,data=ordered,nodelalloc" in " ".join(
+        plain(remedy.steps)
+    )
 
 
 @pytest.mark.parametrize("mounted", [True, False])
