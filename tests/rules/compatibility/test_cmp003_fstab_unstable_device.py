@@ -110,7 +110,10 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
     (remedy,) = finding.remedies
     assert plain(remedy.lines) == [
         f"persistent: fstab 7: /dev/sda1 -> UUID={UUID}",
-        f"verify: findmnt --fstab -no SOURCE /data | grep -qxF UUID={UUID}",
+        (
+            "verify: sed -n 7p /etc/fstab | "
+            f"LC_ALL=C grep -qxF -e 'UUID={UUID} /data ext4 defaults 0 2'"
+        ),
         f'verify: test "$(findfs UUID={UUID})" -ef /dev/sda1',
         rf"rollback: sed -i '7s/UUID={UUID}/\/dev\/sda1/' /etc/fstab",
     ]

@@ -12,7 +12,7 @@ from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp004_nofail_policy import check
-from support.builders import disk, filesystem, fstab_entry, host, known, mount, unknown
+from support.builders import UUID, disk, filesystem, fstab_entry, host, known, mount, unknown
 from support.remedies.case import RemedyCase
 from support.remedies.plain import plain
 
@@ -90,9 +90,10 @@ def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str)
     """A timeout that is there stays."""
     (finding,) = verdict(machine(entry(*options))).findings
     (remedy,) = finding.remedies
-    edit, check, *_ = plain(remedy.steps)
+    edit, check = plain(remedy.steps)
     assert edit == f"persistent: fstab 7: {','.join(options)} -> {after}"
-    assert check == "verify: findmnt --fstab -no OPTIONS /data | grep -qwF -e nofail"
+    line = f"UUID={UUID} /data ext4 {after} 0 2"
+    assert check == f"verify: sed -n 7p /etc/fstab | LC_ALL=C grep -qxF -e '{line}'"
     assert remedy.trade_off is not None
     assert "RequiresMountsFor=/data" in remedy.trade_off
 

@@ -18,6 +18,7 @@ from ext4audit.rules.durability.dur002_hidden_superblock_default import (
     on_disk_defaults,
 )
 from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
+from support.remedies.plain import plain
 from support.remedies.shell import RemedyShell
 
 NO_SUPERBLOCK = unknown("the superblock of /dev/sda")
@@ -207,7 +208,7 @@ def test_an_option_that_fstab_says_too_is_told_so() -> None:
 
 
 def test_the_remedy_clears_everything_in_one_go() -> None:
-    """One command for the bits, one remount; data= waits for the next mount."""
+    """One command for the bits, and one new mount: no remount can change data=."""
     fs = hiding(
         "nobarrier",
         "nodelalloc",
@@ -221,8 +222,9 @@ def test_the_remedy_clears_everything_in_one_go() -> None:
     remedy = finding_of(fs).remedies[0]
     forward = [s.command for s in remedy.lines if s.phase in (Phase.IMMEDIATE, Phase.PERSISTENT)]
     assert forward == [
-        "mount -o remount,rw,relatime,delalloc,barrier /dev/sda /data",
         "tune2fs -o ^nodelalloc,^nobarrier,^journal_data_writeback /dev/sda",
+        "umount /data",
+        "mount -t ext4 -o rw,relatime /dev/sda /data",
     ]
     assert remedy.disruption is Disruption.UNMOUNT
     assert "No remount can change data=" in remedy.summary
@@ -233,6 +235,24 @@ def below_tidb(fs: Filesystem) -> Finding:
     profiles = (ActiveProfile(all_profiles()["tidb"]),)
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
     return finding
+
+
+def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
+    """With data=journal delalloc is off unasked; the new mount would bring it back."""
+    found = options("nodelalloc", hidden=["data=journal"])
+    implied = tuple(
+        option._replace(set_by=Provenance.IMPLIED) if option.name == "delalloc" else option
+        for option in found.options
+    )
+    fs = filesystem(
+        options=known(found._replace(options=implied)),
+        superblock=known(superblock(default_mount_options=("journal_data",))),
+    )
+    remedy = below_tidb(fs).remedies[0]
+    assert "nodelalloc is said then: " in remedy.summary
+    assert "immediate: mount -t ext4 -o rw,relatime,data=ordered,nodelalloc" in " ".join(
+        plain(remedy.steps)
+    )
 
 
 @pytest.mark.parametrize("mounted", [True, False])
@@ -280,8 +300,9 @@ def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
     before = shell.state()
     remedy = finding_of(fs).remedies[0]
     steps = {phase: [s.command for s in remedy.lines if s.phase is phase] for phase in Phase}
-    for command in steps[Phase.IMMEDIATE] + steps[Phase.PERSISTENT]:
-        shell.check(command)
+    for step in remedy.steps:
+        if step.phase is not Phase.VERIFY:
+            shell.check(step.command)
     shell.unmount()
     shell.mount()
     for command in steps[Phase.VERIFY]:

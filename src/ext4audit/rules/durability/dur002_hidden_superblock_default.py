@@ -12,7 +12,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import PLACES, cite_mount_table
-from ext4audit.rules.shared.demands import ASYNC_COMMIT, against, has_async_commit, stays
+from ext4audit.rules.shared.demands import against, beside_ordered, stays
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
 """DUR001 and DUR003 judge these wherever they come from; here they count only as hidden."""
@@ -38,6 +38,7 @@ HARMLESS = {
 }
 """What each of these options is where nobody sets it, on the kernels that can have it hidden."""
 
+TO_DEFAULTS = "Return the superblock to the kernel's defaults."
 TRADE_OFF = "Whoever set them may have had a reason: look at what the host is for."
 IN_FSTAB = Remedy(
     "If they are wanted: write them into fstab, where people look, and clear the superblock "
@@ -261,21 +262,24 @@ def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iter
     changed = [each for each in hidden if each.token not in kept]
     if changed:
         tokens = {each.name: wanted[each.name] for each in changed}
-        data = "data" in tokens and fs.alive
-        if data and has_async_commit(fs, host):
-            tokens[ASYNC_COMMIT] = remedies.mounting.NOT_SET
-        change = remedies.mounting.change_by_new_mount if data else remedies.options.change_options
-        steps = change(fs, tokens)
-        later = remedies.mounting.left_by_hand(fs) if data else ""
-        because = " No remount can change data=." if data else ""
-        if ASYNC_COMMIT in tokens:
-            because += f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
-        yield Remedy(
-            f"Return the superblock to the kernel's defaults.{because}{later}{stays(kept)}",
-            remedies.mounting.disruption_of_new_mount(fs)
-            if data
-            else remedies.options.disruption(steps),
-            steps,
-            trade_off=TRADE_OFF,
-        )
+        anew = "data" in tokens and fs.alive
+        yield (_by_new_mount if anew else _by_remount)(fs, host, tokens, stays(kept))
     yield IN_FSTAB
+
+
+def _by_remount(fs: Filesystem, _host: Host, tokens: dict[str, str], kept: str) -> Remedy:
+    steps = remedies.options.change_options(fs, tokens)
+    what = remedies.options.disruption(steps)
+    return Remedy(f"{TO_DEFAULTS}{kept}", what, steps, trade_off=TRADE_OFF)
+
+
+def _by_new_mount(fs: Filesystem, host: Host, tokens: dict[str, str], kept: str) -> Remedy:
+    others, why = beside_ordered(fs, host)
+    wanted = {**tokens, **others}
+    by_hand = remedies.mounting.left_by_hand(fs)
+    return Remedy(
+        f"{TO_DEFAULTS} No remount can change data=.{why}{by_hand}{kept}",
+        remedies.mounting.disruption_of_new_mount(fs),
+        remedies.mounting.change_by_new_mount(fs, wanted, explicit="delalloc" in others),
+        trade_off=TRADE_OFF,
+    )

@@ -248,22 +248,9 @@ def data_mode(fs: Filesystem) -> str:
 
 
 def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
-    """Return the remedy that returns to data=ordered.
-
-    The kernel refuses journal_async_commit with data=ordered, so that it must go as well.
-    """
-    wanted = {"data": ORDERED}
-    beside = ""
-    if has_async_commit(fs, host):
-        wanted[ASYNC_COMMIT] = remedies.mounting.NOT_SET
-        beside = f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
-    profile = demanded(fs, host).get(NODELALLOC)
-    option = need(fs.options).find("delalloc")
-    if profile and option and option.token == NODELALLOC and option.set_by is Provenance.IMPLIED:
-        wanted["delalloc"] = NODELALLOC
-        if discouraged(["dioread_nolock"], fs, host):
-            wanted["dioread_nolock"] = "nodioread_nolock"
-        beside += f" {NODELALLOC} is said then: {profile.product} demands it ({profile.name})."
+    """Return the remedy that returns to data=ordered."""
+    others, beside = beside_ordered(fs, host)
+    wanted = {"data": ORDERED, **others}
     return Remedy(
         f"Return to {ORDERED}; no remount can do that.{beside}{remedies.mounting.left_by_hand(fs)}"
         f"{what_else_sets_it(fs, host, 'data')}",
@@ -273,7 +260,28 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
     )
 
 
-def has_async_commit(fs: Filesystem, host: Host) -> bool:
+def beside_ordered(fs: Filesystem, host: Host) -> tuple[dict[str, str], str]:
+    """Return what must change with a return to data=ordered, and the sentences that say why.
+
+    The kernel refuses journal_async_commit with data=ordered. With data=journal delalloc is off
+    unasked: where a profile demands that, the option must be said.
+    """
+    wanted: dict[str, str] = {}
+    why = ""
+    if _has_async_commit(fs, host):
+        wanted[ASYNC_COMMIT] = remedies.mounting.NOT_SET
+        why = f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
+    profile = demanded(fs, host).get(NODELALLOC)
+    option = need(fs.options).find("delalloc")
+    if profile and option and option.token == NODELALLOC and option.set_by is Provenance.IMPLIED:
+        wanted["delalloc"] = NODELALLOC
+        if discouraged(["dioread_nolock"], fs, host):
+            wanted["dioread_nolock"] = "nodioread_nolock"
+        why += f" {NODELALLOC} is said then: {profile.product} demands it ({profile.name})."
+    return wanted, why
+
+
+def _has_async_commit(fs: Filesystem, host: Host) -> bool:
     """Whether it is in force, or fstab or rootflags= set it."""
     in_force = is_in_force(need(fs.options), ASYNC_COMMIT)
     configured = fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(fs, host, ASYNC_COMMIT)
