@@ -132,9 +132,9 @@ def test_an_option_moves_from_the_superblock_to_every_entry() -> None:
     assert there_and_back(move_to_fstab(hidden(), {"delalloc": "nodelalloc"})) == [
         "persistent: fstab 7: noatime -> noatime,nodelalloc",
         "persistent: fstab 9: delalloc -> nodelalloc",
-        "immediate: umount /data",
+        "persistent: umount /data",
         "persistent: tune2fs -o ^nodelalloc /dev/sda",
-        "immediate: mount -t ext4 -o rw,relatime,nodelalloc /dev/sda /data",
+        "persistent: mount -t ext4 -o rw,relatime,nodelalloc /dev/sda /data",
         "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nodelalloc",
         (
             "verify: ! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' | "
@@ -153,7 +153,7 @@ def test_an_entry_that_has_the_option_stays_as_it_is() -> None:
     fs = hidden(fstab=known((fstab_entry("nodelalloc"),)))
     lines = there_and_back(move_to_fstab(fs, {"delalloc": "nodelalloc"}))
     assert lines[:2] == [
-        "immediate: umount /data",
+        "persistent: umount /data",
         "persistent: tune2fs -o ^nodelalloc /dev/sda",
     ]
     assert not [line for line in lines if "fstab" in line]
