@@ -1,11 +1,17 @@
 """Edit one field of one line of /etc/fstab: options, device or type.
 
 The edit is two lines, before and after; the command is the shortest substitution that makes one
-of the other. Functions named `…_steps` return a whole change with its verification.
+of the other. It keeps a copy of the file with the date and time in its name. Where the line is
+not the audited one any more, it may match nothing, and says nothing: the verification does. Where
+fstab is a symbolic link, the new file takes the place of the link, and what the link named stays
+as it was: no option of sed that follows links is known to both GNU and busybox, and another name
+of the file would make each command longer. Functions named `…_steps` return a whole change with
+its verification.
 """
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import product
 
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
@@ -19,6 +25,8 @@ COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
 """A comma outside quotes: SELinux contexts hold commas of their own."""
 SPEC = re.compile(r"[A-Za-z0-9/_.:=-]+")
 """First fields that fstab spells one way only, and that begin no comment."""
+GAP = re.compile(r"[ \t]+|,|\r\Z")
+"""What separates fields and options, and a carriage return at the end of a line."""
 SPECIAL = frozenset(r".[*^$\/")
 """Characters that a basic regular expression of sed, delimited by /, does not match as such."""
 DEVICE, TYPE, OPTIONS = 0, 2, 3
@@ -30,7 +38,7 @@ def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tu
 
     Empty where nothing changes, or where the line cannot be edited.
     """
-    return _verified(line, edit_options(line, drop, add))
+    return _verified(edit_options(line, drop, add))
 
 
 def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
@@ -38,19 +46,12 @@ def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
 
     They verify that `spec` resolves to the device that the line named before.
     """
-    return _verified(line, edit_spec(line, spec), f'test "$(findfs {spec})" -ef {line.spec}')
+    return _verified(edit_spec(line, spec), f'test "$(findfs {spec})" -ef {line.spec}')
 
 
-def _verified(line: FstabLine, edit: Step | None, *checks: str) -> tuple[Step, ...]:
-    """Return an edit with its checks; empty without an edit, or where no shell word is the line.
-
-    The line itself is compared: findmnt(8) finds the first of several lines for a directory.
-    """
-    after = quote(edit.change.after) if edit and isinstance(edit.change, LineEdit) else None
-    if edit is None or after is None:
-        return ()
-    there = f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {after}"
-    return (edit, *in_phase(Phase.VERIFY, (there, *checks)))
+def _verified(edit: Step | None, *checks: str) -> tuple[Step, ...]:
+    """Return an edit with its checks; empty without an edit."""
+    return (edit, *in_phase(Phase.VERIFY, (edit.done, *checks))) if edit else ()
 
 
 def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> Step | None:
@@ -86,18 +87,29 @@ def edit_type(line: FstabLine, fstype: str) -> Step | None:
 
 
 def _edit(line: FstabLine, field: int, word: str) -> Step | None:
-    """Return the step that puts `word` into a field of a line; None where it has no such field."""
+    """Return the step that puts `word` into a field of a line; None where it has no such field.
+
+    It is done where the line itself is as wanted: findmnt(8) shows the first of several lines for
+    a directory.
+    """
     before = line.text or _composed(line)
-    fields = list(re.finditer(r"[^ \t]+", before))
+    fields = list(re.finditer(r"[^ \t]+", before.removesuffix("\r")))
     if len(fields) <= field:
         return None
     start, end = fields[field].span()
     after = before[:start] + word + before[end:]
-    there, back = _command(line, before, after), _command(line, after, before)
-    if there is None or back is None:
+    there, back = _substitution(before, after), _substitution(after, before)
+    edit, undo = (_words(line, f"s/{old}/{new}/") for old, new in (there, back))
+    whole = quote(after)
+    if edit is None or undo is None or whole is None:
         return None
-    edit = LineEdit(FSTAB, line.line_number, before, after)
-    return Step(Phase.PERSISTENT, f"sed -i{BACKUP} {there}", f"sed -i {back}", change=edit)
+    return Step(
+        Phase.PERSISTENT,
+        f"sed -i{BACKUP} {edit}",
+        undo=f"sed -i {undo}",
+        done=f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {whole}",
+        change=LineEdit(FSTAB, line.line_number, before, after),
+    )
 
 
 def _composed(line: FstabLine) -> str:
@@ -107,40 +119,57 @@ def _composed(line: FstabLine) -> str:
     return " ".join((*fields, line.raw_options, f"{line.dump_frequency} {line.fsck_pass}"))
 
 
-def _command(line: FstabLine, before: str, after: str) -> str | None:
-    """Return the expression and the file for sed; None where no shell word stands for it."""
-    old, new = _difference(before, after)
-    replacement = re.sub(r"([\\&/])", r"\\\1", new)
-    script = quote(f"{line.line_number}s/{_pattern(old)}/{replacement}/")
+def _words(line: FstabLine, command: str) -> str | None:
+    """Return the script and the file for sed; None where no shell word stands for the script."""
+    script = quote(f"{line.line_number}{command}")
     return f"{script} {FSTAB}" if script else None
 
 
-def _difference(before: str, after: str) -> tuple[str, str]:
-    """Return the shortest run of whole options or fields that differs, and what replaces it.
+def _substitution(before: str, after: str) -> tuple[str, str]:
+    """Return what `s` of sed replaces in a line, and by what: the shortest of whole options.
 
-    sed replaces the first that matches: it begins earlier until the first match is the right one.
+    sed replaces the first match, which must be the right one. In the changed line nothing may
+    match, so that a second run changes nothing, nor an undo where the edit has not run.
     """
-    ends = [0, *(match.end() for match in re.finditer(r"[ \t]+|,", before)), len(before)]
-    starts = sorted({*ends, *(match.start() for match in re.finditer(",", before))})
-    same_head = _common(before, after)
-    same_tail = min(_common(before[::-1], after[::-1]), min(len(before), len(after)) - same_head)
-    stops = [m.start() for m in re.finditer(r"[ \t,]", before)] + [len(before)]
-    stop = min(each for each in stops if each >= len(before) - same_tail)
-    for start in _backwards(starts, same_head):
-        old = before[start:stop]
-        if old and before.find(old) == start:
-            return old, after[start : len(after) - (len(before) - stop)]
-    return before, after
+    return min(_substitutions(before, after), key=lambda found: len(found[0]) + len(found[1]))
+
+
+def _substitutions(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Yield the patterns with their replacements; the whole line is one that always fits."""
+    head, tail = _common(before, after), _common(before[::-1], after[::-1])
+    edges = {0, len(before), *(edge for gap in GAP.finditer(before) for edge in gap.span())}
+    starts = sorted(edge for edge in edges if edge <= head)
+    stops = sorted(edge for edge in edges if edge >= len(before) - tail)
+    for (start, begin), (stop, end) in product(
+        _anchored(starts, 0, "^"), _anchored(stops, len(before), "$")
+    ):
+        stop_after = stop + len(after) - len(before)
+        if start <= min(stop, stop_after):
+            old = before[start:stop]
+            there, again = (_first_match(text, old, begin, end) for text in (before, after))
+            if (there, again) == (start, None):
+                yield begin + _pattern(old) + end, _replacement(after[start:stop_after])
+
+
+def _anchored(edges: Sequence[int], outermost: int, anchor: str) -> Iterator[tuple[int, str]]:
+    """Yield edges without an anchor, and the outermost one with it as well."""
+    for edge in edges:
+        yield edge, ""
+        if edge == outermost:
+            yield edge, anchor
+
+
+def _first_match(text: str, old: str, begin: str, end: str) -> int | None:
+    """Return where sed finds `old` in a text, between its anchors if there are any."""
+    where = text.rfind(old) if end else text.find(old)
+    is_anchored = (not begin or where == 0) and (not end or where + len(old) == len(text))
+    return where if where >= 0 and is_anchored else None
 
 
 def _common(first: str, second: str) -> int:
     """Return how many characters two texts have in common at their start."""
     pairs = zip(first, second, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
-
-
-def _backwards(starts: Sequence[int], most: int) -> Iterator[int]:
-    return (start for start in reversed(starts) if start <= most)
 
 
 def _meaning(token: str) -> tuple[str, str]:
@@ -151,4 +180,14 @@ def _meaning(token: str) -> tuple[str, str]:
 
 def _pattern(text: str) -> str:
     """Return an expression that matches `text` and nothing else."""
-    return "".join(f"\\{c}" if c in SPECIAL else c for c in text)
+    return _escaped("".join(f"\\{c}" if c in SPECIAL else c for c in text))
+
+
+def _replacement(text: str) -> str:
+    """Return what stands for `text` on the right side of a substitution."""
+    return _escaped(re.sub(r"([\\&/])", r"\\\1", text))
+
+
+def _escaped(text: str) -> str:
+    """Spell what ends a field visibly, as GNU and busybox sed both take it."""
+    return text.replace("\t", r"\t").replace("\r", r"\r")

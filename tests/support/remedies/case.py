@@ -19,12 +19,13 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Host
-from ext4audit.finding import Phase, Remedy
+from ext4audit.finding import Remedy
 from ext4audit.parsers.kernel_files import parse_kernel
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
+from support.remedies.plain import rollback
 from support.scratch import TAKEN_AT, apply, roll_back, run, scan
 
 TUNABLE = ("default_mount_options", "mount_option_string", "features", "errors", "inode_bytes")
@@ -151,7 +152,7 @@ class RemedyCase:
             assert self.judge(rule, stage).outcome is Outcome.FAIL
             assert stage.state() == before
         else:
-            assert all(step.phase is not Phase.ROLLBACK for step in cure.steps)
+            assert not rollback(cure.steps)
         stage.unmount()
         run("e2fsck", "-fn", stage.device)
 

@@ -189,6 +189,7 @@ class RemedyShell:
                     raw,
                     0,
                     2,
+                    line,
                 )
                 entries.append(FstabEntry(fields, Known(mount.device_number, "test")))
         return entries
