@@ -69,10 +69,10 @@ def test_drf001_rollback_of_the_edit_restores_fstab(scratch: Make, etc: Path) ->
 
 
 def test_drf002_remount_makes_fstab_true(scratch: Make, etc: Path) -> None:
-    """`mount -o remount` reads fstab again: options and flags take effect, and go back."""
+    """Options and flags that fstab sets take effect, and go back."""
     one = scratch().make().mount("nodev")
     write_fstab(etc, one, "nodev,noatime,commit=30,nosuid,noinit_itable")
-    cure = remedy(one.judge("DRF002"), "true")
+    cure = remedy(one.judge("DRF002"), "Put in force")
     apply(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
@@ -93,16 +93,21 @@ def test_drf002_takes_an_inactive_data_mode_out_of_fstab(scratch: Make, etc: Pat
 
 
 def test_drf002_remount_keeps_flags_that_fstab_does_not_know(scratch: Make, etc: Path) -> None:
-    """What was mounted nosuid and read-only stays so, and the word of fstab takes effect."""
+    """What was mounted nosuid and read-only stays so; the word takes effect, and no flag with it.
+
+    A flag that hardens is judged by SEC002, whose remedy restores it.
+    """
     one = scratch().make().mount("nosuid,ro")
     write_fstab(etc, one, "noexec,init_itable=20")
-    cure = remedy(one.judge("DRF002"), "true")
-    apply(cure)
-    flags = run("findmnt", "-no", "VFS-OPTIONS", one.mount_point)
-    assert {"ro", "nosuid", "noexec"} <= set(flags.strip().split(","))
-    roll_back(cure)
+    cure = remedy(one.judge("DRF002"), "Put in force")
     flags = run("findmnt", "-no", "VFS-OPTIONS", one.mount_point)
     assert {"ro", "nosuid"} <= set(flags.strip().split(","))
+    apply(cure)
+    assert run("findmnt", "-no", "VFS-OPTIONS", one.mount_point) == flags
+    assert "init_itable=20" in one.mount_table_options
+    roll_back(cure)
+    assert run("findmnt", "-no", "VFS-OPTIONS", one.mount_point) == flags
+    assert "init_itable=20" not in one.mount_table_options
 
 
 def test_drf002_writes_down_what_runs(scratch: Make, etc: Path) -> None:
@@ -143,7 +148,7 @@ def test_drf002_remount_changes_access_times(scratch: Make, etc: Path, word: str
     """The remount names the word, because the kernel else keeps what is in force."""
     one = scratch().make().mount("relatime" if word == "noatime" else "noatime")
     write_fstab(etc, one, word)
-    cure = remedy(one.judge("DRF002"), "true")
+    cure = remedy(one.judge("DRF002"), "Put in force")
     apply(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
@@ -157,7 +162,7 @@ def test_drf002_remount_brings_errors_and_flags_in_force(
     """An explicit errors= is compared, and a remount applies it."""
     one = scratch().make().mount("errors=continue")
     write_fstab(etc, one, words)
-    cure = remedy(one.judge("DRF002"), "true")
+    cure = remedy(one.judge("DRF002"), "Put in force")
     apply(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
@@ -217,7 +222,7 @@ def test_drf006_knows_a_mount_point_however_it_is_spelt(
 
 
 @pytest.mark.parametrize("spelling", ["/{0}", "{parent}/./mnt/", "{link}"])
-@pytest.mark.parametrize("word", ["true", "say what runs"])
+@pytest.mark.parametrize("word", ["Put in force", "say what runs"])
 def test_drf002_cures_an_entry_however_its_place_is_spelt(
     scratch: Make, etc: Path, tmp_path: Path, spelling: str, word: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.evidence import need
 from ext4audit.report import Outcome
-from support.scratch import Scratch, apply, judge_host, roll_back, scan
+from support.scratch import Scratch, apply, judge_host, roll_back, run, scan
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -56,17 +56,22 @@ def test_no_command_is_printed_for_a_mount_that_another_hides(scratch: Make) -> 
     assert above.judge("DUR001").outcome is Outcome.PASS
 
 
-def test_an_edit_of_a_changed_fstab_fails_aloud_and_keeps_the_first_backup(
+def test_an_edit_of_a_changed_fstab_fails_aloud_and_keeps_a_copy_of_each_state(
     scratch: Make, etc: Path
 ) -> None:
-    """The second of two edits of one line says that it did nothing; the original is kept."""
+    """The verification of the second edit of a line fails; what stood there before is kept."""
     one = scratch().make().mount("commit=30,max_batch_time=30000")
     original = f"{one.image} {one.mount_point} ext4 loop,noatime 0 0\n"
     etc.write_text(original)
     (finding,) = one.judge("DRF001").findings
     keep = next(remedy for remedy in finding.remedies if "Keep" in remedy.summary)
     apply(keep)
+    (copy,) = Path("/etc").glob("fstab.2*")
+    assert copy.read_text() == original
     etc.write_text(original.replace("noatime", "relatime"))
-    with pytest.raises(AssertionError, match="is not what was audited"):
+    run("rm", *Path("/etc").glob("fstab.2*"))
+    changed = etc.read_bytes()
+    with pytest.raises(AssertionError, match="sed -n 1p /etc/fstab"):
         apply(keep)
-    assert Path("/etc/fstab.ext4audit").read_text() == original
+    assert etc.read_bytes() == changed
+    assert [path.read_bytes() for path in Path("/etc").glob("fstab.2*")] == [changed]

@@ -13,16 +13,17 @@ from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.remedies.default_options import (
     SuperblockChange,
-    apply_commands,
     clear_defaults,
+    offline_string,
     store_default,
+    string_steps,
     superblock_change,
-    undo_commands,
+    superblock_steps,
     verify_command,
 )
-from support.builders import disk, filesystem, known, options, superblock, unknown
+from support.builders import disk, filesystem, known, mount, options, superblock, unknown
 from support.images.mke2fs import needs_e2fsprogs
-from support.remedies.plain import there_and_back
+from support.remedies.plain import commands, printed, there_and_back
 from support.scratch import run
 
 WANTED = {"barrier": "barrier", "delalloc": "delalloc", "discard": "nodiscard"}
@@ -65,6 +66,7 @@ TUNED = superblock(
     default_mount_options=("user_xattr", "nodelalloc", "journal_data_writeback"),
     mount_option_string="commit=30,nobarrier",
 )
+FREE = "test ! -e /sys/fs/ext4/sda"
 STRING = "set_super_value mount_opts commit=30,nobarrier"
 
 
@@ -73,8 +75,8 @@ def changing(
 ) -> tuple[SuperblockChange, list[str], list[str]]:
     """Return a change of a mounted filesystem, the commands that make it, and those back."""
     change = superblock_change(fs, wanted)
-    there = apply_commands(fs, change, "/data", "mount /data")
-    return change, list(there), list(undo_commands(fs, change, "/data", "mount /data"))
+    steps = (*superblock_steps(fs, change), *string_steps(fs, change, mount(), "mount /data"))
+    return change, commands(steps, Phase.PERSISTENT), commands(steps, Phase.ROLLBACK)
 
 
 @pytest.mark.parametrize(
@@ -95,12 +97,17 @@ def changing(
                 "tune2fs -E mount_opts=commit=30 /dev/sda",
             ],
             [
-                "umount /data",
-                f"test ! -e /sys/fs/ext4/sda && debugfs -w -R '{STRING}' /dev/sda",
-                "mount /data",
+                f"umount /data && {FREE} && debugfs -w -R '{STRING}' /dev/sda && mount /data",
                 "tune2fs -o journal_data_writeback /dev/sda",
             ],
             id="a bit and the string",
+        ),
+        pytest.param(
+            {"commit": "commit=5"},
+            ("commit=30",),
+            ["tune2fs -E mount_opts=nobarrier /dev/sda"],
+            [f"umount /data && {FREE} && debugfs -w -R '{STRING}' /dev/sda && mount /data"],
+            id="the string",
         ),
         pytest.param({"barrier": "nobarrier"}, (), [], [], id="as it is"),
     ],
@@ -113,7 +120,28 @@ def test_a_mounted_superblock_is_changed_by_commands(
     assert (change.held, do, undo) == (held, there, back)
 
 
-SHOWN = "tune2fs -l /dev/sda | grep -i 'mount options:'"
+THREE = "commit=30,nobarrier,stripe=64"
+
+
+def test_a_list_is_written_between_an_unmount_and_a_mount() -> None:
+    """And taken back so, too."""
+    fs = filesystem(superblock=known(superblock(mount_option_string=THREE)))
+    _, do, undo = changing(fs, {"barrier": "barrier"})
+    there, back = (
+        f"{FREE} && debugfs -w -R 'set_super_value mount_opts {string}' /dev/sda"
+        for string in ("commit=30,stripe=64", THREE)
+    )
+    assert do == ["umount /data", there, "mount /data"]
+    assert undo == ["umount /data", back, "mount /data"]
+
+
+def test_an_unmounted_superblock_is_written_where_nothing_holds_it() -> None:
+    """Whichever program writes it; nothing is written where nothing changes."""
+    fs = filesystem(superblock=known(TUNED))
+    (step,) = offline_string(fs, superblock_change(fs, {"barrier": "barrier"}))
+    assert step.command == f"{FREE} && tune2fs -E mount_opts=commit=30 /dev/sda"
+    assert step.undo == f"{FREE} && debugfs -w -R '{STRING}' /dev/sda"
+    assert offline_string(fs, superblock_change(fs, {"delalloc": "delalloc"})) == ()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +154,6 @@ SHOWN = "tune2fs -l /dev/sda | grep -i 'mount options:'"
             ("nobarrier",),
             [
                 "tune2fs -o ^nobarrier /dev/sda",
-                SHOWN,
                 (
                     "if tune2fs -l /dev/sda | grep -qxE 'Mount options: +(nobarrier|barrier=0)'; "
                     "then tune2fs -E mount_opts= /dev/sda; fi"
@@ -141,7 +168,6 @@ SHOWN = "tune2fs -l /dev/sda | grep -i 'mount options:'"
             {"commit": "commit=5"},
             (),
             [
-                SHOWN,
                 (
                     "if tune2fs -l /dev/sda | grep -qxE 'Mount options: +(commit=30)'; "
                     "then tune2fs -E mount_opts= /dev/sda; fi"
@@ -260,7 +286,7 @@ def test_the_commands_clear_a_real_superblock_and_bring_it_back(
         run("debugfs", "-w", "-R", f"set_super_value mount_opts {string}", path)
     before = held = parse_raw_superblock(path.read_bytes()[1024:2048])
     fs = image(str(path))._replace(superblock=known(held))
-    steps = clear_defaults(fs, WANTED)
+    steps = printed(clear_defaults(fs, WANTED))
     for phase in (Phase.PERSISTENT, Phase.VERIFY):
         for step in steps:
             if step.phase is phase:

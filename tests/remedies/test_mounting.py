@@ -132,17 +132,17 @@ def test_an_option_moves_from_the_superblock_to_every_entry() -> None:
     assert there_and_back(move_to_fstab(hidden(), {"delalloc": "nodelalloc"})) == [
         "persistent: fstab 7: noatime -> noatime,nodelalloc",
         "persistent: fstab 9: delalloc -> nodelalloc",
+        "persistent: umount /data",
         "persistent: tune2fs -o ^nodelalloc /dev/sda",
-        "immediate: umount /data",
-        "immediate: mount -t ext4 -o rw,relatime,nodelalloc /dev/sda /data",
+        "persistent: mount -t ext4 -o rw,relatime,nodelalloc /dev/sda /data",
         "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nodelalloc",
         (
             "verify: ! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' | "
             "grep -qwE 'nodelalloc'"
         ),
         "rollback: umount /data",
-        "rollback: mount -t ext4 -o rw,relatime /dev/sda /data",
         "rollback: tune2fs -o nodelalloc /dev/sda",
+        "rollback: mount -t ext4 -o rw,relatime /dev/sda /data",
         "rollback: fstab 9: nodelalloc -> delalloc",
         "rollback: fstab 7: noatime,nodelalloc -> noatime",
     ]
@@ -152,7 +152,10 @@ def test_an_entry_that_has_the_option_stays_as_it_is() -> None:
     """There is nothing to write into it, and nothing to take back."""
     fs = hidden(fstab=known((fstab_entry("nodelalloc"),)))
     lines = there_and_back(move_to_fstab(fs, {"delalloc": "nodelalloc"}))
-    assert lines[0] == "persistent: tune2fs -o ^nodelalloc /dev/sda"
+    assert lines[:2] == [
+        "persistent: umount /data",
+        "persistent: tune2fs -o ^nodelalloc /dev/sda",
+    ]
     assert not [line for line in lines if "fstab" in line]
 
 

@@ -49,11 +49,11 @@ def change_by_new_mount(
 ) -> tuple[Step, ...]:
     """Return the steps that put options, by name, into the wanted states by a new mount.
 
-    fstab and the superblock are corrected first: the new mount reads the superblock. `inspect`
-    runs e2fsck read-only while it is unmounted. `explicit` repeats the states on the command
-    line of the mount, for states that no default gives and no fstab entry may hold. Where one
-    command cannot unmount it, only fstab and the superblock are corrected; empty where there is
-    nothing to correct.
+    fstab is corrected first, and the superblock while it is unmounted: the new mount reads it,
+    and so does the mount of the rollback. `inspect` runs e2fsck read-only before. `explicit`
+    repeats the states on the command line of the mount, for states that no default gives and no
+    fstab entry may hold. Where one command cannot unmount it, only fstab and the superblock are
+    corrected; empty where there is nothing to correct.
     """
     mount = single_mount(fs)
     if mount is None:
@@ -66,15 +66,23 @@ def change_by_new_mount(
     new = [typed(token) for name, token in wanted.items() if name not in stored]
     checks = [*in_force(fs, wanted), *superblock_checks(fs, wanted)]
     there = mount_anew(fs, mount, new, list(_tokens_now(fs, wanted)), _names(fs, wanted))
+    inspection = in_phase(Phase.IMMEDIATE, _inspection(fs) if inspect else ())
     return (
         *fstab_edits(fs, wanted),
-        *superblock_steps(fs, change),
-        there[0],
-        *in_phase(Phase.IMMEDIATE, _inspection(fs) if inspect else ()),
-        *offline_string(fs, change),
-        there[1]._replace(done=" && ".join(checks)),
+        *_around(
+            there[0],
+            (*inspection, *superblock_steps(fs, change), *offline_string(fs, change)),
+            there[1]._replace(done=" && ".join(checks)),
+        ),
         *in_phase(Phase.VERIFY, checks),
     )
+
+
+def _around(unmount: Step, work: Sequence[Step], again: Step) -> Iterator[Step]:
+    """Yield unmount, work and mount, all in one phase: one chain, which stops at a failure."""
+    phases = {step.phase for step in work}
+    phase = Phase.PERSISTENT if Phase.PERSISTENT in phases else Phase.IMMEDIATE
+    yield from (step._replace(phase=phase) for step in (unmount, *work, again))
 
 
 def mount_anew(
@@ -187,10 +195,11 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
     unmount, again = mount_anew(fs, mount, new, (), tokens)
     return (
         *_edits_to(fs, tokens),
-        *superblock_steps(fs, change),
-        unmount,
-        *offline_string(fs, change),
-        again._replace(done=" && ".join(checks)),
+        *_around(
+            unmount,
+            (*superblock_steps(fs, change), *offline_string(fs, change)),
+            again._replace(done=" && ".join(checks)),
+        ),
         *in_phase(Phase.VERIFY, checks),
     )
 

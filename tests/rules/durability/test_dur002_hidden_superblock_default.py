@@ -222,8 +222,8 @@ def test_the_remedy_clears_everything_in_one_go() -> None:
     remedy = finding_of(fs).remedies[0]
     forward = [s.command for s in remedy.lines if s.phase in (Phase.IMMEDIATE, Phase.PERSISTENT)]
     assert forward == [
-        "tune2fs -o ^nodelalloc,^nobarrier,^journal_data_writeback /dev/sda",
         "umount /data",
+        "tune2fs -o ^nodelalloc,^nobarrier,^journal_data_writeback /dev/sda",
         "mount -t ext4 -o rw,relatime /dev/sda /data",
     ]
     assert remedy.disruption is Disruption.UNMOUNT
@@ -250,7 +250,7 @@ def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
     )
     remedy = below_tidb(fs).remedies[0]
     assert "nodelalloc is said then: " in remedy.summary
-    assert "immediate: mount -t ext4 -o rw,relatime,data=ordered,nodelalloc" in " ".join(
+    assert "persistent: mount -t ext4 -o rw,relatime,data=ordered,nodelalloc" in " ".join(
         plain(remedy.steps)
     )
 

@@ -185,8 +185,8 @@ def test_the_superblock_is_cited_as_the_cause() -> None:
     ]
     commands = [step.command for step in finding.remedies[0].lines]
     assert commands == [
-        "tune2fs -o ^journal_data_writeback /dev/sda",
         "umount /data",
+        "tune2fs -o ^journal_data_writeback /dev/sda",
         "mount -t ext4 -o rw,relatime /dev/sda /data",
         "grep -qx data=ordered /proc/fs/ext4/sda/options",
         (
@@ -194,8 +194,8 @@ def test_the_superblock_is_cited_as_the_cause() -> None:
             "| grep -qwE 'data=writeback|journal_data_writeback'"
         ),
         "umount /data",
-        "mount -t ext4 -o rw,relatime,data=writeback /dev/sda /data",
         "tune2fs -o journal_data_writeback /dev/sda",
+        "mount -t ext4 -o rw,relatime,data=writeback /dev/sda /data",
     ]
 
 
