@@ -87,7 +87,7 @@ def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
     words = ",".join(("noatime", *JOURNALED))
     there, *_checks, back = plain(remedy.lines)
     assert there == f"persistent: fstab 7: {words} -> noatime"
-    assert back == f"rollback: sed -i 7s/noatime/{words}/ /etc/fstab"
+    assert back == f"rollback: sed -i '7s/noatime /{words} /' /etc/fstab"
 
 
 # Words of fstab that nobody needs.
