@@ -1,7 +1,8 @@
 """What the commands of a remedy do to the options of a filesystem, told without running them.
 
-The commands are parsed as a shell and mount(8) would: a remount that does not say
-`--options-source=disable` reads fstab again, and a new mount begins with what the superblock says.
+The commands are parsed as a shell and mount(8) would: a remount that names device and directory
+leaves fstab out, keeps each option of ext4 and sets all flags anew; a new mount begins with what
+the superblock says.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
+from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS, SUPERBLOCK_FLAGS
 from ext4audit.facts.option_table import OPTIONS, recognize
-from ext4audit.finding import Phase, Remedy
+from ext4audit.finding import LineEdit, Phase, Remedy
 
-EDIT = re.compile(r"#\\1(?P<after>.*)\\2#\Z", re.DOTALL)
 CONCERNED = re.compile(r"\b(mount|umount|sed -i|tune2fs|debugfs)\b")
 ASKS = re.compile(r"tune2fs -l |findmnt |grep |test ")
 BITS = {word: token for spec in OPTIONS for word, token in spec.superblock_bits.items()}
@@ -73,7 +73,10 @@ def effect(remedy: Remedy, state: State) -> State:
     """Return the state that the commands of a remedy leave behind."""
     for step in remedy.steps:
         if step.phase in {Phase.IMMEDIATE, Phase.PERSISTENT}:
-            state = _run(step.command, state)
+            if isinstance(step.change, LineEdit):
+                state = _edited(step.change, state)
+            else:
+                state = _run(step.command, state)
     return state
 
 
@@ -81,8 +84,6 @@ def _run(command: str, state: State) -> State:
     """Run one command; a guard before it is taken to hold."""
     command = re.sub(r"^test ! -e \S+ && ", "", command)
     words = _words(command)
-    if words[0] == "sed" and "-i" in words:
-        return _edited(words[-2], state)
     if words[0] == "mount":
         return _mounted(words[1:], state)
     if words[:2] == ["debugfs", "-w"]:
@@ -95,27 +96,25 @@ def _run(command: str, state: State) -> State:
 
 @lru_cache(maxsize=4096)
 def _words(command: str) -> list[str]:
-    return shlex.split(command.removeprefix("LC_ALL=C "))
+    return shlex.split(command)
 
 
-def _edited(script: str, state: State) -> State:
-    found = EDIT.search(script)
-    assert found, script
-    after = re.sub(r"\\([\\&#])", r"\1", found["after"])
-    return replace(state, fstab=tuple(after.split(",")))
+def _edited(edit: LineEdit, state: State) -> State:
+    """Return the state with the options of a line of fstab as an edit leaves them."""
+    return replace(state, fstab=tuple(re.split(r"[ \t]+", edit.after)[3].split(",")))
 
 
 def _mounted(words: Sequence[str], state: State) -> State:
     reported = words[words.index("-o") + 1].split(",") if "-o" in words else []
-    alone = "--options-source=disable" in words or "-t" in words
-    given = meanings((*(() if alone else state.fstab), *reported))
-    # A remount by mount point sets all flags anew, but for the access times.
-    before = {k: v for k, v in state.live.items() if k not in MOUNT_FLAGS}
-    if not state.fstab and not alone:
-        before = dict(state.live)
     if "remount" not in reported:
-        before = {**state.stored, ATIME: "relatime"}
-    return replace(state, live={**before, **given})
+        # By the directory alone, mount(8) takes the options of fstab.
+        by_fstab = () if "-t" in words else state.fstab
+        before = {**state.stored, ATIME: "relatime", **meanings(by_fstab)}
+        return replace(state, live={**before, **meanings(reported)})
+    assert len(words) == len(("-o", "options", "device", "directory")), words
+    anew = MOUNT_FLAGS - SUPERBLOCK_FLAGS if "bind" in reported else MOUNT_FLAGS
+    kept = {name: token for name, token in state.live.items() if name not in anew}
+    return replace(state, live={**kept, **meanings(reported)})
 
 
 def _tuned(option: str, value: str, state: State) -> State:
