@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ext4audit.evidence import need
+from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Outcome
 from support.scratch import Scratch, apply, judge_host, roll_back, run, scan
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
+E2FSCK_GAVE_UP = 4
+"""Errors are left uncorrected (e2fsck(8))."""
 
 
 def in_force(one: Scratch) -> set[str]:
@@ -75,3 +81,111 @@ def test_an_edit_of_a_changed_fstab_fails_aloud_and_keeps_a_copy_of_each_state(
         apply(keep)
     assert etc.read_bytes() == changed
     assert [path.read_bytes() for path in Path("/etc").glob("fstab.2*")] == [changed]
+
+
+def table_of(one: Scratch) -> list[str]:
+    """Return the lines of mountinfo that show the filesystem, as they are."""
+    device = f" {one.device} "
+    lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").split("\n")
+    return [line for line in lines if device in line]
+
+
+def options_file(one: Scratch) -> str:
+    """Return the file of options in force, as it is."""
+    return Path(f"/proc/fs/ext4/{one.filesystem().name}/options").read_text()
+
+
+def without(text: str, *words: str) -> list[str]:
+    """Return the words of a text but for some."""
+    return [word for word in re.split(r"[\s,]+", text) if word not in words]
+
+
+FLAGS = [
+    "rw",
+    "nosuid,nodev,noexec,noatime,lazytime,sync",
+    "ro,nodiratime,strictatime",
+    "nosymfollow,nosuid",
+    "dirsync,noatime,nodiratime,data=writeback,commit=30",
+]
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("spec", ["B", "UUID=12345678-1234-1234-1234-123456789abc", "LABEL=gone"])
+def test_a_line_of_another_device_for_the_same_directory_is_not_read(
+    scratch: Make, etc: Path, spec: str, flags: str
+) -> None:
+    """mount(8) finds a line by the directory alone; the remount names its device instead."""
+    other, one = scratch("other").make().mount("noatime"), scratch().make()
+    bystander = options_file(other), table_of(other)
+    one.mount(f"{flags},nobarrier,noauto_da_alloc")
+    name = other.device if spec == "B" else spec
+    etc.write_text(f"{name} {one.mount_point} ext4 ro,noexec,commit=77,nodelalloc 0 0\n")
+    fstab = etc.read_bytes()
+    before, table = options_file(one), table_of(one)
+    cure = one.judge("DUR001").findings[0].remedies[0]
+    apply(cure)
+    assert without(options_file(one), "barrier") == without(before, "nobarrier")
+    assert [without(line) for line in table_of(one)] == [
+        without(line, "nobarrier") for line in table
+    ]
+    assert one.judge("DUR001").outcome is Outcome.PASS
+    roll_back(cure)
+    assert (options_file(one), table_of(one)) == (before, table)
+    assert (options_file(other), table_of(other)) == bystander
+    assert etc.read_bytes() == fstab
+
+
+def test_a_bind_mount_keeps_its_flags(scratch: Make, etc: Path, tmp_path: Path) -> None:
+    """A remount of the whole tree changes no flag of a mount of a part."""
+    etc.write_text("")
+    one = scratch().make().mount("nobarrier,noatime")
+    part = tmp_path / "part"
+    part.mkdir()
+    (one.mount_point / "sub").mkdir()
+    run("mount", "--bind", one.mount_point / "sub", part)
+    try:
+        run("mount", "-o", "remount,bind,ro,nosuid,nodev,relatime", part)
+        before, table = options_file(one), table_of(one)
+        assert len(table) == 2
+        cure = one.judge("DUR001").findings[0].remedies[0]
+        apply(cure)
+        changed = [without(line, "nobarrier") for line in table]
+        assert [without(line) for line in table_of(one)] == changed
+        roll_back(cure)
+        assert (options_file(one), table_of(one)) == (before, table)
+    finally:
+        run("umount", part)
+
+
+@pytest.fixture
+def loop(scratch: Make) -> Iterator[tuple[Scratch, str]]:
+    """Make a filesystem with a directory on a loop device that outlives its mounts."""
+    one = scratch().make()
+    device = run("losetup", "--find", "--show", one.image).strip()
+    one.mount_point.mkdir()
+    run("mount", "-t", "ext4", device, one.mount_point)
+    (one.mount_point / "directory" / "below").mkdir(parents=True)
+    one.unmount()
+    try:
+        yield one, device
+    finally:
+        one.unmount()
+        run("losetup", "--detach", device)
+
+
+def test_where_e2fsck_gives_up_nothing_is_mounted(loop: tuple[Scratch, str], etc: Path) -> None:
+    """Lines that were pasted one by one mounted the damaged filesystem: a chain stops."""
+    etc.write_text("")
+    one, device = loop
+    run("debugfs", "-w", "-R", "clri directory", device)
+    run("debugfs", "-w", "-R", "ssv state 3", device)
+    run("mount", "-t", "ext4", device, one.mount_point)
+    (finding,) = judge_host(scan(device), "HLT001").findings
+    (cure,) = (remedy for remedy in finding.remedies if remedy.steps)
+    pasted = "\n".join(line for phase in phases(cure) for line in phase.commands)
+    done = subprocess.run(["sh", "-c", pasted], capture_output=True, check=False)
+    assert done.returncode != 0
+    assert b"UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY" in done.stdout + done.stderr
+    assert not os.path.ismount(one.mount_point)
+    refused = subprocess.run(["e2fsck", "-p", device], capture_output=True, check=False)
+    assert refused.returncode == E2FSCK_GAVE_UP

@@ -9,6 +9,7 @@ rules. Commands are run as they are printed, by sh, on a loop device in a mount 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,13 +20,13 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Host
-from ext4audit.finding import Remedy
+from ext4audit.finding import Phase, Remedy
 from ext4audit.parsers.kernel_files import parse_kernel
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
-from support.scratch import TAKEN_AT, apply, roll_back, run, scan
+from support.scratch import TAKEN_AT, roll_back, run, run_shell, scan
 
 TUNABLE = ("default_mount_options", "mount_option_string", "features", "errors", "inode_bytes")
 TUNABLE_TOO = ("stride_blocks", "stripe_width_blocks", "reserved_blocks", "journal_bytes", "uuid")
@@ -139,21 +140,35 @@ class RemedyCase:
             self.prepare(stage)
 
     def run(self, rule: Rule, stage: Stage) -> None:
-        """See it fail, apply the remedy, see it pass, roll back, see it fail; the end is clean."""
+        """See it fail, apply the remedy, see it pass, roll back, see it fail; the end is clean.
+
+        A rollback of what has not run, and a second one, leave everything as it was.
+        """
         self.set_up(stage)
         before = stage.state()
         cure = self.find(self.judge(rule, stage))
-        apply(cure)
+        self._try_undo(cure)
+        assert stage.state() == before
+        carry_out(cure)
         cured = self.judge(rule, stage)
         assert cured.outcome in self.cured, (cured.outcome, cured.findings, cured.note)
         if self.restores:
             roll_back(cure)
             assert self.judge(rule, stage).outcome is Outcome.FAIL
             assert stage.state() == before
+            self._try_undo(cure)
+            assert stage.state() == before
         else:
             assert cure.lines == cure.steps
         stage.unmount()
         run("e2fsck", "-fn", stage.device)
+
+    @staticmethod
+    def _try_undo(cure: Remedy) -> None:
+        """Run the rollback where there is nothing to take back: some of its commands may fail."""
+        for step in cure.lines:
+            if step.phase is Phase.ROLLBACK:
+                succeeds(step.command)
 
     def judge(self, rule: Rule, stage: Stage) -> Verdict:
         """Return the verdict of the rule on what this case judges."""
@@ -166,6 +181,23 @@ class RemedyCase:
         named = [remedy for remedy in offered if self.remedy in remedy.summary and remedy.steps]
         assert named, [remedy.summary for remedy in offered]
         return named[0]
+
+
+def carry_out(cure: Remedy) -> None:
+    """Run the steps as printed; `done` of each succeeds from then on, and did not just before."""
+    for step in cure.steps:
+        assert "--options-source" not in step.command + step.undo + step.done
+        assert not (step.done and succeeds(step.done)), step
+        run_shell(step.command)
+        assert not step.done or succeeds(step.done), step
+    for step in cure.steps:
+        assert not step.done or succeeds(step.done), step
+
+
+def succeeds(command: str) -> bool:
+    """Run a command by a POSIX shell, and return whether it succeeded."""
+    argv = ["sh", "-c", command]
+    return subprocess.run(argv, capture_output=True, check=False, timeout=120).returncode == 0
 
 
 def module_of(rule: Rule) -> ModuleType:
