@@ -12,13 +12,16 @@ import pytest
 
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.finding import Disruption, Remedy
+from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies.holders import first_stop, holder_check, with_holders
 from support.builders import filesystem, host, known, loop, mount, unknown
 from support.remedies.shell import RemedyShell
 
 ROOT = mount("/", number=DeviceNumber(8, 1), mount_id=1)
 DATA = mount("/data", mount_id=30)
+
+
+UNMOUNT = (Step(Phase.IMMEDIATE, "umount /data"),)
 
 
 def overlay(point: str, *options: str) -> Mount:
@@ -104,14 +107,21 @@ def test_an_unread_mount_table_names_nothing() -> None:
 def test_only_what_unmounts_says_it(disruption: Disruption, *, alive: bool, told: bool) -> None:
     """A remount disturbs no holder, and a restart stops all of them."""
     fs, on = with_table(overlay("/merged", "lowerdir=/data"), alive=alive)
-    remedy = with_holders(Remedy("Do it.", disruption), fs, on)
+    remedy = with_holders(Remedy("Do it.", disruption, UNMOUNT), fs, on)
     assert (remedy.summary != "Do it.") is told
+
+
+def test_nothing_is_said_of_advice() -> None:
+    """Nothing that is run would be refused."""
+    fs, on = with_table(overlay("/merged", "lowerdir=/data"))
+    advice = Remedy("Use other drives.", Disruption.UNMOUNT)
+    assert with_holders(advice, fs, on) == advice
 
 
 def test_nothing_is_said_of_the_root() -> None:
     """It cannot be unmounted: the remedy says from where to work."""
     fs = filesystem(mounts=(ROOT, mount("/again", mount_id=31)))
-    remedy = Remedy("Do it.", Disruption.UNMOUNT)
+    remedy = Remedy("Do it.", Disruption.UNMOUNT, UNMOUNT)
     assert with_holders(remedy, fs, host(fs)) == remedy
 
 

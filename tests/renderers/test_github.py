@@ -154,7 +154,8 @@ def test_a_name_is_never_a_command(name: str) -> None:
     commands, _ = read(Audited(name, hostile_report(name)), Audited(name, None, name))
     shown = visible(name).replace("##[", r"##\x5b")
     (high,) = [command for command in commands if command.data.startswith("HIGH")]
-    assert high.data == f"HIGH: The mount point {shown} is odd.\nRemedy: Unmount {shown}."
+    held = "First stop what holds it: the mount on /srv."
+    assert high.data == f"HIGH: The mount point {shown} is odd.\nRemedy: Unmount {shown}. {held}"
     assert len(high.properties["title"]) <= 255
     assert set(high.properties) == {"file", "line", "title"}
     assert set(high.properties["file"]) <= set(

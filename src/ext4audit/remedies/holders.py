@@ -26,9 +26,11 @@ LAYERS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 def with_holders(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     """Return a remedy that unmounts with the sentence on what must be stopped before.
 
-    Nothing is said of the root: everything holds it, and another system works on it.
+    Nothing is said of advice, and of the root: everything holds it, and another system works on
+    it.
     """
-    if remedy.disruption is not Disruption.UNMOUNT or not fs.alive or "/" in fs.mount_points:
+    unmounts = remedy.disruption is Disruption.UNMOUNT and remedy.steps
+    if not unmounts or not fs.alive or "/" in fs.mount_points:
         return remedy
     return remedy._replace(summary=f"{remedy.summary}{first_stop(fs, host)}")
 
