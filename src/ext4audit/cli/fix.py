@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from ext4audit import __version__
-from ext4audit.api import DEFAULT_TIMEOUT_SECONDS, audit_host
+from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
+from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import Choice, completer, lazily, print_diagnostic
 from ext4audit.cli.options import (
     ReportOptions,
@@ -19,13 +20,14 @@ from ext4audit.cli.options import (
     timeout_option,
 )
 from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, progress, write
+from ext4audit.engine import audit
 from ext4audit.evidence import Known
 from ext4audit.finding import Disruption
 from ext4audit.fixing import NoSuchRemedy, choose
 from ext4audit.fixing.script import Audited, Script, build
-from ext4audit.report import Report
+from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
-from ext4audit.sources import ReadFile
+from ext4audit.sources import ReadFile, utc_now
 from ext4audit.sources.live import LiveSource
 
 MACHINE_ID = "/etc/machine-id"
@@ -157,7 +159,8 @@ def _report(
         report = lazily("cli.options", "scan_targets")(targets, asked, source)
     else:
         with progress(quiet=False) as show:
-            report = audit_host(rules=asked.rules, profiles=asked.profiles, progress=show)
+            host = assemble_host(source, utc_now(), progress=show)
+        report = audit(Source(LIVE, host.name), host, asked.rules, asked.profiles)
     if report.source.kind == "image":
         raise click.UsageError(
             "an image file is no filesystem of a host: fix it where it is mounted"
