@@ -40,10 +40,12 @@ begun() { # a key: whether something of it may have to be taken back
 	[ "$s" = begin ] || [ "$s" = end ]
 }
 open_state() {
-	# shellcheck disable=SC2174 # its parents are those of the system
-	mkdir -p -m 700 "$state_folder" && chmod 700 "$state_folder" || stop "cannot make $state_folder"
+	umask 077
+	mkdir -p "$state_folder" || stop "cannot make $state_folder"
 	[ ! -L "$state" ] || stop "$state is a symbolic link"
-	(umask 077 && : >>"$state") && chmod 600 "$state" || stop "cannot write to $state"
+	(: >>"$state") || stop "cannot write to $state"
+	chmod 700 "$state_folder"
+	chmod 600 "$state"
 	[ ! -s "$state" ] || [ -z "$(tail -c 1 "$state")" ] || echo >>"$state"
 }
 
@@ -87,6 +89,7 @@ mounted() { # key: sets number, flags, options of what is topmost there
 	number=${line%% *} options=${line##* } flags=${line#* }
 	flags=${flags%% *}
 }
+is_on() { mounted "$1" && [ "$number" = "$2" ]; } # key, number
 mounts_on() { KEY=$1 awk '$5 == ENVIRON["KEY"] { n++ } END { print n + 0 }' /proc/self/mountinfo; }
 mount_above() { # a path: prints number and whether it is ro, of the mount that it lies on
 	P=$1/ awk '{ m = $5; if (m != "/") m = m "/" }
@@ -205,11 +208,12 @@ holders() { # directory, key, kernel's name, number
 	[ -z "$found" ] || fails "$1: $found" || return
 	[ "$(mounts_on "$2")" -le 1 ] || fails "$1: several mounts are stacked there" || return
 	own=$(readlink /proc/self/ns/mnt)
-	for file in $(grep -l " $4 " /proc/[0-9]*/mountinfo 2>/dev/null); do
-		task=${file%/mountinfo}
-		there=$(readlink "$task/ns/mnt") && [ "$there" != "$own" ] || continue
-		fails "$1: process ${task#/proc/} ($(cat "$task/comm")) has it mounted in another mount namespace"
-		return
+	for task in /proc/[0-9]*; do
+		there=$(readlink "$task/ns/mnt") || continue
+		[ "$there" != "$own" ] || continue
+		grep -q " $4 " "$task/mountinfo" 2>/dev/null || continue
+		found="process ${task#/proc/} ($(cat "$task/comm")) has it mounted in another mount namespace"
+		fails "$1: $found" || return
 	done
 	found=$(cat /proc/[0-9]*/mountinfo 2>/dev/null | KEY=$2 awk '/ - overlay / {
 			n = split($NF, w, /[,:=]/)
@@ -234,7 +238,7 @@ holders() { # directory, key, kernel's name, number
 }
 
 # Steps. Each obeys $mode: guard (whether it can run), holds (0: what it leads to is so already;
-# 1: it is not; 2: only running it tells), show, save (what to record), do, undo; kind (0: it edits
+# 1: it is not; 2: only running it tells), show, save (what to record), run, undo; kind (0: it edits
 # a file), settled (0: nothing of it is left to be done by hand).
 run_step() { # command, undo, done
 	case $mode in
@@ -244,7 +248,7 @@ run_step() { # command, undo, done
 		;;
 	kind) return 1 ;;
 	show) say "    $1" ;;
-	do) loudly "$1" || fails "failed: $1" ;;
+	run) loudly "$1" || fails "failed: $1" ;;
 	undo)
 		case $2,$1 in
 		,ls\ * | ,until\ * | ,test\ *) ;;
@@ -267,21 +271,21 @@ mount_step() { # key, command, undo, done
 unmount() { # directory, key, kernel's name, number, command, again
 	case $mode in
 	guard)
-		mounted "$2" && [ "$number" = "$4" ] || fails "$1 is not mounted as it was" || return
+		is_on "$2" "$4" || fails "$1 is not mounted as it was" || return
 		holders "$1" "$2" "$3" "$4"
 		;;
 	kind) return 1 ;;
 	holds) return 2 ;;
 	show) say "    $5" ;;
 	settled)
-		mounted "$2" && [ "$number" = "$4" ] ||
+		is_on "$2" "$4" ||
 			fails "$1 stays unmounted: repair it (e2fsck -f), then mount it: $6"
 		;;
-	do)
+	run)
 		holders "$1" "$2" "$3" "$4" && { loudly "$5" || fails "failed: $5"; }
 		;;
 	undo)
-		if mounted "$2" && [ "$number" = "$4" ]; then return 0; fi
+		if is_on "$2" "$4"; then return 0; fi
 		loudly "$6" || fails "failed: $6"
 		;;
 	esac
@@ -291,7 +295,7 @@ check() { # device, kernel's name, command, undo, done
 	case $mode in
 	holds | kind) run_step "$3" "$4" "$5" ;;
 	show) say "    $3" ;;
-	do)
+	run)
 		[ ! -e "/sys/fs/ext4/$2" ] || fails "$1 is still mounted somewhere" || return
 		status=0
 		e2fsck -f -p "$1" </dev/null || status=$?
@@ -302,7 +306,7 @@ check() { # device, kernel's name, command, undo, done
 	undo)
 		# What a killed e2fsck has left is checked again, before anything mounts it.
 		if [ "$s" = begin ] && [ ! -e "/sys/fs/ext4/$2" ]; then
-			mode=do
+			mode=run
 			check "$@" || return
 		fi
 		[ -z "$4" ] || loudly "$4" || fails "failed: $4"
@@ -322,13 +326,13 @@ remount() { # directory, key, kernel's name, number, source, is_bind, last resor
 		;;
 	settled) return ;;
 	esac
-	mounted "$key" && [ "$number" = "$4" ] || fails "$dir is not mounted as it was" || return
+	is_on "$key" "$4" || fails "$dir is not mounted as it was" || return
 	now=$(in_force "$bind")
 	shift 8
 	case $mode in
 	guard) remount_guard "$@" ;;
 	save) echo "$now $(taken_back "$@")" ;;
-	show | do) remount_words "$(replaced "$now" "$(afters "$@")")" ;;
+	show | run) remount_words "$(replaced "$now" "$(afters "$@")")" ;;
 	undo) remount_undo "$@" ;;
 	esac
 }
@@ -381,6 +385,7 @@ remount_undo() {
 	[ -n "$words" ] || return 0
 	remount_words "$(replaced "$now" "$words")" && return
 	[ -n "$resort" ] || return
+	holders "$dir" "$key" "$name" "$number" || return
 	loudly "$resort" || fails "failed: $resort"
 }
 
@@ -428,7 +433,7 @@ edit_line() { # path, line number, place of this edit in the chain, chain
 		printf '    --- %s\n    +++ %s\n    @@ -%s +%s @@\n    -%s\n    +%s\n' \
 			"$file" "$file" "$line_number" "$line_number" "$1" "$2" | visible
 		;;
-	do)
+	run)
 		position "$file" "$line_number" "$@" || return
 		[ $at -eq "$k" ] || fails "line $line_number of $file: an earlier edit is missing" || return
 		keep_copy "$file" || return
@@ -466,7 +471,7 @@ write_copy() { # the line
 	{
 		[ "$line_number" -le 1 ] || head -n $((line_number - 1)) "$file"
 		printf '%s' "$1"
-		[ "$(wc -l <"$file")" -lt "$line_number" ] || echo
+		[ "$(wc -l <"$file")" -lt "$line_number" ] || echo ''
 		tail -n "+$((line_number + 1))" "$file"
 	} >"$copy" && [ "$(complaints "$copy")" -le "$(complaints "$file")" ]
 }
@@ -488,7 +493,7 @@ new_file() { # path, content without its last newline
 		printf '    --- /dev/null\n    +++ %s\n' "$1" | visible
 		printf '%s\n' "$2" | sed 's/^/    +/' | visible
 		;;
-	do)
+	run)
 		copy=$(beside "$1")
 		rm -f "$copy"
 		(umask 022 && set -C && printf '%s\n' "$2" >"$copy") && sync_file "$copy" &&
@@ -569,7 +574,9 @@ apply_remedy() {
 	for n in $forwards; do
 		if with_mode holds "$r" "$n"; then continue; fi
 		with_mode show "$r" "$n"
-		data=$(with_mode save "$r" "$n") && record begin "$r.$n" "$data" && with_mode do "$r" "$n" || return
+		data=$(with_mode save "$r" "$n") || return
+		record begin "$r.$n" "$data" || return
+		with_mode run "$r" "$n" || return
 		if $strict; then
 			with_mode holds "$r" "$n"
 			[ $? -ne 1 ] || fails "step $n ran, and the state is not as wanted" || return

@@ -38,6 +38,7 @@ HEAD = """\
 #        sh FILE --undo      return to the state before, by what --apply recorded in
 #                            ${{EXT4AUDIT_STATE:-/var/lib/ext4audit}}
 #        --only NUMBER       that remedy alone
+# shellcheck disable=SC2016 # commands are data until their step runs
 """
 
 
