@@ -686,8 +686,9 @@ wrong_usage() {
 	exit 2
 }
 main() {
-	LC_ALL=C PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin
-	export LC_ALL PATH
+	# Without a cache, what libblkid says of a device is what is on it now.
+	LC_ALL=C BLKID_FILE=/dev/null PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin
+	export LC_ALL BLKID_FILE PATH
 	action=dry_run chosen='' opposite_order='' only=''
 	while [ $# -gt 0 ]; do
 		case $1 in
