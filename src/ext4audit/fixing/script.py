@@ -56,9 +56,10 @@ class Audited(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A script, what it applies in this order, and what it leaves out."""
+    """A script, its name, what it applies in this order, and what it leaves out."""
 
     text: str
+    identity: str
     chosen: tuple[Chosen, ...]
     left: tuple[LeftOut, ...]
 
@@ -81,7 +82,7 @@ def build(audited: Audited, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -
             'main "$@"\n',
         )
     )
-    return Script(text, composed, all_left)
+    return Script(text, identity, composed, all_left)
 
 
 def _writable(chosen: Sequence[Chosen]) -> tuple[list[Chosen], list[LeftOut]]:
