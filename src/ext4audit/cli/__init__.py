@@ -170,7 +170,7 @@ def app() -> None:
       ext4audit scan                      audit every filesystem of this host
       ext4audit scan /var/lib/mysql       audit the filesystem of a directory
       ext4audit scan --from host.tar.gz   audit what `collect` took elsewhere
-      ext4audit fix > fix.sh              a script of remedies: sh fix.sh tells what it would do
+      ext4audit fix -o fix.sh             a script that applies remedies
       ext4audit layout /srv               where the metadata lies on an array
       ext4audit plan --raid0 12 --chunk 512K --size 1200G
       ext4audit scan -f json -o out.json  for machines

@@ -3,6 +3,7 @@ state_folder=${EXT4AUDIT_STATE:-/var/lib/ext4audit}
 state=$state_folder/fix-$id.state
 lock=$state_folder/lock
 mode='' dry=true locked=false problem='' backup=''
+title='' steps=0 strict=true
 
 say() { printf '%s\n' "$*" | visible; }
 # Control characters of hostile names do not reach the terminal.
