@@ -45,7 +45,7 @@ ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
 """Holds the instruction of click's completion scripts, such as "bash_complete"."""
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
-    "fix": "Print a script, or a playbook, that applies remedies and can take them back.",
+    "fix": "Print a script that applies remedies and takes them back.",
     "collect": "Capture a snapshot of this host, to be audited elsewhere.",
     "layout": "Show which disk of an array holds the metadata.",
     "plan": "Audit a filesystem that does not exist yet.",

@@ -262,6 +262,11 @@ run_step() { # command, undo, done
 mount_step() { # key, command, undo, done
 	case $mode in
 	save) mounts_on "$1" ;;
+	holds)
+		# That it is mounted does not tell that it was mounted anew.
+		run_step "$2" "$3" "$4" || return
+		case $strict,$4 in false,mountpoint*) return 2 ;; esac
+		;;
 	undo)
 		[ -n "$3" ] && [ "$(mounts_on "$1")" -gt "${saved:-0}" ] || return 0
 		loudly "$3" || fails "failed: $3"
