@@ -1,5 +1,6 @@
 """Findings: severity and confidence, the citations of evidence, and the remedies with steps."""
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -185,9 +186,14 @@ class Finding(NamedTuple):
 
     @property
     def safest_remedy(self) -> Remedy | None:
-        """The remedy that stops the least, the first of equals; None where none can be run.
+        """The safest of its remedies; None where none can be run."""
+        return safest(self.remedies)
 
-        Only a remedy with steps can be run, and one that destroys data is never safe.
-        """
-        safe = [each for each in self.remedies if each.steps and not each.destructive]
-        return min(safe, key=lambda remedy: remedy.disruption.rank, default=None)
+
+def safest(remedies: Iterable[Remedy]) -> Remedy | None:
+    """Return the remedy that stops the least, the first of equals; None where none can be run.
+
+    Only a remedy with steps can be run, and one that destroys data is never safe.
+    """
+    safe = [each for each in remedies if each.steps and not each.destructive]
+    return min(safe, key=lambda remedy: remedy.disruption.rank, default=None)

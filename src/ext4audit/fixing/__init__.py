@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Disruption, Finding, Remedy, Remount, Severity
+from ext4audit.finding import Disruption, Finding, Remedy, Remount, Severity, safest
 from ext4audit.report import Report, Verdict
 from ext4audit.rule import Rule
 
@@ -103,11 +103,10 @@ def _pick(finding: Finding, most: Disruption, words: str | None, code: str) -> R
         ways = _matching(ways, words, code)
     if not ways:
         return f"advice only: {finding.remedies[0].summary}" if finding.remedies else "no remedy"
-    gentle = [remedy for remedy in ways if not remedy.destructive]
-    if not gentle:
+    best = safest(ways)
+    if best is None:
         return "destroys what is there, and is never in a script"
-    best = min(gentle, key=lambda remedy: _rank(remedy.disruption))
-    if _rank(best.disruption) <= _rank(most):
+    if best.disruption.rank <= most.rank:
         return best
     if best.disruption is Disruption.RECREATE:
         return "needs the filesystem to be made anew"
@@ -122,10 +121,6 @@ def _matching(ways: Sequence[Remedy], words: str, code: str) -> list[Remedy]:
         known = ", ".join(map(slug, ways)) or "none that a script can apply"
         raise NoSuchRemedy(f"{code} has no remedy {words!r}: there are {known}")
     return found
-
-
-def _rank(disruption: Disruption) -> int:
-    return list(Disruption).index(disruption)
 
 
 def _filesystem_of(host: Host, verdict: Verdict) -> Filesystem | None:

@@ -201,40 +201,59 @@ filesystem() { # device, kernel's name, number, uuid (empty: a step changes it)
 	here=$(dd if="$1" bs=8 skip=141 count=2 2>/dev/null | od -An -v -tx1 | tr -d ' \n')
 	[ "$here" = "$(echo "$4" | tr -d -)" ] || fails "$1 holds another filesystem than $4"
 }
-# Names what keeps a filesystem in use although its mount is gone: an unmount would be silent.
-holders() { # directory, key, kernel's name, number
-	found=$(KEY=$2 N=$4 awk '$3 == ENVIRON["N"] && $5 != ENVIRON["KEY"] || index($5, ENVIRON["KEY"] "/") == 1 {
-			print "it is also mounted on, or below it is, " $5
-		}' /proc/self/mountinfo | head -n 1)
-	[ -z "$found" ] || fails "$1: $found" || return
-	[ "$(mounts_on "$2")" -le 1 ] || fails "$1: several mounts are stacked there" || return
-	own=$(readlink /proc/self/ns/mnt)
-	for task in /proc/[0-9]*; do
-		there=$(readlink "$task/ns/mnt") || continue
-		[ "$there" != "$own" ] || continue
-		grep -q " $4 " "$task/mountinfo" 2>/dev/null || continue
-		found="process ${task#/proc/} ($(cat "$task/comm")) has it mounted in another mount namespace"
-		fails "$1: $found" || return
-	done
-	found=$(cat /proc/[0-9]*/mountinfo 2>/dev/null | KEY=$2 awk '/ - overlay / {
-			n = split($NF, w, /[,:=]/)
-			for (i = 1; i <= n; i++) if (index(w[i] "/", ENVIRON["KEY"] "/") == 1) { print $5; exit }
-		}')
-	[ -z "$found" ] || fails "$1: the overlay on $found has a layer on it" || return
+# What keeps a filesystem in use, as far as no open file does: umount itself refuses those. The
+# kernel unmounts copies in other namespaces too if they are peers or slaves of this mount: these
+# hold nothing. Below an overlay, paths count as they are written; it is not seen where they are
+# links.
+in_mount_tables() { # key, number: names the holders in the mount tables of all processes
+	grep -s '' /proc/self/mountinfo /proc/[0-9]*/mountinfo | KEY=$1 NUMBER=$2 awk '
+		function plain(text) { gsub(/\\043/, "#", text); return text }
+		function below(path) { return index(plain(path), where "/") == 1 }
+		function tell(what) {
+			if (seen[id]++) return
+			print what " on " $5 (id in here ? "" : " in the mount namespace of process " pid)
+		}
+		BEGIN { where = ENVIRON["KEY"]; number = ENVIRON["NUMBER"] }
+		{
+			split($1, name, /[\/:]/); pid = name[3]; id = name[5]; dash = 7; peers = " "
+			while ($dash != "-" && dash < NF) {
+				split($dash, tag, ":"); dash++
+				if (tag[1] == "shared" || tag[1] == "master") peers = peers tag[2] " "
+			}
+			if (pid == "self") {
+				here[id] = 1
+				if ($3 == number && plain($5) == where && !own) { own = id; split(peers, group, " ") }
+				else if ($3 == number || below($5)) tell("the mount")
+			}
+			else if ($3 == number && id != own) {
+				follows = !(id in here) && group[1] && index(peers, " " group[1] " ")
+				if (!follows) tell("the mount")
+			}
+			if ($(dash + 1) == "overlay") {
+				count = split($(dash + 3), part, /[,:=]/)
+				for (each = 1; each <= count; each++)
+					if (plain(part[each]) == where || below(part[each])) tell("the overlay")
+			}
+		}'
+}
+in_system() { # directory, key, number: names loop devices, swap files and devices on the device
 	for file in /sys/block/loop*/loop/backing_file; do
-		[ -e "$file" ] || continue
-		case $(cat "$file") in "$1"/*)
-			found=${file#/sys/block/}
-			fails "$1: a file on it is the loop device ${found%%/*}"
-			return
+		image=
+		[ ! -r "$file" ] || IFS= read -r image <"$file"
+		case $image in "$1"/*)
+			name=${file#/sys/block/}
+			echo "the loop device ${name%%/*} (image $image)"
 			;;
 		esac
 	done
-	found=$(KEY=$2 awk 'index($1, ENVIRON["KEY"] "/") == 1 { print $1; exit }' /proc/swaps)
-	[ -z "$found" ] || fails "$1: $found is a swap file" || return
-	for file in /sys/dev/block/"$4"/holders/*; do
-		[ ! -e "$file" ] || fails "$1: ${file##*/} is made of its device" || return
+	KEY=$2 awk 'index($1, ENVIRON["KEY"] "/") == 1 { print "the swap file " $1 }' /proc/swaps
+	for held in "/sys/dev/block/$3/holders"/*; do
+		[ ! -e "$held" ] || echo "the device ${held##*/}"
 	done
+}
+holders() { # directory, key, kernel's name, number
+	found=$({ in_mount_tables "$2" "$4" && in_system "$1" "$2" "$4"; } | sed '$!s/$/, /' | tr -d '\n')
+	[ -z "$found" ] || fails "$1 is held by $found" || return
 	case $(mount_above "$state_folder") in "$4 "*) fails "$1: $state_folder, the state of this script, is on it" ;; esac
 }
 

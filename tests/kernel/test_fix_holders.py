@@ -1,0 +1,153 @@
+"""The script of `ext4audit fix` finds what holds a real mount, in every shell of a host."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from ext4audit.remedies import quote
+from support.remedies.shell import RemedyShell
+
+pytestmark = pytest.mark.kernel
+
+LIBRARY = resources.files("ext4audit.fixing").joinpath("fix.sh")
+CHECK = """\
+set -u
+id=test
+{library}
+holders {where} {key} {name} {number} || stop "$problem"
+"""
+OCTAL = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
+"""What mountinfo spells in another way."""
+
+
+def words(shell: RemedyShell) -> dict[str, str | None]:
+    """Return the arguments of the check, quoted."""
+    key = "".join(OCTAL.get(character, character) for character in str(shell.where))
+    number = str(shell.mountinfo().device_number)
+    return {
+        "where": quote(str(shell.where)),
+        "key": quote(key),
+        "name": shell.name,
+        "number": number,
+    }
+
+
+@pytest.fixture
+def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RemedyShell]:
+    """Mount a filesystem on a directory of this name."""
+    shell = RemedyShell(tmp_path, getattr(request, "param", "data"))
+    try:
+        shell.mount("noatime")
+        yield shell
+    finally:
+        shell.close()
+
+
+NEED_CARE = ("two words #1", "$(x) 'é")
+"""Names that a shell, or a mount table, spells in another way."""
+SHELLS = ("dash", "bash", "busybox sh", 'PATH="{folder}/bin:$PATH" busybox sh')
+"""The last one has the awk, grep and tr of busybox."""
+IN_MOUNT = 'cd "$(cat {folder}/where)" && '
+
+
+def found(shell: RemedyShell, interpreter: str = "sh") -> str:
+    """Run the check of the mount point in the namespace; return what it names, "" if it passes."""
+    script = shell.folder / "check"
+    script.write_text(CHECK.format(library=LIBRARY.read_text(encoding="utf-8"), **words(shell)))
+    tools = shell.folder / "bin"
+    if not tools.exists():
+        tools.mkdir()
+        for tool in ("awk", "grep", "sed", "tr"):
+            (tools / tool).symlink_to("/usr/bin/busybox")
+    done = shell.run(f"{interpreter.format(folder=shell.folder)} {script}")
+    assert (done.returncode == 0) is (done.stderr == b"")
+    return done.stderr.decode()
+
+
+def within(shell: RemedyShell, command: str) -> None:
+    """Run a command with the mount point as the working directory."""
+    shell.check(IN_MOUNT.format(folder=shell.folder) + command)
+
+
+OVERLAY = 'mkdir -p a b c {out} && mount -t overlay -o "lowerdir=$PWD/a,{more}" overlay {out}'
+HELD = {
+    "overlay": (
+        OVERLAY.format(out="{folder}/out", more="upperdir=$PWD/b,workdir=$PWD/c"),
+        "umount {folder}/out",
+        "the overlay on {folder}/out",
+    ),
+    "overlay that is read": (
+        OVERLAY.format(out="{folder}/out", more="lowerdir={folder}:$PWD/a"),
+        "umount {folder}/out",
+        "the overlay on {folder}/out",
+    ),
+    "bind mount": (
+        "mkdir {folder}/out && mount --bind . {folder}/out",
+        "umount {folder}/out",
+        "the mount on {folder}/out",
+    ),
+    "mount on it": ("mkdir t && mount -t tmpfs t t", "umount t", "the mount on "),
+    "loop device": (
+        "truncate -s 1M image && losetup -f --show image > {folder}/loop",
+        "losetup -d $(cat {folder}/loop)",
+        "the loop device loop",
+    ),
+}
+
+
+@pytest.mark.parametrize("shell", NEED_CARE, indirect=True)
+@pytest.mark.parametrize(("hold", "release", "name"), HELD.values(), ids=HELD.keys())
+def test_the_check_names_what_holds_a_real_mount(
+    shell: RemedyShell, hold: str, release: str, name: str
+) -> None:
+    """It passes before and after, and in each shell that a host may have."""
+    within(shell, hold.format(folder=shell.folder))
+    try:
+        named = {found(shell, interpreter) for interpreter in SHELLS}
+    finally:
+        within(shell, release.format(folder=shell.folder))
+    assert len(named) == 1
+    assert name.format(folder=shell.folder) in named.pop()
+    assert {found(shell, interpreter) for interpreter in SHELLS} == {""}
+
+
+@pytest.mark.parametrize(
+    ("parent", "propagation", "holds"),
+    [("private", "private", True), ("private", "slave", True), ("shared", "slave", False)],
+)
+def test_a_copy_in_another_namespace_holds_it_unless_it_follows(
+    shell: RemedyShell, parent: str, propagation: str, *, holds: bool
+) -> None:
+    """The private /tmp of a service is a slave of the host's mounts, and unmounts with them."""
+    shell.check(f"mount --make-r{parent} /")
+    inner = f"unshare -m --propagation {propagation} sh -c 'echo $$; exec sleep 60'"
+    enter = ["nsenter", "-t", str(shell.holder.pid), "-m", "--", "sh", "-c", f"exec {inner}"]
+    with subprocess.Popen(enter, stdout=subprocess.PIPE, text=True) as copy:
+        try:
+            assert copy.stdout is not None
+            pid = copy.stdout.readline().strip()
+            named = found(shell)
+            shell.check(f'umount "$(cat {shell.folder}/where)"')
+            remains = Path(f"/sys/fs/ext4/{shell.name}").exists()
+            shell.mount("noatime")
+        finally:
+            copy.kill()
+    assert (f"in the mount namespace of process {pid}" in named) is holds
+    assert remains is holds
+
+
+def test_a_swap_file_holds_it(shell: RemedyShell) -> None:
+    """Unmounting fails while it is in use."""
+    within(shell, "dd if=/dev/zero of=swap bs=64k count=16 && chmod 600 swap && mkswap swap")
+    if shell.run(f"{IN_MOUNT.format(folder=shell.folder)} swapon swap").returncode != 0:
+        pytest.skip("this kernel takes no swap file here")
+    try:
+        assert "the swap file " in found(shell)
+    finally:
+        within(shell, "swapoff swap")
+    assert found(shell) == ""
