@@ -15,7 +15,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 EVERYTHING = frozenset(
     "evidence facts layout sources parsers assemble finding rule remedies rules report engine "
-    "policy renderers planning cli".split()
+    "policy renderers planning fixing cli".split()
 )
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "evidence": frozenset(),
@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "engine": frozenset({"evidence", "facts", "finding", "rule", "remedies", "report"}),
     "policy": frozenset({"facts", "finding", "rule", "report", "policy"}),
     "planning": frozenset("evidence facts layout finding rule report planning".split()),
+    "fixing": frozenset("evidence facts finding rule report remedies fixing".split()),
     # A report holds the facts that a renderer spells out; it sees them through the report only.
     "renderers": frozenset(
         {"evidence", "facts", "finding", "rule", "report", "policy", "renderers"}
@@ -79,7 +80,8 @@ THIRD_PARTY_ROOMS = {
 }
 FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "datetime", "socket", "random", "fcntl"}
 PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "remedies", "rules", "rule", "engine"} | {
-    "policy"
+    "policy",
+    "fixing",
 }
 BOUNDARIES = {
     "evidence.py": 1,

@@ -45,6 +45,7 @@ ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
 """Holds the instruction of click's completion scripts, such as "bash_complete"."""
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
+    "fix": "Print a script that applies remedies and takes them back.",
     "collect": "Capture a snapshot of this host, to be audited elsewhere.",
     "layout": "Show which disk of an array holds the metadata.",
     "plan": "Audit a filesystem that does not exist yet.",
@@ -169,6 +170,7 @@ def app() -> None:
       ext4audit scan                      audit every filesystem of this host
       ext4audit scan /var/lib/mysql       audit the filesystem of a directory
       ext4audit scan --from host.tar.gz   audit what `collect` took elsewhere
+      ext4audit fix -o fix.sh             a script that applies remedies
       ext4audit layout /srv               where the metadata lies on an array
       ext4audit plan --raid0 12 --chunk 512K --size 1200G
       ext4audit scan -f json -o out.json  for machines

@@ -179,22 +179,39 @@ def _places(sources: list[str]) -> list[Place]:
     return places
 
 
+def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportOptions) -> Report:
+    """Audit the sources, which must be of one host; raises UsageError."""
+    places = _places([utf8(source) for source in sources])
+    if len(places) != 1:
+        raise click.UsageError(f"{len(places)} hosts: a script is for one")
+    try:
+        return _audited(places[0], tuple(map(utf8, targets)), asked)
+    except ArchiveError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Report:
+    """Audit one host; raises ArchiveError, and UsageError where a target is not there."""
+    report = audit_snapshot(
+        place.path,
+        rules=asked.rules,
+        profiles=asked.profiles,
+        targets=targets,
+        in_fleet=place.in_fleet,
+    )
+    if targets and not report.host.filesystems:
+        raise click.UsageError(f"{place.path}: no ext4 filesystem is called {', '.join(targets)}")
+    return report
+
+
 def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:
     try:
-        report = audit_snapshot(
-            place.path,
-            rules=asked.rules,
-            profiles=asked.profiles,
-            targets=targets,
-            in_fleet=place.in_fleet,
-        )
+        report = _audited(place, targets, asked)
     except ArchiveError as error:
         _write_unread(place.path, str(error), asked)
         if asked.outputs[0].fmt == NAGIOS:
             return NAGIOS_UNKNOWN
         raise click.UsageError(str(error)) from None
-    if targets and not report.host.filesystems:
-        raise click.UsageError(f"{place.path}: no ext4 filesystem is called {', '.join(targets)}")
     return print_report(report, asked, whole=not targets)
 
 

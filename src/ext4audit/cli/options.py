@@ -127,16 +127,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     )
 
 
-_OPTIONS = (
-    click.option(
-        "-o",
-        "--output",
-        "outputs",
-        multiple=True,
-        metavar="FILE",
-        shell_complete=completer("files"),
-        help="Write to FILE, which appears whole; repeatable, one for each -f in turn.",
-    ),
+_OF_RULES = (
     click.option(
         "--config",
         metavar="FILE",
@@ -180,6 +171,19 @@ _OPTIONS = (
         type=Choice([*(severity.value for severity in Severity), "never"]),
         help="Exit 1 on a finding of this severity or worse.  [default: medium]",
     ),
+)
+"""What decides which findings there are, and which of them count."""
+_OPTIONS = (
+    click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FILE",
+        shell_complete=completer("files"),
+        help="Write to FILE, which appears whole; repeatable, one for each -f in turn.",
+    ),
+    *_OF_RULES,
     click.option("--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 on blind spots."),
     click.option(
         "-v",
@@ -196,6 +200,21 @@ _OPTIONS = (
         help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
     ),
 )
+
+
+def rule_options(command: Command) -> Command:
+    """Add the options that decide which findings there are, and which count; see `findings_of`."""
+    for option in reversed(_OF_RULES):
+        command = option(command)
+    return command
+
+
+_NO_REPORT = {"formats": (), "outputs": (), "allow_incomplete": True, "color": "never"}
+
+
+def findings_of(given: dict[str, Any], *, quiet: bool) -> ReportOptions:
+    """Return the validated options of a command that audits and prints no report."""
+    return chosen({**given, **_NO_REPORT, "verbose": False, "quiet": quiet})
 
 
 def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) -> Command:

@@ -1,0 +1,194 @@
+"""`ext4audit fix`: print a script that applies remedies, verifies them, and takes them back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ext4audit import __version__
+from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
+from ext4audit.assemble.host import assemble_host
+from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli.options import (
+    ReportOptions,
+    deadline_option,
+    findings_of,
+    rule_options,
+    timeout_option,
+)
+from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, progress, write
+from ext4audit.engine import audit
+from ext4audit.evidence import Known
+from ext4audit.finding import Disruption
+from ext4audit.fixing import NoSuchRemedy, choose
+from ext4audit.fixing.script import Audited, Script, build
+from ext4audit.report import Report, Source
+from ext4audit.rules import all_rules
+from ext4audit.sources import ReadFile, utc_now
+from ext4audit.sources.live import LiveSource
+
+MACHINE_ID = "/etc/machine-id"
+ALLOWED = tuple(each.value for each in Disruption if each is not Disruption.RECREATE)
+LIVE = "live"
+SCRIPT, PLAYBOOK = "sh", "ansible"
+EXECUTABLE = 0o700
+
+
+@click.command("fix")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completer("files"))
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    shell_complete=completer("files"),
+    help="Captured evidence of one host instead of this one: a snapshot or an archive.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "fmt",
+    type=Choice((SCRIPT, PLAYBOOK)),
+    default=SCRIPT,
+    show_default=True,
+    metavar="FORMAT",
+    help="What is printed: sh, a script; or ansible, a playbook of the same remedies.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Write to FILE, which appears whole; a script is made executable for its owner.",
+)
+@click.option(
+    "--disruption",
+    type=Choice(ALLOWED),
+    default=Disruption.ONLINE.value,
+    show_default=True,
+    help="The most that a remedy may stop.",
+)
+@click.option(
+    "--choose",
+    "choices",
+    multiple=True,
+    metavar="RULE=WORDS",
+    help="Another remedy of a rule than the safest: words of its name; repeatable.",
+)
+@rule_options
+@timeout_option(DEFAULT_TIMEOUT_SECONDS)
+@deadline_option
+def command(
+    *,
+    targets: tuple[str, ...],
+    sources: tuple[str, ...],
+    fmt: str,
+    output: str | None,
+    disruption: str,
+    choices: tuple[str, ...],
+    timeout_seconds: float,
+    deadline_seconds: float,
+    **given: Any,  # noqa: ANN401 - every type that an option can have
+) -> int:
+    """Print one POSIX sh script that applies the safest remedy of each finding.
+
+    It is for the findings at or above --fail-on that nothing suppresses, with remedies that stop
+    no more than --disruption, and never with one that destroys. Nothing is changed before the
+    script is run on the audited host with --apply. Without arguments it checks every guard and
+    shows what it would do; --verify checks; --undo returns to the state before. What it leaves
+    out, and why, is in its head and on standard error.
+
+    Exit codes: 0 printed (also a script that has nothing to do), 2 usage error or a host that
+    cannot be read, 70 internal error.
+
+    \b
+    Examples:
+      ext4audit fix -o fix.sh && sh fix.sh
+      ext4audit fix --select DUR --disruption remount /srv > fix.sh
+      ext4audit fix --choose PRF001=dioread-lock --disruption remount > fix.sh
+      ext4audit fix --from host.tar.gz -f ansible > fix.yml
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    chosen_words = _choices(choices)
+    asked = findings_of(given, quiet=False)
+    path = None if output == STANDARD_OUTPUT else output
+    if path is not None:
+        check_destination(path)
+    source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
+    report = _report(targets, sources, asked, source)
+    try:
+        chosen, left = choose(report, asked.threshold, Disruption(disruption), chosen_words)
+    except NoSuchRemedy as error:
+        raise click.UsageError(f"--choose {error}") from None
+    script = build(_audited(report, source), chosen, left)
+    _tell(script)
+    if fmt == PLAYBOOK:
+        write(lazily("fixing.playbook", "playbook")(script), path)
+    else:
+        _write_script(script.text, path)
+    return 0
+
+
+def _choices(words: Sequence[str]) -> dict[str, str]:
+    """Return the chosen words by the code of the rule; raises UsageError."""
+    codes = (
+        {name: rule.code for rule in all_rules() for name in (rule.code, rule.name)}
+        if words
+        else {}
+    )
+    found = {}
+    for word in words:
+        rule, equals, wanted = word.partition("=")
+        code = codes.get(rule.upper()) or codes.get(rule.lower())
+        if code is None or not equals or not wanted:
+            raise click.UsageError(f"--choose {word}: say a rule and words, as PRF001=dioread-lock")
+        found[code] = wanted
+    return found
+
+
+def _report(
+    targets: tuple[str, ...], sources: tuple[str, ...], asked: ReportOptions, source: LiveSource
+) -> Report:
+    """Audit what the command line names; raises UsageError."""
+    report: Report
+    if sources:
+        report = lazily("cli.captured", "audit_one")(sources, targets, asked)
+    elif targets:
+        report = lazily("cli.options", "scan_targets")(targets, asked, source)
+    else:
+        with progress(quiet=False) as show:
+            host = assemble_host(source, utc_now(), progress=show)
+        report = audit(Source(LIVE, host.name), host, asked.rules, asked.profiles)
+    if report.source.kind == "image":
+        raise click.UsageError(
+            "an image file is no filesystem of a host: fix it where it is mounted"
+        )
+    whole = not targets
+    report = asked.post_processing.one(report, asked.rules, whole=whole)
+    for notice in report.notices:
+        print_diagnostic(notice)
+    return report
+
+
+def _audited(report: Report, source: LiveSource) -> Audited:
+    machine_id = None
+    if report.source.kind == LIVE:
+        answer = source.fetch(ReadFile(MACHINE_ID))
+        text = answer.value if isinstance(answer, Known) else ""
+        machine_id = str(text).strip() or None
+    return Audited(report.host.name, machine_id, report.host.taken_at, __version__)
+
+
+def _tell(script: Script) -> None:
+    for left in script.left:
+        print_diagnostic(f"left out: {left}")
+    if not script.chosen:
+        print_diagnostic("nothing to fix: what is printed does nothing")
+
+
+def _write_script(text: str, path: str | None) -> None:
+    write(text, path)
+    if path is not None and Path(path).is_file():
+        Path(path).chmod(EXECUTABLE)

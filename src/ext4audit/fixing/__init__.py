@@ -1,0 +1,148 @@
+"""Which remedies a script applies: the safest of each finding, as far as the options allow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ext4audit.evidence import for_wording
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Disruption, Finding, Remedy, Remount, Severity
+from ext4audit.report import Report, Verdict
+from ext4audit.rule import Rule
+
+WORDS_OF_A_SLUG = 6
+"""How much of a summary names a remedy that changes no mount option."""
+
+
+class Chosen(NamedTuple):
+    """One remedy that is to be applied, with the filesystems that its guards look at.
+
+    `subject` is where the finding is: a mount point, a device, or the host.
+    """
+
+    rule: Rule
+    subject: str
+    remedy: Remedy
+    filesystems: tuple[Filesystem, ...]
+
+    @property
+    def title(self) -> str:
+        """The rule and the subject."""
+        return f"{self.rule.code} {self.rule.name}, {self.subject}"
+
+
+class LeftOut(NamedTuple):
+    """A finding for which nothing is applied, and why."""
+
+    rule: Rule
+    subject: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.rule.code} {self.rule.name}, {self.subject}: {self.reason}"
+
+
+class NoSuchRemedy(ValueError):  # noqa: N818 - what is the case, told to the user as it is
+    """A choice matches no remedy of its rule; the message lists those that there are."""
+
+
+def slug(remedy: Remedy) -> str:
+    """Return the name by which a remedy is chosen: the options that it changes, or its summary."""
+    options = [step.change.after for step in remedy.steps if isinstance(step.change, Remount)]
+    if options:
+        return _slug(" ".join(word for words in options for word in words))
+    return "-".join(_slug(remedy.summary).split("-")[:WORDS_OF_A_SLUG])
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def choose(
+    report: Report,
+    threshold: Severity | None,
+    most: Disruption,
+    choices: Mapping[str, str],
+) -> tuple[tuple[Chosen, ...], tuple[LeftOut, ...]]:
+    """Return what to apply, and what is left out.
+
+    `choices` are the words that choose a remedy, by the rule's code. Raises NoSuchRemedy.
+    """
+    chosen: list[Chosen] = []
+    left: list[LeftOut] = []
+    for verdict, finding in _failing(report, threshold):
+        fs = _filesystem_of(report.host, verdict)
+        subject = _subject(fs, finding)
+        words = choices.get(verdict.rule.code)
+        pick = _pick(finding, most, words, verdict.rule.code)
+        if finding.suppression is not None:
+            pick = f"suppressed: {finding.suppression.reason}"
+        elif finding.known:
+            pick = "in the baseline"
+        if isinstance(pick, str):
+            left.append(LeftOut(verdict.rule, subject, pick))
+            continue
+        guarded = _filesystems(report.host, fs, pick)
+        chosen.append(Chosen(verdict.rule, subject, pick, guarded))
+    return tuple(chosen), tuple(left)
+
+
+def _failing(report: Report, threshold: Severity | None) -> Iterator[tuple[Verdict, Finding]]:
+    for verdict in report.verdicts:
+        for finding in verdict.findings:
+            if threshold is not None and finding.severity.at_least(threshold):
+                yield verdict, finding
+
+
+def _pick(finding: Finding, most: Disruption, words: str | None, code: str) -> Remedy | str:
+    """Return the remedy to apply, or why there is none; raises NoSuchRemedy."""
+    ways = [remedy for remedy in finding.remedies if remedy.steps]
+    if words is not None:
+        ways = _matching(ways, words, code)
+    if not ways:
+        return f"advice only: {finding.remedies[0].summary}" if finding.remedies else "no remedy"
+    gentle = [remedy for remedy in ways if not remedy.destructive]
+    if not gentle:
+        return "destroys what is there, and is never in a script"
+    best = min(gentle, key=lambda remedy: _rank(remedy.disruption))
+    if _rank(best.disruption) <= _rank(most):
+        return best
+    if best.disruption is Disruption.RECREATE:
+        return "needs the filesystem to be made anew"
+    return f"needs --disruption {best.disruption.value}"
+
+
+def _matching(ways: Sequence[Remedy], words: str, code: str) -> list[Remedy]:
+    wanted = _slug(words)
+    exact = [remedy for remedy in ways if slug(remedy) == wanted]
+    found = exact or [r for r in ways if wanted and wanted in f"{slug(r)} {_slug(r.summary)}"]
+    if not found:
+        known = ", ".join(map(slug, ways)) or "none that a script can apply"
+        raise NoSuchRemedy(f"{code} has no remedy {words!r}: there are {known}")
+    return found
+
+
+def _rank(disruption: Disruption) -> int:
+    return list(Disruption).index(disruption)
+
+
+def _filesystem_of(host: Host, verdict: Verdict) -> Filesystem | None:
+    return next((fs for fs in host.filesystems if fs.id == verdict.filesystem_id), None)
+
+
+def _subject(fs: Filesystem | None, finding: Finding) -> str:
+    if fs is None:
+        return finding.fact or "the host"
+    return ", ".join(fs.mount_points) or fs.device
+
+
+def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Filesystem, ...]:
+    """Return the finding's filesystem, and those whose devices the commands name."""
+    text = "\n".join(f"{step.command}\n{step.undo}" for step in remedy.steps)
+    known = (*host.filesystems, *for_wording(host.idle, ()))
+    named = (each for each in known if re.search(rf"(?<!\S){re.escape(each.device)}(?!\S)", text))
+    return tuple(
+        {str(each.device_number): each for each in (*((fs,) if fs else ()), *named)}.values()
+    )

@@ -1,0 +1,221 @@
+"""Compose remedies that change the same things, so that each starts where the one before ends.
+
+Remedies are computed alone, each from the audited state. Where two edit one line of fstab, the
+second is made an edit of what the first leaves; commands that mount again take over the options
+that earlier remedies changed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
+from ext4audit.facts.option_table import recognize
+from ext4audit.finding import LineEdit, NewFile, Remedy, Remount, Step, Unmount
+from ext4audit.fixing import Chosen, LeftOut
+from ext4audit.remedies import quote
+from ext4audit.remedies.fstab import COMMA, OPTIONS
+
+MOUNT = re.compile(r"(?P<head>\bmount -t \S+ -o )(?P<options>'[^']*'|[^\s';]+)")
+FIELD = re.compile(r"\btune2fs (?P<option>-[eEcirmugUL]) (?P<value>\S+) (?P<device>\S+)")
+STRING = re.compile(r"\b(?:s_mount_opts|mount_opts=)")
+WORD = re.compile(r"[^ \t]+")
+T = TypeVar("T")
+
+
+class Conflict(Exception):  # noqa: N818 - what is the case, told to the user as it is
+    """A remedy contradicts an earlier one; the message says what both change."""
+
+
+class Composition:
+    """What the remedies so far change. `chains` are the states of each edited line, in order."""
+
+    def __init__(self) -> None:
+        self.chains: dict[tuple[str, int], list[str]] = {}
+        self._files: dict[str, str] = {}
+        self._options: dict[str, dict[str, str]] = {}
+        self._fields: dict[tuple[str, str], str] = {}
+
+    def add(self, remedy: Remedy) -> Remedy:
+        """Return the remedy as it applies after those before it; raises Conflict."""
+        before = self._copy()
+        try:
+            return remedy._replace(steps=tuple(self._steps(remedy)))
+        except Conflict:
+            self.__dict__ = before.__dict__
+            raise
+
+    def _copy(self) -> Composition:
+        new = Composition()
+        new.chains = {key: [*chain] for key, chain in self.chains.items()}
+        new._files = dict(self._files)
+        new._options = {place: dict(words) for place, words in self._options.items()}
+        new._fields = dict(self._fields)
+        return new
+
+    def _steps(self, remedy: Remedy) -> Iterator[Step]:
+        self._claim(remedy)
+        again: Unmount | None = None
+        for step in remedy.steps:
+            change = step.change
+            if isinstance(change, LineEdit):
+                edit = self._edited(change)
+                if edit.before != edit.after:
+                    yield step._replace(change=edit)
+                continue
+            if isinstance(change, NewFile):
+                self._set(self._files, change.path, change.content, change.path)
+            if isinstance(change, Remount):
+                # What an earlier remedy of this run changed is in force before this one.
+                undo = self._with_options(change.mount_point, step.undo)
+                for word in change.after:
+                    words = self._options.setdefault(change.mount_point, {})
+                    self._set(words, name_of(word), word, f"{word} of {change.mount_point}")
+                yield step._replace(undo=undo)
+                continue
+            if isinstance(change, Unmount):
+                again = change
+            yield self._mounting(step, again)
+
+    def _mounting(self, step: Step, last: Unmount | None) -> Step:
+        """Return a step whose mount commands have the options of earlier remedies."""
+        if last is None:
+            return step
+        place = last.mount_point
+        own = _difference(last.again, step.command)
+        undo, command = (self._with_options(place, each) for each in (step.undo, step.command))
+        change = step.change
+        if isinstance(change, Unmount):
+            change = change._replace(again=self._with_options(place, change.again))
+        for name, word in own.items():
+            words = self._options.setdefault(place, {})
+            self._set(words, name, word, f"{word or name} of {place}")
+        return step._replace(command=command, undo=undo, change=change)
+
+    def _with_options(self, place: str, command: str) -> str:
+        words = self._options.get(place)
+        if not words:
+            return command
+        return MOUNT.sub(lambda found: found["head"] + _replaced(found["options"], words), command)
+
+    def _edited(self, edit: LineEdit) -> LineEdit:
+        chain = self.chains.setdefault((edit.path, edit.line_number), [edit.before])
+        before = chain[-1]
+        after = merged(edit.before, edit.after, before)
+        if after in chain[:-1]:
+            raise Conflict(f"line {edit.line_number} of {edit.path}")
+        if after != before:
+            chain.append(after)
+        return edit._replace(before=before, after=after)
+
+    def _claim(self, remedy: Remedy) -> None:
+        """Note the fields of superblocks and the settings that whole values replace."""
+        for step in remedy.steps:
+            for found in FIELD.finditer(step.command):
+                if found["option"] != "-E" or "mount_opts" not in found["value"]:
+                    key = (found["device"], f"tune2fs {found['option']}")
+                    self._set(self._fields, key, found["value"], f"tune2fs {found['option']}")
+            if STRING.search(step.command):
+                what = "the mount options in the superblock"
+                self._set(self._fields, ("", "mount_opts"), step.command, what)
+            if step.command.startswith("sysctl -w "):
+                self._set(self._fields, ("", "sysctl"), step.command, "the same settings")
+
+    @staticmethod
+    def _set(known: dict[T, str], key: T, value: str, what: str) -> None:
+        if known.setdefault(key, value) != value:
+            raise Conflict(what)
+
+
+def compose(
+    chosen: Sequence[Chosen],
+) -> tuple[tuple[Chosen, ...], tuple[LeftOut, ...], Mapping[tuple[str, int], list[str]]]:
+    """Return the remedies composed, those that cannot be, and the chain of each edited line."""
+    composition = Composition()
+    done: list[Chosen] = []
+    left: list[LeftOut] = []
+    for each in chosen:
+        try:
+            remedy = composition.add(each.remedy)
+        except Conflict as conflict:  # noqa: PERF203 - one after the other is the point
+            reason = f"changes {conflict} as an earlier remedy does: apply, scan, and fix again"
+            left.append(LeftOut(each.rule, each.subject, reason))
+        else:
+            done.append(each._replace(remedy=remedy))
+    return tuple(done), tuple(left), composition.chains
+
+
+def name_of(word: str) -> str:
+    """Return what a word of `mount -o` is about: a flag of mount(8), or an option of ext4."""
+    if word in ATIME_OPTIONS:
+        return "atime"
+    flag = CLEARED.get(word, word)
+    if flag in MOUNT_FLAGS:
+        return flag
+    known = recognize(word)
+    return known[0].name if known else word.partition("=")[0]
+
+
+def merged(base: str, after: str, present: str) -> str:
+    """Return `present` with what changed from `base` to `after`; raises Conflict.
+
+    All are lines of fstab. Fields are compared as a whole, options one by one.
+    """
+    if present == base:
+        return after
+    old, new, now = ([match[0] for match in WORD.finditer(line)] for line in (base, after, present))
+    if not len(old) == len(new) == len(now):
+        raise Conflict("a line of fstab")
+    for place, (was, wanted, seen) in enumerate(zip(old, new, now, strict=True)):
+        if was == wanted:
+            continue
+        if place == OPTIONS:
+            now[place] = _merged_options(was, wanted, seen)
+        elif seen in (was, wanted):
+            now[place] = wanted
+        else:
+            raise Conflict("a field of fstab")
+    words = iter(now)
+    return WORD.sub(lambda _: next(words), present)
+
+
+def _merged_options(base: str, after: str, present: str) -> str:
+    old, new, now = (COMMA.split(each) for each in (base, after, present))
+    gone = [option for option in old if option not in new]
+    added = [option for option in new if option not in old and option != "defaults"]
+    others = {name_of(option): option for option in now if option not in old}
+    if any(others.get(name_of(option), option) != option for option in added):
+        raise Conflict("an option in fstab")
+    kept = [option for option in now if option not in gone]
+    return ",".join((*kept, *(option for option in added if option not in kept))) or "defaults"
+
+
+def _options_of(command: str) -> list[str]:
+    found = MOUNT.search(command)
+    return shlex.split(found["options"])[0].split(",") if found else []
+
+
+def _difference(again: str, command: str) -> dict[str, str]:
+    """Return what a mount command changes of the one that mounts as before, by option.
+
+    An empty word stands for an option that is left out.
+    """
+    if not command.startswith("mount -t "):
+        return {}
+    before, after = _options_of(again), _options_of(command)
+    if not before or not after:
+        return {}
+    names = {name_of(word) for word in after}
+    gone = {name_of(word): "" for word in before if name_of(word) not in names}
+    return {**gone, **{name_of(word): word for word in after if word not in before}}
+
+
+def _replaced(options: str, words: Mapping[str, str]) -> str:
+    """Return a shell word of options in which others stand for some, by name."""
+    present = shlex.split(options)[0].split(",")
+    kept = [word for word in present if name_of(word) not in words]
+    made = ",".join((*kept, *filter(None, words.values())))
+    return quote(made) or options

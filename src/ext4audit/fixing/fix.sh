@@ -1,0 +1,722 @@
+usage='usage: sh fix.sh [--apply | --verify | --undo] [--only NUMBER]'
+state_folder=${EXT4AUDIT_STATE:-/var/lib/ext4audit}
+state=$state_folder/fix-$id.state
+lock=$state_folder/lock
+mode='' dry=true locked=false problem='' backup=''
+title='' steps=0 strict=true
+
+say() { printf '%s\n' "$*" | visible; }
+# Control characters of hostile names do not reach the terminal.
+visible() { tr '\001-\010\013-\037\177' '?'; }
+tell() { printf 'fix: %s\n' "$*" | visible >&2; }
+stop() { # message
+	tell "$1"
+	exit 1
+}
+# What a guard, or a step, cannot go on with; the reason is told by who called it.
+fails() {
+	problem=$*
+	return 1
+}
+quietly() { (eval "$1") </dev/null >/dev/null 2>&1; }
+loudly() { (eval "$1") </dev/null; }
+
+# The state file: one line a record, "begin STEP DATA ;". A line that a crash cut has no end mark.
+record() { # kind, key, data
+	printf '%s %s %s ;\n' "$1" "$2" "${3:--}" >>"$state" || fails "cannot write to $state" || return
+	sync "$state" 2>/dev/null || sync
+}
+state_of() { # a key: sets s, the last record's kind, and saved, the data of the last begin
+	s='' saved=''
+	[ -e "$state" ] || return 0
+	while read -r kind key data; do
+		[ "$key" = "$1" ] || continue
+		case $data in *' ;') ;; *) continue ;; esac
+		[ "$kind" != begin ] || saved=${data% ;}
+		s=$kind
+	done <"$state"
+}
+begun() { # a key: whether something of it may have to be taken back
+	state_of "$1"
+	[ "$s" = begin ] || [ "$s" = end ]
+}
+open_state() {
+	umask 077
+	mkdir -p "$state_folder" || stop "cannot make $state_folder"
+	[ ! -L "$state" ] || stop "$state is a symbolic link"
+	(: >>"$state") || stop "cannot write to $state"
+	chmod 700 "$state_folder"
+	chmod 600 "$state"
+	[ ! -s "$state" ] || [ -z "$(tail -c 1 "$state")" ] || echo >>"$state"
+}
+
+# The lock is a link whose text is the process and its start: made whole or not at all.
+process() { # a pid: prints it with its start time, in ticks since boot; nothing where it is gone
+	sed "s/^.*) //" "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20 | sed -n "s/^./$1-&/p"
+}
+take_lock() {
+	me=$(process $$) tries=0
+	until ln -s "$me" "$lock" 2>/dev/null; do
+		owner=$(readlink "$lock") || {
+			tries=$((tries + 1))
+			[ $tries -lt 9 ] || stop "cannot make $lock"
+			continue
+		}
+		[ "$owner" != "$(process "${owner%%-*}")" ] ||
+			stop "another one is running: process ${owner%%-*} (lock: $lock)"
+		# Of several that find a stale lock, each must take away that one and not a new one.
+		mv "$lock" "$lock.$$" 2>/dev/null || continue
+		if [ "$(readlink "$lock.$$")" = "$owner" ]; then
+			tell "the lock of process ${owner%%-*} was stale"
+		else
+			mv "$lock.$$" "$lock"
+		fi
+		rm -f "$lock.$$"
+	done
+	locked=true
+	trap 'release' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' HUP TERM
+}
+release() { ! $locked || [ "$(readlink "$lock")" != "$me" ] || rm -f "$lock"; }
+
+# Mounts. A key is a mount point as mountinfo spells it.
+mounted() { # key: sets number, flags, options of what is topmost there
+	line=$(KEY=$1 awk '$5 == ENVIRON["KEY"] {
+			for (i = 7; i <= NF && $i != "-"; i++);
+			found = $3 " " $6 " " $(i + 3)
+		}
+		END { if (found == "") exit 1; print found }' /proc/self/mountinfo) || return 1
+	number=${line%% *} options=${line##* } flags=${line#* }
+	flags=${flags%% *}
+}
+is_on() { mounted "$1" && [ "$number" = "$2" ]; } # key, number
+mounts_on() { KEY=$1 awk '$5 == ENVIRON["KEY"] { n++ } END { print n + 0 }' /proc/self/mountinfo; }
+mount_above() { # a path: prints number and whether it is ro, of the mount that it lies on
+	P=$1/ awk '{ m = $5; if (m != "/") m = m "/" }
+		index(ENVIRON["P"], m) == 1 && length(m) >= best {
+			best = length(m)
+			for (i = 7; i <= NF && $i != "-"; i++);
+			found = $3 (("," $6 "," $(i + 3) ",") ~ /,ro,/ ? " ro" : " rw")
+		}
+		END { print found }' /proc/self/mountinfo
+}
+group() { # a word: sets g, the flag of mount(8) that it is about; empty for an option of ext4
+	case $1 in
+	ro | rw) g=ro ;;
+	nosuid | suid) g=nosuid ;;
+	nodev | dev) g=nodev ;;
+	noexec | exec) g=noexec ;;
+	nodiratime | diratime) g=nodiratime ;;
+	nosymfollow | symfollow) g=nosymfollow ;;
+	sync | async) g=sync ;;
+	dirsync) g=dirsync ;;
+	lazytime | nolazytime) g=lazytime ;;
+	mand | nomand) g=mand ;;
+	noatime | relatime | atime | strictatime | norelatime) g=atime ;;
+	*) g='' ;;
+	esac
+}
+opposite() {
+	case $1 in
+	ro) echo rw ;;
+	sync) echo async ;;
+	dirsync) ;;
+	lazytime | mand) echo "no$1" ;;
+	atime) echo strictatime ;;
+	*) echo "${1#no}" ;;
+	esac
+}
+# The flags in force, as mount(8) takes them; of a bind mount its own only.
+in_force() ( # is_bind
+	set -f
+	IFS=,
+	seen=rw atime=strictatime
+	for word in $flags; do
+		group "$word"
+		case $g in
+		ro) ! $1 || seen=$word ;;
+		atime) atime=$word ;;
+		?*) seen=$seen,$word ;;
+		esac
+	done
+	$1 || for word in $options; do
+		case $word in
+		ro) seen=ro${seen#rw} ;;
+		sync | dirsync | lazytime | mand) seen=$seen,$word ;;
+		esac
+	done
+	echo "$seen,$atime"
+)
+# A list without the flags that words replace, and the words behind it: the last one does not
+# always win.
+replaced() ( # list, words
+	set -f
+	IFS=,
+	about=,
+	for word in $2; do
+		group "$word"
+		[ -z "$g" ] || about=$about$g,
+	done
+	new=
+	for word in $1; do
+		group "$word"
+		case $about in *",${g:-$word},"*) ;; *) new=$new,$word ;; esac
+	done
+	new=$new,$2
+	echo "${new#,}"
+)
+# The flag of a kind that a list has, or the word that clears it.
+member() ( # kind, list
+	set -f
+	IFS=,
+	for word in $2; do
+		group "$word"
+		[ "$g" != "$1" ] || { echo "$word" && exit; }
+	done
+	opposite "$1"
+)
+
+# Guards of the host and of its filesystems.
+guard_host() {
+	[ "$(id -u)" = 0 ] || fails 'this needs root' || return
+	for tool in $tools; do
+		command -v "$tool" >/dev/null || fails "this needs $tool, which is not here" || return
+	done
+	if [ -n "$machine_id" ]; then
+		here=$(cat /etc/machine-id 2>/dev/null)
+		[ "$here" = "$machine_id" ] ||
+			fails "this is not the audited host: its machine-id is ${here:-missing}, not $machine_id" || return
+	else
+		here=$(uname -n)
+		[ "$here" = "$node" ] || fails "this is not the audited host: it is $here, not $node" || return
+	fi
+}
+filesystem() { # device, kernel's name, number, uuid (empty: a step changes it)
+	here=$(cat "/sys/class/block/$2/dev" 2>/dev/null)
+	[ "$here" = "$3" ] || fails "$2 is device ${here:-none}, and was $3" || return
+	here=$(stat -L -c '%t %T' "$1" 2>/dev/null) && here=$((0x${here% *})):$((0x${here#* }))
+	[ "$here" = "$3" ] || fails "$1 is device ${here:-none}, and was $3" || return
+	[ -n "$4" ] || return 0
+	here=$(dd if="$1" bs=8 skip=141 count=2 2>/dev/null | od -An -v -tx1 | tr -d ' \n')
+	[ "$here" = "$(echo "$4" | tr -d -)" ] || fails "$1 holds another filesystem than $4"
+}
+# Names what keeps a filesystem in use although its mount is gone: an unmount would be silent.
+holders() { # directory, key, kernel's name, number
+	found=$(KEY=$2 N=$4 awk '$3 == ENVIRON["N"] && $5 != ENVIRON["KEY"] || index($5, ENVIRON["KEY"] "/") == 1 {
+			print "it is also mounted on, or below it is, " $5
+		}' /proc/self/mountinfo | head -n 1)
+	[ -z "$found" ] || fails "$1: $found" || return
+	[ "$(mounts_on "$2")" -le 1 ] || fails "$1: several mounts are stacked there" || return
+	own=$(readlink /proc/self/ns/mnt)
+	for task in /proc/[0-9]*; do
+		there=$(readlink "$task/ns/mnt") || continue
+		[ "$there" != "$own" ] || continue
+		grep -q " $4 " "$task/mountinfo" 2>/dev/null || continue
+		found="process ${task#/proc/} ($(cat "$task/comm")) has it mounted in another mount namespace"
+		fails "$1: $found" || return
+	done
+	found=$(cat /proc/[0-9]*/mountinfo 2>/dev/null | KEY=$2 awk '/ - overlay / {
+			n = split($NF, w, /[,:=]/)
+			for (i = 1; i <= n; i++) if (index(w[i] "/", ENVIRON["KEY"] "/") == 1) { print $5; exit }
+		}')
+	[ -z "$found" ] || fails "$1: the overlay on $found has a layer on it" || return
+	for file in /sys/block/loop*/loop/backing_file; do
+		[ -e "$file" ] || continue
+		case $(cat "$file") in "$1"/*)
+			found=${file#/sys/block/}
+			fails "$1: a file on it is the loop device ${found%%/*}"
+			return
+			;;
+		esac
+	done
+	found=$(KEY=$2 awk 'index($1, ENVIRON["KEY"] "/") == 1 { print $1; exit }' /proc/swaps)
+	[ -z "$found" ] || fails "$1: $found is a swap file" || return
+	for file in /sys/dev/block/"$4"/holders/*; do
+		[ ! -e "$file" ] || fails "$1: ${file##*/} is made of its device" || return
+	done
+	case $(mount_above "$state_folder") in "$4 "*) fails "$1: $state_folder, the state of this script, is on it" ;; esac
+}
+
+# Steps. Each obeys $mode: guard (whether it can run), holds (0: what it leads to is so already;
+# 1: it is not; 2: only running it tells), show, save (what to record), run, undo; kind (0: it edits
+# a file), settled (0: nothing of it is left to be done by hand).
+run_step() { # command, undo, done
+	case $mode in
+	holds)
+		case $dry,$3 in *,) return 2 ;; true,*mktemp*) return 2 ;; esac
+		quietly "$3"
+		;;
+	kind) return 1 ;;
+	show) say "    $1" ;;
+	run) loudly "$1" || fails "failed: $1" ;;
+	undo)
+		case $2,$1 in
+		,ls\ * | ,until\ * | ,test\ *) ;;
+		,*) say "  nothing takes this back: $1" ;;
+		*) loudly "$2" || fails "failed: $2" ;;
+		esac
+		;;
+	esac
+}
+mount_step() { # key, command, undo, done
+	case $mode in
+	save) mounts_on "$1" ;;
+	holds)
+		# That it is mounted does not tell that it was mounted anew.
+		run_step "$2" "$3" "$4" || return
+		case $strict,$4 in false,mountpoint*) return 2 ;; esac
+		;;
+	undo)
+		[ -n "$3" ] && [ "$(mounts_on "$1")" -gt "${saved:-0}" ] || return 0
+		loudly "$3" || fails "failed: $3"
+		;;
+	*) run_step "$2" "$3" "$4" ;;
+	esac
+}
+unmount() { # directory, key, kernel's name, number, command, again
+	case $mode in
+	guard)
+		is_on "$2" "$4" || fails "$1 is not mounted as it was" || return
+		holders "$1" "$2" "$3" "$4"
+		;;
+	kind) return 1 ;;
+	holds) return 2 ;;
+	show) say "    $5" ;;
+	settled)
+		is_on "$2" "$4" ||
+			fails "$1 stays unmounted: repair it (e2fsck -f), then mount it: $6"
+		;;
+	run)
+		holders "$1" "$2" "$3" "$4" && { loudly "$5" || fails "failed: $5"; }
+		;;
+	undo)
+		if is_on "$2" "$4"; then return 0; fi
+		loudly "$6" || fails "failed: $6"
+		;;
+	esac
+}
+# The exit status of e2fsck is a sum: 1 is what was corrected, 4 and more is what is left.
+check() { # device, kernel's name, command, undo, done
+	case $mode in
+	holds | kind) run_step "$3" "$4" "$5" ;;
+	show) say "    $3" ;;
+	run)
+		[ ! -e "/sys/fs/ext4/$2" ] || fails "$1 is still mounted somewhere" || return
+		status=0
+		e2fsck -f -p "$1" </dev/null || status=$?
+		[ $status -gt 1 ] || return 0
+		[ $status -lt 4 ] || record refused "R$r" || return
+		fails "e2fsck refused to repair $1 by itself (exit status $status)"
+		;;
+	undo)
+		# What a killed e2fsck has left is checked again, before anything mounts it.
+		if [ "$s" = begin ] && [ ! -e "/sys/fs/ext4/$2" ]; then
+			mode=run
+			check "$@" || return
+		fi
+		[ -z "$4" ] || loudly "$4" || fails "failed: $4"
+		;;
+	esac
+}
+shown() { # a word, as the kernel's list of options has it
+	case $1 in dioread_lock) echo nodioread_nolock ;; *) echo "$1" ;; esac
+}
+lists() { grep -qxF -e "$(shown "$2")" "/proc/fs/ext4/$1/options" 2>/dev/null; }
+remount() { # directory, key, kernel's name, number, source, is_bind, last resort, done, AFTER<BEFORE...
+	dir=$1 key=$2 name=$3 source=$5 bind=$6 resort=$7 done=$8
+	case $mode in
+	holds | kind)
+		run_step '' '' "$done"
+		return
+		;;
+	settled) return ;;
+	esac
+	is_on "$key" "$4" || fails "$dir is not mounted as it was" || return
+	now=$(in_force "$bind")
+	shift 8
+	case $mode in
+	guard) remount_guard "$@" ;;
+	save) echo "$now $(taken_back "$@")" ;;
+	show | run) remount_words "$(replaced "$now" "$(afters "$@")")" ;;
+	undo) remount_undo "$@" ;;
+	esac
+}
+remount_guard() {
+	for pair; do
+		after=${pair%%<*} before=${pair#*<}
+		group "$after"
+		if [ "$g" = atime ] && [ -n "$before" ]; then
+			case $(member atime "$now") in
+			"$after" | "$before") ;;
+			*) fails "$dir: its access times are neither $before, as audited, nor $after" || return ;;
+			esac
+		fi
+		case $g,$after in ,*=*) ;; *) continue ;; esac
+		lists "$name" "$after" || [ -z "$before" ] || lists "$name" "$before" ||
+			! grep -q "^${after%%=*}=" "/proc/fs/ext4/$name/options" ||
+			fails "$dir: ${after%%=*}= is neither $before, as audited, nor $after" || return
+	done
+}
+afters() (
+	words=
+	for pair; do words=$words,${pair%%<*}; done
+	echo "${words#,}"
+)
+# The options of ext4 to restore: those that are not yet as wanted.
+taken_back() (
+	words=
+	for pair; do
+		group "${pair%%<*}"
+		[ -n "$g" ] || [ -z "${pair#*<}" ] || lists "$name" "${pair%%<*}" || words=$words,${pair#*<}
+	done
+	echo "${words#,}"
+)
+remount_words() { # words
+	set -- "remount$($bind && echo ,bind),$1"
+	if [ "$mode" = show ]; then
+		say "    mount -o $1 $source $dir"
+	else
+		mount -o "$1" "$source" "$dir" || fails "failed: mount -o $1 $source $dir"
+	fi
+}
+remount_undo() {
+	old=${saved%% *} words=${saved#* }
+	[ "$words" != "$saved" ] || words=
+	for pair; do
+		group "${pair%%<*}"
+		[ -z "$g" ] || words=$words,$(member "$g" "$old")
+	done
+	words=${words#,}
+	[ -n "$words" ] || return 0
+	remount_words "$(replaced "$now" "$words")" && return
+	[ -n "$resort" ] || return
+	holders "$dir" "$key" "$name" "$number" || return
+	loudly "$resort" || fails "failed: $resort"
+}
+
+# Files in /etc. An edit starts from a line of its chain: what the edits before it leave.
+editable() { # path
+	[ ! -L "$1" ] || fails "$1 is a symbolic link to $(readlink "$1"): edit what makes it" || return
+	[ -f "$1" ] || fails "$1 is no regular file" || return
+	! mounted "$1" || fails "$1 is a mount of its own, which no rename can replace" || return
+	place_writable "$1" || return
+	(: >>"$1") 2>/dev/null || fails "$1 cannot be written to: is it immutable (lsattr)?"
+}
+place_writable() { # path
+	folder=${1%/*}
+	[ -d "$folder" ] || fails "$folder is no directory" || return
+	case $(mount_above "$(cd -P "$folder" && pwd)") in *ro) fails "$folder is on a read-only filesystem" || return ;; esac
+	command -v lsattr >/dev/null || return 0
+	for each in "$folder" "$1"; do
+		case $(lsattr -d "$each" 2>/dev/null | cut -d' ' -f1) in
+		*[ia]*) fails "$each is immutable or append-only (lsattr)" || return ;;
+		esac
+	done
+}
+at=0
+position() { # path, line number, chain: sets at, the place in the chain, from 1
+	text=$(sed -n "$2p" "$1" && echo .) && text=${text%.}
+	text=${text%"
+"}
+	place="line $2 of $1"
+	shift 2
+	at=0
+	for each; do
+		at=$((at + 1))
+		[ "$text" != "$each" ] || return 0
+	done
+	fails "$place is not what was audited"
+}
+edit_line() { # path, line number, place of this edit in the chain, chain
+	file=$1 line_number=$2 k=$3
+	shift 3
+	case $mode in
+	guard) editable "$file" && position "$file" "$line_number" "$@" ;;
+	holds) position "$file" "$line_number" "$@" && [ $at -gt "$k" ] ;;
+	show)
+		shift $((k - 1))
+		printf '    --- %s\n    +++ %s\n    @@ -%s +%s @@\n    -%s\n    +%s\n' \
+			"$file" "$file" "$line_number" "$line_number" "$1" "$2" | visible
+		;;
+	run)
+		position "$file" "$line_number" "$@" || return
+		[ $at -eq "$k" ] || fails "line $line_number of $file: an earlier edit is missing" || return
+		keep_copy "$file" || return
+		shift "$k"
+		write_line "$1"
+		;;
+	undo)
+		rm -f "$(beside "$file")"
+		position "$file" "$line_number" "$@" || return
+		[ $at -le "$((k + 1))" ] || fails "line $line_number of $file: a later edit is still there" || return
+		[ $at -eq "$((k + 1))" ] || return 0
+		editable "$file" || return
+		shift $((k - 1))
+		write_line "$1"
+		;;
+	esac
+}
+beside() { echo "${1%/*}/.${1##*/}.ext4audit-$id"; }
+keep_copy() { # path
+	[ -z "$backup" ] || return 0
+	backup=$1.$(date +%Y%m%d-%H%M%S)
+	[ ! -e "$backup" ] || return 0
+	cp -a "$1" "$backup" || fails "cannot copy $1 to $backup" || return
+	say "  $1 as it was: $backup"
+}
+write_line() { # the line; on a copy, which takes the place of the file
+	copy=$(beside "$file")
+	rm -f "$copy"
+	cp -a "$file" "$copy" || fails "cannot copy $file to $copy" || return
+	write_copy "$1" && sync_file "$copy" && mv -f "$copy" "$file" && sync_file "${file%/*}" && return
+	rm -f "$copy"
+	fails "$file could not be edited: writing, checking or renaming $copy failed"
+}
+write_copy() { # the line
+	{
+		[ "$line_number" -le 1 ] || head -n $((line_number - 1)) "$file"
+		printf '%s' "$1"
+		[ "$(wc -l <"$file")" -lt "$line_number" ] || echo ''
+		tail -n "+$((line_number + 1))" "$file"
+	} >"$copy" && [ "$(complaints "$copy")" -le "$(complaints "$file")" ]
+}
+sync_file() { sync "$1" 2>/dev/null || sync; }
+# How many errors findmnt finds; 0 where it cannot verify (before util-linux 2.31).
+complaints() {
+	findmnt --verify --tab-file "$1" 2>&1 |
+		awk '/ parse errors?, .* errors?, / { n = $1 + $4 } END { print n + 0 }'
+}
+new_file() { # path, content without its last newline
+	case $mode in
+	guard)
+		place_writable "$1" || return
+		[ ! -L "$1" ] || fails "$1 is a symbolic link" || return
+		[ ! -e "$1" ] || same "$1" "$2" || fails "$1 is there already, with other content"
+		;;
+	holds) same "$1" "$2" ;;
+	show)
+		printf '    --- /dev/null\n    +++ %s\n' "$1" | visible
+		printf '%s\n' "$2" | sed 's/^/    +/' | visible
+		;;
+	run)
+		copy=$(beside "$1")
+		rm -f "$copy"
+		(umask 022 && set -C && printf '%s\n' "$2" >"$copy") && sync_file "$copy" &&
+			mv "$copy" "$1" && sync_file "${1%/*}" && return
+		rm -f "$copy"
+		fails "cannot write $1"
+		;;
+	undo)
+		rm -f "$(beside "$1")"
+		[ -e "$1" ] || return 0
+		same "$1" "$2" || fails "$1 has other content by now" || return
+		rm -f "$1" || fails "cannot remove $1"
+		;;
+	esac
+}
+same() { [ -f "$1" ] && printf '%s\n' "$2" | cmp -s - "$1"; }
+
+# Remedies: remedy_1, remedy_2, ... are the data; each sets title, steps and strict, guards its
+# filesystems, runs one step, and verifies all of it.
+with_mode() { # mode, remedy, step
+	mode=$1
+	"remedy_$2" "$3"
+}
+each_step() { # remedy: sets numbers, first to last and last to first
+	r=$1
+	"remedy_$r" about
+	forwards='' backwards='' n=0
+	while [ "$n" -lt "$steps" ]; do
+		n=$((n + 1))
+		forwards="$forwards $n" backwards="$n $backwards"
+	done
+}
+guarded() { # remedy
+	"remedy_$1" filesystems || return
+	for n in $forwards; do with_mode guard "$1" "$n" || return; done
+}
+is_applied() { # remedy
+	any=false
+	for n in $forwards; do
+		with_mode holds "$1" "$n"
+		case $? in
+		0) any=true ;;
+		1) return 1 ;;
+		esac
+	done
+	$any && { $dry || "remedy_$1" verify; }
+}
+verify() { quietly "$1" || fails "not verified: $1"; }
+is_interrupted() { # remedy
+	state_of "R$1"
+	[ "$s" != complete ] || return
+	for n in $forwards; do ! begun "$1.$n" || return 0; done
+	return 1
+}
+# Undoes the steps that were begun, the last first. After a refusal of e2fsck only what was done
+# to files: the filesystem stays unmounted until somebody has repaired and mounted it.
+take_back() { # remedy
+	state_of "R$1"
+	refusal=false
+	[ "$s" != refused ] || refusal=true
+	for n in $backwards; do
+		begun "$1.$n" || continue
+		if $refusal && ! with_mode kind "$1" "$n"; then continue; fi
+		with_mode undo "$1" "$n" || return
+		record undone "$1.$n" || return
+	done
+	if $refusal; then
+		for n in $backwards; do
+			begun "$1.$n" || continue
+			with_mode settled "$1" "$n" || return
+			record undone "$1.$n" || return
+		done
+	fi
+	record undone "R$1"
+}
+apply_remedy() {
+	record applying "R$r" || return
+	for n in $forwards; do
+		if with_mode holds "$r" "$n"; then continue; fi
+		with_mode show "$r" "$n"
+		data=$(with_mode save "$r" "$n") || return
+		record begin "$r.$n" "$data" || return
+		with_mode run "$r" "$n" || return
+		if $strict; then
+			with_mode holds "$r" "$n"
+			[ $? -ne 1 ] || fails "step $n ran, and the state is not as wanted" || return
+		fi
+		record end "$r.$n" || return
+	done
+	"remedy_$r" verify && record complete "R$r"
+}
+
+# What the options ask for.
+dry_run() {
+	todo=0 ready=0 failed=0
+	for r in $chosen; do
+		each_step "$r"
+		if is_interrupted "$r"; then
+			say "$r. $title: interrupted; --apply takes back what was begun, and starts again"
+			todo=$((todo + 1))
+		elif ! "remedy_$r" filesystems; then
+			tell "$r. $title: refused: $problem"
+			failed=$((failed + 1))
+		elif is_applied "$r"; then
+			say "$r. $title: already applied"
+			ready=$((ready + 1))
+		elif ! guarded "$r"; then
+			tell "$r. $title: refused: $problem"
+			failed=$((failed + 1))
+		else
+			say "$r. $title"
+			for n in $forwards; do with_mode holds "$r" "$n" || with_mode show "$r" "$n"; done
+			todo=$((todo + 1))
+		fi
+	done
+	say "$todo to apply, $ready already applied, $failed refused; nothing was changed (--apply does it)"
+	[ $failed = 0 ]
+}
+apply_all() {
+	dry=false made=0
+	open_state
+	take_lock
+	for r in $opposite_order; do
+		each_step "$r"
+		is_interrupted "$r" || continue
+		"remedy_$r" filesystems || stop "$r. $title: interrupted, and now refused: $problem"
+		tell "$r. $title: an interrupted run is taken back first"
+		take_back "$r" || stop "$r. $title: could not be taken back: $problem"
+	done
+	for r in $chosen; do
+		each_step "$r"
+		"remedy_$r" filesystems || stop "$r. $title: refused: $problem; nothing of it was changed"
+		if is_applied "$r"; then
+			say "$r. $title: already applied"
+			continue
+		fi
+		guarded "$r" || stop "$r. $title: refused: $problem; nothing of it was changed"
+		say "$r. $title"
+		apply_remedy || roll_back
+		made=$((made + 1))
+	done
+	if [ $made = 0 ]; then
+		say 'nothing was changed: all is already applied'
+	else
+		say "$made applied and verified; --undo takes back what $state tells"
+	fi
+}
+roll_back() {
+	tell "$r. $title: $problem"
+	if take_back "$r"; then
+		stop "$r. $title: rolled back; all is as it was before this remedy"
+	fi
+	stop "$r. $title: not rolled back: $problem; --undo tries it again"
+}
+verify_all() {
+	dry=false failed=0
+	for r in $chosen; do
+		each_step "$r"
+		if "remedy_$r" filesystems && is_applied "$r"; then
+			say "$r. $title: applied"
+		else
+			say "$r. $title: not applied${problem:+ ($problem)}"
+			failed=$((failed + 1))
+		fi
+		problem=
+	done
+	[ $failed = 0 ]
+}
+undo_all() {
+	made=0
+	[ -s "$state" ] || { say "nothing to undo: there is no $state" && return; }
+	open_state
+	take_lock
+	for r in $opposite_order; do
+		each_step "$r"
+		any=false
+		for n in $forwards; do ! begun "$r.$n" || any=true; done
+		$any || continue
+		say "$r. $title: undo"
+		"remedy_$r" filesystems || stop "$r. $title: refused: $problem"
+		state_of "R$r"
+		[ "$s" = refused ] || record undoing "R$r" || stop "$problem"
+		take_back "$r" || stop "$r. $title: not undone: $problem; --undo tries it again"
+		made=$((made + 1))
+	done
+	if [ $made = 0 ]; then say 'nothing to undo'; else say "$made undone"; fi
+}
+wrong_usage() {
+	echo "$usage" >&2
+	exit 2
+}
+main() {
+	# Without a cache, what libblkid says of a device is what is on it now.
+	LC_ALL=C BLKID_FILE=/dev/null PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin
+	export LC_ALL BLKID_FILE PATH
+	action=dry_run chosen='' opposite_order='' only=''
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--apply) action=apply_all ;;
+		--verify) action=verify_all ;;
+		--undo) action=undo_all ;;
+		--only)
+			case ${2-} in '' | *[!0-9]*) wrong_usage ;; esac
+			only=$2
+			shift
+			;;
+		*) wrong_usage ;;
+		esac
+		shift
+	done
+	i=0
+	while [ $i -lt "$remedies" ]; do
+		i=$((i + 1))
+		[ "${only:-$i}" = $i ] || continue
+		chosen="$chosen $i" opposite_order="$i $opposite_order"
+	done
+	[ -n "$chosen" ] || { say 'there is nothing to do' && exit 0; }
+	guard_host || stop "refused: $problem; nothing was changed"
+	$action
+}

@@ -1,0 +1,172 @@
+"""The playbook that applies remedies: Ansible's modules where they can, else the script.
+
+The script is in the playbook, line by line, and is copied to the host: its dry run is the guard of
+every remedy. A module makes a change where it does it as carefully: settings of the kernel, files,
+and lines of fstab that the module writes as they are. JSON is YAML, and needs no quoting rules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ext4audit.finding import LineEdit, NewFile, Phase, Step
+from ext4audit.fixing import Chosen
+from ext4audit.fixing.script import Script
+
+FOLDER = "/var/lib/ext4audit"
+SYSCTL = "sysctl -w "
+NAME = re.compile(r"\{(?=[{%#])")
+FSTAB = "/etc/fstab"
+FIELDS = 6
+PLAIN = re.compile(r"[A-Za-z0-9/_.:=,-]+")
+MODES = {"folder": "0700", "script": "0700", "file": "0644"}
+JOINED = "{{ script_lines | join('\n') }}"
+"""With a newline as it is: versions of Ansible differ in what a backslash means there."""
+TO_APPLY = "'0 to apply' not in {}.stdout"
+
+
+def playbook(script: Script) -> str:
+    """Return the playbook as JSON."""
+    path = f"{FOLDER}/fix-{script.identity}.sh"
+    tasks = [
+        _task(
+            "the folder of the script",
+            "ansible.builtin.file",
+            {"path": FOLDER, "state": "directory", "mode": MODES["folder"]},
+            check_mode=False,
+        ),
+        _task(
+            "the script that checks the guards",
+            "ansible.builtin.copy",
+            {
+                "content": JOINED,
+                "dest": path,
+                "mode": MODES["script"],
+            },
+            check_mode=False,
+            diff=False,
+        ),
+    ]
+    for number, each in enumerate(script.chosen, start=1):
+        tasks += _remedy(number, each, path)
+    play = {
+        "name": "ext4audit: remedies",
+        "hosts": "all",
+        "become": True,
+        "gather_facts": False,
+        "vars": {"script_lines": [_escaped(line) for line in script.text.split("\n")]},
+        "tasks": tasks,
+    }
+    return json.dumps([play], indent=2) + "\n"
+
+
+def _remedy(number: int, each: Chosen, path: str) -> list[dict[str, Any]]:
+    """Return the tasks of one remedy: the guards, the change where it is needed, and the check."""
+    found = f"remedy_{number}"
+    needed = TO_APPLY.format(found)
+    title = _escaped(each.title)
+    made = _by_modules(number, each, path)
+    tasks = [
+        _command(f"{title}: guards", [path, "--only", str(number)], check_mode=False)
+        | {"register": found, "changed_when": False}
+    ]
+    if made is None:
+        run = _command(f"{title}: apply", [path, "--apply", "--only", str(number)])
+        return [*tasks, run | {"when": needed, **_told(f"applied_{number}")}]
+    tasks += [task | {"when": [needed, *_conditions(task)]} for task in made]
+    verify = _command(f"{title}: verify", [path, "--verify", "--only", str(number)])
+    return [*tasks, verify | {"changed_when": False}]
+
+
+def _told(variable: str) -> dict[str, Any]:
+    """Return the keys that take from the script's words whether it changed anything."""
+    changed = f"'nothing was changed' not in {variable}.stdout"
+    return {"register": variable, "changed_when": changed}
+
+
+def _conditions(task: dict[str, Any]) -> list[str]:
+    return [task["when"]] if "when" in task else []
+
+
+def _by_modules(number: int, each: Chosen, path: str) -> list[dict[str, Any]] | None:
+    """Return the tasks that change what the remedy changes; None where modules cannot."""
+    work = [step for step in each.remedy.steps if step.phase is not Phase.VERIFY]
+    # A file comes before the settings in it, so that nothing is left to be written there.
+    work.sort(key=lambda step: not isinstance(step.change, NewFile))
+    files = [step.change.path for step in work if isinstance(step.change, NewFile)]
+    tasks: list[dict[str, Any]] = []
+    for step in work:
+        made = _by_module(each, step, files)
+        if made is None:
+            return None
+        tasks += made
+    if any("ansible.posix.mount" in task for task in tasks):
+        return _if_one_line(number, each, path, tasks)
+    return tasks
+
+
+def _by_module(each: Chosen, step: Step, files: list[str]) -> list[dict[str, Any]] | None:
+    title = _escaped(each.title)
+    match step.change:
+        case NewFile(path, content):
+            words = {"dest": path, "content": _escaped(content), "mode": MODES["file"]}
+            return [_task(f"{title}: {path}", "ansible.builtin.copy", words)]
+        case LineEdit() as edit:
+            return _mount(title, edit)
+    if not step.command.startswith(SYSCTL) or len(files) != 1:
+        return None
+    pairs = [word.partition("=") for word in step.command.removeprefix(SYSCTL).split()]
+    return [_setting(f"{title}: {name}", name, value, files[0]) for name, _, value in pairs]
+
+
+def _setting(title: str, name: str, value: str, file: str) -> dict[str, Any]:
+    words = {"name": name, "value": value, "sysctl_file": file, "sysctl_set": True, "reload": False}
+    return _task(title, "ansible.posix.sysctl", words)
+
+
+def _mount(title: str, edit: LineEdit) -> list[dict[str, Any]] | None:
+    """Return the task that edits a line; None where the module would change more than the step.
+
+    It finds the line by the directory, and writes six fields with a blank between them.
+    """
+    fields = edit.after.split(" ")
+    plain = all(PLAIN.fullmatch(field) for field in fields)
+    if len(fields) != FIELDS or not plain or edit.before.split(" ")[1:2] != fields[1:2]:
+        return None
+    keys = ("src", "path", "fstype", "opts", "dump", "passno")
+    words = {**dict(zip(keys, fields, strict=True)), "state": "present", "backup": True}
+    return [_task(f"{title}: line {edit.line_number} of fstab", "ansible.posix.mount", words)]
+
+
+def _if_one_line(
+    number: int, each: Chosen, path: str, tasks: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the tasks for a directory that one line of fstab names, and the script for others.
+
+    ansible.posix.mount writes all lines of a directory.
+    """
+    (place,) = {task["ansible.posix.mount"]["path"] for task in tasks}
+    lines, title = f"lines_{number}", _escaped(each.title)
+    count = f'$1 !~ /^#/ && $2 == "{place}" {{ n++ }} END {{ print n + 0 }}'
+    look = _command(f"{title}: lines for {place}", ["awk", count, FSTAB], check_mode=False)
+    run = _command(f"{title}: apply", [path, "--apply", "--only", str(number)])
+    return [
+        look | {"register": lines, "changed_when": False},
+        *(task | {"when": f"{lines}.stdout == '1'"} for task in tasks),
+        run | {"when": f"{lines}.stdout != '1'", **_told(f"applied_{number}")},
+    ]
+
+
+def _command(name: str, argv: list[str], **more: Any) -> dict[str, Any]:  # noqa: ANN401 - keywords of a task
+    return _task(name, "ansible.builtin.command", {"argv": argv}, **more)
+
+
+def _task(name: str, module: str, words: dict[str, Any], **more: Any) -> dict[str, Any]:  # noqa: ANN401 - the same
+    return {"name": name, module: words, **more}
+
+
+def _escaped(text: str) -> str:
+    """Return a text that Jinja prints as it is; a name can hold braces."""
+    return NAME.sub("{{ '{' }}", text)

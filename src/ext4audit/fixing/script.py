@@ -1,0 +1,247 @@
+"""The script that applies remedies: `fix.sh`, which does the work, and the remedies as data."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import NamedTuple
+
+from ext4audit.evidence import for_wording
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Check, LineEdit, NewFile, Phase, Remount, Step, Unmount
+from ext4audit.fixing import Chosen, LeftOut
+from ext4audit.fixing.composition import compose, name_of
+from ext4audit.remedies import quote
+
+TOOLS = (
+    "awk blkid blockdev cat chmod cmp cp cut date dd debugfs dumpe2fs e2fsck findfs findmnt grep "
+    "head id ln ls mkdir mktemp mount mountpoint mv od readlink resize2fs rm sed sort stat sync "
+    "sysctl tail tr tune2fs umount wc"
+).split()
+ALWAYS = frozenset(
+    "awk cat chmod cmp cp cut date dd grep head id ln mkdir mv od readlink rm sed stat sync tail "
+    "tr wc".split()
+)
+"""The tools that fix.sh itself calls; the others only if a remedy does."""
+NEW_UUID = "tune2fs -U "
+UNMOUNT = "umount "
+IMAGES = frozenset({"image", "e2image"})
+HEAD = """\
+#!/bin/sh
+# ext4audit {version}: remedies for {node}, as audited {taken_at}.
+# Usage: sh FILE             check every guard and print what --apply would do; change nothing
+#        sh FILE --apply     do it step by step; verify each remedy, roll back one that fails
+#        sh FILE --verify    check that it is applied
+#        sh FILE --undo      return to the state before, by what --apply recorded in
+#                            ${{EXT4AUDIT_STATE:-/var/lib/ext4audit}}
+#        --only NUMBER       that remedy alone
+# shellcheck disable=SC2016 # commands are data until their step runs
+"""
+
+
+class Unwritable(Exception):  # noqa: N818 - what is the case, told to the user as it is
+    """A remedy that no script can hold; the message says why."""
+
+
+class Audited(NamedTuple):
+    """The host that a script is for. `machine_id` is None where it was not captured."""
+
+    node: str
+    machine_id: str | None
+    taken_at: str
+    version: str
+
+
+class Script(NamedTuple):
+    """A script, its name, what it applies in this order, and what it leaves out."""
+
+    text: str
+    identity: str
+    chosen: tuple[Chosen, ...]
+    left: tuple[LeftOut, ...]
+
+
+def build(audited: Audited, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -> Script:
+    """Return the script for the chosen remedies; what cannot be in it is added to `left`."""
+    writable, unwritable = _writable(chosen)
+    composed, conflicting, chains = compose(writable)
+    all_left = (*left, *unwritable, *conflicting)
+    remedies = [_function(number, each, chains) for number, each in enumerate(composed, start=1)]
+    data = "\n".join((*_settings(audited, composed), *remedies))
+    identity = hashlib.sha256(data.encode()).hexdigest()[:12]
+    library = resources.files(__package__).joinpath("fix.sh").read_text(encoding="utf-8")
+    text = "\n".join(
+        (
+            _head(audited, composed, all_left),
+            f"id={identity}",
+            f"{data}",
+            library,
+            'main "$@"\n',
+        )
+    )
+    return Script(text, identity, composed, all_left)
+
+
+def _writable(chosen: Sequence[Chosen]) -> tuple[list[Chosen], list[LeftOut]]:
+    """Divide the remedies into those that a script can hold, and the others with the reason."""
+    writable, left = [], []
+    for each in chosen:
+        try:
+            _function(1, each, {})
+        except Unwritable as reason:  # noqa: PERF203 - each may fail alone
+            left.append(LeftOut(each.rule, each.subject, str(reason)))
+        else:
+            writable.append(each)
+    return writable, left
+
+
+def _head(audited: Audited, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -> str:
+    about = HEAD.format(
+        version=audited.version, node=_plain(audited.node), taken_at=audited.taken_at
+    )
+    lines = ["# It applies:" if chosen else "# It applies nothing."]
+    lines += [
+        f"#   {n}. {_plain(each.title)}: {_plain(each.remedy.summary)}"
+        for n, each in enumerate(chosen, 1)
+    ]
+    if left:
+        lines += ["# It leaves out:", *(f"#   {_plain(str(each))}" for each in left)]
+    return about + "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Return a text for a comment: one line of printable ASCII."""
+    return "".join(character if " " <= character <= "~" else "?" for character in text)
+
+
+def _settings(audited: Audited, chosen: Sequence[Chosen]) -> Iterator[str]:
+    text = "\n".join(
+        f"{step.command}\n{step.undo}\n{step.done}" for each in chosen for step in each.remedy.steps
+    )
+    called = {word for word in re.findall(r"[a-z0-9]+", text) if word in TOOLS}
+    yield f"machine_id={_word(audited.machine_id or '')}"
+    yield f"node={_word(audited.node)}"
+    yield f"tools='{' '.join(sorted(called | ALWAYS))}'"
+    yield f"remedies={len(chosen)}"
+
+
+def _function(number: int, each: Chosen, chains: Mapping[tuple[str, int], list[str]]) -> str:
+    """Return the shell function with the data of one remedy; raises Unwritable."""
+    work = [step for step in each.remedy.steps if step.phase is not Phase.VERIFY]
+    checks = [step.command for step in each.remedy.steps if step.phase is Phase.VERIFY]
+    strict = "false" if any(isinstance(step.change, Unmount) for step in work) else "true"
+    return "\n".join(
+        (
+            f"remedy_{number}() {{",
+            "\tcase $1 in",
+            f"\tabout) title={_word(_plain(each.title))} steps={len(work)} strict={strict} ;;",
+            _case("filesystems", _guards(each)),
+            *(_case(str(n), [call]) for n, call in enumerate(_calls(each, work, chains), 1)),
+            _case("verify", [f"verify {_word(check)}" for check in checks]),
+            "\tesac",
+            "}",
+        )
+    )
+
+
+def _case(label: str, commands: Iterable[str]) -> str:
+    body = " &&\n\t\t\t".join(commands) or ":"
+    return f"\t{label})\n\t\t{body}\n\t\t;;"
+
+
+def _guards(each: Chosen) -> Iterator[str]:
+    new_uuid = any(NEW_UUID in step.command for step in each.remedy.steps)
+    for fs in each.filesystems:
+        if getattr(for_wording(fs.stack, None), "kind", "") in IMAGES:
+            raise Unwritable("it is an image, and no filesystem of the host")
+        if fs.uuid is None:
+            raise Unwritable("its UUID is not known, so that no guard could recognize it")
+        uuid = "" if new_uuid else fs.uuid
+        yield _call("filesystem", fs.device, fs.name, str(fs.device_number), uuid)
+
+
+def _calls(
+    each: Chosen, work: Sequence[Step], chains: Mapping[tuple[str, int], list[str]]
+) -> Iterator[str]:
+    place = ""
+    for step in work:
+        match step.change:
+            case LineEdit() as edit:
+                yield _edit(edit, chains)
+            case NewFile(path, content):
+                yield _call("new_file", path, content.removesuffix("\n"))
+            case Remount() as change:
+                yield _remount(_mounted_at(each, change.mount_point), step, change)
+            case Unmount(place, again):
+                fs = _mounted_at(each, place)
+                yield _call("unmount", place, _key(place), *_names(fs), step.command, again)
+            case Check(device):
+                name = _on_device(each, device).name
+                yield _call("check", device, name, step.command, step.undo, step.done)
+            case _ if step.command.startswith("mount ") and (place or UNMOUNT in step.undo):
+                where = place or shlex.split(step.command)[-1]
+                yield _call("mount_step", _key(where), step.command, step.undo, step.done)
+            case _:
+                yield _call("run_step", step.command, step.undo, step.done)
+
+
+def _edit(edit: LineEdit, chains: Mapping[tuple[str, int], list[str]]) -> str:
+    chain = chains.get((edit.path, edit.line_number), [edit.before, edit.after])
+    place = chain.index(edit.before) + 1 if edit.before in chain else 1
+    return _call("edit_line", edit.path, str(edit.line_number), str(place), *chain)
+
+
+def _remount(fs: Filesystem, step: Step, change: Remount) -> str:
+    mount = next(m for m in fs.mounts if m.mount_point == change.mount_point)
+    before = {name_of(word): word for word in change.before}
+    pairs = [f"{word}<{before.get(name_of(word), '')}" for word in change.after]
+    resort = step.undo.partition(" || ")[2]
+    return _call(
+        "remount",
+        change.mount_point,
+        _key(change.mount_point),
+        *_names(fs),
+        mount.source or "none",
+        "true" if change.is_bind else "false",
+        resort,
+        step.done,
+        *pairs,
+    )
+
+
+def _mounted_at(each: Chosen, place: str) -> Filesystem:
+    for fs in each.filesystems:
+        if place in fs.mount_points:
+            return fs
+    raise Unwritable(f"nothing that was audited is mounted on {place}")
+
+
+def _on_device(each: Chosen, device: str) -> Filesystem:
+    for fs in each.filesystems:
+        if fs.device == device:
+            return fs
+    raise Unwritable(f"{device} is no filesystem that was audited")
+
+
+def _names(fs: Filesystem) -> tuple[str, str]:
+    return fs.name, str(fs.device_number)
+
+
+def _key(path: str) -> str:
+    """Return a mount point as mountinfo spells it (fs/proc_namespace.c: show_mountinfo)."""
+    return re.sub(r"[ \t\n\\]", lambda found: f"\\{ord(found[0]):03o}", path)
+
+
+def _call(function: str, *words: str) -> str:
+    return " ".join((function, *map(_word, words)))
+
+
+def _word(text: str) -> str:
+    """Return a shell word of printable ASCII; raises Unwritable."""
+    word = quote(text)
+    if word is None:
+        raise Unwritable("a name in it cannot be written in a script")
+    return word

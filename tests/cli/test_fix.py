@@ -1,0 +1,140 @@
+"""`ext4audit fix`: what it prints, where it goes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.hosts.stories import HOSTS
+from support.program import run
+
+NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
+HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
+SHELLS = [
+    [path, *arguments]
+    for name, *arguments in (("dash",), ("bash",), ("busybox", "ash"))
+    if (path := shutil.which(name))
+]
+ALL_HOSTS = sorted(path.parent.name for path in HOSTS.glob("*/snapshot"))
+OPTIONAL = "--exclude=SC2250,SC2310,SC2312,SC2249,SC2248"
+"""As for the collector: matters of taste, and that `set -e`, which is not used, is not in force."""
+
+
+def script_of(host: str, *options: str) -> str:
+    """Return the script for a captured host, with all that a script can do."""
+    source = str(HOSTS / host / "snapshot")
+    done = run("fix", "--from", source, "--disruption", "reboot", "--fail-on", "info", *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ALL_HOSTS)
+def test_every_shell_parses_the_script_of_every_host(name: str) -> None:
+    """It is printable ASCII."""
+    text = script_of(name, "--pedantic")
+    assert text.isascii()
+    assert all(line.replace("\t", "").isprintable() for line in text.splitlines())
+    for shell in SHELLS:
+        done = subprocess.run([*shell, "-n"], input=text.encode(), check=False)
+        assert done.returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
+@pytest.mark.parametrize("name", ["lvm-linear-nobarrier", "healthy-ubuntu-22.04-cloud"])
+def test_shellcheck_finds_nothing(name: str) -> None:
+    """In the dialect of POSIX; no finding is suppressed but that commands are quoted data."""
+    text = script_of(name, "--pedantic")
+    command = ["shellcheck", "--shell=sh", "--norc", "--enable=all", OPTIONAL, "-"]
+    found = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert found.stdout == ""
+    assert re.findall("shellcheck disable=(.*)", text) == [
+        "SC2016 # commands are data until their step runs"
+    ]
+
+
+def test_what_is_left_out_is_told_twice() -> None:
+    """On standard error and in the head of the script, with the reason."""
+    done = run("fix", "--from", NOBARRIER)
+    assert done.returncode == 0
+    lines = [line for line in done.stderr.splitlines() if "left out: " in line]
+    assert any("DUR001 barrier-disabled" in line and "--disruption" in line for line in lines)
+    for line in lines:
+        assert f"#   {line.partition('left out: ')[2]}" in done.stdout.splitlines()
+
+
+def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
+    """And exit code 0: a pipe into sh goes on."""
+    done = run("fix", "--from", HEALTHY)
+    assert done.returncode == 0
+    assert "nothing to fix" in done.stderr
+    ran = subprocess.run(
+        ["sh", "-s", "--", "--apply"],
+        input=done.stdout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "there is nothing to do\n")
+
+
+@pytest.mark.parametrize("words", [["--no"], ["--only"], ["--only", "x"], ["--apply", "now"]])
+def test_a_script_that_is_called_wrongly_tells_its_usage(words: list[str]) -> None:
+    """With exit code 2, before anything is looked at."""
+    text = script_of("healthy-debian-12")
+    done = subprocess.run(
+        ["sh", "-s", "--", *words], input=text.encode(), capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"usage: ")
+
+
+def test_the_same_evidence_makes_the_same_script() -> None:
+    """So that its state file is found again by a script that is printed again."""
+    assert script_of("lvm-linear-nobarrier") == script_of("lvm-linear-nobarrier")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--choose", "DUR001"], "--choose DUR001: say a rule and words"),
+        (["--choose", "XYZ001=a"], "--choose XYZ001=a: say a rule and words"),
+        (["--choose", "DUR001=x"], "--choose DUR001 has no remedy 'x': there are "),
+        (["--disruption", "recreate"], "there is no 'recreate'"),
+        (["--from", HEALTHY], "2 hosts: a script is for one"),
+        (["-f", "yaml"], "there is no 'yaml'"),
+        (["--from", "/none"], "/none"),
+    ],
+)
+def test_what_cannot_be_is_a_usage_error(arguments: list[str], message: str) -> None:
+    """Exit code 2, one line and nothing printed."""
+    first = [] if arguments == ["--from", "/none"] else ["--from", NOBARRIER]
+    done = run("fix", *first, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_file_is_executable_for_its_owner(tmp_path: Path) -> None:
+    """A playbook is not."""
+    for fmt, mode in (("sh", 0o700), ("ansible", 0o644)):
+        path = tmp_path / fmt
+        done = run("fix", "--from", NOBARRIER, "-f", fmt, "-o", str(path))
+        assert (done.returncode, done.stdout) == (0, "")
+        assert path.stat().st_mode & 0o777 == mode
+
+
+def test_the_playbook_holds_the_script_line_by_line() -> None:
+    """JSON, with braces that Jinja would take for its own written as expressions."""
+    options = ("--from", NOBARRIER, "--disruption", "reboot")
+    (play,) = json.loads(run("fix", *options, "-f", "ansible").stdout)
+    lines = play["vars"]["script_lines"]
+    assert all(line.replace("{{ '{' }}", "").find("{{") == -1 for line in lines)
+    text = "\n".join(lines).replace("{{ '{' }}", "{")
+    assert text == run("fix", *options).stdout
+    modules = {key for task in play["tasks"] for key in task if "." in key}
+    assert modules >= {"ansible.builtin.file", "ansible.builtin.copy", "ansible.builtin.command"}

@@ -1,0 +1,136 @@
+"""Remedies of one script: each starts where the one before ends, or is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.finding import Disruption, LineEdit, NewFile, Phase, Remedy, Remount, Step, Unmount
+from ext4audit.fixing.composition import Composition, Conflict, merged, name_of
+
+BASE = "/dev/a\t/data  ext4 noatime,nobarrier,commit=300 0 2"
+
+
+@pytest.mark.parametrize(
+    ("after", "present", "expected"),
+    [
+        ("noatime,commit=300", "noatime,nobarrier", "noatime"),
+        ("noatime,nobarrier", "noatime,commit=300", "noatime"),
+        ("noatime,nobarrier,commit=300,nofail", "noatime", "noatime,nofail"),
+        ("noatime,nobarrier,commit=5", "nobarrier,commit=300", "nobarrier,commit=5"),
+        ("noatime,nobarrier", "nobarrier,commit=300", "nobarrier"),
+        ("noatime", "nobarrier,commit=300", "defaults"),
+        ("noatime", "noatime", "noatime"),
+    ],
+)
+def test_options_are_merged_one_by_one(after: str, present: str, expected: str) -> None:
+    """Blanks and the other fields stay as they are in the present line."""
+
+    def line(options: str) -> str:
+        return BASE.replace("noatime,nobarrier,commit=300", options)
+
+    assert merged(BASE, line(after), line(present)) == line(expected)
+
+
+def test_other_fields_are_merged_as_a_whole() -> None:
+    """A device and options, by two remedies; two devices contradict each other."""
+    device = BASE.replace("/dev/a", "UUID=1")
+    options = BASE.replace(",nobarrier", "")
+    assert merged(BASE, device, options) == options.replace("/dev/a", "UUID=1")
+    with pytest.raises(Conflict):
+        merged(BASE, BASE.replace("/dev/a", "LABEL=x"), device)
+    with pytest.raises(Conflict):
+        merged(BASE, BASE.replace("=300", "=5"), BASE.replace("=300", "=30"))
+
+
+def edit(before: str, after: str) -> Remedy:
+    """Build a remedy that edits line 7."""
+    step = Step(Phase.PERSISTENT, "sed", change=LineEdit("/etc/fstab", 7, before, after))
+    return Remedy("Edit.", Disruption.ONLINE, (step,))
+
+
+def test_edits_of_one_line_are_a_chain() -> None:
+    """The second starts from what the first leaves; one that is then needless has no step."""
+    made = Composition()
+    first, second = BASE.replace(",nobarrier", ""), BASE.replace(",commit=300", "")
+    made.add(edit(BASE, first))
+    added = made.add(edit(BASE, second))
+    last = first.replace(",commit=300", "")
+    assert [step.change for step in added.steps] == [LineEdit("/etc/fstab", 7, first, last)]
+    assert made.add(edit(BASE, first)).steps == ()
+    assert made.chains == {("/etc/fstab", 7): [BASE, first, last]}
+
+
+def remount(after: str) -> Remedy:
+    """Build a remedy that remounts."""
+    step = Step(Phase.IMMEDIATE, "mount", change=Remount("/data", (), (after,)))
+    return Remedy("Remount.", Disruption.REMOUNT, (step,))
+
+
+AGAIN = "mount -t ext4 -o rw,noatime,{} /dev/a /data"
+
+
+def test_a_later_mount_keeps_what_an_earlier_remedy_changed() -> None:
+    """Also the mount that takes the unmount back."""
+    old, new = AGAIN.format("nobarrier,data=writeback"), AGAIN.format("nobarrier")
+    steps = (
+        Step(Phase.IMMEDIATE, "umount /data", old, change=Unmount("/data", old)),
+        Step(Phase.IMMEDIATE, new, "umount /data"),
+    )
+    made = Composition()
+    made.add(remount("barrier"))
+    made.add(remount("relatime"))
+    unmount, again = made.add(Remedy("Anew.", Disruption.UNMOUNT, steps)).steps
+    kept = "mount -t ext4 -o rw,{}barrier,relatime /dev/a /data"
+    assert unmount.undo == kept.format("data=writeback,")
+    assert isinstance(unmount.change, Unmount)
+    assert unmount.change.again == unmount.undo
+    assert again.command == kept.format("")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (remount("commit=5"), remount("commit=30")),
+        (remount("noatime"), remount("relatime")),
+        (edit(BASE, BASE.replace("=300", "=5")), edit(BASE, BASE.replace("=300", "=30"))),
+        *(
+            tuple(
+                Remedy("Write.", Disruption.ONLINE, (Step(Phase.PERSISTENT, each, change=change),))
+                for each, change in pair
+            )
+            for pair in (
+                [("x", NewFile("/etc/x", "1\n")), ("x", NewFile("/etc/x", "2\n"))],
+                [("tune2fs -e panic /dev/a", None), ("tune2fs -e continue /dev/a", None)],
+                [("tune2fs -E mount_opts=a /dev/a", None), ("tune2fs -E mount_opts= /dev/a", None)],
+                [("sysctl -w vm.x=1", None), ("sysctl -w vm.x=2", None)],
+            )
+        ),
+    ],
+)
+def test_a_contradiction_leaves_the_later_remedy_out(first: Remedy, second: Remedy) -> None:
+    """And nothing of it stays in the composition."""
+    made = Composition()
+    made.add(first)
+    chains = {key: list(chain) for key, chain in made.chains.items()}
+    with pytest.raises(Conflict):
+        made.add(second)
+    assert made.chains == chains
+    assert made.add(first).summary == first.summary
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("noatime", "atime"),
+        ("strictatime", "atime"),
+        ("dev", "nodev"),
+        ("async", "sync"),
+        ("barrier=0", "barrier"),
+        ("dioread_lock", "dioread_nolock"),
+        ("commit=5", "commit"),
+        ("x-systemd.device-timeout=30s", "x-systemd.device-timeout"),
+    ],
+)
+def test_a_word_is_about_one_thing(word: str, name: str) -> None:
+    """Whatever state of it the word asks for."""
+    assert name_of(word) == name

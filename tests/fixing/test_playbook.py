@@ -1,0 +1,107 @@
+"""Which changes a module of Ansible makes, and which the script."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ext4audit.finding import Disruption, LineEdit, NewFile, Phase, Remedy, Remount, Step
+from ext4audit.fixing import Chosen
+from ext4audit.fixing.playbook import playbook
+from ext4audit.fixing.script import Script
+from ext4audit.rules import all_rules
+
+RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
+BEFORE, AFTER = "/dev/a /data ext4 nobarrier 0 2", "/dev/a /data ext4 defaults 0 2"
+FILE = NewFile("/etc/sysctl.d/60-x.conf", "vm.x = {{ 1 }}\n")
+
+
+def tasks(*steps: Step, title: str = "/data") -> list[dict[str, Any]]:
+    """Return the tasks of a playbook for one remedy with these steps."""
+    chosen = Chosen(RULE, title, Remedy("Do it.", Disruption.ONLINE, steps), ())
+    (play,) = json.loads(playbook(Script("#!/bin/sh\n", "abc", (chosen,), ())))
+    made: list[dict[str, Any]] = play["tasks"]
+    return made
+
+
+def modules(made: list[dict[str, Any]]) -> list[str]:
+    """Return the modules that change the host, without the script's own tasks."""
+    return [key for task in made[3:] for key in task if "." in key]
+
+
+def edit(before: str, after: str) -> Step:
+    """Build an edit of line 2."""
+    return Step(Phase.PERSISTENT, "sed", change=LineEdit("/etc/fstab", 2, before, after))
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([edit(BEFORE, AFTER)], ["command", "mount", "command", "command"]),
+        ([edit(BEFORE.replace(" ", "\t"), AFTER.replace(" ", "\t"))], ["command"]),
+        ([edit(BEFORE[:-4], AFTER[:-4])], ["command"]),
+        ([edit(f"{BEFORE} # x", f"{AFTER} # x")], ["command"]),
+        ([edit(BEFORE.replace("data", "a\\040b"), AFTER.replace("data", "a\\040b"))], ["command"]),
+        (
+            [Step(Phase.IMMEDIATE, "mount", change=Remount("/data", (), ("barrier",)))],
+            ["command"],
+        ),
+        ([Step(Phase.PERSISTENT, "printf", change=FILE)], ["copy", "command"]),
+        (
+            [
+                Step(Phase.IMMEDIATE, "sysctl -w vm.x=1 vm.y=2"),
+                Step(Phase.PERSISTENT, "printf", change=FILE),
+            ],
+            ["copy", "sysctl", "sysctl", "command"],
+        ),
+        ([Step(Phase.IMMEDIATE, "sysctl -w vm.x=1")], ["command"]),
+        ([Step(Phase.IMMEDIATE, "tune2fs -m 0 /dev/a")], ["command"]),
+    ],
+)
+def test_a_module_does_only_what_it_does_as_safely(steps: list[Step], expected: list[str]) -> None:
+    """The last command is the script's: it applies, or it verifies what modules did."""
+    assert [module.rpartition(".")[2] for module in modules(tasks(*steps))] == expected
+
+
+def test_settings_are_in_the_file_before_they_are_set() -> None:
+    """So that the module, which writes the file too, finds nothing to write."""
+    made = tasks(
+        Step(Phase.IMMEDIATE, "sysctl -w vm.x=1"), Step(Phase.PERSISTENT, "printf", change=FILE)
+    )
+    copy, setting = made[3], made[4]
+    assert copy["ansible.builtin.copy"]["dest"] == FILE.path
+    assert setting["ansible.posix.sysctl"] == {
+        "name": "vm.x",
+        "value": "1",
+        "sysctl_file": FILE.path,
+        "sysctl_set": True,
+        "reload": False,
+    }
+
+
+def test_what_jinja_would_evaluate_is_text() -> None:
+    """In the content of files, and in names."""
+    step = Step(Phase.PERSISTENT, "printf", change=FILE)
+    made = tasks(step, title="/{{ lookup('pipe', 'id') }}{% raw %}{# x #}")
+    text = json.dumps(made[2:]).replace("{{ '{' }}", "")
+    assert "{{" not in text
+    assert "{%" not in text
+    assert "{#" not in text
+
+
+def test_the_guards_run_in_check_mode_and_change_nothing() -> None:
+    """Each remedy begins with the dry run of the script, and changes only what it calls for."""
+    made = tasks(edit(BEFORE, AFTER))
+    guard = made[2]
+    assert guard["ansible.builtin.command"]["argv"] == [
+        "/var/lib/ext4audit/fix-abc.sh",
+        "--only",
+        "1",
+    ]
+    assert (guard["check_mode"], guard["changed_when"]) == (False, False)
+    needed = f"'0 to apply' not in {guard['register']}.stdout"
+    changing = [task for task in made[3:] if "check_mode" not in task and "when" in task]
+    assert changing
+    assert all(needed in task["when"] for task in changing)

@@ -1,0 +1,112 @@
+"""Which remedies a script applies, and what it leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.facts.host import Host
+from ext4audit.finding import (
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Remount,
+    Severity,
+    Step,
+    Suppression,
+)
+from ext4audit.fixing import NoSuchRemedy, choose, slug
+from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.rules import all_rules
+from support.builders import filesystem, host
+
+RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
+
+
+def remedy(
+    summary: str, disruption: Disruption, *options: str, destructive: bool = False
+) -> Remedy:
+    """Build a remedy of one remount."""
+    step = Step(Phase.IMMEDIATE, "true", change=Remount("/data", (), options))
+    return Remedy(summary, disruption, (step,), destructive=destructive)
+
+
+ADVICE = Remedy("Ask somebody.", Disruption.ONLINE)
+ONLINE = remedy("Edit the file.", Disruption.ONLINE, "barrier")
+REMOUNT = remedy("Remount it.", Disruption.REMOUNT, "dioread_lock")
+UNMOUNT = remedy("Unmount it.", Disruption.UNMOUNT, "delalloc")
+ANEW = remedy("Make it anew.", Disruption.ONLINE, "x", destructive=True)
+
+
+def report(*remedies: Remedy, **changes: object) -> Report:
+    """Build the report of one finding with these remedies."""
+    finding = Finding("It is bad.", Severity.HIGH, Confidence.CONFIRMED, (), remedies)
+    fs = filesystem()
+    audited: Host = host(filesystems=(fs,))
+    verdict = Verdict(RULE, fs.id, Outcome.FAIL, (finding._replace(**changes),))  # type: ignore[arg-type]
+    return Report(Source("live", "here"), audited, (verdict,))
+
+
+@pytest.mark.parametrize(
+    ("remedies", "most", "expected"),
+    [
+        ((REMOUNT, ONLINE), Disruption.REMOUNT, ONLINE),
+        ((UNMOUNT, REMOUNT), Disruption.REBOOT, REMOUNT),
+        ((ADVICE, REMOUNT), Disruption.REMOUNT, REMOUNT),
+        ((ANEW, REMOUNT), Disruption.REMOUNT, REMOUNT),
+        ((REMOUNT,), Disruption.ONLINE, "needs --disruption remount"),
+        ((UNMOUNT,), Disruption.REMOUNT, "needs --disruption unmount"),
+        ((ANEW,), Disruption.REBOOT, "destroys what is there, and is never in a script"),
+        ((ADVICE,), Disruption.REBOOT, "advice only: Ask somebody."),
+        ((), Disruption.REBOOT, "no remedy"),
+    ],
+)
+def test_the_safest_remedy_that_is_allowed(
+    remedies: tuple[Remedy, ...], most: Disruption, expected: Remedy | str
+) -> None:
+    """With steps, not destructive, of the least disruption, the first of equals."""
+    chosen, left = choose(report(*remedies), Severity.MEDIUM, most, {})
+    assert [each.remedy for each in chosen] + [each.reason for each in left] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("changes", "threshold", "reasons"),
+    [
+        ({"suppression": Suppression("it is a test")}, Severity.LOW, ["suppressed: it is a test"]),
+        ({"known": True}, Severity.LOW, ["in the baseline"]),
+        ({}, Severity.CRITICAL, []),
+        ({}, None, []),
+    ],
+)
+def test_what_does_not_count_is_not_fixed(
+    changes: dict[str, object], threshold: Severity | None, reasons: list[str]
+) -> None:
+    """A finding that is milder than --fail-on is not even told."""
+    chosen, left = choose(report(ONLINE, **changes), threshold, Disruption.REBOOT, {})
+    assert not chosen
+    assert [each.reason for each in left] == reasons
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("dioread-lock", REMOUNT), ("delalloc", UNMOUNT), ("dioread_lock", REMOUNT), ("unm", UNMOUNT)],
+)
+def test_another_remedy_is_chosen_by_its_name(words: str, expected: Remedy) -> None:
+    """By the options that it changes, or by words of its summary."""
+    chosen, _ = choose(
+        report(ONLINE, REMOUNT, UNMOUNT), Severity.LOW, Disruption.REBOOT, {"DUR001": words}
+    )
+    assert [each.remedy for each in chosen] == [expected]
+
+
+def test_a_name_that_no_remedy_has_is_answered_with_those_there_are() -> None:
+    """The error lists the choices."""
+    with pytest.raises(NoSuchRemedy, match=r"DUR001 has no remedy 'x': .* barrier, dioread-lock"):
+        choose(report(ONLINE, REMOUNT), Severity.LOW, Disruption.REBOOT, {"DUR001": "x"})
+
+
+def test_a_remedy_without_options_is_named_by_its_summary() -> None:
+    """By its first words."""
+    plain = Remedy("Give up the blocks that are reserved for root.", Disruption.ONLINE)
+    assert slug(plain) == "give-up-the-blocks-that-are"

@@ -1,0 +1,361 @@
+"""`ext4audit fix` on real filesystems: what its script changes, takes back, and survives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.program import run as run_program
+from support.remedies.fixing import SHELLS, Scene
+from support.scratch import run
+
+pytestmark = pytest.mark.kernel
+Made = Callable[..., Scene]
+REMOUNT = ("--disruption", "remount")
+OPTIONS = "nobarrier,noatime,commit=300"
+TWO = (*REMOUNT, "--select", "DUR001,CMP003")
+"""Two remedies that edit the same line of fstab; one of them remounts, too."""
+
+
+@pytest.fixture
+def made(tmp_path: Path, etc: Path) -> Iterator[Made]:
+    """Return a maker of scenes: a filesystem that fstab mounts with these options."""
+    devices: list[str] = []
+
+    def make(options: str = OPTIONS, *tune: str) -> Scene:
+        image, where = tmp_path / "image", tmp_path / "data"
+        where.mkdir()
+        run("truncate", "-s", "64M", image)
+        run("mke2fs", "-q", "-F", "-t", "ext4", image)
+        if tune:
+            run("tune2fs", *tune, image)
+        device = run("losetup", "--find", "--show", image).strip()
+        devices.append(device)
+        etc.write_text(f"# first\n{device}\t{where} ext4 {options}  0 2\n# last, cut", "utf-8")
+        run("mount", "-t", "ext4", "-o", options, device, where)
+        return Scene(tmp_path, device, where, etc)
+
+    yield make
+    for device in devices:
+        subprocess.run(["umount", "-A", device], check=False, capture_output=True)
+        run("losetup", "--detach", device)
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a run printed that had to succeed."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def refused(done: subprocess.CompletedProcess[str], reason: str) -> None:
+    """Check that a run stopped with this reason."""
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert reason in done.stderr
+
+
+@pytest.mark.parametrize("shell", [words for _, words in SHELLS], ids=[name for name, _ in SHELLS])
+def test_it_applies_once_and_takes_back_exactly(made: Made, shell: list[str]) -> None:
+    """The dry run changes nothing; a second --apply and a second --undo do nothing."""
+    scene = made()
+    scene.fix(*TWO)
+    before, words = scene.state(), tuple(shell)
+    assert "2 to apply" in succeeded(scene.sh(shell=words))
+    assert scene.state() == before
+    assert not (scene.folder / "state").exists()
+    assert "2 applied and verified" in succeeded(scene.sh("--apply", shell=words))
+    fixed = scene.state()
+    line = scene.fstab.read_text().splitlines()[1]
+    assert line.split()[3] == "noatime,commit=300"
+    assert line.startswith("UUID=")
+    assert "nobarrier" not in str(fixed["options"])
+    assert "nothing was changed" in succeeded(scene.sh("--apply", shell=words))
+    assert scene.state() == fixed
+    succeeded(scene.sh("--verify", shell=words))
+    assert "2 undone" in succeeded(scene.sh("--undo", shell=words))
+    assert scene.state() == before
+    assert "nothing to undo" in succeeded(scene.sh("--undo", shell=words))
+    assert scene.sh("--verify", shell=words).returncode == 1
+    assert scene.state() == before
+
+
+def test_a_scan_behind_it_finds_nothing_of_what_was_applied(made: Made) -> None:
+    """Neither now nor after the next mount."""
+    scene = made("nobarrier,data=writeback", "-E", "mount_opts=nodelalloc")
+    rules = "DUR001,DUR002,DUR003,CMP003"
+    scene.fix("--disruption", "unmount", "--select", rules, "--fail-on", "low")
+    succeeded(scene.sh("--apply"))
+    for _ in range(2):
+        done = run_program("scan", str(scene.where), "--select", rules, "--fail-on", "low")
+        assert done.returncode == 0, done.stdout
+        run("umount", scene.where)
+        run("mount", scene.where)
+
+
+ANEW = ("--disruption", "unmount", "--select", "DUR001,DUR003")
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen", "mode"),
+    [
+        (OPTIONS, TWO, "fail"),
+        (OPTIONS, TWO, "kill"),
+        ("nobarrier,data=writeback", ANEW, "fail"),
+        ("nobarrier,data=writeback", ANEW, "late"),
+    ],
+    ids=["two-fail", "two-kill", "anew-fail", "anew-late"],
+)
+def test_a_fault_at_any_call_leaves_what_undo_and_apply_finish(
+    made: Made, options: str, chosen: tuple[str, ...], mode: str
+) -> None:
+    """The old or the new state of each remedy; then --undo restores, and --apply completes."""
+    scene = made(options)
+    scene.fix(*chosen)
+    before = scene.state()
+    succeeded(scene.sh("--apply", path=scene.inject(0, mode)))
+    calls, after = scene.calls, scene.state()
+    lines = {str(before["fstab"]), str(after["fstab"])}
+    succeeded(scene.sh("--undo"))
+    assert calls > 10
+    for at in range(1, calls + 1):
+        done = scene.sh("--apply", path=scene.inject(at, mode))
+        assert done.returncode != 0 or scene.state() == after, (at, done.stdout, done.stderr)
+        assert scene.fstab.read_bytes().count(b"\n") == 2, at
+        lines.add(str(scene.fstab.read_bytes()))
+        if at % 2:
+            assert "applied" in succeeded(scene.sh("--apply")), at
+            assert scene.state() == after, at
+        succeeded(scene.sh("--undo"))
+        assert scene.state() == before, (at, done.stdout, done.stderr)
+    assert len(lines) == 3  # before, between the two edits, after
+
+
+def test_an_undo_that_is_killed_is_finished_by_the_next(made: Made) -> None:
+    """At every second call of --undo."""
+    mode = "kill"
+    scene = made("nobarrier,data=writeback")
+    scene.fix(*ANEW)
+    before = scene.state()
+    succeeded(scene.sh("--apply"))
+    succeeded(scene.sh("--undo", path=scene.inject(0, mode)))
+    for at in range(1, scene.calls + 1, 2):
+        succeeded(scene.sh("--apply"))
+        scene.sh("--undo", path=scene.inject(at, mode))
+        succeeded(scene.sh("--undo"))
+        assert scene.state() == before, at
+
+
+def test_another_host_is_refused(made: Made) -> None:
+    """By its machine-id; nothing is changed."""
+    scene = made()
+    scene.fix(*TWO)
+    before = scene.state()
+    (scene.fstab.parent / "machine-id").write_text("0" * 32 + "\n")
+    refused(scene.sh(), "this is not the audited host")
+    refused(scene.sh("--apply"), "this is not the audited host")
+    refused(scene.sh("--undo"), "this is not the audited host")
+    assert scene.state() == before
+
+
+def test_another_filesystem_on_the_device_is_refused(made: Made) -> None:
+    """By the UUID in its superblock."""
+    scene = made()
+    scene.fix(*TWO)
+    run("umount", scene.where)
+    run("mke2fs", "-q", "-F", "-t", "ext4", scene.device)
+    run("mount", "-o", OPTIONS, scene.device, scene.where)
+    before = scene.state()
+    refused(scene.sh(), "holds another filesystem than")
+    refused(scene.sh("--apply"), "holds another filesystem than")
+    assert scene.state() == before
+
+
+def test_a_line_that_was_changed_since_is_refused(made: Made) -> None:
+    """Neither edited nor is anything remounted; an option that changed since is refused, too."""
+    scene = made()
+    scene.fix(*TWO)
+    scene.fstab.write_bytes(scene.fstab.read_bytes().replace(b"noatime", b"relatime"))
+    before = scene.state()
+    refused(scene.sh(), "line 2 of /etc/fstab is not what was audited")
+    refused(scene.sh("--apply"), "line 2 of /etc/fstab is not what was audited")
+    assert scene.state() == before
+
+
+def test_a_remount_keeps_what_was_changed_since(made: Made) -> None:
+    """Flags are read when it runs, and the undo takes back its own words only."""
+    scene = made()
+    scene.fix(*REMOUNT, "--select", "DUR001")
+    run("mount", "-o", "remount,nosuid,nodev", scene.device, scene.where)
+    before = scene.state()
+    succeeded(scene.sh("--apply"))
+    assert "nosuid,nodev" in str(scene.state()["mounts"])
+    run("mount", "-o", "remount,nosuid,noexec,relatime", scene.device, scene.where)
+    succeeded(scene.sh("--undo"))
+    assert scene.state()["options"] == before["options"]
+    assert "nosuid,noexec,relatime" in str(scene.state()["mounts"])
+
+
+def symlinked(scene: Scene) -> Callable[[], object]:
+    """Make fstab a link."""
+    target = scene.fstab.with_name("fstab.real")
+    scene.fstab.rename(target)
+    scene.fstab.symlink_to(target)
+    return lambda: None
+
+
+def bound(scene: Scene) -> Callable[[], object]:
+    """Bind fstab on itself."""
+    run("mount", "--bind", scene.fstab, scene.fstab)
+    return lambda: run("umount", scene.fstab)
+
+
+def immutable(scene: Scene) -> Callable[[], object]:
+    """Make fstab immutable."""
+    run("chattr", "+i", scene.fstab)
+    return lambda: run("chattr", "-i", scene.fstab)
+
+
+def read_only(_scene: Scene) -> Callable[[], object]:
+    """Make /etc read-only."""
+    run("mount", "-o", "remount,bind,ro", "/etc")
+    return lambda: run("mount", "-o", "remount,bind,rw", "/etc")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "reason"),
+    [
+        (symlinked, "/etc/fstab is a symbolic link to "),
+        (bound, "/etc/fstab is a mount of its own"),
+        (immutable, "/etc/fstab is immutable or append-only"),
+        (read_only, "/etc is on a read-only filesystem"),
+    ],
+)
+@pytest.mark.parametrize("shell", [words for _, words in SHELLS], ids=[name for name, _ in SHELLS])
+def test_an_fstab_that_cannot_be_replaced_is_refused(
+    made: Made, prepare: Callable[[Scene], Callable[[], object]], reason: str, shell: list[str]
+) -> None:
+    """With nothing changed, not even the options in force."""
+    scene = made()
+    scene.fix(*REMOUNT, "--select", "DUR001")
+    restore = prepare(scene)
+    try:
+        before = scene.state()
+        refused(scene.sh(shell=tuple(shell)), reason)
+        refused(scene.sh("--apply", shell=tuple(shell)), reason)
+        assert scene.state() == before
+    finally:
+        restore()
+
+
+def test_two_do_not_run_at_once(made: Made) -> None:
+    """The lock names the process that has it; one that is gone is a stale lock."""
+    scene = made()
+    scene.fix(*TWO)
+    state = scene.folder / "state"
+    state.mkdir()
+    stat = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(") ")[2].split()
+    (state / "lock").symlink_to(f"{os.getpid()}-{stat[19]}")
+    before = scene.state()
+    refused(scene.sh("--apply"), f"another one is running: process {os.getpid()}")
+    assert scene.state() == before
+    (state / "lock").unlink()
+    (state / "lock").symlink_to(f"{os.getpid()}-1")
+    done = scene.sh("--apply")
+    succeeded(done)
+    assert "was stale" in done.stderr
+    assert not (state / "lock").is_symlink()
+
+
+def test_only_its_owner_reads_the_state(made: Made) -> None:
+    """The file has mode 0600, its directory 0700, and the script is executable for its owner."""
+    scene = made()
+    scene.fix(*TWO)
+    succeeded(scene.sh("--apply"))
+    (file,) = (scene.folder / "state").glob("fix-*.state")
+    assert oct(file.stat().st_mode) == "0o100600"
+    assert oct(file.parent.stat().st_mode) == "0o40700"
+    assert oct(scene.script.stat().st_mode) == "0o100700"
+
+
+def test_the_edited_file_keeps_its_mode_and_owner_and_a_copy(made: Made) -> None:
+    """And every byte of the other lines; the copy is named in the output."""
+    scene = made()
+    os.chown(scene.fstab, 7, 8)
+    scene.fstab.chmod(0o640)
+    scene.fix(*TWO)
+    before = scene.fstab.read_bytes()
+    printed = succeeded(scene.sh("--apply"))
+    (name,) = (line.split()[-1] for line in printed.splitlines() if " as it was: " in line)
+    assert Path(name).read_bytes() == before
+    status = scene.fstab.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (7, 8, 0o640)
+    first, _, last = scene.fstab.read_bytes().split(b"\n")
+    assert (first, last) == (b"# first", b"# last, cut")
+
+
+def overlay(scene: Scene) -> Callable[[], object]:
+    """Mount an overlay of directories on the filesystem."""
+    for name in ("lower", "upper", "work", "merged"):
+        (scene.where / name).mkdir()
+    merged = scene.folder / "merged"
+    merged.mkdir()
+    words = ",".join(f"{n}dir={scene.where}/{n}" for n in ("lower", "upper", "work"))
+    run("mount", "-t", "overlay", "-o", words, "overlay", merged)
+    return lambda: run("umount", merged)
+
+
+def looped(scene: Scene) -> Callable[[], object]:
+    """Attach a loop device to a file on it."""
+    run("truncate", "-s", "1M", scene.where / "file")
+    device = run("losetup", "--find", "--show", scene.where / "file").strip()
+    return lambda: run("losetup", "--detach", device)
+
+
+def elsewhere(_scene: Scene) -> Callable[[], object]:
+    """Let a process hold a copy of the mount namespace."""
+    command = ["unshare", "-m", "--propagation", "private", "sh", "-c", "echo x; exec sleep 60"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd="/")
+    assert process.stdout is not None
+    process.stdout.readline()
+
+    def end() -> None:
+        process.kill()
+        process.communicate()
+
+    return end
+
+
+def bound_elsewhere(scene: Scene) -> Callable[[], object]:
+    """Bind it on a second directory."""
+    other = scene.folder / "other"
+    other.mkdir()
+    run("mount", "--bind", scene.where, other)
+    return lambda: run("umount", other)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "reason"),
+    [
+        (overlay, "the overlay on "),
+        (looped, "a file on it is the loop device loop"),
+        (elsewhere, "(sleep) has it mounted in another mount namespace"),
+        (bound_elsewhere, "it is also mounted on"),
+    ],
+)
+def test_what_holds_a_filesystem_is_named_before_the_unmount(
+    made: Made, prepare: Callable[[Scene], Callable[[], object]], reason: str
+) -> None:
+    """An unmount under it would end with 0 and change nothing."""
+    scene = made("data=writeback")
+    scene.fix("--disruption", "unmount", "--select", "DUR003")
+    restore = prepare(scene)
+    try:
+        before = scene.state()
+        refused(scene.sh(), reason)
+        refused(scene.sh("--apply"), reason)
+        assert scene.state() == before
+    finally:
+        restore()

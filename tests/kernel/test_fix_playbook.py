@@ -1,0 +1,108 @@
+"""The playbook of `ext4audit fix -f ansible`, run by ansible-core in a mount namespace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.program import run as run_program
+from support.remedies.fixing import Scene
+from support.scratch import run
+
+ANSIBLE = os.environ.get("EXT4AUDIT_ANSIBLE") or shutil.which("ansible-playbook")
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.skipif(ANSIBLE is None, reason="needs ansible-playbook, or EXT4AUDIT_ANSIBLE"),
+]
+SECONDS = 240
+
+
+@pytest.fixture
+def scene(tmp_path: Path, etc: Path) -> Iterator[Scene]:
+    """Mount a filesystem whose line of fstab has blanks between six fields; hide /var/lib."""
+    image, where = tmp_path / "image", tmp_path / "data"
+    where.mkdir()
+    run("truncate", "-s", "64M", image)
+    run("mke2fs", "-q", "-F", "-t", "ext4", image)
+    device = run("losetup", "--find", "--show", image).strip()
+    etc.write_text(f"# first\n{device} {where} ext4 nobarrier,noatime 0 2\n")
+    run("mount", "-t", "ext4", "-o", "nobarrier,noatime", device, where)
+    run("mount", "-t", "tmpfs", "tmpfs", "/var/lib")
+    yield Scene(tmp_path, device, where, etc)
+    run("umount", "/var/lib")
+    run("umount", where)
+    run("losetup", "--detach", device)
+
+
+def play(scene: Scene, *options: str) -> dict[str, int]:
+    """Run the playbook, and return what its recap counts."""
+    folder = scene.folder / "ansible"
+    env = {
+        **os.environ,
+        "ANSIBLE_HOME": str(folder),
+        "ANSIBLE_LOCAL_TEMP": str(folder / "local"),
+        "ANSIBLE_REMOTE_TEMP": str(folder / "remote"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_LOCALHOST_WARNING": "False",
+    }
+    words = {"ansible_python_interpreter": sys.executable, "ansible_become": "false"}
+    extra = [word for key, value in words.items() for word in ("-e", f"{key}={value}")]
+    done = subprocess.run(
+        [
+            str(ANSIBLE),
+            "-i",
+            "localhost,",
+            "-c",
+            "local",
+            *extra,
+            *options,
+            scene.folder / "fix.yml",
+        ],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    recap = done.stdout.rpartition("PLAY RECAP")[2].rpartition(" : ")[2]
+    return {key: int(value) for key, _, value in (w.partition("=") for w in recap.split())}
+
+
+def test_a_check_changes_nothing_and_a_second_run_neither(scene: Scene) -> None:
+    """After the first run the audit has none of the findings left."""
+    rules = ("--select", "DUR001,CMP003")
+    path = str(scene.folder / "fix.yml")
+    options = ("--disruption", "remount", *rules, "-f", "ansible", "-o", path)
+    assert run_program("fix", str(scene.where), *options).returncode == 0
+    before = scene.state()
+    assert play(scene, "--check", "--diff")["changed"] > 0
+    assert scene.state() == before
+    assert play(scene)["changed"] == 2
+    fixed = scene.state()
+    assert scene.fstab.read_text().splitlines()[1].startswith("UUID=")
+    assert play(scene)["changed"] == 0
+    assert scene.state() == fixed
+    assert run_program("scan", str(scene.where), *rules).returncode == 0
+    run("umount", scene.where)
+    run("mount", scene.where)
+    assert run_program("scan", str(scene.where), *rules).returncode == 0
+
+
+def test_a_directory_with_two_lines_is_left_to_the_script(scene: Scene) -> None:
+    """The module would write both."""
+    other = f"tmpfs {scene.where} tmpfs noauto 0 0\n"
+    scene.fstab.write_text(scene.fstab.read_text() + other)
+    path = str(scene.folder / "fix.yml")
+    options = ("--select", "CMP003", "-f", "ansible", "-o", path)
+    assert run_program("fix", str(scene.where), *options).returncode == 0
+    play(scene)
+    lines = scene.fstab.read_text().splitlines(keepends=True)
+    assert lines[1].startswith("UUID=")
+    assert lines[2] == other

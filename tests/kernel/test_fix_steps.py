@@ -1,0 +1,177 @@
+"""Steps of a script that need more than an edit and a remount: e2fsck, files, settings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ext4audit.finding import Check, Disruption, NewFile, Phase, Remedy, Step, Unmount
+from ext4audit.fixing import Chosen
+from ext4audit.fixing.script import Audited, build
+from ext4audit.rules import all_rules
+from support.remedies.fixing import Scene
+from support.scratch import run, scan
+
+pytestmark = pytest.mark.kernel
+RULE = next(rule for rule in all_rules() if rule.code == "HLT001")
+
+
+@pytest.fixture
+def scene(tmp_path: Path, etc: Path) -> Iterator[Scene]:
+    """Mount a filesystem."""
+    image, where = tmp_path / "image", tmp_path / "data"
+    where.mkdir()
+    run("truncate", "-s", "64M", image)
+    run("mke2fs", "-q", "-F", "-t", "ext4", image)
+    device = run("losetup", "--find", "--show", image).strip()
+    etc.write_text("")
+    run("mount", "-t", "ext4", device, where)
+    yield Scene(tmp_path, device, where, etc)
+    subprocess.run(["umount", "-A", device], check=False, capture_output=True)
+    run("losetup", "--detach", device)
+
+
+def write(scene: Scene, *steps: Step) -> None:
+    """Write the script of one remedy with these steps."""
+    (fs,) = scan(scene.where).filesystems
+    chosen = Chosen(RULE, str(scene.where), Remedy("Try.", Disruption.UNMOUNT, steps), (fs,))
+    host = Audited(os.uname().nodename, None, "now", "0")
+    built = build(host, [chosen], [])
+    assert not built.left
+    scene.script.write_text(built.text)
+
+
+def check_steps(scene: Scene) -> tuple[Step, ...]:
+    """Return an unmount, a check and the mount as it was."""
+    again = f"mount -t ext4 -o rw,relatime {scene.device} {scene.where}"
+    return (
+        Step(Phase.IMMEDIATE, f"umount {scene.where}", change=Unmount(str(scene.where), again)),
+        Step(Phase.IMMEDIATE, f"e2fsck -f -p {scene.device}", change=Check(scene.device)),
+        Step(Phase.IMMEDIATE, again, "", f"mountpoint -q {scene.where}"),
+    )
+
+
+def test_what_e2fsck_refuses_stays_unmounted_until_it_is_repaired(scene: Scene) -> None:
+    """The message tells how to mount it; neither --apply nor --undo mounts it before."""
+    write(scene, *check_steps(scene))
+    # Two files that share blocks: e2fsck -p asks, and exits with 4.
+    (scene.where / "a").write_bytes(b"x" * 8192)
+    (scene.where / "b").write_bytes(b"y" * 8192)
+    run("umount", scene.where)
+    run("debugfs", "-w", "-R", "copy_inode /a /b", scene.device)
+    run("mount", "-t", "ext4", scene.device, scene.where)
+    first = scene.sh("--apply")
+    assert first.returncode == 1, first.stdout + first.stderr
+    assert "e2fsck refused to repair" in first.stderr
+    for word in ("--apply", "--undo"):
+        done = scene.sh(word)
+        assert done.returncode == 1
+        assert f"mount it: mount -t ext4 -o rw,relatime {scene.device}" in done.stderr
+        assert not os.path.ismount(scene.where)
+    subprocess.run(["e2fsck", "-f", "-y", scene.device], check=False, capture_output=True)
+    run("mount", "-t", "ext4", scene.device, scene.where)
+    done = scene.sh("--apply")
+    assert done.returncode == 0, done.stderr
+    assert os.path.ismount(scene.where)
+
+
+@pytest.mark.parametrize("mode", ["fail", "kill", "late"])
+def test_a_fault_around_a_check_ends_mounted(scene: Scene, mode: str) -> None:
+    """Once --undo has run, whatever was interrupted."""
+    write(scene, *check_steps(scene))
+    before = scene.state()
+    assert scene.sh("--apply", path=scene.inject(0, mode)).returncode == 0
+    for at in range(1, scene.calls + 1):
+        scene.sh("--apply", path=scene.inject(at, mode))
+        done = scene.sh("--undo")
+        if done.returncode:
+            # An e2fsck that was made to fail with 32 has refused: somebody must mount it.
+            assert "stays unmounted" in done.stderr, (at, done.stderr)
+            run("mount", "-t", "ext4", scene.device, scene.where)
+            assert scene.sh("--undo").returncode == 0
+        assert scene.state()["mounts"] == before["mounts"], at
+
+
+def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: Scene) -> None:
+    """Refused before anything is changed; and an undo that finds it changed leaves it."""
+    path = scene.fstab.parent / "ext4audit-test.conf"
+    steps = Step(
+        Phase.PERSISTENT, f"printf 'a\\nb\\n' > {path}", change=NewFile(str(path), "a\nb\n")
+    )
+    write(scene, steps)
+    path.write_text("other\n")
+    done = scene.sh("--apply")
+    assert (done.returncode, "with other content" in done.stderr) == (1, True)
+    path.unlink()
+    assert scene.sh("--apply").returncode == 0
+    assert path.read_text() == "a\nb\n"
+    assert oct(path.stat().st_mode) == "0o100644"
+    assert "already applied" in scene.sh("--apply").stdout
+    path.write_text("mine\n")
+    done = scene.sh("--undo")
+    assert (done.returncode, "has other content by now" in done.stderr) == (1, True)
+    path.write_text("a\nb\n")
+    assert scene.sh("--undo").returncode == 0
+    assert not path.exists()
+
+
+def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: Scene) -> None:
+    """Each step is verified by what it leads to."""
+    mark = scene.folder / "mark"
+    write(
+        scene,
+        Step(Phase.IMMEDIATE, f"touch {mark}", f"rm -f {mark}", f"test -e {mark}"),
+        Step(Phase.IMMEDIATE, "true", "true", "false"),
+    )
+    done = scene.sh("--apply")
+    assert done.returncode == 1
+    assert "step 2 ran, and the state is not as wanted" in done.stderr
+    assert "rolled back" in done.stderr
+    assert not mark.exists()
+
+
+def test_a_remedy_that_is_not_verified_is_taken_back(scene: Scene) -> None:
+    """By its own checks, after all steps."""
+    mark = scene.folder / "mark"
+    write(
+        scene,
+        Step(Phase.IMMEDIATE, f"touch {mark}", f"rm -f {mark}", f"test -e {mark}"),
+        Step(Phase.VERIFY, "false"),
+    )
+    done = scene.sh("--apply")
+    assert (done.returncode, "not verified: false" in done.stderr) == (1, True)
+    assert not mark.exists()
+
+
+def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
+    """A mount point with blanks, quotes, a newline and a command in it."""
+    where = tmp_path / "a b'\"$(touch pwned)\n#é\\"
+    where.mkdir()
+    image = tmp_path / "image"
+    run("truncate", "-s", "64M", image)
+    run("mke2fs", "-q", "-F", "-t", "ext4", image)
+    device = run("losetup", "--find", "--show", image).strip()
+    spelled = "".join(
+        chr(b) if 0x21 <= b <= 0x7E and b not in b"\\#" else f"\\{b:03o}"
+        for b in os.fsencode(where)
+    )
+    etc.write_text(f"{device} {spelled} ext4 nobarrier 0 2\n")
+    run("mount", "-t", "ext4", "-o", "nobarrier", device, where)
+    scene = Scene(tmp_path, device, where, etc)
+    try:
+        before = scene.state()
+        done = scene.fix("--disruption", "remount", "--select", "DUR001")
+        assert done.returncode == 0, done.stderr
+        assert scene.script.read_bytes().isascii()
+        assert scene.sh("--apply").returncode == 0
+        assert "barrier" in str(scene.state()["options"]).splitlines()
+        assert scene.sh("--undo").returncode == 0
+        assert scene.state() == before
+        assert not list(tmp_path.glob("**/pwned"))
+    finally:
+        run("umount", where)
+        run("losetup", "--detach", device)

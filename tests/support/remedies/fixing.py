@@ -1,0 +1,132 @@
+"""A mounted filesystem to be fixed, its script, and the faults that the script meets.
+
+Scripts run in the mount namespace of the test, with an /etc of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.program import run as run_program
+from support.scratch import run
+
+SHELLS = [
+    (name, [path, *arguments])
+    for name, *arguments in (("dash",), ("bash", "--posix"), ("busybox", "ash"))
+    if (path := shutil.which(name))
+]
+CHANGING = "mount umount tune2fs e2fsck cp mv ln sync".split()
+"""The programs whose failure, or end, a script must survive: all that change anything."""
+COUNTED_MOUNTS = re.compile(
+    r"^(?:Last (?:mount|write) time|Mount count|Lifetime writes|Free (?:blocks|inodes)|Journal "
+    r"(?:sequence|start)|Last checked|Next check|Checksum|First (?:error|orphan)).*$",
+    re.MULTILINE,
+)
+SECONDS = 60
+SHIM = """#!/bin/sh
+n=$(($(cat {counter}) + 1))
+echo $n >{counter}
+if [ $n = {at} ] && [ {mode} = late ]; then {real} "$@"; fi
+if [ $n = {at} ] && [ {mode} = fail ]; then echo "{name}: injected" >&2; exit 32; fi
+if [ $n = {at} ]; then kill -9 -$(cat {pid}); fi
+exec {real} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One loop device that is mounted, and the folder of its script, state and faults."""
+
+    folder: Path
+    device: str
+    where: Path
+    fstab: Path
+
+    @property
+    def name(self) -> str:
+        """The kernel's name of the device."""
+        return self.device.removeprefix("/dev/")
+
+    @property
+    def script(self) -> Path:
+        """The script."""
+        return self.folder / "fix.sh"
+
+    def fix(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Write the script for this filesystem."""
+        return run_program("fix", str(self.where), *options, "-o", str(self.script))
+
+    def sh(
+        self, *words: str, shell: tuple[str, ...] = ("dash",), path: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the script in a process group of its own, whose number is in the file "pid"."""
+        start = 'echo $$ > "$0"; exec "$@"'
+        program = ["sh", "-c", start, str(self.folder / "pid"), *shell, str(self.script), *words]
+        before = f"{path}:" if path else ""
+        env = {
+            **os.environ,
+            "PATH": before + os.environ["PATH"],
+            "EXT4AUDIT_STATE": str(self.folder / "state"),
+        }
+        return subprocess.run(
+            program,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=SECONDS,
+            check=False,
+            start_new_session=True,
+        )
+
+    def inject(self, at: int, mode: str) -> Path:
+        """Return a folder of programs of which the call with this number fails.
+
+        `mode` is "fail", "kill" (before it runs) or "late" (kill behind it); calls count from 1.
+        """
+        folder = self.folder / "shims"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        counter = self.folder / "counter"
+        counter.write_text("0")
+        for name in CHANGING:
+            shim = folder / name
+            real = shutil.which(name)
+            shim.write_text(
+                SHIM.format(
+                    counter=counter, at=at, mode=mode, name=name, real=real, pid=self.folder / "pid"
+                )
+            )
+            shim.chmod(0o755)
+        return folder
+
+    @property
+    def calls(self) -> int:
+        """How many calls the last run made to the programs that can fail."""
+        return int((self.folder / "counter").read_text())
+
+    def state(self) -> dict[str, object]:
+        """Return all that an undo must bring back: options, mounts, fstab, /etc, superblock."""
+        options = Path(f"/proc/fs/ext4/{self.name}/options")
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        ours = [line.split() for line in mounts if f" {self.device} " in line]
+        superblock = run("dumpe2fs", "-h", self.device)
+        return {
+            "options": options.read_text() if options.exists() else None,
+            "mounts": [(fields[4], fields[5], fields[-1]) for fields in ours],
+            "fstab": self.fstab.read_bytes(),
+            "mode": self.fstab.stat().st_mode,
+            "etc": self.names(),
+            "superblock": COUNTED_MOUNTS.sub("", superblock).replace(" needs_recovery", ""),
+        }
+
+    def names(self) -> list[str]:
+        """Return the names in /etc, without the dated copies of fstab."""
+        names = sorted(str(path) for path in self.fstab.parent.glob("**/*"))
+        return [name for name in names if not re.search(r"/fstab\.\d{8}-\d{6}$", name)]
