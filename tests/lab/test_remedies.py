@@ -71,7 +71,7 @@ def test_a_hidden_data_mode_is_cured_by_the_next_mount(any_guest: Guest) -> None
     )
     assert found["disruption"] == "unmount"
     writes = [command for command in found["commands"] if "debugfs -w" in command]
-    assert [command.partition(":")[0] for command in writes] == ["immediate"]
+    assert [command.partition(":")[0] for command in writes] == ["rollback"]
 
 
 def test_nodelalloc_is_put_in_force_only_where_a_remount_can(any_guest: Guest) -> None:

@@ -243,9 +243,9 @@ def test_barriers_can_be_turned_on_on_a_logical_volume(guest: Guest) -> None:
     assert outcomes == ["fail critical", "pass", "pass", "fail critical"]
     assert "Pass 5: Checking group summary information" in cured["fsck"]
     assert cured["commands"] == [
-        "immediate: mount -o remount,barrier /data",
+        "immediate: mount -o remount,rw,relatime,barrier /dev/mapper/lab-data /data",
         "verify: grep -qx barrier /proc/fs/ext4/dm-0/options",
-        "rollback: mount -o remount,nobarrier /data",
+        "rollback: mount -o remount,rw,relatime,nobarrier /dev/mapper/lab-data /data",
     ]
 
 

@@ -12,6 +12,7 @@ from ext4audit.remedies.fstab import (
     edit_options,
     edit_spec,
     edit_type,
+    merged,
     option_steps,
 )
 from support.builders import fstab_entry
@@ -227,6 +228,23 @@ def test_the_commands_are_readable() -> None:
             "UUID=1 /data ext4 noatime 0 2",
         ),
     )
+
+
+def test_two_edits_of_a_line_are_one(tmp_path: Path) -> None:
+    """Edits of other lines, and steps of other kinds, stay where they are."""
+    place(tmp_path, "U /data ext4 sync,discard 0 2")
+    first = edit_options(audited("U /data ext4 sync,discard 0 2"), ["sync"], ["noatime"])
+    other = edit_options(fstab_entry("sync", line_number=4).line, ["sync"], [])
+    second = edit_options(audited("U /data ext4 discard,noatime 0 2"), ["discard"], [])
+    assert first is not None
+    assert other is not None
+    assert second is not None
+    remount = Step(Phase.IMMEDIATE, "mount")
+    one, *rest = merged((first, remount, other, second))
+    assert rest == [remount, other]
+    try_out(one, "U /data ext4 noatime 0 2", tmp_path)
+    apart = (first, other, second._replace(change=None))
+    assert merged(apart) == apart
 
 
 def test_tabs_do_not_make_a_command_unreadable() -> None:

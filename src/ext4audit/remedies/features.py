@@ -121,7 +121,10 @@ def index_directories(fs: Filesystem) -> tuple[Step, ...]:
     # It exits with 1 when it has corrected something, which is no failure (e2fsck(8)).
     index = f"{{ e2fsck -f -p -D {device} || test $? -eq 1; }}"
     return unmounted_steps(
-        fs, (f"tune2fs -O dir_index {device} && {index}",), (_has_dir_index(fs),)
+        fs,
+        (f"tune2fs -O dir_index {device} && {index}",),
+        (_has_dir_index(fs),),
+        is_told=False,
     )
 
 
@@ -141,8 +144,9 @@ def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
         return ()
     left = f"dumpe2fs {device} 2>/dev/null | grep '^Group ' | grep -vc ITABLE_ZEROED"
     done = f'test "$({left})" -le {most_left}'
+    fast = f"grep -qx init_itable=0 {quote(f'/proc/fs/ext4/{fs.name}/options')}"
     return (
-        remount_step(mount, ("init_itable=0",), (), (done,)),
+        remount_step(mount, ("init_itable=0",), (), (fast,)),
         Step(Phase.IMMEDIATE, f"until {done}; do sleep 2; done", done=done),
         Step(Phase.VERIFY, done),
     )
@@ -225,7 +229,8 @@ def convert_to_ext4(
     edits = [edit_type(line, "ext4") for line in lines]
     work = f"{_set(fs, ','.join(features))} && {checked(fs)}"
     mounts = tuple(mount._replace(fstype="ext4") for mount in fs.mounts)
-    steps = unmounted_steps(fs._replace(mounts=mounts), (work,), tuple(_is_ext4(fs)))
+    mounted = fs._replace(mounts=mounts)
+    steps = unmounted_steps(mounted, (work,), tuple(_is_ext4(fs)), is_told=False)
     if not steps or any(edit is None for edit in edits):
         return ()
     return (*(edit._replace(undo="") for edit in edits if edit), *steps)

@@ -10,7 +10,7 @@ its verification.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import product
 
 from ext4audit.facts.mount import FstabLine
@@ -87,29 +87,62 @@ def edit_type(line: FstabLine, fstype: str) -> Step | None:
 
 
 def _edit(line: FstabLine, field: int, word: str) -> Step | None:
-    """Return the step that puts `word` into a field of a line; None where it has no such field.
-
-    It is done where the line itself is as wanted: findmnt(8) shows the first of several lines for
-    a directory.
-    """
+    """Return the step that puts `word` into a field of a line; None where it has no such field."""
     before = line.text or _composed(line)
     fields = list(re.finditer(r"[^ \t]+", before.removesuffix("\r")))
     if len(fields) <= field:
         return None
     start, end = fields[field].span()
     after = before[:start] + word + before[end:]
-    there, back = _substitution(before, after), _substitution(after, before)
-    edit, undo = (_words(line, f"s/{old}/{new}/") for old, new in (there, back))
-    whole = quote(after)
-    if edit is None or undo is None or whole is None:
+    return _step(LineEdit(FSTAB, line.line_number, before, after))
+
+
+def _step(edit: LineEdit) -> Step | None:
+    """Return the step that makes an edit; None where no shell word stands for it.
+
+    It is done where the line itself is as wanted: findmnt(8) shows the first of several lines for
+    a directory.
+    """
+    before, after = edit.before, edit.after
+    there, back, whole = _script(edit, before, after), _script(edit, after, before), quote(after)
+    if None in (there, back, whole):
         return None
     return Step(
         Phase.PERSISTENT,
-        f"sed -i{BACKUP} {edit}",
-        undo=f"sed -i {undo}",
-        done=f"sed -n {line.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {whole}",
-        change=LineEdit(FSTAB, line.line_number, before, after),
+        f"sed -i{BACKUP} {there} {FSTAB}",
+        undo=f"sed -i {back} {FSTAB}",
+        done=f"sed -n {edit.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {whole}",
+        change=edit,
     )
+
+
+def merged(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Return steps with one edit of a line in the place of the first of several.
+
+    Two edits in the same second would have one name for their copies of the file, and only the
+    last edit of a line is done when all have run.
+    """
+    found: list[Step] = []
+    places: dict[int, int] = {}
+    for step in steps:
+        edit, place = step.change, -1
+        if isinstance(edit, LineEdit):
+            place = places.setdefault(edit.line_number, len(found))
+        both = _both(found[place], step) if 0 <= place < len(found) else None
+        if both:
+            found[place] = both
+        else:
+            found.append(step)
+    return tuple(found)
+
+
+def _both(first: Step, second: Step) -> Step | None:
+    """Return one edit for two of a line, the second of what the first leaves; None if it cannot."""
+    one, other = first.change, second.change
+    if not isinstance(one, LineEdit) or not isinstance(other, LineEdit):
+        return None
+    is_change = one.after == other.before and one.before != other.after
+    return _step(one._replace(after=other.after)) if is_change else None
 
 
 def _composed(line: FstabLine) -> str:
@@ -119,10 +152,10 @@ def _composed(line: FstabLine) -> str:
     return " ".join((*fields, line.raw_options, f"{line.dump_frequency} {line.fsck_pass}"))
 
 
-def _words(line: FstabLine, command: str) -> str | None:
-    """Return the script and the file for sed; None where no shell word stands for the script."""
-    script = quote(f"{line.line_number}{command}")
-    return f"{script} {FSTAB}" if script else None
+def _script(edit: LineEdit, before: str, after: str) -> str | None:
+    """Return the script that makes `after` of `before`; None where no shell word stands for it."""
+    old, new = _substitution(before, after)
+    return quote(f"{edit.line_number}s/{old}/{new}/")
 
 
 def _substitution(before: str, after: str) -> tuple[str, str]:

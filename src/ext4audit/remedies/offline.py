@@ -31,17 +31,23 @@ def checked(fs: Filesystem) -> str:
 
 
 def unmounted_steps(
-    fs: Filesystem, work: Sequence[str], verify: Sequence[str], undo: Sequence[str] = ()
+    fs: Filesystem,
+    work: Sequence[str],
+    verify: Sequence[str],
+    undo: Sequence[str] = (),
+    *,
+    is_told: bool = True,
 ) -> tuple[Step, ...]:
     """Return the steps that run `work` on the unmounted filesystem, verify it, and undo it.
 
+    `is_told` is unset where `verify` cannot tell, while it is unmounted, that all work is done.
     Empty where more than these commands is necessary: for the root, for a filesystem that is
     mounted several times or in another namespace, for a copy of a superblock, or where a name
     cannot be quoted for a shell.
     """
     if quote(fs.device) is None or not _is_device(fs):
         return ()
-    steps = _if_unmounted(fs, work, undo, verify)
+    steps = _if_unmounted(fs, work, undo, " && ".join(verify) if is_told else "")
     if fs.alive:
         mount = usable_mount(fs)
         if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
@@ -169,19 +175,22 @@ def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, 
 
 
 def _if_unmounted(
-    fs: Filesystem, work: Sequence[str], undo: Sequence[str], verify: Sequence[str]
+    fs: Filesystem, work: Sequence[str], undo: Sequence[str], done: str
 ) -> tuple[Step, ...]:
     """Return commands that fail while any mount namespace still holds the filesystem.
 
-    The last one carries what takes all of them back, and what tells that they are done.
+    The last one carries what takes all of them back. The last that is not a check of e2fsck, of
+    which only running it tells, carries what tells that it is done.
     """
     free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
     steps = [
         Step(Phase.IMMEDIATE, f"{free} && {each}", change=_check_of(fs, each)) for each in work
     ]
-    if steps:
-        back = " && ".join((free, *undo)) if undo else ""
-        steps[-1] = steps[-1]._replace(undo=back, done=" && ".join(verify))
+    last_change = max((i for i, step in enumerate(steps) if step.change is None), default=-1)
+    if last_change >= 0:
+        steps[last_change] = steps[last_change]._replace(done=done)
+    if undo:
+        steps[-1] = steps[-1]._replace(undo=" && ".join((free, *undo)))
     return tuple(steps)
 
 

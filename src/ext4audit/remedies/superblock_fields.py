@@ -105,7 +105,7 @@ def _set_owner_fields(fs: Filesystem, mount: Mount, others: Mapping[str, str]) -
     before = f"-u {_saved_number('uid', saved)} -g {_saved_number('gid', saved)}"
     undo = f"test ! -e {saved} || {{ tune2fs {before} {device} && rm {saved}; }}"
     yield remount_step(mount, root, tuple(others.values()), checks)
-    yield Step(Phase.PERSISTENT, f"test -e {saved} || {save}")
+    yield Step(Phase.PERSISTENT, f"test -e {saved} || {save}", done=f"test -e {saved}")
     yield Step(Phase.PERSISTENT, f"tune2fs -u 0 -g 0 {device}", undo, stored)
     for check in (*checks, stored):
         yield Step(Phase.VERIFY, check)

@@ -30,6 +30,6 @@ def _grow(patient: Patient) -> JsonObject:
         "after": after,
         "persisted": told(patient.judge()),
         "disruption": remedy.disruption.value,
-        "commands": [f"{step.phase.value}: {step.command}" for step in remedy.steps],
+        "commands": [f"{step.phase.value}: {step.command}" for step in remedy.lines],
         "fsck": patient.fsck(),
     }

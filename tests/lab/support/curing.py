@@ -99,7 +99,7 @@ class Patient:
             "rolled_back": told(self.judge()),
             "fstab_restored": FSTAB.read_text() == fstab,
             "disruption": remedy.disruption.value,
-            "commands": [f"{step.phase.value}: {step.command}" for step in remedy.steps],
+            "commands": [f"{step.phase.value}: {step.command}" for step in remedy.lines],
         }
 
 

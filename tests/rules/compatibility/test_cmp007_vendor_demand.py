@@ -358,14 +358,12 @@ def test_the_commands_do_not_run_into_prf001(
 
 
 def test_flags_and_options_are_one_series_of_commands() -> None:
-    """The flag goes first, its rollback last: the option's edit of fstab meets the flag's."""
+    """One edit of fstab writes both."""
     fs = filesystem(options=known(options(release=OLD)), fstab=known((fstab_entry("nosuid"),)))
     remedy = remedy_of(verdict_of(fs, "tidb"))
     assert [line for line in plain(remedy.lines) if "fstab" in line and "verify" not in line] == [
-        "persistent: fstab 7: nosuid -> nosuid,noatime",
-        "persistent: fstab 7: nosuid,noatime -> nosuid,noatime,nodelalloc",
-        "rollback: sed -i 7s/,nodelalloc// /etc/fstab",
-        "rollback: sed -i 7s/,noatime// /etc/fstab",
+        "persistent: fstab 7: nosuid -> nosuid,noatime,nodelalloc",
+        "rollback: sed -i 7s/,noatime,nodelalloc// /etc/fstab",
     ]
 
 
