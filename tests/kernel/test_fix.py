@@ -340,9 +340,9 @@ def bound_elsewhere(scene: Scene) -> Callable[[], object]:
     ("prepare", "reason"),
     [
         (overlay, "the overlay on "),
-        (looped, "a file on it is the loop device loop"),
-        (elsewhere, "(sleep) has it mounted in another mount namespace"),
-        (bound_elsewhere, "it is also mounted on"),
+        (looped, "is held by the loop device loop"),
+        (elsewhere, "in the mount namespace of process "),
+        (bound_elsewhere, "is held by the mount on "),
     ],
 )
 def test_what_holds_a_filesystem_is_named_before_the_unmount(

@@ -131,7 +131,10 @@ def _settings(audited: Audited, chosen: Sequence[Chosen]) -> Iterator[str]:
 def _function(number: int, each: Chosen, chains: Mapping[tuple[str, int], list[str]]) -> str:
     """Return the shell function with the data of one remedy; raises Unwritable."""
     work = [step for step in each.remedy.steps if step.phase is not Phase.VERIFY]
-    checks = [step.command for step in each.remedy.steps if step.phase is Phase.VERIFY]
+    # An edit looks at its line itself, which later remedies may have edited, too.
+    edited = {step.done for step in work if isinstance(step.change, LineEdit)}
+    verify = (step.command for step in each.remedy.steps if step.phase is Phase.VERIFY)
+    checks = [command for command in verify if command not in edited]
     strict = "false" if any(isinstance(step.change, Unmount) for step in work) else "true"
     return "\n".join(
         (
