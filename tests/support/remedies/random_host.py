@@ -1,8 +1,9 @@
 """Random hosts for remedies: two filesystems, an fstab, and options in force, drawn by a seed.
 
 Run as a program in a mount namespace of its own, with an /etc of its own: `python -m
-support.remedies.random_host FIRST COUNT FOLDER` draws the cases FIRST to FIRST+COUNT-1, runs one
-remedy in each, and prints one JSON line a case: its seed, the rule, and the laws that it broke.
+support.remedies.random_host HOW FIRST COUNT FOLDER` draws the cases FIRST to FIRST+COUNT-1, and
+prints one JSON line a case: its seed, the rule, and the laws that it broke. HOW is "commands": one
+remedy is run as it is printed; or "script": all are, by the script of `ext4audit fix`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from typing import Any
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.finding import Phase, Remedy
-from ext4audit.report import Source
+from ext4audit.finding import Disruption, Phase, Remedy, Severity
+from ext4audit.fixing import Chosen, choose
+from ext4audit.fixing.script import Audited, build
+from ext4audit.report import Report, Source
 from ext4audit.rules import default_rules
 from ext4audit.sources.live import LiveSource
+from support.remedies.fixing import Scene
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 FSTAB = Path("/etc/fstab")
@@ -130,6 +134,7 @@ MAY_CHANGE: Mapping[str, frozenset[str]] = {
 }
 """What the remedies of each rule may change: fields of the superblock, "fstab", "flags" of
 mount(8), "options" for any option of ext4, or one option by its positive name."""
+NOTHING: frozenset[str] = frozenset()
 FOR_THE_WHOLE_MACHINE = ("sysctl ", "/sys/block/")
 """Steps that change what all tests on this machine share are not run."""
 
@@ -309,10 +314,14 @@ class Case:
             (options(self.other), mounts(self.other), self.other.superblock()),
         )
 
+    def report(self) -> Report:
+        """Audit the filesystem."""
+        host = assemble_host(LiveSource(), TAKEN_AT, only={self.disk.number})
+        return audit(Source("live", host.name), host, default_rules(), ())
+
     def remedies(self) -> Iterator[tuple[str, str, Remedy, str]]:
         """Yield rule, fact and remedy of each finding that has commands to run."""
-        host = assemble_host(LiveSource(), TAKEN_AT, only={self.disk.number})
-        for verdict in audit(Source("live", host.name), host, default_rules(), ()).verdicts:
+        for verdict in self.report().verdicts:
             for finding in verdict.findings:
                 for remedy in finding.remedies:
                     yield verdict.rule.code, finding.fact, remedy, finding.message
@@ -324,9 +333,7 @@ class Case:
         found = [
             each
             for each in self.remedies()
-            if each[2].steps
-            and not each[2].destructive
-            and not any(word in s.command for s in each[2].steps for word in FOR_THE_WHOLE_MACHINE)
+            if each[2].steps and not each[2].destructive and not for_the_whole_machine(each[2])
         ]
         if not found:
             return
@@ -338,7 +345,7 @@ class Case:
             return
         self._run(remedy, Phase.VERIFY)
         after = self.state()
-        self._only_what_is_named(before, after)
+        self._only_what_is_named(before, after, MAY_CHANGE.get(self.rule, NOTHING))
         self._is_cured(fact, count, "now")
         if not self.by_hand and Phase.PERSISTENT in {step.phase for step in remedy.steps}:
             run("umount", str(self.where))
@@ -347,6 +354,51 @@ class Case:
         if any(step.phase is Phase.ROLLBACK for step in remedy.lines):
             self._run(remedy, Phase.ROLLBACK)
             self._is_as_before(before, self.state())
+
+    def check_script(self) -> None:
+        """Apply all remedies of the host by their script, once with a fault, and check the laws."""
+        report = self.report()
+        chosen, _ = choose(report, Severity.INFO, Disruption.UNMOUNT, {})
+        mine = [each for each in chosen if not for_the_whole_machine(each.remedy)]
+        script = build(Audited(report.host.name, None, TAKEN_AT, "0"), mine, ())
+        if not script.chosen:
+            return
+        scene = Scene(self.folder, self.disk.device, self.where, FSTAB)
+        scene.script.write_text(script.text)
+        codes = [each.rule.code for each in script.chosen]
+        self.rule = "+".join(codes)
+        mode, at = self.draw.choice(("fail", "kill", "late")), self.draw.randrange(1, 30)
+        self.told |= {"kind": self.kind, "by hand": self.by_hand, "fault": f"{mode} at {at}"}
+        self.told["remedies"] = [each.remedy.summary for each in script.chosen]
+        before = self.state()
+        self._ran(scene, "")
+        self._is_as_before(before, self.state())
+        scene.sh("--apply", path=scene.inject(at, mode))
+        self._ran(scene, "--undo")
+        self._is_as_before(before, self.state())
+        if self.broken or not self._ran(scene, "--apply"):
+            return
+        after = self.state()
+        allowed = frozenset().union(*(MAY_CHANGE.get(code, NOTHING) for code in codes))
+        self._only_what_is_named(before, after, allowed)
+        for each in script.chosen:
+            self._is_applied(each)
+        self._ran(scene, "--verify")
+        self._ran(scene, "--apply")
+        self._is_as_before(after, self.state())
+        self._ran(scene, "--undo")
+        self._is_as_before(before, self.state())
+
+    def _ran(self, scene: Scene, option: str) -> bool:
+        done = scene.sh(*([option] if option else []))
+        if done.returncode:
+            self.broken.append(f"{option or 'the dry run'} failed: {done.stderr.strip()[-400:]}")
+        return done.returncode == 0
+
+    def _is_applied(self, each: Chosen) -> None:
+        left = [rule for rule, _, remedy, _ in self.remedies() if remedy == each.remedy]
+        if left:
+            self.broken.append(f"still offered: {each.rule.code}: {each.remedy.summary}")
 
     def _run(self, remedy: Remedy, *phases: Phase) -> bool:
         for step in remedy.lines:
@@ -359,11 +411,7 @@ class Case:
                     return False
         return True
 
-    def _only_what_is_named(self, before: State, after: State) -> None:
-        allowed = MAY_CHANGE.get(self.rule)
-        if allowed is None:
-            self.broken.append(f"no law says what {self.rule} may change")
-            return
+    def _only_what_is_named(self, before: State, after: State, allowed: frozenset[str]) -> None:
         changed = set(changes(before, after))
         if "options" in allowed:
             changed = {each for each in changed if not each.startswith("option ")}
@@ -397,6 +445,11 @@ def mounts(disk: Disk) -> tuple[tuple[str, ...], ...]:
         (line[4], line[3], line[5], ",".join(w for w in line[-1].split(",") if w in flags))
         for line in found
     )
+
+
+def for_the_whole_machine(remedy: Remedy) -> bool:
+    """Whether a remedy changes what other tests share, and must not run here."""
+    return any(word in step.command for step in remedy.steps for word in FOR_THE_WHOLE_MACHINE)
 
 
 def found_by(found: Iterator[tuple[str, str, Remedy, str]], rule: str, fact: str) -> int:
@@ -448,13 +501,13 @@ def same_lines(before: Sequence[str], after: Sequence[str]) -> bool:
     return True
 
 
-def outcome(seed: int, folder: Path) -> dict[str, Any]:
+def outcome(seed: int, folder: Path, *, by_script: bool = False) -> dict[str, Any]:
     """Run one case: its rule and the laws that it broke, and all about it where it broke any."""
     case = Case(seed, folder / str(seed))
     case.folder.mkdir()
     try:
         if case.build():
-            case.check()
+            (case.check_script if by_script else case.check)()
     except RuntimeError as error:
         case.broken.append(str(error))
     finally:
@@ -465,11 +518,11 @@ def outcome(seed: int, folder: Path) -> dict[str, Any]:
     )
 
 
-def main(first: int, count: int, folder: Path) -> None:
+def main(how: str, first: int, count: int, folder: Path) -> None:
     """Run the cases, and print a line for each."""
     for seed in range(first, first + count):
-        print(json.dumps(outcome(seed, folder)), flush=True)
+        print(json.dumps(outcome(seed, folder, by_script=how == "script")), flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
