@@ -28,6 +28,8 @@ COUNTED_MOUNTS = re.compile(
     re.MULTILINE,
 )
 SECONDS = 60
+EVERY = 1 if os.environ.get("EXT4AUDIT_FAULTS") == "all" else 4
+"""Faults are injected at every fourth call, at all of them on demand; random hosts meet others."""
 SHIM = """#!/bin/sh
 n=$(($(cat {counter}) + 1))
 echo $n >{counter}
@@ -36,6 +38,11 @@ if [ $n = {at} ] && [ {mode} = fail ]; then echo "{name}: injected" >&2; exit 32
 if [ $n = {at} ]; then kill -9 -$(cat {pid}); fi
 exec {real} "$@"
 """
+
+
+def some_of(calls: int) -> range:
+    """Return the calls of a run, counted from 1, at which a fault is injected."""
+    return range(1, calls + 1, EVERY)
 
 
 @dataclass(frozen=True)
