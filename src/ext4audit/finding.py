@@ -140,9 +140,16 @@ class Remedy(NamedTuple):
 
     @property
     def lines(self) -> tuple[Step, ...]:
-        """The steps, and after them the rollback: what takes back each, the last one first."""
+        """The steps, the checks of all edits, and the rollback: what takes back each, last first.
+
+        A substitution that finds another line than the audited one changes nothing and says
+        nothing: each edit is verified by its line.
+        """
+        edits = [step.done for step in self.steps if isinstance(step.change, LineEdit)]
+        known = {step.command for step in self.steps}
+        checks = (Step(Phase.VERIFY, done) for done in edits if done and done not in known)
         undone = (step.undo for step in reversed(self.steps) if step.undo)
-        return (*self.steps, *(Step(Phase.ROLLBACK, command) for command in undone))
+        return (*self.steps, *checks, *(Step(Phase.ROLLBACK, command) for command in undone))
 
     @property
     def file_changes(self) -> tuple[LineEdit | NewFile, ...]:
