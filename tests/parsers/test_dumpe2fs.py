@@ -66,6 +66,8 @@ DEFAULT = Superblock(
     error_count=0,
     first_error=None,
     last_error=None,
+    reserved_uid=0,
+    reserved_gid=0,
 )
 
 

@@ -27,6 +27,8 @@ Field = tuple[int, str, int | bytes]
 
 # Documentation/filesystems/ext4/super.rst: offset, format, value.
 FIELDS: tuple[Field, ...] = (
+    (0x50, "H", 1001),
+    (0x52, "H", 1002),
     (0x0, "I", 6553600),
     (0x4, "I", 0x10),
     (0x8, "I", 0x20),
@@ -138,6 +140,8 @@ EXPECTED = Superblock(
     error_count=9,
     first_error=RecordedError(500, "ext4_lookup", 1847, 12, 1 << 40),
     last_error=RecordedError(600, "an_error_in_thirty_two_letters!!", 42, 13, 99),
+    reserved_uid=1001,
+    reserved_gid=1002,
 )
 
 

@@ -187,31 +187,19 @@ def test_the_string_is_seen_in_the_superblock_or_by_what_is_in_force(
 
 
 RESERVED = {"resuid": "resuid=1000", "resgid": "resgid=100"}
-SAVED = "/etc/ext4audit.sda.reserved"
 
 
-def saved(label: str) -> str:
-    """Return the word that reads a number back."""
-    return f"\"$(sed -n 's/^Reserved blocks {label}: *\\([0-9]*\\).*/\\1/p' {SAVED})\""
-
-
-def test_the_owners_of_the_reserve_are_saved_before_they_are_cleared() -> None:
+def test_the_rollback_restores_the_owners_that_the_superblock_has() -> None:
     """The options in force do not show the fields."""
-    fs = filesystem(options=known(options(*RESERVED.values())))
+    held = known(superblock(reserved_uid=1000, reserved_gid=7))
+    fs = filesystem(options=known(options(*RESERVED.values())), superblock=held)
     assert there_and_back(give_reserve_to_root(fs, RESERVED)) == [
         "immediate: mount -o remount,rw,relatime,resuid=0,resgid=0 /dev/sda /data",
-        (
-            f"persistent: test -e {SAVED} || "
-            f"tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id:' > {SAVED}"
-        ),
         "persistent: tune2fs -u 0 -g 0 /dev/sda",
         "verify: grep -qx resuid=0 /proc/fs/ext4/sda/options",
         "verify: grep -qx resgid=0 /proc/fs/ext4/sda/options",
         "verify: ! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'",
-        (
-            f"rollback: test ! -e {SAVED} || "
-            f"{{ tune2fs -u {saved('uid')} -g {saved('gid')} /dev/sda && rm {SAVED}; }}"
-        ),
+        "rollback: tune2fs -u 1000 -g 7 /dev/sda",
         "rollback: mount -o remount,rw,relatime,resuid=1000,resgid=100 /dev/sda /data",
     ]
 
@@ -235,6 +223,8 @@ def test_owners_in_fstab_are_corrected_there() -> None:
         ({"mounts": ()}, "resuid=1"),
         ({"mounts": (mount("/a\n"),)}, "resuid=1"),
         ({"device": "/dev/a\n"}, "resuid=1"),
+        ({"superblock": unknown("superblock")}, "resuid=1"),
+        ({"superblock": known(superblock(reserved_uid=None))}, "resuid=1"),
     ],
 )
 def test_owners_stay_where_the_way_back_is_not_known(changes: dict[str, Any], token: str) -> None:

@@ -94,6 +94,8 @@ class Superblock(NamedTuple):
     first_error: RecordedError | None = None
     last_error: RecordedError | None = None
     journal_first_block: int | None = None
+    reserved_uid: int | None = None
+    reserved_gid: int | None = None
 
     @property
     def has_journal(self) -> bool:

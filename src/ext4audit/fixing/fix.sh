@@ -408,8 +408,13 @@ remount_undo() {
 	done
 	words=${words#,}
 	[ -n "$words" ] || return 0
-	remount_words "$(replaced "$now" "$words")" && return
-	[ -n "$resort" ] || return
+	words=$(replaced "$now" "$words")
+	if [ -z "$resort" ]; then
+		remount_words "$words"
+		return
+	fi
+	remount_words "$words" 2>/dev/null && return
+	say "  no remount takes this back: $dir is mounted anew"
 	holders "$dir" "$key" "$name" "$number" || return
 	loudly "$resort" || fails "failed: $resort"
 }

@@ -145,6 +145,8 @@ def parse_superblock(text: str) -> Superblock:
         error_count=_number(first, "FS Error count", 0),
         first_error=first_error,
         last_error=last_error,
+        reserved_uid=_number_or_none(first, "Reserved blocks uid"),
+        reserved_gid=_number_or_none(first, "Reserved blocks gid"),
     )
 
 

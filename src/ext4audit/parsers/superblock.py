@@ -111,6 +111,8 @@ def parse_raw_superblock(data: bytes) -> Superblock:
         first_error=_first_error(at),
         last_error=_last_error(at),
         journal_first_block=_journal_first_block(at),
+        reserved_uid=at.u16(0x50),
+        reserved_gid=at.u16(0x52),
     )
 
 

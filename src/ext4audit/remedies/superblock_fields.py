@@ -77,7 +77,8 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
 def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Step, ...]:
     """Return the steps that set resuid and resgid, whose present tokens are `others`, to 0.
 
-    Empty where no usable mount is here, or where a value is not a number.
+    Empty where no usable mount is here, where a value is not a number, or where the fields of the
+    superblock are not known.
     """
     mount = usable_mount(fs)
     numbers = [token.partition("=")[2] for token in others.values()]
@@ -87,33 +88,29 @@ def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Ste
         return ()
     if any(fstab_lines(fs, name) for name in others):
         return change_options(fs, {name: f"{name}=0" for name in others})
-    return tuple(_set_owner_fields(fs, mount, others))
+    before = fs.superblock.value if isinstance(fs.superblock, Known) else None
+    if before is None or before.reserved_uid is None or before.reserved_gid is None:
+        return ()
+    return tuple(_set_owner_fields(fs, mount, others, before))
 
 
-def _set_owner_fields(fs: Filesystem, mount: Mount, others: Mapping[str, str]) -> Iterator[Step]:
+def _set_owner_fields(
+    fs: Filesystem, mount: Mount, others: Mapping[str, str], before: Superblock
+) -> Iterator[Step]:
     """Yield the steps that set the fields.
 
-    The old fields are saved in a file, because the options in force do not show them: Linux
-    6.18.44 takes resgid from the field of resuid.
+    The rollback restores the superblock's own fields: the options in force do not show them.
+    Linux 6.18.44 takes resgid from the field of resuid.
     """
     device, path = quote(fs.device), quote(f"/proc/fs/ext4/{fs.name}/options")
-    saved = quote(f"/etc/ext4audit.{fs.name}.reserved")
     root = [f"{name}=0" for name in others]
     checks = [f"grep -qx {token} {path}" for token in root]
     stored = f"! tune2fs -l {device} | grep '^Reserved blocks [ug]id: *[1-9]'"
-    save = f"tune2fs -l {device} | grep '^Reserved blocks [ug]id:' > {saved}"
-    before = f"-u {_saved_number('uid', saved)} -g {_saved_number('gid', saved)}"
-    undo = f"test ! -e {saved} || {{ tune2fs {before} {device} && rm {saved}; }}"
+    undo = f"tune2fs -u {before.reserved_uid} -g {before.reserved_gid} {device}"
     yield remount_step(mount, root, tuple(others.values()), checks)
-    yield Step(Phase.PERSISTENT, f"test -e {saved} || {save}", done=f"test -e {saved}")
     yield Step(Phase.PERSISTENT, f"tune2fs -u 0 -g 0 {device}", undo, stored)
     for check in (*checks, stored):
         yield Step(Phase.VERIFY, check)
-
-
-def _saved_number(label: str, saved: str | None) -> str:
-    """Return the shell word that expands to a number in the file."""
-    return f"\"$(sed -n 's/^Reserved blocks {label}: *\\([0-9]*\\).*/\\1/p' {saved})\""
 
 
 def reserve_nothing(fs: Filesystem, reserved_blocks: int) -> tuple[Step, ...]:

@@ -28,7 +28,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 def reserved(*tokens: str, **changes: Any) -> Filesystem:
     """Build a filesystem whose reserve of 5 GiB these accounts may use."""
-    held = superblock(reserved_blocks=1310720)
+    held = superblock(reserved_blocks=1310720, reserved_uid=65534, reserved_gid=8)
     values: dict[str, Any] = {"superblock": known(held, "dumpe2fs -h /dev/sda"), **changes}
     return filesystem(options=known(options(*tokens)), **values)
 
@@ -78,18 +78,14 @@ def test_what_is_not_mounted_is_not_judged() -> None:
 
 
 def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
-    """The old fields are kept in a file: what is in force does not tell them."""
+    """The rollback has the old fields of the superblock: what is in force does not tell them."""
     (remedy,) = finding_of(reserved("resuid=65534")).remedies
-    kept = "/etc/ext4audit.sda.reserved"
-    number = r"s/^Reserved blocks {}: *\([0-9]*\).*/\1/p"
-    uid, gid = (f"\"$(sed -n '{number.format(each)}' {kept})\"" for each in ("uid", "gid"))
     assert [step.command for step in remedy.lines] == [
         "mount -o remount,rw,relatime,resuid=0 /dev/sda /data",
-        f"test -e {kept} || tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id:' > {kept}",
         "tune2fs -u 0 -g 0 /dev/sda",
         "grep -qx resuid=0 /proc/fs/ext4/sda/options",
         "! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'",
-        f"test ! -e {kept} || {{ tune2fs -u {uid} -g {gid} /dev/sda && rm {kept}; }}",
+        "tune2fs -u 65534 -g 8 /dev/sda",
         "mount -o remount,rw,relatime,resuid=65534 /dev/sda /data",
     ]
     assert remedy.disruption is Disruption.REMOUNT
