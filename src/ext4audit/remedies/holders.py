@@ -7,12 +7,13 @@ file of a loop device or a swap file umount fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from posixpath import dirname
 
 from ext4audit.evidence import for_wording
+from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import Mount, mounts_by_place
+from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place
 from ext4audit.finding import Disruption, Remedy
 
 MOST_NAMED = 3
@@ -50,16 +51,35 @@ def holders(fs: Filesystem, host: Host) -> Iterator[str]:
     has it mounted here: the script of `ext4audit fix` looks for them when it runs.
     """
     mounts = for_wording(host.mounts, ())
-    ours = {mount.mount_id for mount in fs.mounts}
+    ours = [mount.mount_id for mount in fs.mounts]
     yield from (f"the mount on {place}" for place in fs.mount_points[1:])
+    children = (child for own in ours for child in _children(mounts).get(own, ()))
+    yield from (
+        f"the mount on {each.mount_point}" for each in children if each.mount_id not in ours
+    )
+    yield from (f"the overlay on {place}" for place in _overlays(mounts).get(fs.device_number, ()))
+    yield from _loops(host).get(fs.device_number, ())
+
+
+@remembered
+def _children(mounts: tuple[Mount, ...]) -> Mapping[int, list[Mount]]:
+    """Return the mounts that are mounted on each mount, by its id."""
+    found: dict[int, list[Mount]] = {}
     for mount in mounts:
-        if mount.parent_id in ours and mount.mount_id not in ours:
-            yield f"the mount on {mount.mount_point}"
-        elif mount.fstype == "overlay" and any(
-            _lies_on(path, fs, mounts) for path in _layers(mount)
-        ):
-            yield f"the overlay on {mount.mount_point}"
-    yield from dict.fromkeys(_loops(fs, host))
+        found.setdefault(mount.parent_id, []).append(mount)
+    return found
+
+
+@remembered
+def _overlays(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
+    """Return where overlays with a layer on each device are mounted."""
+    found: dict[DeviceNumber, dict[str, None]] = {}
+    for mount in mounts:
+        if mount.fstype == "overlay":
+            numbers = (_device_of(path, mounts) for path in _layers(mount))
+            for number in filter(None, numbers):
+                found.setdefault(number, {})[mount.mount_point] = None
+    return {number: list(places) for number, places in found.items()}
 
 
 def _layers(overlay: Mount) -> Iterator[str]:
@@ -70,24 +90,28 @@ def _layers(overlay: Mount) -> Iterator[str]:
             yield from value.split(":")
 
 
-def _lies_on(path: str, fs: Filesystem, mounts: tuple[Mount, ...]) -> bool:
-    """Whether a path is on a filesystem, by the mount table; a relative one cannot be known."""
+def _device_of(path: str, mounts: tuple[Mount, ...]) -> DeviceNumber | None:
+    """Return the device that a path is on, by the mount table; a relative one cannot be known."""
     places = mounts_by_place(mounts)
     while path.startswith("/"):
         if path in places:
-            return places[path][-1].device_number == fs.device_number
+            return places[path][-1].device_number
         if path == "/":
-            return False
+            return None
         path = dirname(path)
-    return False
+    return None
 
 
-def _loops(fs: Filesystem, host: Host) -> Iterator[str]:
-    """Yield the loop devices below other filesystems whose backing file is on this one."""
-    for other in (*host.filesystems, *host.lower, *for_wording(host.idle, ())):
-        stack = for_wording(other.stack, None)
+@remembered
+def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
+    """Return the loop devices below filesystems, by the device that holds their backing file."""
+    found: dict[DeviceNumber, dict[str, None]] = {}
+    for fs in (*host.filesystems, *host.lower, *for_wording(host.idle, ())):
+        stack = for_wording(fs.stack, None)
         for device in stack.walk() if stack else ():
             loop = device.loop
             number = for_wording(loop.backing_device_number, None) if loop else None
-            if loop and number == fs.device_number:
-                yield f"the loop device {device.name} (image {loop.backing_file})"
+            if loop and number:
+                name = f"the loop device {device.name} (image {loop.backing_file})"
+                found.setdefault(number, {})[name] = None
+    return {number: list(names) for number, names in found.items()}
