@@ -48,6 +48,7 @@ from support.shells.collector import (
 )
 
 SOURCE = Path(module.__file__).with_name("collect.sh")
+TRIES = 6
 LARGEST_BYTES = 12_000
 LARGEST_LEAN_BYTES = 18_000
 """AWS Systems Manager returns the first 24,000 characters of standard output."""
@@ -114,8 +115,12 @@ def test_lsblk_is_asked_as_the_live_source_asks() -> None:
 
 @every_shell
 def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) -> None:
-    """Ask by ask the answers are equal, unknowns included."""
-    assert differences(shell) == {}
+    """Ask by ask the answers are equal, unknowns included.
+
+    Between the two another test may make a loop device, which all of the machine sees: one try
+    of some must see the same.
+    """
+    assert {} in (differences(shell) for _ in range(TRIES))
 
 
 def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
