@@ -81,7 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     machine, and one browser serves all of its tests.
     """
     for item in items:
-        for name in filter(item.get_closest_marker, ALONE):
+        name = next(filter(item.get_closest_marker, ALONE), None)
+        if name is not None and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(name))
     reason = why_no_kernel()
     if reason is None or REQUIRED:

@@ -29,6 +29,7 @@ from ext4audit.renderers.shared import (
     policy_in_force,
     visible,
 )
+from ext4audit.renderers.shared.commands import remedy_lines
 from ext4audit.renderers.shared.rows import (
     Location,
     Row,
@@ -43,7 +44,7 @@ from ext4audit.renderers.shared.rows import (
     superblock,
     where,
 )
-from ext4audit.renderers.shared.terms import evidence_lines, remedy_lines, suppression_text
+from ext4audit.renderers.shared.terms import evidence_lines, suppression_text
 from ext4audit.report import FixedFinding, Report
 from ext4audit.rule import Rule
 

@@ -48,7 +48,6 @@ from support.shells.collector import (
 )
 
 SOURCE = Path(module.__file__).with_name("collect.sh")
-TRIES = 6
 LARGEST_BYTES = 12_000
 LARGEST_LEAN_BYTES = 18_000
 """AWS Systems Manager returns the first 24,000 characters of standard output."""
@@ -113,14 +112,14 @@ def test_lsblk_is_asked_as_the_live_source_asks() -> None:
     assert COLUMNS in SCRIPT.split()
 
 
+@pytest.mark.xdist_group("kernel")
 @every_shell
 def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) -> None:
     """Ask by ask the answers are equal, unknowns included.
 
-    Between the two another test may make a loop device, which all of the machine sees: one try
-    of some must see the same.
+    It runs in turn with the tests that make loop devices, which all of the machine sees.
     """
-    assert {} in (differences(shell) for _ in range(TRIES))
+    assert differences(shell) == {}
 
 
 def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:

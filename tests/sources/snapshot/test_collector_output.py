@@ -112,9 +112,16 @@ def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: 
 def test_a_signal_leaves_neither_directory_nor_file(
     shell: str, option: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """The old file stays as it was; the new one, half written beside it, goes."""
+    """The old file stays as it was; the new one, half written beside it, goes.
+
+    The signal is sent while a command runs: in the first 30 ms after the temporary directory
+    appeared, bash 5.2 ignored a SIGINT sent to it alone in 10 of 523 runs.
+    """
     script, place, target = tmp_path / "collect.sh", tmp_path / "tmp", tmp_path / "out"
-    script.write_text(SCRIPT.replace("run systemd-detect-virt", "run sleep 300 #"))
+    held = place / "held"
+    script.write_text(
+        SCRIPT.replace("run systemd-detect-virt", f"run sh -c ': > {held}; exec sleep 300' #")
+    )
     place.mkdir()
     target.write_text("old\n")
     process = subprocess.Popen(
@@ -123,11 +130,11 @@ def test_a_signal_leaves_neither_directory_nor_file(
         stderr=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + SECONDS
-    while not leftovers(place) and time.monotonic() < deadline:
+    while not held.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(number)
     assert process.wait(timeout=SECONDS) == 1
-    assert leftovers(place) == []
+    assert leftovers(place) == ["held"]
     assert leftovers(tmp_path) == ["collect.sh", "out", "tmp"]
     assert target.read_text() == "old\n"
 

@@ -18,7 +18,6 @@ from ext4audit.finding import (
     Suppression,
 )
 from ext4audit.renderers.shared import visible
-from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Outcome
 
 OUTCOME_TEXT = MappingProxyType(
@@ -136,23 +135,6 @@ def evidence_lines(finding: Finding) -> Iterator[str]:
     """Yield the evidence of a finding, a line for each citation."""
     for cited in finding.citations:
         yield visible(f"{cited.label}: {cited.value} ({cited.origin})")
-
-
-def remedy_lines(finding: Finding, *, commands: bool) -> Iterator[str]:
-    """Yield each remedy of a finding, with its diffs and commands if wanted."""
-    for index, remedy in enumerate(finding.remedies):
-        label = remedy_label(index)
-        yield visible(f"{label} ({disruption_text(remedy)}): {remedy.summary}")
-        if commands:
-            yield from _command_lines(remedy)
-
-
-def _command_lines(remedy: Remedy) -> Iterator[str]:
-    for part in phases(remedy):
-        yield f"  {PHASE_TEXT[part.phase]}:"
-        yield from (visible(f"    {line}") for line in (*part.diff_texts, *part.commands))
-    if remedy.trade_off is not None:
-        yield visible(f"  Trade-off: {remedy.trade_off}")
 
 
 def chunk_bytes(fs: Filesystem, device: BlockDevice) -> int | None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared.commands import fix_command
 from ext4audit.renderers.shared.subjects import (
     known_count,
     no_filesystem_text,
@@ -26,6 +25,7 @@ from ext4audit.renderers.text.blocks import (
     Span,
     Verbatim,
 )
+from ext4audit.renderers.text.fix_command import fix_command
 from ext4audit.renderers.text.sections import gap_blocks, subject_blocks
 from ext4audit.report import Outcome, PlanAdvice, Report
 

@@ -1,0 +1,139 @@
+"""The call of `ext4audit fix` that a report names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import (
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+    Suppression,
+)
+from ext4audit.renderers.text.fix_command import fix_command
+from ext4audit.report import Report, Source
+from ext4audit.rule import Rule, RuleOutput, rule
+from support.builders import disk, filesystem, host, known, mount
+from support.formats.sample_reports import changed, report
+
+
+def remedy(disruption: str, command: str = "true", *, destructive: bool = False) -> Remedy:
+    """Build a remedy; without a command it is advice."""
+    steps = (Step(Phase.IMMEDIATE, command),) if command else ()
+    return Remedy("Do.", Disruption(disruption), steps, destructive)
+
+
+def finding_rule(*remedies: Remedy, severity: str = "high") -> Rule:
+    """Make a rule that finds something on every filesystem."""
+
+    @rule("DUR005", "always", severity=Severity.HIGH, since="0.1")
+    def find(_fs: Filesystem, _host: Host) -> RuleOutput:
+        """Find."""
+        yield Finding("Odd.", Severity(severity), Confidence.CONFIRMED, (), remedies)
+
+    return find
+
+
+MEDIUM = Severity.MEDIUM
+DATA = filesystem(mounts=(mount("/data"),))
+ONLINE = finding_rule(remedy("online"))
+
+
+@pytest.mark.parametrize(
+    ("judged", "words"),
+    [
+        (finding_rule(remedy("online")), "/data"),
+        (finding_rule(remedy("unmount"), remedy("online")), "/data"),
+        (finding_rule(remedy("unmount"), remedy("remount")), "--disruption remount /data"),
+        (finding_rule(remedy("online", ""), remedy("reboot")), "--disruption reboot /data"),
+        (finding_rule(remedy("online"), severity="low"), None),
+        (finding_rule(remedy("online", "")), None),
+        (finding_rule(remedy("recreate", destructive=True)), None),
+        (finding_rule(), None),
+    ],
+)
+def test_fix_is_named_where_it_has_something_to_do(judged: Rule, words: str | None) -> None:
+    """It takes the safest remedy of each finding that fails the audit, and never data."""
+    expected = "" if words is None else f"ext4audit fix {words}"
+    assert fix_command(report(host(DATA), judged), Severity.MEDIUM) == expected
+
+
+@pytest.mark.parametrize(
+    ("threshold", "severity", "words"),
+    [
+        (Severity.LOW, "low", "ext4audit fix --fail-on low /data"),
+        (Severity.HIGH, "high", "ext4audit fix --fail-on high /data"),
+        (Severity.HIGH, "medium", ""),
+        (None, "critical", ""),
+    ],
+)
+def test_fix_has_the_threshold_of_the_report(
+    threshold: Severity | None, severity: str, words: str
+) -> None:
+    """Where nothing fails the audit there is nothing that it would choose."""
+    judged = report(host(DATA), finding_rule(remedy("online"), severity=severity))
+    assert fix_command(judged, threshold) == words
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (Source("live", "db1"), "ext4audit fix /data"),
+        (Source("snapshot", "db 1.tar"), "ext4audit fix --from 'db 1.tar' /data"),
+        (Source("sosreport", "s.tar.xz"), "ext4audit fix --from s.tar.xz /data"),
+        (Source("snapshot", "standard input"), ""),
+        (Source("snapshot", "a\x1b"), ""),
+        (Source("plan", "/dev/sda on /data"), ""),
+        (Source("image", "disk.img"), ""),
+    ],
+)
+def test_fix_names_the_source_of_the_report(source: Source, words: str) -> None:
+    """A plan and an image are no host, and standard input cannot be read again."""
+    assert fix_command(report(host(DATA), ONLINE)._replace(source=source), MEDIUM) == words
+
+
+def numbered(count: int) -> list[Filesystem]:
+    """Build filesystems on /m0, /m1 and so on."""
+    return [
+        filesystem(uuid=f"u{n}", device=f"/dev/sd{n}", mounts=(mount(f"/m{n}"),))
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("filesystems", "words"),
+    [
+        (numbered(3), " /m0 /m1 /m2"),
+        (numbered(4), ""),
+        ([filesystem(mounts=(mount("/a b"),))], " '/a b'"),
+        ([filesystem(mounts=())], " /dev/sda"),
+        ([filesystem(mounts=(mount("/a")._replace(overmounted=True), mount("/b")))], " /b"),
+        ([filesystem(mounts=(mount("/a\x1b"),))], " /dev/sda"),
+        ([filesystem(mounts=(mount("/\xe4"),), device="/dev/\xe4")], ""),
+        ([filesystem(), filesystem(uuid="i", stack=known(disk(kind="image")))], " /data"),
+    ],
+)
+def test_fix_names_a_few_filesystems_by_paths_to_type(
+    filesystems: list[Filesystem], words: str
+) -> None:
+    """Without a path it judges all, which many filesystems or odd names leave it with."""
+    assert fix_command(report(host(*filesystems), ONLINE), MEDIUM) == f"ext4audit fix{words}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"known": True}, {"suppression": Suppression("later")}],
+    ids=["known", "suppressed"],
+)
+def test_fix_leaves_what_does_not_count(change: dict[str, Any]) -> None:
+    """What the policy accepts or the baseline has is not to be fixed now."""
+    judged: Report = report(host(DATA), ONLINE)
+    aside = changed(judged, lambda _verdict, finding: finding._replace(**change))
+    assert fix_command(aside, MEDIUM) == ""
