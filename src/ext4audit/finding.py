@@ -57,11 +57,16 @@ class Phase(Enum):
 
 
 class Citation(NamedTuple):
-    """One line of evidence: its label, its value, and the place where it was read."""
+    """One line of evidence: its label, its value, and the place where it was read.
+
+    `detail` marks a line that a reader needs only to check the others: the default report leaves
+    it out.
+    """
 
     label: str
     value: str
     origin: str
+    detail: bool = False
 
 
 class LineEdit(NamedTuple):
@@ -175,6 +180,8 @@ class Finding(NamedTuple):
     `fact` identifies what failed where a rule can find several defects in one subject: the mount
     point of an fstab entry, an option. It does not depend on device names or measured numbers.
     `suppression` is set where the policy accepts the finding, `known` where a baseline has it.
+    `summary` is the message in one short line of at most about 80 characters; it is the same for
+    every subject that has the defect for the same reason.
     """
 
     message: str
@@ -185,6 +192,12 @@ class Finding(NamedTuple):
     fact: str = ""
     suppression: Suppression | None = None
     known: bool = False
+    summary: str = ""
+
+    @property
+    def short(self) -> str:
+        """The summary, or the message where the rule gives none."""
+        return self.summary or self.message
 
     @property
     def counts(self) -> bool:
