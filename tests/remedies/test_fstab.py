@@ -218,7 +218,7 @@ def test_the_commands_are_readable() -> None:
     assert edit is not None
     assert edit == Step(
         Phase.PERSISTENT,
-        "sed -i.$(date +%Y%m%d-%H%M%S) 7s/,barrier=0// /etc/fstab",
+        "sed -i.$(date +%Y%m%d-%H%M%S)-7 7s/,barrier=0// /etc/fstab",
         "sed -i '7s/noatime /noatime,barrier=0 /' /etc/fstab",
         "sed -n 7p /etc/fstab | LC_ALL=C grep -qxF -e 'UUID=1 /data ext4 noatime 0 2'",
         LineEdit(

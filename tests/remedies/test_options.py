@@ -230,7 +230,7 @@ def test_the_usual_case_reads_as_a_person_would_type_it() -> None:
     )
     assert printed(change_option(fs, "barrier", "barrier")) == (
         Step(Phase.IMMEDIATE, "mount -o remount,rw,relatime,barrier /dev/sda /data"),
-        Step(Phase.PERSISTENT, "sed -i.$(date +%Y%m%d-%H%M%S) 7s/,nobarrier// /etc/fstab"),
+        Step(Phase.PERSISTENT, "sed -i.$(date +%Y%m%d-%H%M%S)-7 7s/,nobarrier// /etc/fstab"),
         Step(Phase.VERIFY, "grep -qx barrier /proc/fs/ext4/sda/options"),
         Step(
             Phase.VERIFY,

@@ -20,7 +20,8 @@ from ext4audit.remedies import in_phase, quote
 
 FSTAB = "/etc/fstab"
 BACKUP = ".$(date +%Y%m%d-%H%M%S)"
-"""The suffix of the copy that `sed -i` keeps, by the time of the edit."""
+"""The suffix of the copy that `sed -i` keeps, by the time of the edit; the number of the line
+follows, because edits of two lines within one second would else write one copy."""
 COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
 """A comma outside quotes: SELinux contexts hold commas of their own."""
 SPEC = re.compile(r"[A-Za-z0-9/_.:=-]+")
@@ -109,7 +110,7 @@ def _step(edit: LineEdit) -> Step | None:
         return None
     return Step(
         Phase.PERSISTENT,
-        f"sed -i{BACKUP} {there} {FSTAB}",
+        f"sed -i{BACKUP}-{edit.line_number} {there} {FSTAB}",
         undo=f"sed -i {back} {FSTAB}",
         done=f"sed -n {edit.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {whole}",
         change=edit,
