@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from ext4audit.assemble.host import assemble_host
+from ext4audit.sources import ReadFile
 from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources.snapshot import RecordingSource, read_snapshot
 from support.archives.contents import UNAME, archive, below, empty, recognised, sos_files, sosreport
+from support.hosts.stories import HOSTS, STORIES
 
 SUSE = {
     "basic-environment.txt": (
@@ -168,6 +172,17 @@ def test_what_tells_of_filesystems_is_kept(name: str) -> None:
     """With a directory above it and without."""
     assert is_wanted(name)
     assert is_wanted(TOP + name)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_every_file_that_an_audit_reads_is_kept(story: str) -> None:
+    """A file that were passed over would read as one that the host lacks."""
+    captured, taken_at = read_snapshot(HOSTS / story / "snapshot")
+    source = RecordingSource(captured)
+    assemble_host(source, taken_at)
+    asked = {ask.path for ask in source.answers if isinstance(ask, ReadFile)}
+    assert len(asked) > 3
+    assert {path for path in asked if not is_wanted(path.removeprefix("/"))} == set()
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ from support.shells.collector import (
 )
 
 SOURCE = Path(module.__file__).with_name("collect.sh")
-LARGEST_BYTES = 12_000
+LARGEST_BYTES = 12_288
+"""16 KiB as base64, which is what run-command services take."""
 LARGEST_LEAN_BYTES = 18_000
 """AWS Systems Manager returns the first 24,000 characters of standard output."""
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -67,8 +68,8 @@ def patient_for_one_second(script: str) -> str:
 
 
 def test_the_script_fits_a_run_command_service() -> None:
-    """What is printed has less than 12 KB, and less than 16 KiB as base64."""
-    assert len(SCRIPT.encode()) < LARGEST_BYTES
+    """What is printed has at most 12 KiB, and so 16 KiB as base64."""
+    assert len(SCRIPT.encode()) <= LARGEST_BYTES
 
 
 def test_the_script_says_what_it_does_and_by_whom_it_was_made() -> None:

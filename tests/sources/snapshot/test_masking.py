@@ -23,6 +23,8 @@ LINES = [
     ),
     ("//srv/x /m cifs PassWd=S3cret,,with/comma,ro 0 0", "//srv/x /m cifs PassWd=***,ro 0 0"),
     ("//srv/x /m cifs pass=S3=cret\t0 0", "//srv/x /m cifs pass=***\t0 0"),
+    ("//srv/x /m cifs user=u%S3c%ret,uid=1 0 0", "//srv/x /m cifs user=u%***,uid=1 0 0"),
+    ("//srv/x /m cifs ro,UserName=d/u%S3c,,ret 0 0", "//srv/x /m cifs ro,UserName=d/u%*** 0 0"),
     ("# //srv/x /m cifs password2=S3cret 0 0", "# //srv/x /m cifs password2=*** 0 0"),
     (
         "a:6789:/ /m ceph name=admin,secret=S3cretQ==,noatime",
@@ -42,6 +44,7 @@ LINES = [
 KEPT = """# <file system> <mount point> <type> <options> <dump> <pass>
 UUID="3e6be9de-8139-11d1-9106-a43f08d823a6" / ext4 errors=remount-ro,x-systemd.after=a@b.service 0 1
 //srv/x /m cifs credentials=/etc/cifs.cred,user=u 0 0
+//srv/x%20y /m%1 cifs user=u,prefixpath=a%20b 0 0
 10.0.0.1:/export /n nfs4 ro 0 0
 [fe80::1]:/export /bypass nfs4 ro 0 0
 /dev/disk/by-path/ip-10.0.0.1:3260-iscsi-iqn.2001-04.com.example:a-lun-1 /p ext4 defaults 0 2

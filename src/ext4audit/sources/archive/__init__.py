@@ -31,14 +31,18 @@ _WANTED = re.compile(
       | insights_commands/(?!{_LARGE}$)[^/]+
       | sos_reports/manifest\.json
       | proc/(?:[0-9]+/mountinfo|self/mount(?:s|info))
-      | proc/(?:cmdline|filesystems|mdstat|meminfo|mounts|partitions|diskstats|version|swaps)
+      | proc/(?:cmdline|filesystems|mdstat|meminfo|mounts|partitions|diskstats|swaps)
+      | proc/version(?:_signature)?
       | proc/(?:fs/ext4|fs/jbd2|sys/vm|sys/kernel|sys/fs)/.+
       | sys/(?:block|fs/ext4|class/block|dev/block)/.+
+      | sys/module/raid0/parameters/default_layout
       | sys/devices/.*/(?:block|nvme[0-9]+)/.+
       | (?:etc|usr/lib)/os-release
       | etc/(?:fstab|mke2fs\.conf|mdadm\.conf|mdadm/mdadm\.conf|lvm/lvm\.conf|crypttab|cron[^/]*/.+)
       | etc/systemd/system/.+
       | run/systemd/container
+      | \.dockerenv
+      | run/\.containerenv
       | (?:{"|".join(re.escape(name) for name in TEXTS)})
     )$""",
     re.VERBOSE | re.DOTALL,

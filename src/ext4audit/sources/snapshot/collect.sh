@@ -386,11 +386,13 @@ manifest() {
 		for (i = 1; i <= n; i++) o = o (i > 1 ? "," : "") json(dec(w[i]))
 		return ",\"" k "\":[" o "]"
 	}
-	# Credentials: key=word, key="words" and "key=words" (mount.cifs doubles a comma), user:word@host.
-	function mask(s, o, i) {
-		while (match(tolower(s), /(pass|secret|token)[^=,\001-\040]*=(\042[^\042]*\042|[^,\001-\040]|,,)+|\040\042[^=\042\n]*(pass|secret|token)[^=\042\n]*=[^\042\n]+|:[^\057,\001-\040]+@/)) {
-			i = substr(s, RSTART, 1) == ":"
-			o = o substr(s, 1, RSTART + (i ? 0 : index(substr(s, RSTART), "=") - 1)) "***"
+	# Credentials: key=word, key="words" and "key=words" (mount.cifs doubles a comma), user=name%word,
+	# user:word@host.
+	function mask(s, o, i, c) {
+		while (match(tolower(s), /(pass|secret|token)[^=,\001-\040]*=(\042[^\042]*\042|[^,\001-\040]|,,)+|\040\042[^=\042\n]*(pass|secret|token)[^=\042\n]*=[^\042\n]+|user(name)?=[^%,\001-\040]*%(,,|[^,\001-\040])+|:[^\057,\001-\040]+@/)) {
+			c = substr(s, RSTART, 1)
+			i = c == ":"
+			o = o substr(s, 1, RSTART + (i ? 0 : index(substr(s, RSTART), c ~ /[uU]/ ? "%" : "=") - 1)) "***"
 			s = substr(s, RSTART + RLENGTH - i)
 		}
 		return o s

@@ -15,6 +15,7 @@ _CREDENTIAL = re.compile(
     r"""
       ( [\x20]" [^="\n]* (?:pass|secret|token) [^="\n]* = ) [^"\n]+         # "key=some words"
     | ( (?:pass|secret|token) [^=,\x01-\x20]* = ) (?: "[^"]*" | ,, | [^,\x01-\x20] )+
+    | ( user(?:name)?= [^%,\x01-\x20]* % ) (?: ,, | [^,\x01-\x20] )+       # user=name%word
     | ( : ) [^/,\x01-\x20]+ (?=@)                                           # user:word@host
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
@@ -23,7 +24,7 @@ _CREDENTIAL = re.compile(
 
 def masked_text(text: str) -> str:
     """Return a text with the mask in the place of each value that looks like a credential."""
-    return _CREDENTIAL.sub(lambda found: f"{found[1] or found[2] or found[3]}{MASK}", text)
+    return _CREDENTIAL.sub(lambda found: f"{found[found.lastindex or 0]}{MASK}", text)
 
 
 def mask(answers: Mapping[Ask, Answer]) -> tuple[dict[Ask, Answer], list[str]]:
