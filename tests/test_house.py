@@ -219,6 +219,39 @@ def test_assembly_asks_only_through_the_catalogue() -> None:
             assert room != "sources" or rest[0] not in sources, f"{path} imports {name}"
 
 
+READERS = {
+    "cli/files.py": "within 20 s and a limit of bytes",
+    "cli/policy.py": "the same, without the modules of outputs",
+    "cli/captured.py": "/proc/self/statm",
+    "cli/reports.py": "appends to the summary of a step",
+}
+"""The modules of the command line that open files, and what bounds them."""
+
+
+def test_named_files_are_read_within_limits() -> None:
+    """A path on a dead server blocks open(2) for ever: one function reads what a user names.
+
+    os.open() is left to /dev/null.
+    """
+    found = {
+        f"cli/{path.name}"
+        for path in (PACKAGE / "cli").glob("*.py")
+        if any(map(_opens_a_file, ast.walk(ast.parse(path.read_text()))))
+    }
+    assert found == set(READERS)
+
+
+def _opens_a_file(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    if isinstance(called, ast.Name):
+        return called.id == "open"
+    if not isinstance(called, ast.Attribute) or ast.unparse(called) == "os.open":
+        return False
+    return called.attr in {"open", "read_bytes", "read_text"}
+
+
 def test_except_exception_stands_only_at_the_boundaries() -> None:
     """A blanket except is written once at each boundary, and nowhere else."""
     found: dict[str, int] = {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ext4audit.cli import print_diagnostic
+from ext4audit.cli.files import read_bytes
 from ext4audit.policy.baseline import (
     KnownFinding,
     KnownHost,
@@ -63,11 +63,7 @@ def read_reports(path: str) -> list[Mapping[str, Any]]:
 
 def _baseline_text(path: str) -> str:
     """Return a file's text; raises OSError or ValueError."""
-    with Path(path).open("rb") as file:
-        raw = file.read(LARGEST_BASELINE_BYTES + 1)
-    if len(raw) > LARGEST_BASELINE_BYTES:
-        raise ValueError("it is longer than 1 GiB")
-    return raw.decode("utf-8-sig")
+    return read_bytes(path, LARGEST_BASELINE_BYTES).decode("utf-8-sig")
 
 
 def _documents(text: str) -> list[Mapping[str, Any]]:

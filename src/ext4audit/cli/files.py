@@ -1,13 +1,18 @@
-"""Files as outputs: written completely or not at all, and never over what others write to."""
+"""Files that a user names: read within limits, written completely or not at all.
+
+No output takes the place of a file that others write to.
+"""
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from ext4audit.sources.live.paths import BoundedCalls
+
+T = TypeVar("T")
 
 MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path (path_resolution(7))."""
@@ -30,7 +35,7 @@ def own_stream(path: str) -> int | None:
     return None
 
 
-LONGEST_CHECK_SECONDS = 20.0
+LONGEST_WAIT_SECONDS = 20.0
 PERMISSIONS = 0o666
 """The mode for open(2), from which the umask is subtracted."""
 
@@ -40,8 +45,39 @@ def refusal(path: str) -> str | None:
 
     A directory on a dead server does not even answer whether it is one: TimeoutError.
     """
-    with closing(BoundedCalls(LONGEST_CHECK_SECONDS)) as bounded:
-        return bounded(lambda: _refusal(path))
+    return answered(lambda: _refusal(path))
+
+
+def place(path: str) -> str | int:
+    """Return the identity of a destination: equal for "a" and "./a"; raises OSError."""
+
+    def found() -> str | int:
+        stream = own_stream(path)
+        return os.path.realpath(path) if stream is None else stream
+
+    return answered(found)
+
+
+def read_bytes(path: str, largest_bytes: int) -> bytes:
+    """Return the content of a file; raises OSError, and ValueError where it is longer."""
+
+    def content() -> bytes:
+        with Path(path).open("rb") as file:
+            return file.read(largest_bytes + 1)
+
+    found = answered(content)
+    if len(found) > largest_bytes:
+        raise ValueError(f"it is longer than {largest_bytes >> 20} MiB")
+    return found
+
+
+def answered(call: Callable[[], T]) -> T:
+    """Return what a call returns within 20 s; raises its OSError, or TimeoutError.
+
+    A path on a dead server blocks the process that asks for anything about it.
+    """
+    with closing(BoundedCalls(LONGEST_WAIT_SECONDS)) as bounded:
+        return bounded(call)
 
 
 def _refusal(path: str) -> str | None:

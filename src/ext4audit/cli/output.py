@@ -110,12 +110,11 @@ def _place(path: str | None) -> str | int:
     """Return the identity of a destination: equal for "a" and "./a", for "-" and /dev/stdout."""
     if path is None:
         return 1
-
     try:
-        stream = lazily("cli.files", "own_stream")(path)
-        return os.path.realpath(path) if stream is None else stream
+        place: str | int = lazily("cli.files", "place")(path)
     except OSError:  # a removed working directory: the destination is refused for it
         return path
+    return place
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:

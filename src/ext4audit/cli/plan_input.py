@@ -13,6 +13,7 @@ import click
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import did_you_mean
 from ext4audit.cli.captured import utf8
+from ext4audit.cli.files import read_bytes
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts import parse_toml
 from ext4audit.facts.devices import QueueLimits
@@ -83,9 +84,7 @@ _LARGEST_BYTES = 1 << 20
 def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
     """Return the settings of the file by key, `-` spelled `_`; raises UsageError for wrong ones."""
     try:
-        with Path(path).open("rb") as file:
-            text = file.read(_LARGEST_BYTES).decode("utf-8")
-        settings = parse_toml(text)
+        settings = parse_toml(read_bytes(path, _LARGEST_BYTES).decode("utf-8"))
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
@@ -185,9 +184,13 @@ def _version(text: str | None) -> str | None:
 def _configuration(path: str | None) -> str | None:
     if path is None:
         return None
-    if not Path(path).is_file():
-        raise click.UsageError(f"--mke2fs-conf {path}: no such file")
-    if b"ext4" not in Path(path).read_bytes():
+    try:
+        text = read_bytes(path, _LARGEST_BYTES)
+    except OSError as error:
+        raise click.UsageError(f"--mke2fs-conf {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise click.UsageError(f"--mke2fs-conf {path}: {error}") from None
+    if b"ext4" not in text:
         # mke2fs only warns, and makes an "ext4" without a journal.
         raise click.UsageError(f"--mke2fs-conf {path}: does not define ext4")
     return str(Path(path).resolve())

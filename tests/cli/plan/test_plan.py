@@ -145,7 +145,7 @@ def test_a_size_beyond_the_memory_is_computed() -> None:
         (["--size", "1G", "--kernel", "linux"], "does not begin with a version number"),
         (["--size", "1G", "--memory", "much"], "--memory: 'much' is no size"),
         (["--size", "1G", "--target-e2fsprogs", "1.48"], "known are 1.42 to 1.47."),
-        (["--size", "1G", "--mke2fs-conf", "/nope"], "/nope: no such file"),
+        (["--size", "1G", "--mke2fs-conf", "/nope"], "/nope: No such file or directory"),
         (["--size", "1G", "--mke2fs-conf", "/etc/passwd"], "/etc/passwd: does not define ext4"),
         (["--size", "1G", "--mount-options", "data=bogus"], "data=bogus: the kernel refuses it"),
         (["--size", "1G", "--nr-requests", "-1"], "--nr-requests: -1 is negative"),
