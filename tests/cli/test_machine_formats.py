@@ -78,4 +78,4 @@ def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
     rows = csv.DictReader(StringIO(texts["csv"], newline=""), strict=True)
     assert {row["kind"] for row in rows} >= {"finding", "unread"}
     families = {family.name for family in text_string_to_metric_families(texts["prometheus"])}
-    assert {"ext4audit_finding", "ext4audit_host_audited", "ext4audit_build_info"} <= families
+    assert {"ext4audit_finding_info", "ext4audit_host_readable", "ext4audit_build_info"} <= families

@@ -61,7 +61,8 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
                     put(text)
         for output, put in zip(streams, puts, strict=True):
             if output.fmt == "text":
-                put(sums.text(ascii_only=page_of(output, asked).ascii_only))
+                ascii_only = page_of(output, asked).ascii_only
+                put(sums.text(ascii_only=ascii_only, quiet=asked.verbosity < 0))
     code = _end(sums, lines, targets, asked)
     with writing(None):
         for failure in failures:
@@ -109,7 +110,8 @@ def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: Report
     ):
         print_diagnostic(notice)
     if all(output.fmt != "text" for output in asked.outputs):
-        print_error(sums.text(ascii_only=is_ascii_only(sys.stderr)).rstrip("\n"))
+        quiet = asked.verbosity < 0
+        print_error(sums.text(ascii_only=is_ascii_only(sys.stderr), quiet=quiet).rstrip("\n"))
     if asked.outputs[0].fmt == NAGIOS:
         reports = [host.report for host in lines.hosts]
         return nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)

@@ -92,7 +92,7 @@ def _plan(advice: PlanAdvice) -> Iterator[str]:
     left = ", ".join(map(prose, advice.left)) or "nothing of low severity or worse"
     yield f"Judged by the same rules, they leave: {left}."
     for line in advice.lines:
-        yield f"{prose(line.purpose).capitalize()}:"
+        yield f"{prose(line.purpose)}:"
         yield code_block([line.command], "sh")
 
 
