@@ -21,7 +21,7 @@ import click
 from ext4audit.cli import print_diagnostic, print_error
 from ext4audit.cli.captured import Job, Place, audit_place, ignore_interrupts, names_of, unread
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
+from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
 from ext4audit.cli.reports import page_of, write_pages
 from ext4audit.renderers.shared import Audited
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
@@ -109,8 +109,9 @@ def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: Report
         lines.used, lines.undetermined, asked.rules, whole=whole
     ):
         print_diagnostic(notice)
-    if all(output.fmt != "text" for output in asked.outputs):
-        quiet = asked.verbosity < 0
+    quiet = asked.verbosity < 0
+    one_line = {DEFAULT, NAGIOS} if quiet else {DEFAULT}
+    if all(output.fmt not in one_line for output in asked.outputs):
         print_error(sums.text(ascii_only=is_ascii_only(sys.stderr), quiet=quiet).rstrip("\n"))
     if asked.outputs[0].fmt == NAGIOS:
         reports = [host.report for host in lines.hosts]
