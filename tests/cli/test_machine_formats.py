@@ -68,6 +68,26 @@ def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
     assert summary.read_text() == text
 
 
+@pytest.mark.parametrize("fmt", ["text", "nagios"])
+def test_a_quiet_fleet_is_one_line(fmt: str, garbage: str) -> None:
+    """On both streams together."""
+    sources = [f"--from={each}" for each in (HEALTHY, NOBARRIER, garbage)]
+    done = run("scan", "-q", *sources, "-f", fmt)
+    assert len((done.stdout + done.stderr).splitlines()) == 1
+
+
+def test_the_summary_of_a_step_has_the_lines_of_a_plan(tmp_path: Path) -> None:
+    """As the commands that the runner reads."""
+    summary = tmp_path / "summary.md"
+    plan = ("plan", "--size", "100G", "-f", "github")
+    done = run(*plan, env={"GITHUB_STEP_SUMMARY": str(summary)})
+    (lines,) = [line for line in done.stdout.splitlines() if "title=lines to use" in line]
+    assert "mkfs.ext4 " in lines
+    assert "### Lines to use" in summary.read_text()
+    assert "step's summary" in done.stdout
+    assert "step's summary" not in run(*plan).stdout
+
+
 def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
     """Each format goes to its file, and each names the host that could not be read."""
     pairs = [word for fmt in FORMATS for word in ("-f", fmt, "-o", str(tmp_path / fmt))]
@@ -78,4 +98,4 @@ def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
     rows = csv.DictReader(StringIO(texts["csv"], newline=""), strict=True)
     assert {row["kind"] for row in rows} >= {"finding", "unread"}
     families = {family.name for family in text_string_to_metric_families(texts["prometheus"])}
-    assert {"ext4audit_finding", "ext4audit_host_audited", "ext4audit_build_info"} <= families
+    assert {"ext4audit_finding_info", "ext4audit_host_readable", "ext4audit_build_info"} <= families

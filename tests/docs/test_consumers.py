@@ -85,7 +85,7 @@ def test_the_cron_line_feeds_the_textfile_collector(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     text = (tmp_path / "ext4audit.prom").read_text(encoding="utf-8")
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    assert families["ext4audit_scan_complete"].samples[0].value in {0, 1}
+    assert families["ext4audit_host_audit_complete"].samples[0].value in {0, 1}
     assert not any(s.timestamp for family in families.values() for s in family.samples)
 
 

@@ -17,6 +17,7 @@ from support.builders import host
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
+    GONE,
     HOSTILE_NAMES,
     LIVE,
     MURKY,
@@ -26,6 +27,7 @@ from support.formats.sample_reports import (
     UNREADABLE,
     edits,
     hostile_report,
+    processed_report,
     report,
     root,
 )
@@ -57,9 +59,8 @@ def read(*hosts: Audited) -> list[dict[str, str]]:
 
 
 def test_a_finding_is_a_row() -> None:
-    """Commands are lines of one cell that stop at a failure, without those that undo."""
+    """The commands are one line that stops at a failure, without those that undo."""
     critical, medium = read(NIGHT)
-    commands = critical.pop("commands").split("\n")
     assert critical == {
         "host": "db1",
         "kind": "finding",
@@ -78,6 +79,8 @@ def test_a_finding_is_a_row() -> None:
         r"mount point: /mnt/a\x1b[b (/proc/self/mountinfo)",
         "remedy": "Turn barriers on again.",
         "disruption": "online",
+        "commands": "mount -o remount,barrier \"$(printf '/mnt/a\\033\\133b')\" && "
+        "tune2fs -o ^nobarrier /dev/md127 && grep -x barrier /proc/fs/ext4/md127/options",
         "hint": "",
         "reason": "",
         "owner": "",
@@ -85,23 +88,19 @@ def test_a_finding_is_a_row() -> None:
         "source": "fleet/night",
         "policy": "",
     }
-    assert commands[1:] == [
-        "tune2fs -o ^nobarrier /dev/md127 &&",
-        "grep -x barrier /proc/fs/ext4/md127/options",
-    ]
     assert medium["disruption"] == "destroys and recreates the filesystem"
 
 
 def test_a_cell_of_commands_stops_at_the_first_failure() -> None:
     """It has no phases, so that all of it is one list for a shell."""
     (row,) = read(Audited("x", report(host(root()), edits)))
-    assert row["commands"].split("\n") == [
-        "umount /data &&",
-        "{ e2fsck -p /dev/sda || test $? -eq 1; } &&",
-        "mount /data &&",
-        "sed -i '7s/,nodelalloc//' /etc/fstab &&",
-        r"printf 'a = 1\n\nb = 2\n' > /etc/new &&",
-        "! grep nodelalloc /etc/fstab &&",
+    assert row["commands"].split(" && ") == [
+        "umount /data",
+        "{ e2fsck -p /dev/sda || test $? -eq 1; }",
+        "mount /data",
+        "sed -i '7s/,nodelalloc//' /etc/fstab",
+        r"printf 'a = 1\n\nb = 2\n' > /etc/new",
+        "! grep nodelalloc /etc/fstab",
         "test -e /etc/new",
     ]
 
@@ -114,6 +113,7 @@ def test_findings_that_do_not_count_are_marked() -> None:
         "LAY001": "known",
         "KRN003": "active",
         "PRF002": "active",
+        "CAP001": "",
     }
     suppressed = by_rule["DUR001"]
     shown = [suppressed[column] for column in ("reason", "owner", "expires")]
@@ -144,6 +144,20 @@ def test_every_host_has_a_row() -> None:
     assert (unread["kind"], unread["message"]) == ("unread", "fleet/bad.tar.gz: not a snapshot")
 
 
+def test_what_is_fixed_is_a_row() -> None:
+    """It has the subject of the baseline, in columns where its filesystem is still there."""
+    (gone,) = [row for row in read(PROCESSED) if row["kind"] == "fixed"]
+    shown = [gone[column] for column in ("host", "rule", "device", "mount_point", "message")]
+    assert shown == ["db9", "CAP001", "/dev/sdz on /old", "", "Only 1 inode is left."]
+    there = GONE._replace(subject="/dev/md127 on /srv/a")
+    fixed = Audited("x", processed_report()._replace(fixed=(there,)))
+    (gone,) = [row for row in read(fixed) if row["kind"] == "fixed"]
+    assert (gone["device"], gone["mount_point"]) == ("/dev/md127", "/srv/a")
+    on_host = Audited("x", processed_report()._replace(fixed=(GONE._replace(subject="the host"),)))
+    (gone,) = [row for row in read(on_host) if row["kind"] == "fixed"]
+    assert (gone["device"], gone["mount_point"]) == ("", "")
+
+
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_no_cell_is_a_formula(name: str) -> None:
     """A name that begins like one is behind an apostrophe; what is shown else is unchanged."""
@@ -152,7 +166,7 @@ def test_no_cell_is_a_formula(name: str) -> None:
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\uff1d"))]
     assert found[0]["mount_point"] in (visible(name), f"'{visible(name)}")
     assert found[0]["commands"] == f"umount -- {visible(name)}"
-    assert not any("\n" in row[column] for row in found for column in row if column != "commands")
+    assert not any("\n" in cell for cell in cells)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -42,9 +43,9 @@ NAMES = {
 }
 
 
-def read(*hosts: Audited) -> tuple[list[Command], str]:
+def read(*hosts: Audited, has_summary: bool = False) -> tuple[list[Command], str]:
     """Render and read back: the commands, and the last line, which is for the log."""
-    text = render(hosts, PAGE)
+    text = render(hosts, PAGE._replace(has_summary=has_summary))
     assert text.endswith("\n")
     *lines, last = text.removesuffix("\n").split("\n")
     commands = [command for line in lines if (command := command_in(line))]
@@ -92,7 +93,7 @@ def test_a_finding_about_fstab_stands_at_its_line() -> None:
 
     judged = report(host(root(), name="../db 1"), check)
     (command,), _ = read(Audited("x", judged))
-    assert command.properties["file"] == "hosts/..%2Fdb%201/etc/fstab"
+    assert command.properties["file"] == "hosts/.._db 1/etc/fstab"
     assert command.properties["line"] == "7"
 
 
@@ -111,7 +112,7 @@ def test_what_nobody_could_judge_is_one_warning() -> None:
     """It stands before the findings of its level, so that they never push it out."""
     (command,), last = read(MURKY)
     assert (command.name, command.properties) == ("warning", {"title": "audit incomplete"})
-    assert command.data == "The audit is incomplete on m: the summary says why."
+    assert command.data == "The audit is incomplete on m: -f text has the reasons."
     assert last.endswith("audit INCOMPLETE on 1")
 
 
@@ -137,8 +138,19 @@ def test_ten_of_each_level_are_shown() -> None:
     assert Counter(c.name for c in commands) == {"error": 10, "warning": 10, "notice": 10}
     shown = [c.data.partition(":")[0] for c in commands if c.name == "error"]
     assert shown[1:] == ["CRITICAL"] * 9
-    assert commands[-1].data == "12 more findings are in the step's summary."
+    assert commands[-1].data == "12 more findings are not shown; -f text has them."
     assert "10 critical, 10 high, 10 medium, 10 low" in last
+
+
+def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
+    """Elsewhere nobody would find it."""
+    many = [Audited(f"x/{n}", rated_report(Severity.LOW)) for n in range(SHOWN + 1)]
+    (warning, *_), _ = read(MURKY, has_summary=True)
+    (*_, more), _ = read(*many, has_summary=True)
+    assert warning.data == "The audit is incomplete on m: the step's summary has the reasons."
+    assert more.data == "2 more findings are in the step's summary."
+    for hosts in ([MURKY], many):
+        assert not any("summary" in command.data for command in read(*hosts)[0])
 
 
 def test_exactly_ten_need_no_notice() -> None:
@@ -158,9 +170,8 @@ def test_a_name_is_never_a_command(name: str) -> None:
     assert high.data == f"HIGH: The mount point {shown} is odd.\nRemedy: Unmount {shown}. {held}"
     assert len(high.properties["title"]) <= 255
     assert set(high.properties) == {"file", "line", "title"}
-    assert set(high.properties["file"]) <= set(
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~%"
-    )
+    (folder,) = re.findall("^hosts/([^/]+)/proc/self/mountinfo$", high.properties["file"])
+    assert folder.startswith(shown.replace("/", "_"))
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -92,6 +92,21 @@ def test_what_the_baseline_knows_stays_as_it_is() -> None:
     assert known["severity"] == "major"
 
 
+def test_what_is_fixed_is_information() -> None:
+    """Its fingerprint is not that of the finding: GitLab must still see that this one is gone."""
+    (gone,) = [each for each in issues(PROCESSED) if each["check_name"] == "fixed"]
+    assert gone["severity"] == "info"
+    expected = "[fixed] CAP001, db9, /dev/sdz on /old: Only 1 inode is left."
+    assert gone["description"] == expected
+    assert gone["fingerprint"] not in {each["fingerprint"] for each in issues(NIGHT)}
+
+
+def test_a_path_is_not_encoded() -> None:
+    """GitLab shows it as it is."""
+    (issue,) = issues(UNREADABLE._replace(label="x/db 1%"))
+    assert issue["location"]["path"] == "hosts/db 1%/proc/self/mountinfo"
+
+
 def test_gaps_are_information() -> None:
     """Each gap and each broken rule is an issue; an empty list would look clean."""
     found = issues(MURKY)

@@ -1,16 +1,35 @@
-"""A plan in text and in JSON: the report, what was assumed, and the lines to use."""
+"""A plan in each format: the report, what was assumed, and the lines to use."""
 
 from __future__ import annotations
 
+import csv
 import json
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
 
-from ext4audit.renderers import json_v1
+from ext4audit.renderers import (
+    csv as csv_format,
+)
+from ext4audit.renderers import (
+    github,
+    gitlab,
+    json_v1,
+    junit,
+    markdown,
+    nagios,
+    ndjson,
+    prometheus,
+    sarif,
+)
 from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers.shared import Audited, Page
 from ext4audit.report import PlanAdvice, PlanLine, Report, Source
 from support.builders import filesystem, host
 
@@ -112,3 +131,84 @@ def test_json_has_one_key_more_than_any_report() -> None:
         "lines": {"mkfs": COMMAND},
     }
     assert document["source"]["kind"] == "plan"
+
+
+PAGE = Page("0.1.0", "2026-01-02T03:04:05Z")
+HOSTILE = ADVICE._replace(lines=(PlanLine("mkfs", "make\nit", "mkfs\n::error::\x1b | $x `id`"),))
+FORMATS = (csv_format, github, gitlab, junit, markdown, nagios, ndjson, prometheus, sarif)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.__name__.rpartition(".")[2])
+def test_a_plan_is_its_report_with_the_command(fmt: ModuleType) -> None:
+    """The command is there whole, and is not in the report alone."""
+    assert COMMAND in fmt.render_plan(REPORT, ADVICE, PAGE)
+    assert COMMAND not in fmt.render([Audited("x", REPORT)], PAGE)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.__name__.rpartition(".")[2])
+def test_a_hostile_line_stays_a_line(fmt: ModuleType) -> None:
+    """No control of a command reaches the output, and no line of it begins one."""
+    shown = fmt.render_plan(REPORT, HOSTILE, PAGE)
+    assert "\x1b" not in shown
+    assert "\n::error::" not in shown
+
+
+def test_ndjson_is_the_json_report_in_one_line() -> None:
+    """The same object."""
+    line = ndjson.render_plan(REPORT, ADVICE, PAGE)
+    assert line.count("\n") == 1
+    assert json.loads(line) == json.loads(json_v1.render_plan(REPORT, ADVICE, PAGE))
+
+
+def test_csv_has_a_row_for_each_line() -> None:
+    """It has the host of the other rows."""
+    text_ = csv_format.render_plan(REPORT, ADVICE, PAGE)
+    *_, row = csv.DictReader(StringIO(text_, newline=""), strict=True)
+    shown = [row[column] for column in ("host", "kind", "name", "message", "commands", "source")]
+    assert shown == ["db1", "plan", "mkfs", "make it", COMMAND, "/dev/md0 on /data"]
+
+
+def test_sarif_has_properties_and_notifications() -> None:
+    """The log stays valid."""
+    schema = Path(__file__).parents[1] / "support" / "formats" / "sarif-schema-2.1.0.json"
+    log: Any = json.loads(sarif.render_plan(REPORT, ADVICE, PAGE))
+    jsonschema.Draft202012Validator(json.loads(schema.read_text())).validate(log)
+    (run,) = log["runs"]
+    assert run["properties"] == {
+        "linesToUse": {"mkfs": COMMAND},
+        "changes": ["Make it with -g 32744 -G 16"],
+    }
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert note["message"]["text"] == f"Line to use: make it: {COMMAND}"
+
+
+def test_junit_puts_the_lines_out() -> None:
+    """The output belongs to the suite: no case made it."""
+    root = ET.fromstring(junit.render_plan(REPORT, ADVICE, PAGE))  # noqa: S314 - our own output
+    assert [each.text for each in root.findall("testsuite/system-out")] == [f"make it: {COMMAND}"]
+
+
+def test_gitlab_has_an_issue_for_each_line() -> None:
+    """It is information."""
+    *_, issue = json.loads(gitlab.render_plan(REPORT, ADVICE, PAGE))
+    assert (issue["check_name"], issue["severity"]) == ("plan", "info")
+    assert issue["description"] == f"Line to use: make it: {COMMAND}"
+
+
+def test_markdown_has_a_block_for_each_line() -> None:
+    """What was assumed and changed precedes them."""
+    shown = markdown.render_plan(REPORT, ADVICE, PAGE)
+    assert "### Assumed\n\n- simulated in memory by mke2fs 1.47.0\n" in shown
+    assert shown.endswith(
+        "### Lines to use\n\n- Make it with -g 32744 -G 16\n\n"
+        "Judged by the same rules, they leave: nothing of low severity or worse.\n\n"
+        f"make it:\n\n```sh\n{COMMAND}\n```\n"
+    )
+
+
+def test_nagios_has_the_lines_behind_the_first() -> None:
+    """A quiet plugin has one line."""
+    _, *lines = nagios.render_plan(REPORT, ADVICE, PAGE).splitlines()
+    assert lines == [f"mkfs: {COMMAND}"]
+    quiet = nagios.render_plan(REPORT, ADVICE, PAGE._replace(verbosity=-1))
+    assert len(quiet.splitlines()) == 1

@@ -10,11 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
-from ext4audit.finding import Severity
-from ext4audit.renderers.prometheus import render
+from ext4audit.finding import Confidence, Finding, Severity
+from ext4audit.renderers.prometheus import confidence_value, render, severity_value
 from ext4audit.renderers.shared import Audited, visible
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
+from support.builders import host
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
@@ -24,9 +25,14 @@ from support.formats.sample_reports import (
     PAGE,
     PROCESSED,
     UNREADABLE,
+    barriers,
+    changed,
     hostile_report,
+    md127,
     murky_report,
     night_report,
+    rated_report,
+    report,
 )
 from support.hosts.any_host import HOSTS
 from support.hosts.stories import every_story, report_of
@@ -60,65 +66,117 @@ def numbers(found: Samples, name: str, key: str = "host") -> dict[str, float]:
     return {labels[key]: value for labels, value in found[name]}
 
 
-def test_a_finding_is_a_series_of_value_one() -> None:
-    """Its labels are the location, the rule, the severity and the confidence."""
-    assert samples(NIGHT)["ext4audit_finding"][1] == (
-        {
-            "host": "db1",
-            "rule": "LAY001",
-            "severity": "medium",
-            "confidence": "likely",
-            "mountpoint": r"/mnt/a\x1b[b",
-            "device": "/dev/md127",
-            "uuid": "u-md127",
-            "fact": "",
-        },
+SUBJECT = {
+    "host": "db1",
+    "rule": "LAY001",
+    "device": "/dev/md127",
+    "mountpoint": r"/mnt/a\x1b[b",
+    "uuid": "u-md127",
+}
+"""What identifies the milder finding of `NIGHT`."""
+
+
+def test_a_finding_is_a_series_with_its_severity_as_value() -> None:
+    """Its labels identify the rule and the filesystem; what can change is a value, or in _info."""
+    found = samples(NIGHT)
+    assert found["ext4audit_finding_severity"][1] == (SUBJECT, 3)
+    assert found["ext4audit_finding_confidence"][1] == (SUBJECT, 2)
+    assert found["ext4audit_finding_info"][1] == (
+        {**SUBJECT, "name": "striped-metadata-hotspot", "state": "active", "facts": ""},
         1,
     )
+
+
+def test_a_series_lasts_while_its_finding_changes() -> None:
+    """Another severity, confidence, fact and message make no other series, only other values."""
+    other = changed(
+        night_report(),
+        lambda _, finding: finding._replace(
+            severity=Severity.LOW, confidence=Confidence.POSSIBLE, fact="commit", message="Other."
+        ),
+    )
+    before, after = samples(NIGHT), samples(NIGHT._replace(report=other))
+    for name in ("ext4audit_finding_severity", "ext4audit_finding_confidence"):
+        assert [labels for labels, _ in before[name]] == [labels for labels, _ in after[name]]
+        assert [value for _, value in before[name]] != [value for _, value in after[name]]
+    assert after["ext4audit_finding_info"][1][0]["facts"] == "commit"
+
+
+def several(*findings: Finding) -> Samples:
+    """Return the samples of a host where one rule has these findings on one subject."""
+    (verdict,) = rated_report(Severity.LOW).verdicts
+    verdict = verdict._replace(findings=findings)
+    return samples(Audited("x", rated_report(Severity.LOW)._replace(verdicts=(verdict,))))
+
+
+def finding(
+    fact: str, severity: Severity, confidence: Confidence, *, is_known: bool = False
+) -> Finding:
+    """Build a finding about a fact."""
+    return Finding("Bad.", severity, confidence, (), fact=fact, known=is_known)
+
+
+def test_several_findings_of_a_rule_are_one_series() -> None:
+    """The worst that counts has the value, the most certain of equals the confidence."""
+    found = several(
+        finding("b", Severity.LOW, Confidence.CONFIRMED),
+        finding("c", Severity.HIGH, Confidence.POSSIBLE),
+        finding("a", Severity.HIGH, Confidence.LIKELY),
+        finding("d", Severity.CRITICAL, Confidence.CONFIRMED, is_known=True),
+    )
+    assert [value for _, value in found["ext4audit_finding_severity"]] == [4]
+    assert [value for _, value in found["ext4audit_finding_confidence"]] == [2]
+    ((labels, _),) = found["ext4audit_finding_info"]
+    assert (labels["state"], labels["facts"]) == ("active", "a, b, c")
+
+
+def test_numbers_stand_for_severity_and_confidence() -> None:
+    """The larger the worse, and the more certain."""
+    assert [severity_value(each) for each in Severity] == [5, 4, 3, 2, 1]
+    assert [confidence_value(each) for each in Confidence] == [3, 2, 1]
 
 
 def test_every_severity_is_counted_also_those_without_findings() -> None:
     """A series that is there with 0 can be compared; one that vanishes cannot."""
     expected = {severity.value: 0.0 for severity in Severity} | {"critical": 1, "medium": 1}
-    assert numbers(samples(NIGHT), "ext4audit_findings", "severity") == expected
-    assert sum(numbers(samples(CLEAN), "ext4audit_findings", "severity").values()) == 0
+    assert numbers(samples(NIGHT), "ext4audit_host_findings", "severity") == expected
+    assert sum(numbers(samples(CLEAN), "ext4audit_host_findings", "severity").values()) == 0
 
 
-def test_findings_that_do_not_count_have_names_of_their_own() -> None:
-    """An alert on ext4audit_finding fires for none of them."""
+def test_findings_that_do_not_count_have_a_state_and_no_severity() -> None:
+    """An alert on the severity fires for none of them."""
     found = samples(PROCESSED)
-    rules = {
-        name: sorted(labels["rule"] for labels, _ in found[name])
-        for name in found
-        if name.endswith("_finding")
+    states = {labels["rule"]: labels["state"] for labels, _ in found["ext4audit_finding_info"]}
+    assert states == {
+        "KRN003": "active",
+        "PRF002": "active",
+        "DUR001": "suppressed",
+        "LAY001": "known",
     }
-    assert rules == {
-        "ext4audit_finding": ["KRN003", "PRF002"],
-        "ext4audit_suppressed_finding": ["DUR001"],
-        "ext4audit_known_finding": ["LAY001"],
-    }
-    assert numbers(found, "ext4audit_suppressed_findings") == {"db9": 1}
-    assert numbers(found, "ext4audit_known_findings") == {"db9": 1}
-    assert numbers(found, "ext4audit_fixed_findings") == {"db9": 1}
+    active = [labels["rule"] for labels, _ in found["ext4audit_finding_severity"]]
+    assert sorted(active) == ["KRN003", "PRF002"]
+    assert numbers(found, "ext4audit_host_suppressed_findings") == {"db9": 1}
+    assert numbers(found, "ext4audit_host_known_findings") == {"db9": 1}
+    assert numbers(found, "ext4audit_host_fixed_findings") == {"db9": 1}
 
 
 def test_what_nobody_could_judge_is_counted() -> None:
     """A gap makes the scan incomplete: two rules on two filesystems, and a gap."""
     found = samples(Audited("x", murky_report()))
-    assert numbers(found, "ext4audit_undetermined") == {"db1": 5}
-    assert numbers(found, "ext4audit_scan_complete") == {"db1": 0}
-    assert numbers(found, "ext4audit_host_audited") == {"db1": 1}
+    assert numbers(found, "ext4audit_host_gaps") == {"db1": 5}
+    assert numbers(found, "ext4audit_host_audit_complete") == {"db1": 0}
+    assert numbers(found, "ext4audit_host_readable") == {"db1": 1}
 
 
 def test_a_host_that_could_not_be_read_is_there() -> None:
     """It is neither complete nor audited, and has no number of findings."""
     found = samples(*FLEET)
-    assert numbers(found, "ext4audit_host_audited")["bad.tar.gz"] == 0
-    assert numbers(found, "ext4audit_scan_complete")["bad.tar.gz"] == 0
-    assert "bad.tar.gz" not in numbers(found, "ext4audit_findings")
+    assert numbers(found, "ext4audit_host_readable")["bad.tar.gz"] == 0
+    assert numbers(found, "ext4audit_host_audit_complete")["bad.tar.gz"] == 0
+    assert "bad.tar.gz" not in numbers(found, "ext4audit_host_findings")
     assert set(samples(UNREADABLE)) == {
-        *("ext4audit_host_audited", "ext4audit_scan_complete", "ext4audit_build_info"),
-        *("ext4audit_last_run_timestamp_seconds", "ext4audit_scan_duration_seconds"),
+        *("ext4audit_host_readable", "ext4audit_host_audit_complete", "ext4audit_build_info"),
+        *("ext4audit_last_run_timestamp_seconds", "ext4audit_last_run_duration_seconds"),
     }
 
 
@@ -126,7 +184,7 @@ def test_the_run_is_described() -> None:
     """The time is that of the page, in seconds since 1970."""
     found = samples(CLEAN)
     assert found["ext4audit_last_run_timestamp_seconds"] == [({}, 1767323045)]
-    assert found["ext4audit_scan_duration_seconds"] == [({}, 1.25)]
+    assert found["ext4audit_last_run_duration_seconds"] == [({}, 1.25)]
     assert found["ext4audit_build_info"] == [({"version": "0.1.0"}, 1)]
 
 
@@ -143,12 +201,14 @@ def test_names_and_series_are_unique() -> None:
     """Also of hosts that are called alike, and of findings that have the same labels."""
     assert_well_formed(families(*FLEET))
     assert_well_formed(families(NIGHT, NIGHT, Audited("y", night_report())))
-    report = night_report()
-    twice = [v._replace(findings=v.findings * 2) for v in report.verdicts]
-    double = Audited("x", report._replace(verdicts=tuple(twice)))
+    night = night_report()
+    twice = [v._replace(findings=v.findings * 2) for v in night.verdicts]
+    double = Audited("x", night._replace(verdicts=tuple(twice)))
     assert_well_formed(families(double))
-    assert len(samples(double)["ext4audit_finding"]) == 2
-    assert numbers(samples(double), "ext4audit_findings", "severity")["critical"] == 2
+    assert len(samples(double)["ext4audit_finding_severity"]) == 2
+    alike = [md127("/a\x1b"), md127("/a\\x1b")]
+    assert_well_formed(families(Audited("x", report(host(*alike), barriers))))
+    assert numbers(samples(double), "ext4audit_host_findings", "severity")["critical"] == 2
 
 
 @pytest.mark.parametrize(
@@ -156,7 +216,7 @@ def test_names_and_series_are_unique() -> None:
 )
 def test_a_label_is_read_back_as_it_was(name: str) -> None:
     """Newlines too, as in node_exporter's labels; other controls are shown as escapes."""
-    (labels, _), *_ = samples(Audited("x", hostile_report(name)))["ext4audit_finding"]
+    (labels, _), *_ = samples(Audited("x", hostile_report(name)))["ext4audit_finding_severity"]
     assert labels["mountpoint"] == "\n".join(map(visible, name.split("\n")))
     assert labels["device"] == labels["mountpoint"]
 
@@ -174,10 +234,11 @@ def test_every_fixture_host_is_read_back(story: str) -> None:
     assert_measured(report_of(story))
 
 
-def assert_measured(report: Report) -> None:
+def assert_measured(of: Report) -> None:
     """Assert that the numbers by severity are those of the report."""
-    host = Audited("x", report)
-    assert_well_formed(families(host))
-    by_severity = numbers(samples(host), "ext4audit_findings", "severity")
-    assert sum(by_severity.values()) == len(report.findings)
-    assert numbers(samples(host), "ext4audit_scan_complete")[report.host.name] == report.complete
+    read = Audited("x", of)
+    assert_well_formed(families(read))
+    by_severity = numbers(samples(read), "ext4audit_host_findings", "severity")
+    assert sum(by_severity.values()) == len(of.findings)
+    ((_, complete),) = samples(read)["ext4audit_host_audit_complete"]
+    assert complete == of.complete

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 import re
+from email.message import Message
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -44,6 +46,7 @@ from support.hosts.stories import every_story, report_of
 SCHEMA = Path(__file__).parents[1] / "support" / "formats" / "sarif-schema-2.1.0.json"
 SARIF = Draft202012Validator(json.loads(SCHEMA.read_text()))
 LINK = "/mnt/[click](http://example.com/){0}"
+SCORES = {"critical": "9.5", "high": "8.0", "medium": "5.0", "low": "2.0", "info": "0.1"}
 LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
 
 
@@ -312,11 +315,69 @@ def test_the_help_of_a_rule_is_its_page(rule: Any) -> None:
     assert_descriptor(shown)
     assert rule.page in shown["help"]["markdown"]
     assert all(reference in shown["help"]["markdown"] for reference in rule.references)
-    assert shown.get("helpUri", rule.references[0]) in rule.references
+    assert shown["helpUri"] in rule.references or "man7.org" in shown["helpUri"]
     assert shown["shortDescription"]["text"] == rule.summary
     assert "##" not in shown["fullDescription"]["text"]
     assert ("security" in shown["properties"]["tags"]) == (rule.family == "SEC")
-    assert ("security-severity" in shown["properties"]) == (rule.family == "SEC")
+    assert shown["properties"]["security-severity"] == SCORES[rule.severity.value]
+
+
+@pytest.mark.parametrize(
+    ("references", "uri"),
+    [
+        (("fstab(5)", "https://example.org/x"), "https://example.org/x"),
+        (("fs/ext4/super.c", "fstab(5)"), "https://man7.org/linux/man-pages/man5/fstab.5.html"),
+        (("systemd.mount(5)",), "https://man7.org/linux/man-pages/man5/systemd.mount.5.html"),
+        (("fs/ext4/super.c: ext4_remount()",), None),
+    ],
+)
+def test_the_page_of_a_rule_is_its_first_reference(
+    references: tuple[str, ...], uri: str | None
+) -> None:
+    """A page of its own precedes a manual page; a place in a source is neither."""
+    assert descriptor(old_kernel._replace(references=references)).get("helpUri") == uri
+
+
+@pytest.mark.parametrize(
+    ("urls", "expected"),
+    [
+        (
+            ["Homepage, https://example.org/e", "Issues, https://example.org/i"],
+            "https://example.org/e",
+        ),
+        (["Issues, https://example.org/i"], None),
+        ([], None),
+    ],
+)
+def test_the_home_page_is_that_of_the_package(
+    urls: list[str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No page is made up where the metadata has none."""
+    package = Message()
+    for url in urls:
+        package["Project-URL"] = url
+    monkeypatch.setattr(sarif, "metadata", lambda _name: package)
+    assert run_of(CLEAN)["tool"]["driver"].get("informationUri") == expected
+
+
+def test_a_program_that_is_not_installed_has_no_home_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs from a tree without metadata."""
+
+    def missing(name: str) -> Message:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(sarif, "metadata", missing)
+    assert "informationUri" not in run_of(CLEAN)["tool"]["driver"]
+
+
+def test_a_path_is_encoded_once() -> None:
+    """Decoded once, it is the path that the other formats have."""
+    judged = rated(Severity.LOW)
+    odd = Audited("x", judged._replace(host=judged.host._replace(name="db 1%20(ä)")))
+    (result,) = run_of(odd)["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == "hosts/db%201%2520%28%C3%A4%29/proc/self/mountinfo"
+    assert unquote(uri) == "hosts/db 1%20(ä)/proc/self/mountinfo"
 
 
 def test_a_long_description_is_cut_between_two_words() -> None:

@@ -21,7 +21,7 @@ import click
 from ext4audit.cli import print_diagnostic, print_error
 from ext4audit.cli.captured import Job, Place, audit_place, ignore_interrupts, names_of, unread
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
+from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
 from ext4audit.cli.reports import page_of, write_pages
 from ext4audit.renderers.shared import Audited
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
@@ -61,7 +61,8 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
                     put(text)
         for output, put in zip(streams, puts, strict=True):
             if output.fmt == "text":
-                put(sums.text(ascii_only=page_of(output, asked).ascii_only))
+                ascii_only = page_of(output, asked).ascii_only
+                put(sums.text(ascii_only=ascii_only, quiet=asked.verbosity < 0))
     code = _end(sums, lines, targets, asked)
     with writing(None):
         for failure in failures:
@@ -108,8 +109,10 @@ def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: Report
         lines.used, lines.undetermined, asked.rules, whole=whole
     ):
         print_diagnostic(notice)
-    if all(output.fmt != "text" for output in asked.outputs):
-        print_error(sums.text(ascii_only=is_ascii_only(sys.stderr)).rstrip("\n"))
+    quiet = asked.verbosity < 0
+    one_line = {DEFAULT, NAGIOS} if quiet else {DEFAULT}
+    if all(output.fmt not in one_line for output in asked.outputs):
+        print_error(sums.text(ascii_only=is_ascii_only(sys.stderr), quiet=quiet).rstrip("\n"))
     if asked.outputs[0].fmt == NAGIOS:
         reports = [host.report for host in lines.hosts]
         return nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)

@@ -11,12 +11,12 @@ import click
 from ext4audit.assemble.planned import planned_host
 from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
-from ext4audit.cli import Choice, completer, lazily
-from ext4audit.cli.options import ReportOptions, chosen, report_options, timeout_option
-from ext4audit.cli.output import Output, write
+from ext4audit.cli import Choice, completer
+from ext4audit.cli.options import chosen, report_options, timeout_option
+from ext4audit.cli.output import FORMATS
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
 from ext4audit.cli.policy import on_plans
-from ext4audit.cli.reports import code_of, page_of, print_notices, write_page
+from ext4audit.cli.reports import code_of, print_notices, write_page
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.plan import Plan
@@ -113,8 +113,8 @@ def _assumed(plan: Plan) -> tuple[str, ...]:
     return tuple(assumed)
 
 
-PLAN_FORMATS = {"text": "text", "json": "json_v1"}
-"""The formats that show the lines to use beside the report, and the package of each."""
+PLAN_FORMATS = frozenset(FORMATS) - {"html"}
+"""The formats that show the lines to use beside the report: they have `render_plan()`."""
 
 
 @click.command("plan")
@@ -189,10 +189,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     report, advice = judge_plan(plan, judge)
     report = options.post_processing.one(report, options.rules, whole=False)
     for output in options.outputs:
-        if output.fmt in PLAN_FORMATS:
-            _write(output, report, advice, options)
-        else:
-            write_page(output, (Audited(label, report),), options)
+        shown = advice if output.fmt in PLAN_FORMATS else None
+        write_page(output, (Audited(label, report),), options, shown)
     print_notices(report, options)
     return code_of(report, options)
 
@@ -204,9 +202,3 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
     levels = [key for key in flags if key.startswith("raid")]
     kept = {k: v for k, v in from_file.items() if not (levels and k.startswith("raid"))}
     return {**kept, **flags}
-
-
-def _write(output: Output, report: Report, advice: PlanAdvice, options: ReportOptions) -> None:
-    """Write the report with the lines to use; each renderer is imported when it is asked for."""
-    render_plan = lazily(f"renderers.{PLAN_FORMATS[output.fmt]}", "render_plan")
-    write(render_plan(report, advice, page_of(output, options)), output.path)

@@ -12,7 +12,7 @@ from ext4audit.cli import OutputFailed, lazily, print_diagnostic
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import DEFAULT, NAGIOS, Output, is_ascii_only, wants_color, width, write
 from ext4audit.renderers.shared import Audited, Page
-from ext4audit.report import Report, exit_code, nagios_code
+from ext4audit.report import PlanAdvice, Report, exit_code, nagios_code
 from ext4audit.sources import utc_now
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -23,7 +23,7 @@ LONGEST_END = 1024
 """Room for that sentence and for a fence."""
 
 
-def append_summary(hosts: Sequence[Audited], page: Page) -> None:
+def append_summary(hosts: Sequence[Audited], page: Page, advice: PlanAdvice | None = None) -> None:
     """Append the findings to the step's summary, where there is one; raises OutputFailed."""
     path = os.environ.get(VARIABLE)
     if not path:
@@ -31,7 +31,7 @@ def append_summary(hosts: Sequence[Audited], page: Page) -> None:
     try:
         with open(path, "ab") as file:  # noqa: PTH123 - pathlib costs a scan its start
             room = LARGEST_BYTES - file.tell()
-            file.write(_cut(lazily("renderers.markdown", "render")(hosts, page), room))
+            file.write(_cut(_rendered("markdown", hosts, page, advice), room))
     except OSError as error:
         raise OutputFailed(f"cannot write to {path}: {error.strerror or error}") from error
 
@@ -104,12 +104,24 @@ def _failure(
     return None
 
 
-def write_page(output: Output, hosts: Sequence[Audited], asked: ReportOptions) -> None:
-    """Write hosts in one format to its place; each renderer is imported when it is asked for."""
-    render = lazily(f"renderers.{output.module}", "render")
-    write(render(hosts, page_of(output, asked)), output.path)
+def write_page(
+    output: Output,
+    hosts: Sequence[Audited],
+    asked: ReportOptions,
+    advice: PlanAdvice | None = None,
+) -> None:
+    """Write hosts in one format to its place, a plan with its lines to use."""
+    page = page_of(output, asked)
+    write(_rendered(output.module, hosts, page, advice), output.path)
     if output.fmt == "github":
-        append_summary(hosts, page_of(output, asked))
+        append_summary(hosts, page, advice)
+
+
+def _rendered(module: str, hosts: Sequence[Audited], page: Page, advice: PlanAdvice | None) -> str:
+    """Return hosts in one format; each renderer is imported when it is asked for."""
+    if advice is None:
+        return str(lazily(f"renderers.{module}", "render")(hosts, page))
+    return str(lazily(f"renderers.{module}", "render_plan")(hosts[0].report, advice, page))
 
 
 def page_of(output: Output, asked: ReportOptions) -> Page:
@@ -125,4 +137,5 @@ def page_of(output: Output, asked: ReportOptions) -> Page:
         color=asked.color == "always" or (not to_file and wants_color(asked.color, sys.stdout)),
         width=None if to_file else width(sys.stdout),
         ascii_only=not to_file and is_ascii_only(sys.stdout),
+        has_summary=bool(os.environ.get(VARIABLE)),
     )

@@ -1,12 +1,13 @@
 """CSV (RFC 4180): a row for each finding, and for each rule that could not be determined.
 
-The column `kind` distinguishes the rows. `finding` is a finding. `undetermined` is a rule that
-lacks evidence, or without a rule a gap of the host. `error` is a rule that raised. `unread` is a
-host without a report, and `clean` a host with none of these, so every host has a row. The column
-`state` shows which findings count; suppressed ones and those of the baseline have rows too.
+The column `kind` distinguishes the rows. `finding` is a finding. `fixed` is a finding of the
+baseline that no longer occurs. `undetermined` is a rule that lacks evidence, or without a rule a
+gap of the host. `error` is a rule that raised. `unread` is a host without a report, and `clean` a
+host with none of these, so every host has a row. `plan` is one of the lines to use of a plan. The
+column `state` shows which findings count; suppressed ones and those of the baseline have rows too.
 
-`commands` holds the commands of the first remedy, a line each, without those for rollback; they
-are one command for the shell, which stops at the first failure.
+`commands` holds the commands of the first remedy without those for rollback: one line for the
+shell, which stops at the first failure. No cell has a newline.
 
 Spreadsheets evaluate a cell that begins like a formula, even in quotes. Such a cell begins with
 an apostrophe here (OWASP, "CSV Injection").
@@ -15,38 +16,63 @@ an apostrophe here (OWASP, "CSV Injection").
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.renderers.shared import Audited, Page, named_hosts, policy_in_force, visible
 from ext4audit.renderers.shared.commands import chain
-from ext4audit.renderers.shared.rows import Gap, Row, first_mount_point, gaps, rows
+from ext4audit.renderers.shared.rows import (
+    THE_HOST,
+    Gap,
+    Row,
+    first_mount_point,
+    gaps,
+    rows,
+    where,
+)
 from ext4audit.renderers.shared.terms import disruption_text
-from ext4audit.report import Report
+from ext4audit.report import FixedFinding, PlanAdvice, PlanLine, Report
 
 COLUMNS = (
     *("host", "kind", "rule", "name", "severity", "confidence", "state"),
     *("device", "mount_point", "uuid", "fact", "message", "evidence", "remedy", "disruption"),
     *("commands", "hint", "reason", "owner", "expires", "source", "policy"),
 )
-LINES = "commands"
-"""The only column whose cells have several lines."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """The last four are full-width forms, which some editions of Excel treat like the others."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - as every renderer
     """Return a header and the rows, each ended by CR LF."""
+    return _text(_of_hosts(hosts))
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:  # noqa: ARG001 - the same
+    """Return the rows of a plan, and a row for each line to use."""
+    found = list(_of_hosts([Audited(report.source.label, report)]))
+    same = {column: found[0][column] for column in ("host", "source", "policy")}
+    return _text([*found, *({**same, **_plan_line(line)} for line in advice.lines)])
+
+
+def _text(found: Iterable[dict[str, str]]) -> str:
     output = StringIO()
     writer = csv.DictWriter(output, COLUMNS, restval="", lineterminator="\r\n")
     writer.writeheader()
+    for cells in found:
+        writer.writerow({column: _safe(value) for column, value in cells.items()})
+    return output.getvalue()
+
+
+def _of_hosts(hosts: Sequence[Audited]) -> Iterator[dict[str, str]]:
     policy = policy_in_force(hosts) or ""
     for name, host in named_hosts(hosts):
         for cells in _of_host(name, host):
-            every = {"host": name, **cells, "source": host.label, "policy": policy}
-            writer.writerow({each: _safe(each, value) for each, value in every.items()})
-    return output.getvalue()
+            yield {"host": name, **cells, "source": host.label, "policy": policy}
+
+
+def _plan_line(line: PlanLine) -> dict[str, str]:
+    return {"kind": "plan", "name": line.key, "message": line.purpose, "commands": line.command}
 
 
 def _of_host(name: str, host: Audited) -> Iterator[dict[str, str]]:
@@ -60,6 +86,9 @@ def _of_host(name: str, host: Audited) -> Iterator[dict[str, str]]:
 def _of_report(name: str, report: Report) -> Iterator[dict[str, str]]:
     yield from (_finding(row) for row in rows(name, report))
     yield from (_gap(gap) for gap in gaps(name, report))
+    by_name = {where(fs): fs for fs in report.host.filesystems}
+    for gone in report.fixed or ():
+        yield _fixed(gone, by_name.get(gone.subject))
 
 
 def _finding(row: Row) -> dict[str, str]:
@@ -81,6 +110,18 @@ def _finding(row: Row) -> dict[str, str]:
     }
 
 
+def _fixed(gone: FixedFinding, fs: Filesystem | None) -> dict[str, str]:
+    """Return a finding that is gone; of a filesystem that is gone too, the baseline has a name."""
+    subject = {} if gone.subject == THE_HOST else {"device": gone.subject}
+    return {
+        "kind": "fixed",
+        "rule": gone.rule,
+        **(_subject(fs) or subject),
+        "fact": gone.fact,
+        "message": gone.message,
+    }
+
+
 def _subject(fs: Filesystem | None) -> dict[str, str]:
     if fs is None:
         return {}
@@ -91,11 +132,10 @@ def _remedy(row: Row) -> dict[str, str]:
     if not row.finding.remedies:
         return {}
     first = row.finding.remedies[0]
-    commands = chain([step.command for step in first.steps])
     return {
         "remedy": first.summary,
         "disruption": disruption_text(first),
-        LINES: "\n".join(map(visible, commands)),
+        "commands": " ".join(chain([step.command for step in first.steps])),
     }
 
 
@@ -121,7 +161,7 @@ def _gap(gap: Gap) -> dict[str, str]:
     }
 
 
-def _safe(column: str, value: str) -> str:
-    """Return a cell that a spreadsheet shows as text."""
-    shown = value if column == LINES else visible(value)
+def _safe(value: str) -> str:
+    """Return a cell that a spreadsheet shows as text in one line."""
+    shown = visible(value)
     return f"'{shown}" if shown.startswith(_FORMULA) else shown

@@ -1,10 +1,11 @@
 """GitHub Actions: workflow commands that annotate a run, and one summary line for its log.
 
 An annotation is an alert, so findings that are suppressed or in the baseline have none. The
-step's summary, in the Markdown format, has all findings. GitHub shows ten annotations for each
-level and step (docs: workflow commands). The output therefore has the worst ones, then a notice
-with the number of the others. All gaps together are one warning, and all unreadable hosts are
-one error, so that neither displaces findings nor is displaced.
+step's summary, in the Markdown format, has all findings; annotations name it where there is one.
+GitHub shows ten annotations for each level and step (docs: workflow commands). The output
+therefore has the worst ones, then a notice with the number of the others. All gaps together are
+one warning, and all unreadable hosts are one error, so that neither displaces findings nor is
+displaced.
 
 The runner executes a line that begins with "::" after blanks, and a line that contains "##["
 anywhere (actions/runner, ActionCommand.cs). Text from a host cannot trigger either: fixed text
@@ -38,7 +39,7 @@ from ext4audit.renderers.shared.rows import (
     severity_counts,
 )
 from ext4audit.renderers.shared.terms import counted, listed
-from ext4audit.report import Report
+from ext4audit.report import PlanAdvice, Report
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"
 LEVELS = MappingProxyType(
@@ -67,18 +68,25 @@ class _Note:
     location: Location | None = None
 
 
-def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - as every renderer
+def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the commands and the log's summary line, each ended by a newline."""
     named, reports = named_hosts(hosts), dict(named_reports(hosts))
     found = sorted(
         (row for each in reports.items() for row in rows(*each) if row.state == ACTIVE), key=rank
     )
-    notes = [*_incomplete(named), *(_note(row, reports[row.host]) for row in found)]
-    lines = [_command(note) for note in _shown(notes)]
+    notes = [*_incomplete(named, page), *(_note(row, reports[row.host]) for row in found)]
+    lines = [_command(note) for note in _shown(notes, page)]
     return "".join(f"{line}\n" for line in (*lines, _summary(hosts, found)))
 
 
-def _incomplete(named: Sequence[tuple[str, Audited]]) -> Iterator[_Note]:
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the commands of a plan; one more notice has the lines to use."""
+    lines = tuple(f"{line.purpose}: {line.command}" for line in advice.lines)
+    notice = _command(_Note(NOTICE, "lines to use", lines))
+    return f"{notice}\n{render([Audited(report.source.label, report)], page)}"
+
+
+def _incomplete(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[_Note]:
     """Yield an error for the hosts that could not be read, a warning for incomplete reports."""
     unread = [f"{name} ({host.error})" for name, host in named if host.report is None]
     if unread:
@@ -86,8 +94,12 @@ def _incomplete(named: Sequence[tuple[str, Audited]]) -> Iterator[_Note]:
         yield _Note(ERROR, f"{number} could not be read", (listed(unread, _HOSTS_SHOWN),))
     partly = [name for name, host in named if host.report and not host.report.complete]
     if partly:
-        what = f"The audit is incomplete on {listed(partly, _HOSTS_SHOWN)}: the summary says why."
-        yield _Note(WARNING, "audit incomplete", (what,))
+        what = f"The audit is incomplete on {listed(partly, _HOSTS_SHOWN)}"
+        yield _Note(WARNING, "audit incomplete", (f"{what}: {_reasons(page)}.",))
+
+
+def _reasons(page: Page) -> str:
+    return "the step's summary has the reasons" if page.has_summary else "-f text has the reasons"
 
 
 def _note(row: Row, report: Report) -> _Note:
@@ -100,7 +112,7 @@ def _note(row: Row, report: Report) -> _Note:
     return _Note(LEVELS[finding.severity], title, lines, location_of(row, report))
 
 
-def _shown(notes: Sequence[_Note]) -> Iterator[_Note]:
+def _shown(notes: Sequence[_Note], page: Page) -> Iterator[_Note]:
     """Yield the first notes of each level, and a notice with the number of the others."""
     by_level = {level: [n for n in notes if n.level == level] for level in (ERROR, WARNING, NOTICE)}
     if all(len(each) <= SHOWN for each in by_level.values()):
@@ -109,14 +121,15 @@ def _shown(notes: Sequence[_Note]) -> Iterator[_Note]:
     room = {ERROR: SHOWN, WARNING: SHOWN, NOTICE: SHOWN - 1}
     kept = [note for level, each in by_level.items() for note in each[: room[level]]]
     yield from kept
-    more = f"{len(notes) - len(kept)} more findings are in the step's summary."
-    yield _Note(NOTICE, "more findings", (more,))
+    more = f"{len(notes) - len(kept)} more findings"
+    place = "are in the step's summary" if page.has_summary else "are not shown; -f text has them"
+    yield _Note(NOTICE, "more findings", (f"{more} {place}.",))
 
 
 def _command(note: _Note) -> str:
     title = f"title={_property(_safe(note.title)[:LONGEST_TITLE])}"
     at = note.location
-    location = f"file={_property(at.path)},line={at.line}," if at else ""
+    location = f"file={_property(_safe(at.path))},line={at.line}," if at else ""
     message = "\n".join(_safe(line) for line in note.lines)
     return f"::{note.level} {location}{title}::{_data(message)}"
 

@@ -3,7 +3,9 @@
 GitLab collapses entries with the same fingerprint, so each finding has its own. GitLab has no
 suppressions: an accepted finding is an issue of severity "info" whose text begins with the
 reason. GitLab compares with the report of the target branch itself, so findings of a baseline
-stay unchanged: an omitted one would look fixed. A gap is an "info" issue as well.
+stay unchanged: an omitted one would look fixed. A gap is an "info" issue as well. A finding that
+is fixed since the baseline is an "info" issue with a fingerprint of its own, so that GitLab still
+sees that the finding itself is gone.
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ from ext4audit.renderers.shared.rows import (
     where,
 )
 from ext4audit.renderers.shared.terms import suppression_text
-from ext4audit.report import Report
+from ext4audit.report import PlanAdvice, PlanLine, Report
 
 NOT_DETERMINED = "not-determined"
 """The check name of a gap; no rule has this name."""
 POLICY = "policy"
+FIXED = "fixed"
+PLAN = "plan"
 _SEVERITIES = MappingProxyType(
     {
         Severity.CRITICAL: "blocker",
@@ -51,15 +55,32 @@ _SEVERITIES = MappingProxyType(
 
 def render(hosts: Sequence[Audited], _page: Page) -> str:
     """Return the issues of all hosts; the text is ASCII."""
+    return json_text(_issues(hosts))
+
+
+def render_plan(report: Report, advice: PlanAdvice, _page: Page) -> str:
+    """Return the issues of a plan; one more for each line to use."""
+    issues = _issues([Audited(report.source.label, report)])
+    return json_text([*issues, *(_plan_line(line) for line in advice.lines)])
+
+
+def _issues(hosts: Sequence[Audited]) -> list[dict[str, Any]]:
     issues: list[dict[str, Any]] = []
     for name, host in named_hosts(hosts):
         if host.report is not None:
             issues += _findings(name, host.report)
+            issues += _fixed(name, host.report)
         issues += [_gap(name, group) for group in gap_groups(host, name)]
     policy = policy_in_force(hosts)
     if policy is not None:
         issues.append(_policy(policy))
-    return json_text(issues)
+    return issues
+
+
+def _plan_line(line: PlanLine) -> dict[str, Any]:
+    location = location_of_subject("ext4audit", None, None)
+    text = f"Line to use: {line.purpose}: {line.command}"
+    return _issue(PLAN, text, "info", location, digest("", PLAN, line.key, line.command))
 
 
 def _policy(path: str) -> dict[str, Any]:
@@ -78,6 +99,14 @@ def _findings(name: str, report: Report) -> Iterator[dict[str, Any]]:
         reason = "" if accepted is None else f"[suppressed: {suppression_text(accepted)}] "
         location, severity = location_of(row, report), _severity(row.finding)
         yield _issue(row.rule.code, reason + text, severity, location, fingerprint)
+
+
+def _fixed(name: str, report: Report) -> Iterator[dict[str, Any]]:
+    for gone in report.fixed or ():
+        text = f"[fixed] {gone.rule}, {name}, {gone.subject}: {gone.message}"
+        fingerprint = digest(name, FIXED, gone.rule, gone.subject, gone.fact)
+        location = location_of_subject(name, None, None)
+        yield _issue(FIXED, text, "info", location, fingerprint)
 
 
 def _severity(finding: Finding) -> str:

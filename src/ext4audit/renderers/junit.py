@@ -1,11 +1,15 @@
 """JUnit XML, in the part that GitLab, Jenkins and Bamboo have in common: there is no standard.
 
+The strictest of them is the schema of Jenkins' xUnit plugin (junit-10.xsd in
+jenkinsci/xunit-plugin), which refuses a file with an attribute that it does not know.
+
 A suite is a host, a case is a rule on a mount point. A finding is a failure only where it fails
 the audit (`--fail-on`; with "never" all but information), because readers of test reports treat
 a failure as a broken build. Other findings are skipped cases with the reason: milder ones, and
 those that the policy accepts or the baseline has. A verdict that was not determined is a skipped
 case too. A rule that raised and a host that could not be read are errors. Rules that do not
-apply have no case.
+apply have no case. A finding of the baseline that is fixed is a case that passed, with the finding
+as its output. The lines to use of a plan are the output of its suite.
 """
 
 from collections import Counter
@@ -24,18 +28,21 @@ from ext4audit.renderers.shared.terms import (
     suppression_text,
     why_text,
 )
-from ext4audit.report import Outcome, Report, Verdict
+from ext4audit.report import FixedFinding, Outcome, PlanAdvice, Report, Verdict
 
 FAILURE, SKIPPED, ERROR = "failure", "skipped", "error"
 EVIDENCE = "evidence of the host"
 """The name of the case that shows whether the host could be read at all."""
 _HOST = "host"
+_FIXED = "fixed since the baseline"
+_OUTPUT = "system-out"
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
-_COUNTS = MappingProxyType({"failures": FAILURE, "errors": ERROR, "skipped": SKIPPED})
+_COUNTS = MappingProxyType({"failures": FAILURE, "errors": ERROR})
+"""What a file counts; suites also count skipped cases, for which the root has no attribute."""
 
 
 class Case(NamedTuple):
-    """A test case; `kind` is its one child element, None for a pass. Texts are safe to show.
+    """A test case; `kind` is its result element, None for a pass. Texts are safe to show.
 
     `category` is the severity of a failure, else the kind of the skip or error.
     """
@@ -46,10 +53,29 @@ class Case(NamedTuple):
     category: str = ""
     message: str = ""
     lines: tuple[str, ...] = ()
+    """The text of the result, or the output of a case that passed."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the test suites; the text is ASCII, which any output can encode."""
+    return _text(_suites(hosts, page))
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the test suite of a plan, which puts out the lines to use."""
+    root = _suites([Audited(report.source.label, report)], page)
+    lines = [visible(f"{line.purpose}: {line.command}") for line in advice.lines]
+    SubElement(root[0], _OUTPUT).text = "\n".join(lines)
+    return _text(root)
+
+
+def _text(root: Element) -> str:
+    indent(root)
+    text = tostring(root, encoding="us-ascii", xml_declaration=False).decode()
+    return f"{_DECLARATION}\n{text}\n"
+
+
+def _suites(hosts: Sequence[Audited], page: Page) -> Element:
     root = Element("testsuites", name="ext4audit", time=f"{page.seconds:.3f}")
     every: list[Case] = []
     for name, host in named_hosts(hosts):
@@ -58,14 +84,13 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
         _add_suite(root, name, page.taken_at, policy, found)
         every += found
     root.attrib.update(_counts(every))
-    indent(root)
-    text = tostring(root, encoding="us-ascii", xml_declaration=False).decode()
-    return f"{_DECLARATION}\n{text}\n"
+    return root
 
 
 def _add_suite(root: Element, name: str, taken_at: str, policy: str, found: Sequence[Case]) -> None:
     suite = SubElement(root, "testsuite", name=visible(name), hostname=visible(name))
     suite.attrib.update(_counts(found))
+    suite.set("skipped", str(sum(case.kind == SKIPPED for case in found)))
     if taken_at:
         # The schema of Ant's task has no time zone; the time is UTC.
         suite.set("timestamp", taken_at.removesuffix("Z"))
@@ -87,6 +112,8 @@ def _add_case(suite: Element, case: Case) -> None:
     if case.kind is not None:
         child = SubElement(element, case.kind, message=case.message, type=case.category)
         child.text = "\n".join(case.lines)
+    elif case.lines:
+        SubElement(element, _OUTPUT).text = "\n".join(case.lines)
 
 
 def cases(name: str, host: Audited, threshold: Severity | None) -> tuple[Case, ...]:
@@ -101,7 +128,15 @@ def cases(name: str, host: Audited, threshold: Severity | None) -> tuple[Case, .
         if verdict.outcome is not Outcome.NOT_APPLICABLE:
             where = classes[verdict.filesystem_id]
             found.append(_case(f"{prefix}.{where}", verdict, threshold or Severity.LOW))
+    found += [_fixed(f"{prefix}.{_FIXED}", gone) for gone in host.report.fixed or ()]
     return tuple(_unique(found))
+
+
+def _fixed(classname: str, gone: FixedFinding) -> Case:
+    """Return the case of a finding that is gone."""
+    fact = f" ({gone.fact})" if gone.fact else ""
+    name = visible(f"{gone.rule} on {gone.subject}{fact}")
+    return Case(classname, name, lines=(visible(f"Fixed: {gone.message}"),))
 
 
 def _classes(report: Report) -> dict[str | None, str]:

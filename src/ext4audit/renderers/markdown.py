@@ -36,7 +36,7 @@ from ext4audit.renderers.shared.terms import (
     doubt_text,
     remedy_label,
 )
-from ext4audit.report import FixedFinding, Report
+from ext4audit.report import FixedFinding, PlanAdvice, Report
 
 UNREAD = "could not be read"
 _SPLIT = "<!-- -->"
@@ -74,6 +74,26 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     for name, host in named:
         parts += [] if host.report is None else _host(name, host.report, page)
     return "\n\n".join(parts) + "\n"
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan, what was assumed, and the lines to use."""
+    whole = render([Audited(report.source.label, report)], page)
+    return "\n\n".join((whole.rstrip("\n"), *_plan(advice))) + "\n"
+
+
+def _plan(advice: PlanAdvice) -> Iterator[str]:
+    if advice.assumed:
+        yield "### Assumed"
+        yield "\n".join(f"- {prose(each)}" for each in advice.assumed)
+    yield "### Lines to use"
+    if advice.changes:
+        yield "\n".join(f"- {prose(each)}" for each in advice.changes)
+    left = ", ".join(map(prose, advice.left)) or "nothing of low severity or worse"
+    yield f"Judged by the same rules, they leave: {left}."
+    for line in advice.lines:
+        yield f"{prose(line.purpose)}:"
+        yield code_block([line.command], "sh")
 
 
 def _overview(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:

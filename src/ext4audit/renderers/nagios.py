@@ -38,7 +38,7 @@ from ext4audit.renderers.shared.rows import (
     severity_counts,
 )
 from ext4audit.renderers.shared.terms import counted, listed
-from ext4audit.report import NAGIOS_UNKNOWN, nagios_code
+from ext4audit.report import NAGIOS_UNKNOWN, PlanAdvice, Report, nagios_code
 
 STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """The names of the exit codes 0 to 3."""
@@ -64,6 +64,13 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     first = f"{_plain(text)} | {numbers}"
     rest = [] if page.verbosity < 0 else list(_details(failing, found_gaps, unread))
     return "".join(f"{line}\n" for line in (first, *_shortened(rest)))
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the lines of the plugin for a plan, and behind them the lines to use."""
+    lines = [] if page.verbosity < 0 else [f"{each.key}: {each.command}" for each in advice.lines]
+    text = render([Audited(report.source.label, report)], page)
+    return "".join((text, *(f"{_plain(line)}\n" for line in lines)))
 
 
 def unknown(why: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ext4audit.renderers.json_v1 import SCHEMA_VERSION, report_object, schema_file
+from ext4audit.renderers.json_v1 import SCHEMA_VERSION, plan_object, report_object, schema_file
 from ext4audit.renderers.shared import Audited, Page, json_text
-from ext4audit.report import Report
+from ext4audit.report import PlanAdvice, Report
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
@@ -24,6 +24,11 @@ def _host_line(host: Audited, tool_version: str) -> str:
 def render_report(report: Report, *, tool_version: str) -> str:
     """Return a report as one line; the text is ASCII."""
     return json_text(report_object(report, tool_version=tool_version), indent=None)
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan as one line; the text is ASCII."""
+    return json_text(plan_object(report, advice, page), indent=None)
 
 
 def render_unread(label: str, message: str, *, kind: str, tool_version: str) -> str:

@@ -1,13 +1,18 @@
 """Prometheus: a file for node_exporter's textfile collector, rewritten by each run.
 
-`ext4audit_finding` has a series for each finding that counts, so an alert on it needs an action.
-Findings that the policy accepts or that the baseline has are series of two other metrics.
-`ext4audit_undetermined` counts gaps, and a host that could not be read has
-`ext4audit_host_audited` 0: a missing series does not prove that nothing was found.
+A series of `ext4audit_finding_severity` stands for the findings of one rule on one filesystem that
+count. Its labels identify host, rule and filesystem, so it stays the same series while the finding
+lasts; what can change is its value, or a label of `ext4audit_finding_info`. An alert on it needs
+an action: findings that the policy accepts or that the baseline has are in `_info` only, with
+their state.
+
+Metrics of whole hosts begin with `ext4audit_host_`. A host that could not be read has
+`ext4audit_host_readable` 0, and gaps are counted: a missing series does not prove that nothing was
+found. Metrics of the run begin with `ext4audit_last_run_`.
 
 No sample has a timestamp, because the collector refuses a file that has one
 (prometheus/node_exporter, collector/textfile.go). HELP and TYPE stand once for each metric,
-before its samples (Prometheus text format 0.0.4).
+before its samples (Prometheus text format 0.0.4). docs/prometheus/ has alert rules and a dashboard.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import strptime
 from typing import TypeAlias
 
-from ext4audit.finding import Severity
+from ext4audit.finding import Confidence, Severity
 from ext4audit.renderers.shared import (
     Audited,
     Page,
@@ -36,37 +41,114 @@ from ext4audit.renderers.shared.rows import (
     gaps,
     rows,
 )
-from ext4audit.report import Report
+from ext4audit.report import PlanAdvice, Report
 
 _Labels: TypeAlias = Mapping[str, str]
 _Sample: TypeAlias = tuple[_Labels, float]
 _Named: TypeAlias = Sequence[tuple[str, Report]]
 
-_SERIES = (
-    ("ext4audit_finding", ACTIVE, "A finding that counts."),
-    ("ext4audit_suppressed_finding", SUPPRESSED, "A finding that the policy accepts."),
-    ("ext4audit_known_finding", KNOWN, "A finding that the baseline has."),
-)
+_STATES = (ACTIVE, KNOWN, SUPPRESSED)
+"""The states of findings; of several findings in one series the first state is shown."""
 _COUNTS = (
-    ("ext4audit_suppressed_findings", SUPPRESSED, "Findings that the policy accepts."),
-    ("ext4audit_known_findings", KNOWN, "Findings that the baseline has."),
+    ("ext4audit_host_suppressed_findings", SUPPRESSED, "Findings that the policy accepts."),
+    ("ext4audit_host_known_findings", KNOWN, "Findings that the baseline has."),
 )
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the samples of all hosts, ended by a newline."""
     read = named_reports(hosts)
-    run = _of_run(page, policy_in_force(hosts))
-    lines = [*_of_findings(read), *_of_hosts(named_hosts(hosts), read), *run]
+    found = {name: rows(name, report) for name, report in read}
+    lines = [
+        *_of_findings([row for each in found.values() for row in each]),
+        *_counts(found, read),
+        *_of_hosts(named_hosts(hosts), read),
+        *_of_run(page, policy_in_force(hosts)),
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _of_findings(read: _Named) -> Iterator[str]:
-    found = {name: rows(name, report) for name, report in read}
-    every = [row for each in found.values() for row in each]
-    for metric, state, text in _SERIES:
-        yield from _metric(metric, text, [(_labels(r), 1) for r in every if r.state == state])
-    yield from _metric("ext4audit_findings", "Findings that count.", _by_severity(found))
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the samples of a plan; the lines to use are comments."""
+    lines = (visible(f"# plan: {line.purpose}: {line.command}") for line in advice.lines)
+    text = render([Audited(report.source.label, report)], page)
+    return "".join((text, *(f"{line}\n" for line in lines)))
+
+
+def _of_findings(found: Sequence[Row]) -> Iterator[str]:
+    """Yield the metrics that have a series for each rule and filesystem with findings."""
+    series = [_shown(same) for same in _by_subject(found)]
+    worst = [each[0] for each in series if each[0].state == ACTIVE]
+    yield from _metric(
+        "ext4audit_finding_severity",
+        "Severity of the worst finding of a rule that counts: 5 critical to 1 info.",
+        [(_subject(row), severity_value(row.finding.severity)) for row in worst],
+    )
+    yield from _metric(
+        "ext4audit_finding_confidence",
+        "Confidence of that finding: 3 confirmed, 2 likely, 1 possible.",
+        [(_subject(row), confidence_value(row.finding.confidence)) for row in worst],
+    )
+    text = "Name of the rule, state of its findings, and what they are about."
+    yield from _metric("ext4audit_finding_info", text, [(_info(each), 1) for each in series])
+
+
+def severity_value(severity: Severity) -> int:
+    """Return a severity as a number: 5 for critical, 1 for info."""
+    return len(Severity) - severity.rank
+
+
+def confidence_value(confidence: Confidence) -> int:
+    """Return a confidence as a number: 3 for confirmed, 1 for possible."""
+    return len(Confidence) - list(Confidence).index(confidence)
+
+
+def _by_subject(found: Sequence[Row]) -> Iterable[list[Row]]:
+    """Return the rows of each series; names that are shown alike share one."""
+    series: dict[str, list[Row]] = {}
+    for row in found:
+        series.setdefault(_braces(_subject(row)), []).append(row)
+    return series.values()
+
+
+def _subject(row: Row) -> _Labels:
+    """Return the labels that identify a series; device and mountpoint as node_exporter has them."""
+    fs = row.filesystem
+    return {
+        "host": row.host,
+        "rule": row.rule.code,
+        "device": fs.device if fs else "",
+        "mountpoint": first_mount_point(fs),
+        "uuid": (fs.uuid or "") if fs else "",
+    }
+
+
+def _shown(same: Sequence[Row]) -> list[Row]:
+    """Return the rows of a series that have its state, the worst and most certain first."""
+    state = next(state for state in _STATES if any(row.state == state for row in same))
+    shown = [row for row in same if row.state == state]
+    return sorted(shown, key=_weight, reverse=True)
+
+
+def _weight(row: Row) -> tuple[int, int]:
+    return severity_value(row.finding.severity), confidence_value(row.finding.confidence)
+
+
+def _info(series: Sequence[Row]) -> _Labels:
+    facts = dict.fromkeys(sorted(row.finding.fact for row in series if row.finding.fact))
+    worst = series[0]
+    return {
+        **_subject(worst),
+        "name": worst.rule.name,
+        "state": worst.state,
+        "facts": ", ".join(facts),
+    }
+
+
+def _counts(found: Mapping[str, Sequence[Row]], read: _Named) -> Iterator[str]:
+    """Yield how many findings each host has."""
+    text = "Findings that count, by severity."
+    yield from _metric("ext4audit_host_findings", text, _by_severity(found))
     for metric, state, text in _COUNTS:
         numbers = [
             ({"host": name}, sum(row.state == state for row in each))
@@ -74,21 +156,8 @@ def _of_findings(read: _Named) -> Iterator[str]:
         ]
         yield from _metric(metric, text, numbers)
     fixed = [({"host": name}, len(each.fixed)) for name, each in read if each.fixed is not None]
-    yield from _metric("ext4audit_fixed_findings", "Findings of the baseline that are gone.", fixed)
-
-
-def _labels(row: Row) -> _Labels:
-    fs = row.filesystem
-    return {
-        "host": row.host,
-        "rule": row.rule.code,
-        "severity": row.finding.severity.value,
-        "confidence": row.finding.confidence.value,
-        "mountpoint": first_mount_point(fs),
-        "device": fs.device if fs else "",
-        "uuid": (fs.uuid or "") if fs else "",
-        "fact": row.finding.fact,
-    }
+    text = "Findings of the baseline that are gone."
+    yield from _metric("ext4audit_host_fixed_findings", text, fixed)
 
 
 def _by_severity(found: Mapping[str, Sequence[Row]]) -> Iterator[_Sample]:
@@ -101,17 +170,17 @@ def _by_severity(found: Mapping[str, Sequence[Row]]) -> Iterator[_Sample]:
 
 def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named) -> Iterator[str]:
     yield from _metric(
-        "ext4audit_undetermined",
-        "Rules that could not be judged, or not wholly, and gaps in the view of the host.",
+        "ext4audit_host_gaps",
+        "Rules that could not be determined, or not wholly, and gaps in the view of the host.",
         [({"host": name}, len(gaps(name, report))) for name, report in read],
     )
     yield from _metric(
-        "ext4audit_scan_complete",
-        "Whether nothing that was asked remained unknown.",
+        "ext4audit_host_audit_complete",
+        "Whether the audit of the host has no gaps.",
         [({"host": n}, host.report is not None and host.report.complete) for n, host in named],
     )
     yield from _metric(
-        "ext4audit_host_audited",
+        "ext4audit_host_readable",
         "Whether the host could be read at all.",
         [({"host": name}, host.report is not None) for name, host in named],
     )
@@ -123,20 +192,20 @@ def _of_run(page: Page, policy: str | None) -> Iterator[str]:
         yield from _metric("ext4audit_policy_info", text, [({"path": policy}, 1)])
     ended = timegm(strptime(page.taken_at, "%Y-%m-%dT%H:%M:%SZ"))
     run = "ext4audit_last_run_timestamp_seconds"
-    yield from _metric(run, "When the audit ended, in seconds since 1970.", [({}, ended)])
-    took = "ext4audit_scan_duration_seconds"
-    yield from _metric(took, "How long the audit took.", [({}, round(page.seconds, 3))])
+    yield from _metric(run, "When the last run ended, in seconds since 1970.", [({}, ended)])
+    took = "ext4audit_last_run_duration_seconds"
+    yield from _metric(took, "How long the last run took.", [({}, round(page.seconds, 3))])
     info = "ext4audit_build_info"
     yield from _metric(info, "The version that audited.", [({"version": page.tool_version}, 1)])
 
 
 def _metric(name: str, text: str, samples: Iterable[_Sample]) -> Iterator[str]:
-    """Yield a metric's lines; two findings with the same labels are one series."""
+    """Yield a metric's lines; without samples there are none."""
     lines = [f"{name}{_braces(labels)} {value:.15g}" for labels, value in samples]
     if lines:
         yield f"# HELP {name} {text}"
         yield f"# TYPE {name} gauge"
-    yield from dict.fromkeys(lines)
+    yield from lines
 
 
 def _braces(labels: _Labels) -> str:

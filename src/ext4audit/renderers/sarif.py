@@ -8,14 +8,17 @@ closes them on GitHub. GitHub compares runs itself, so uploads are better made w
 fixed findings are results too.
 
 A gap is a notification of the invocation. A result would be an alert, and an omission would look
-like a pass.
+like a pass. The lines to use of a plan are notifications too, and properties of the run.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, metadata
 from types import MappingProxyType
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
@@ -35,17 +38,17 @@ from ext4audit.renderers.shared.rows import (
     Row,
     digest,
     fingerprints,
+    folder,
     gap_groups,
     location_of,
     location_of_subject,
     rank,
     rows,
-    segment,
     superblock,
     where,
 )
 from ext4audit.renderers.shared.terms import evidence_lines, suppression_text
-from ext4audit.report import FixedFinding, Report
+from ext4audit.report import FixedFinding, PlanAdvice, Report
 from ext4audit.rule import Rule
 
 SCHEMA = (
@@ -75,7 +78,10 @@ _SECURITY_SCORES = MappingProxyType(
         Severity.INFO: "0.1",
     }
 )
-"""Scores within GitHub's ranges of these names: beyond 9.0, from 7.0, from 4.0, from 0.1."""
+"""Scores within GitHub's ranges of these names: beyond 9.0, from 7.0, from 4.0, from 0.1.
+
+Every rule has one: a level does not distinguish critical from high.
+"""
 _FAMILIES = MappingProxyType(
     {
         "CAP": "capacity",
@@ -89,6 +95,8 @@ _FAMILIES = MappingProxyType(
         "SEC": "security",
     }
 )
+_MANUAL = re.compile(r"([a-z0-9_.-]+)\(([1-8])\)")
+_MANUAL_URI = "https://man7.org/linux/man-pages/man{1}/{0}.{1}.html"
 _LONGEST_DESCRIPTION = 1024
 """Characters of `fullDescription.text` that GitHub accepts."""
 _HASH = "primaryLocationLineHash"
@@ -100,8 +108,22 @@ _Indexes: TypeAlias = Mapping[str, int]
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return one log with one run; the text is ASCII."""
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(hosts, page)]}
-    return json_text(log)
+    return _log(_run(hosts, page))
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the log of a plan, whose run has the lines to use."""
+    run = _run([Audited(report.source.label, report)], page)
+    notified = run["invocations"][0]["toolExecutionNotifications"]
+    for line in advice.lines:
+        text = visible(f"Line to use: {line.purpose}: {line.command}")
+        notified.append(_notification("plan", "note", text))
+    commands = {line.key: line.command for line in advice.lines}
+    return _log({**run, "properties": {"linesToUse": commands, "changes": list(advice.changes)}})
+
+
+def _log(run: dict[str, Any]) -> str:
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _run(hosts: Sequence[Audited], page: Page) -> dict[str, Any]:
@@ -110,6 +132,7 @@ def _run(hosts: Sequence[Audited], page: Page) -> dict[str, Any]:
     driver = {
         "name": "ext4audit",
         "version": page.tool_version,
+        **_information(),
         "rules": [descriptor(rule) for rule in rules],
     }
     return {
@@ -121,10 +144,20 @@ def _run(hosts: Sequence[Audited], page: Page) -> dict[str, Any]:
     }
 
 
+def _information() -> dict[str, str]:
+    """Return the home page of the program, where the metadata of the package has one."""
+    try:
+        urls = metadata("ext4audit").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from a tree that is not installed
+        return {}
+    pages = dict(url.split(", ", 1) for url in urls)
+    return {"informationUri": pages["Homepage"]} if "Homepage" in pages else {}
+
+
 def _category(hosts: Sequence[Audited]) -> str:
     """Return the category of the run, ended by "/": that of the only host, or of the fleet."""
     names = host_names(hosts)
-    return f"ext4audit/{segment(names[0])}/" if len(names) == 1 else "ext4audit/"
+    return f"ext4audit/{quote(folder(names[0]))}/" if len(names) == 1 else "ext4audit/"
 
 
 def _invocation(hosts: Sequence[Audited], page: Page, left_out: int) -> dict[str, Any]:
@@ -183,8 +216,16 @@ def descriptor(rule: Rule) -> dict[str, Any]:
         "defaultConfiguration": {"enabled": rule.default, "level": LEVELS[rule.severity]},
         "properties": _rule_properties(rule),
     }
+    uri = _help_uri(rule)
+    return {**described, "helpUri": uri} if uri else described
+
+
+def _help_uri(rule: Rule) -> str | None:
+    """Return the first page among the references, else the first manual page on the web."""
     pages = [reference for reference in rule.references if reference.startswith("https://")]
-    return {**described, "helpUri": pages[0]} if pages else described
+    manuals = filter(None, map(_MANUAL.fullmatch, rule.references))
+    found = (*pages, *(_MANUAL_URI.format(*manual.groups()) for manual in manuals))
+    return next(iter(found), None)
 
 
 def rule_page(rule: Rule) -> str:
@@ -204,15 +245,11 @@ def _description(rule: Rule) -> str:
 
 
 def _rule_properties(rule: Rule) -> dict[str, Any]:
-    level = LEVELS[rule.severity]
-    family = _FAMILIES.get(rule.family, rule.family.lower())
-    properties: dict[str, Any] = {
-        "tags": ["ext4", family],
-        "problem.severity": _PROBLEM_SEVERITIES[level],
+    return {
+        "tags": ["ext4", _FAMILIES.get(rule.family, rule.family.lower())],
+        "problem.severity": _PROBLEM_SEVERITIES[LEVELS[rule.severity]],
+        "security-severity": _SECURITY_SCORES[rule.severity],
     }
-    if rule.family == "SEC":
-        properties["security-severity"] = _SECURITY_SCORES[rule.severity]
-    return properties
 
 
 def results(hosts: Sequence[Audited], indexes: _Indexes) -> list[_Result]:
@@ -286,7 +323,7 @@ def _location(at: Location, host: str, fs: Filesystem | None) -> _Result:
     """Return the location in a file, of which only the line is known, and the superblock."""
     region = {"startLine": at.line, "startColumn": 1, "endLine": at.line, "endColumn": 1}
     return {
-        "physicalLocation": {"artifactLocation": {"uri": at.path}, "region": region},
+        "physicalLocation": {"artifactLocation": {"uri": quote(at.path)}, "region": region},
         "logicalLocations": [{"fullyQualifiedName": _qualified(host, fs), "kind": "resource"}],
     }
 

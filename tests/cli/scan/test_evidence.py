@@ -286,7 +286,7 @@ def test_the_text_of_a_fleet_ends_with_a_sum_by_rule(fleet: Path) -> None:
         "8 hosts: 4 with findings, 0 incomplete, 2 could not be read",
     ]
     quiet = scan("-q", "--from", str(fleet), "--select", "PRF001,PRF002")
-    assert quiet.stdout.splitlines() == lines[8:]
+    assert quiet.stdout.splitlines() == lines[-1:]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from support.formats.sample_reports import (
     HOSTILE_NAMES,
     barriers,
     boot,
+    changed,
     edits,
     hostile_report,
     hotspot,
@@ -144,6 +145,9 @@ def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
                 "fact": "",
                 "suppression": None,
                 "known": False,
+                "summary": "All bitmaps lie on 1 of 2 disks.",
+                "device": "/dev/md127",
+                "mount_point": "/mnt/a\x1b[b",
             }
         ],
         "unknowns": [],
@@ -153,6 +157,17 @@ def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
     }
     (verdict,) = document(report(host(md127()), hotspot))["verdicts"]
     assert json.dumps(verdict) == json.dumps(expected)
+
+
+def test_a_finding_has_its_subject_and_a_short_line() -> None:
+    """Null stands for the host, and for a filesystem that is mounted nowhere."""
+    short = changed(
+        report(host(filesystem(mounts=())), hotspot, edits, old_kernel),
+        lambda _, finding: finding._replace(summary="In short."),
+    )
+    found = [finding for verdict in document(short)["verdicts"] for finding in verdict["findings"]]
+    subjects = [(each["device"], each["mount_point"], each["summary"]) for each in found]
+    assert subjects == [("/dev/sda", None, "In short."), (None, None, "In short.")]
 
 
 def test_the_diff_has_what_changes_in_files_beside_single_commands() -> None:

@@ -36,6 +36,15 @@ def test_each_rule_has_the_number_of_hosts_and_their_names() -> None:
     )
 
 
+def test_a_quiet_summary_is_its_last_line() -> None:
+    """However many rules and hosts there are."""
+    found = sums(
+        HostLine("a", (), 1, found=(LOW, HOTSPOT)), HostLine("d", (), 3, complete=False, error="x")
+    )
+    last = found.text(ascii_only=False).splitlines()[-1]
+    assert found.text(ascii_only=False, quiet=True) == f"{last}\n"
+
+
 def test_of_many_hosts_the_first_are_named() -> None:
     """Memory does not grow with the fleet."""
     many = sums(*(HostLine(f"h{n}", (), 1, found=(LOW,)) for n in range(1000)))

@@ -37,8 +37,13 @@ def render_report(report: Report, *, tool_version: str) -> str:
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
     """Return the report of a plan as one JSON object and a newline; the text is ASCII."""
+    return json_text(plan_object(report, advice, page))
+
+
+def plan_object(report: Report, advice: PlanAdvice, page: Page) -> dict[str, Any]:
+    """Return the report of a plan as JSON values."""
     document = report_object(report, tool_version=page.tool_version)
-    return json_text({**document, "plan": _plan(advice)})
+    return {**document, "plan": _plan(advice)}
 
 
 def schema_text() -> str:
@@ -57,6 +62,7 @@ def schema_file(name: str) -> str:
 
 def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
     """Return the report as JSON values; text that is not UTF-8 still has surrogates."""
+    by_id = {fs.id: fs for fs in report.host.filesystems}
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ext4audit", "version": tool_version},
@@ -69,7 +75,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "complete": report.complete,
         "summary": _summary(report),
         "filesystems": [filesystem_object(fs) for fs in report.host.filesystems],
-        "verdicts": [verdict_object(verdict) for verdict in report.verdicts],
+        "verdicts": [verdict_object(v, by_id.get(v.filesystem_id or "")) for v in report.verdicts],
         "gaps": [unknown_object(gap) for gap in report.host.gaps],
         "fixed": None if report.fixed is None else [_gone(each) for each in report.fixed],
         "notices": list(report.notices),

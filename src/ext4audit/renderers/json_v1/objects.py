@@ -26,14 +26,14 @@ _RATIO_DIGITS = 4
 """Digits after the point of a ratio, so that two runs can be compared as text."""
 
 
-def verdict_object(verdict: Verdict) -> dict[str, Any]:
-    """Return one verdict; `evidence` is that of a pass."""
+def verdict_object(verdict: Verdict, fs: Filesystem | None) -> dict[str, Any]:
+    """Return one verdict on a filesystem, None for the host; `evidence` is that of a pass."""
     return {
         "rule": verdict.rule.code,
         "name": verdict.rule.name,
         "filesystem": verdict.filesystem_id,
         "outcome": verdict.outcome.value,
-        "findings": [_finding(finding) for finding in verdict.findings],
+        "findings": [_finding(finding, fs) for finding in verdict.findings],
         "unknowns": [unknown_object(unknown) for unknown in verdict.unknowns],
         "note": verdict.note,
         "suppression": _common_suppression(verdict),
@@ -41,7 +41,8 @@ def verdict_object(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding, fs: Filesystem | None) -> dict[str, Any]:
+    """Return one finding with its subject, so that readers need no join."""
     return {
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
@@ -51,6 +52,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "fact": finding.fact,
         "suppression": _suppression(finding.suppression),
         "known": finding.known,
+        "summary": finding.short,
+        "device": fs.device if fs else None,
+        "mount_point": fs.mount_points[0] if fs and fs.mount_points else None,
     }
 
 

@@ -161,6 +161,7 @@ class Page(NamedTuple):
     `threshold` is the severity at which an audit fails, None for never. `seconds` is the
     duration of the audit, `taken_at` its end (RFC 3339, UTC). `verbosity` is -1, 0 or 1.
     `color`, `width` (columns, None for no wrapping) and `ascii_only` describe the output device.
+    `has_summary` is whether the step of GitHub Actions has a summary.
     """
 
     tool_version: str
@@ -172,6 +173,7 @@ class Page(NamedTuple):
     color: bool = False
     width: int | None = None
     ascii_only: bool = False
+    has_summary: bool = False
 
 
 def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:

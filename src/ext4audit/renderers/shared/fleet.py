@@ -69,9 +69,10 @@ class FleetSums:
         for rule in line.found:
             self._rules.setdefault((rule.code, rule.name), _HostCount()).add(line.name, rule.worst)
 
-    def text(self, *, ascii_only: bool) -> str:
-        """Return one line for each rule with findings, and the totals last."""
-        lines = [*self._rule_lines(), *self._unread_lines(), self._totals()]
+    def text(self, *, ascii_only: bool, quiet: bool = False) -> str:
+        """Return one line for each rule with findings, and the totals last, alone if quiet."""
+        rules = [] if quiet else [*self._rule_lines(), *self._unread_lines()]
+        lines = [*rules, self._totals()]
         return "".join(f"{visible(line, ascii_only=ascii_only)}\n" for line in lines)
 
     def _rule_lines(self) -> Iterator[str]:

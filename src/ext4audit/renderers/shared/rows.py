@@ -183,12 +183,11 @@ _FSTAB = "/etc/fstab"
 _MOUNT_TABLE = "/proc/self/mountinfo"
 _FSTAB_LINE = re.compile(r"\bfstab line ([1-9][0-9]{0,6})\b", re.ASCII)
 """How rules cite a line of fstab: in the label where the file is the origin, or in the origin."""
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _FINGERPRINT_DIGITS = 32
 
 
 class Location(NamedTuple):
-    """A path, relative and percent-encoded, and a line of that file, counted from 1."""
+    """A path, relative and not encoded, and a line of that file, counted from 1."""
 
     path: str
     line: int
@@ -226,15 +225,14 @@ def _line_numbers(table: tuple[Mount, ...]) -> Mapping[tuple[str, DeviceNumber],
 
 
 def _path(host: str, file: str) -> str:
-    return f"hosts/{segment(host)}{file}"
+    return f"hosts/{folder(host)}{file}"
 
 
-def segment(name: str) -> str:
-    """Return a name as one segment of a relative URI that cannot leave it (RFC 3986, 2.3)."""
+def folder(name: str) -> str:
+    """Return a name as one segment of a relative path that cannot leave it."""
     if not name.strip("."):
         return f"_{name}"
-    raw = visible(name).encode("utf-8")
-    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)
+    return visible(name).replace("/", "_")
 
 
 def fingerprints(rows: Sequence[Row]) -> tuple[str, ...]:
