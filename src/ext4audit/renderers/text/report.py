@@ -46,7 +46,7 @@ def report_blocks(report: Report, look: Look) -> Blocks:
 
 def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
     """Yield the default report: a clean host is a handful of lines without empty ones."""
-    end = (*short_gap_blocks(report), *_policy_blocks(report), summary_block(report, look))
+    end = (*_policy_blocks(report), *short_gap_blocks(report), summary_block(report, look))
     head = () if report.source.kind == PLAN else (header(report),)
     *whole, rest = finding_paragraphs(report, look)
     if any(whole):

@@ -35,7 +35,7 @@ from ext4audit.report import Report
 
 _REMEDIES_SHOWN = 2
 _NAMES_SHOWN = 3
-_WIDEST_CELL = 44
+_WIDEST_CELL = 48
 """Columns that a rule with its name, or the names of many filesystems, may take."""
 _NICKNAME = re.compile(r" \([^()]*\)")
 """The code name of a distribution, " (bookworm)"."""
