@@ -142,14 +142,15 @@ class _Pen:
                 yield from self._folded(row, widths, block)
 
     def _folded(self, row: Sequence[Text], widths: Sequence[int], block: Columns) -> Iterator[Text]:
-        """Yield a row whose last cells wrap below each other, or with an indent if it is narrow."""
+        """Yield a row with its last cells below each other, or as prose where it is narrow."""
         start = _joined([*row[: block.fixed], Text()], widths, block.indent)
-        rest = [_padded(cell, 0) for cell in row[block.fixed :]]
         if self.width is not None and start.cell_len > self.width - _NARROWEST:
             line = _joined(row, [0] * len(row), 0)
             yield from self._hanging(Text(" " * block.indent), line, STEP * 2)
-        else:
-            yield from self._hanging(start, Text().join(rest))
+            return
+        for cell in row[block.fixed :]:
+            yield from self._hanging(start, cell)
+            start = Text(" " * start.cell_len)
 
 
 def _wrapped(text: Text, width: int | None, margin: int) -> Sequence[Text]:
