@@ -252,13 +252,13 @@ def test_the_safest_remedy_is_shown_and_the_others_are_counted(
     assert pointers == ([others] if others else [])
 
 
-def grouped(count: int, *, runnable: bool = True) -> str:
-    """Show one finding on many filesystems, each with a remedy of its own."""
+def grouped(count: int, *more: tuple[str, int, Finding], runnable: bool = True) -> str:
+    """Show one finding on many filesystems, each with a remedy of its own, and others."""
     each = [
         ("DUR005", n, finding(remedies=(remounting(n)._replace(destructive=not runnable),)))
         for n in range(1, count + 1)
     ]
-    return as_text(found(count, *each))
+    return as_text(found(count, *each, *more))
 
 
 def test_of_many_remedies_the_first_few_are_shown() -> None:
@@ -269,6 +269,14 @@ def test_of_many_remedies_the_first_few_are_shown() -> None:
     assert "\n  Commands for 16 more: in the script below.\n  As a script: ext4audit fix" in shown
     assert "Commands for" not in grouped(2)
     assert "\n  Commands for 1 more: -v.\n" in grouped(3, runnable=False)
+
+
+def test_the_script_is_not_named_for_what_it_leaves_out() -> None:
+    """Nothing in it destroys, also where it has the remedy of another finding."""
+    other = ("CAP006", 1, finding(remedies=(remounting(9),)))
+    shown = grouped(3, other, runnable=False)
+    assert "\n  Commands for 1 more: -v.\n" in shown
+    assert "\nAs a script: ext4audit fix" in shown
 
 
 def test_a_remedy_of_the_host_is_shown_once() -> None:

@@ -150,7 +150,8 @@ class _Page:
     def _more(self, commands: int, entry: Entry) -> Blocks:
         """Yield where the commands for other subjects are, and the other remedies."""
         if commands > 0:
-            where = "in the script below" if self.has_script else "-v"
+            in_script = self.has_script and entry.first.safest_remedy is not None
+            where = "in the script below" if in_script else "-v"
             yield Prose((Span(f"Commands for {commands} more: {where}."),), STEP)
         others = len(entry.first.remedies) - 1
         if others > 0:
