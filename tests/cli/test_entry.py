@@ -143,7 +143,7 @@ def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
     )
     assert done.returncode in {0, 1, 3}
     assert done.stderr == b""
-    assert (tmp_path / "out").read_text(encoding="utf-8").startswith("host ")
+    assert " filesystem" in (tmp_path / "out").read_text(encoding="utf-8")
 
 
 INJECTED = """

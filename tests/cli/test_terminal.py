@@ -142,7 +142,7 @@ def test_a_scan_on_a_terminal_obeys_it(variables: dict[str, str], colored: bool)
         shown = os.read(master, 1 << 16).decode()
     assert done.returncode in {0, 1, 3}
     assert ("\x1b[" in shown) is colored
-    assert "host " in shown
+    assert " filesystem" in shown
 
 
 SCRIPT = """

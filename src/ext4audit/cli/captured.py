@@ -116,7 +116,9 @@ def unread(path: str, message: str, kind: str, job: Job) -> HostLine:
 def _unread_text(path: str, message: str, kind: str, fmt: str, page: Page) -> str:
     if fmt == "ndjson":
         return ndjson.render_unread(path, message, kind=kind, tool_version=page.tool_version)
-    return visible(f"could not be read: {message}", ascii_only=page.ascii_only) + "\n"
+    if page.verbosity < 0:
+        return ""
+    return visible(f"could not be read: {message}", ascii_only=page.ascii_only) + "\n\n"
 
 
 def _last_part(path: str) -> str:
@@ -132,10 +134,13 @@ def names_of(places: Sequence[Place]) -> list[str]:
 
 
 def _rendered(report: Report, path: str, fmt: str, page: Page) -> str:
+    """Return the report in a format; empty in text where the summary of the fleet suffices."""
     if fmt == "ndjson":
         return ndjson.render_report(report, tool_version=page.tool_version)
+    if page.verbosity < 0:
+        return ""
     text = lazily("renderers.text", "render_report")(report, page)
-    return f"{visible(path, ascii_only=page.ascii_only)}: {text}"
+    return f"{visible(path, ascii_only=page.ascii_only)}: {text}\n"
 
 
 def _found(report: Report) -> tuple[FoundRule, ...]:

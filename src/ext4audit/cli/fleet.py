@@ -1,4 +1,4 @@
-"""`scan --from` with many hosts: on all cores, in constant memory, one line for each host."""
+"""`scan --from` with many hosts: on all cores, in constant memory, with a summary by rule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     was audited then.
     """
     streams = [output for output in asked.outputs if output.fmt in ONE_BY_ONE]
-    sums, lines = FleetSums(asked.post_processing.policy), _Lines()
+    sums, lines = FleetSums(asked.post_processing.policy, asked.threshold), _Lines()
     failures: list[OSError] = []
     job = _job(targets, asked, streams)
     with ExitStack() as stack:
@@ -56,13 +56,13 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
         for name, line in zip(names_of(places), every, strict=True):
             sums.add(line._replace(name=name))
             lines.add(line)
-            for output, put, text in zip(streams, puts, line.rendered, strict=True):
-                if output.fmt == "ndjson" or asked.verbosity >= 0:
+            for put, text in zip(puts, line.rendered, strict=True):
+                if text:
                     put(text)
         for output, put in zip(streams, puts, strict=True):
             if output.fmt == "text":
-                ascii_only = page_of(output, asked).ascii_only
-                put(sums.text(ascii_only=ascii_only, quiet=asked.verbosity < 0))
+                page = page_of(output, asked)
+                put(sums.text(verbosity=page.verbosity, ascii_only=page.ascii_only))
     code = _end(sums, lines, targets, asked)
     with writing(None):
         for failure in failures:
@@ -112,7 +112,8 @@ def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: Report
     quiet = asked.verbosity < 0
     one_line = {DEFAULT, NAGIOS} if quiet else {DEFAULT}
     if all(output.fmt not in one_line for output in asked.outputs):
-        print_error(sums.text(ascii_only=is_ascii_only(sys.stderr), quiet=quiet).rstrip("\n"))
+        text = sums.text(verbosity=asked.verbosity, ascii_only=is_ascii_only(sys.stderr))
+        print_error(text.rstrip("\n"))
     if asked.outputs[0].fmt == NAGIOS:
         reports = [host.report for host in lines.hosts]
         return nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)
@@ -129,9 +130,9 @@ def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
 
 
 def _job(targets: tuple[str, ...], asked: ReportOptions, streams: Sequence[Output]) -> Job:
+    verbosity = 0 if asked.verbosity > 0 else -1
     pages = (
-        (output.fmt, page_of(output, asked)._replace(verbosity=-1, width=None))
-        for output in streams
+        (output.fmt, page_of(output, asked)._replace(verbosity=verbosity)) for output in streams
     )
     return Job(
         rules=frozenset(rule.code for rule in asked.rules),

@@ -189,7 +189,7 @@ _OPTIONS = (
         "-v",
         "--verbose",
         is_flag=True,
-        help="Also the evidence of passes, and why rules do not apply.",
+        help="All evidence, all remedies, what passed, and what does not apply.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Only the summary line."),
     click.option(

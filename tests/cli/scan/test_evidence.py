@@ -121,7 +121,7 @@ def test_what_is_not_on_ext4_is_told_beside_what_is() -> None:
     done = run("scan", "-q", "/", "/proc")
     assert done.returncode in FINISHED
     assert done.stderr == "ext4audit: /proc: not ext4: proc (mounted on /proc)\n"
-    assert ": 1 filesystem; " in done.stdout
+    assert ": 1 filesystem: " in done.stdout
 
 
 RAID10 = HOSTS / "md-raid10" / "snapshot"
@@ -253,7 +253,7 @@ def test_a_fleet_is_a_line_a_host(fleet: Path) -> None:
         {"kind": "unreadable", "message": f"{fleet}/host00007: neither a file nor a directory"},
     ]
     assert done.stderr.splitlines()[-1] == (
-        "8 hosts: 4 with findings, 0 incomplete, 2 could not be read"
+        "8 hosts: 1 with findings at medium or worse, 5 clean, 2 unread"
     )
 
 
@@ -270,23 +270,32 @@ def test_every_line_obeys_a_schema(fleet: Path) -> None:
     assert [unread.is_valid(line) for line in lines] == [False] * 6 + [True] * 2
 
 
-def test_the_text_of_a_fleet_ends_with_a_sum_by_rule(fleet: Path) -> None:
-    """A line a host, then each rule that found something: on how many hosts, and which."""
-    done = scan("--from", str(fleet), "--select", "PRF001,PRF002")
-    lines = done.stdout.splitlines()
-    found = ["host00000.tgz", "host00001.json", "host00003.json", "host00004.tgz"]
-    assert lines[0].startswith(f"{fleet}/host00000.tgz: host host00000: 2 filesystems; ")
-    assert (
-        lines[6] == f"could not be read: {fleet}/host00006.tgz: neither a snapshot nor an archive"
-    )
-    assert lines[8:] == [
-        "PRF001 dioread-nolock-nodelalloc  high      1 of 8 hosts: host00000.tgz",
-        f"PRF002 auto-da-alloc-stall        low       4 of 8 hosts: {', '.join(found)}",
-        "could not be read: 2 of 8 hosts: host00006.tgz, host00007",
-        "8 hosts: 4 with findings, 0 incomplete, 2 could not be read",
+def test_the_text_of_a_fleet_is_a_sum_by_rule(fleet: Path) -> None:
+    """Each rule that found something: on how many hosts, and which; -q is the totals."""
+    words = ("--from", str(fleet), "--select", "PRF001,PRF002")
+    unread = "host00006.tgz (neither a snapshot nor an archive), host00007 (neither a file nor a"
+    lines = scan(*words).stdout.splitlines()
+    assert lines == [
+        "HIGH  PRF001 dioread-nolock-nodelalloc  1 of 8 hosts  host00000.tgz",
+        "      1 rule below medium, on 4 hosts: -v",
+        f"Unread: {unread} directory)",
+        "8 hosts: 1 with findings at medium or worse, 5 clean, 2 unread",
     ]
-    quiet = scan("-q", "--from", str(fleet), "--select", "PRF001,PRF002")
-    assert quiet.stdout.splitlines() == lines[-1:]
+    assert scan("-q", *words).stdout.splitlines() == lines[-1:]
+    assert scan("-q", "-f", "ndjson", *words).stderr.splitlines() == lines[-1:]
+
+
+def test_verbose_has_the_report_of_each_host_before_the_sum(fleet: Path) -> None:
+    """Each begins with its source, also where it could not be read; the sum has all rules."""
+    shown = scan("-v", "--from", str(fleet), "--select", "PRF001,PRF002").stdout
+    first = shown.splitlines()[0]
+    assert first.startswith(f"{fleet}/host00000.tgz: host00000: ")
+    assert shown.count(" passed; complete.\n\n") == 6
+    why = f"{fleet}/host00006.tgz: neither a snapshot nor an archive"
+    assert f"\n\ncould not be read: {why}\n\n" in shown
+    found = ["host00000.tgz", "host00001.json", "host00003.json", "host00004.tgz"]
+    low = f"LOW   PRF002 auto-da-alloc-stall        4 of 8 hosts  {', '.join(found)}"
+    assert low in shown.splitlines()
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,9 @@ def test_a_clean_image_is_a_complete_audit(image: Path) -> None:
 def test_the_text_says_that_it_is_of_an_image(image: Path) -> None:
     """No host is named where none was audited."""
     done = run("scan", str(image))
-    assert done.stdout.splitlines()[-1].startswith(f"image {image}: 1 filesystem; no findings; ")
+    assert done.stdout.splitlines()[0].startswith(f"image {image}")
+    assert done.stdout.splitlines()[-1].startswith("1 filesystem: no findings; ")
+    assert run("scan", "-q", str(image)).stdout.startswith(f"image {image}: 1 filesystem: ")
 
 
 def test_the_report_of_images_obeys_the_schema(disk: Path) -> None:

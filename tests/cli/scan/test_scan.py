@@ -22,8 +22,8 @@ IS_EXT4 = root_fstype() in {"ext2", "ext3", "ext4"}
 STEADY = ["/"] if IS_EXT4 else []
 """What two scans see alike while other tests mount and unmount filesystems of their own."""
 SUMMARY = re.compile(
-    r"host .*: \d+ filesystems?; .*; \d+ passed, \d+ not applicable, \d+ undetermined"
-    r"(, \d+ stopped with an error)?; audit (complete|INCOMPLETE)\n"
+    r"\S+: \d+ filesystems?: .*; \d+ checks? passed(, \d+ stopped with an error)?; "
+    r"(complete|complete for medium and worse|incomplete)\.\n"
 )
 
 

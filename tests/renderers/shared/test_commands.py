@@ -15,7 +15,7 @@ from ext4audit.finding import (
     Remedy,
     Step,
 )
-from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE, chain, phases
+from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE, chain, changes, phases
 from support.hosts.stories import every_story, report_of
 
 SHELLS = [
@@ -149,3 +149,33 @@ def test_the_phases_keep_their_order_and_have_their_diffs() -> None:
     assert third.diff_texts == ("+++ /h, new file",)
     assert (rollback.phase, rollback.diff) == (Phase.ROLLBACK, ())
     assert rollback.commands == ("{ undo c || true; } &&", "undo a")
+
+
+EDIT = Step(Phase.PERSISTENT, "sed -i 1d x", "undo", "done", LineEdit("x", 1, "a", "b"))
+CREATION = Step(Phase.PERSISTENT, "echo c > y", change=NewFile("y", "c\n"))
+NOW = Step(Phase.IMMEDIATE, "mount /x", "umount /x")
+AGAIN = Step(Phase.PERSISTENT, "update-grub")
+TEST = Step(Phase.VERIFY, "test -e y")
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [
+        ((NOW, TEST), [(Phase.IMMEDIATE, [], ["mount /x"])]),
+        ((EDIT, TEST), [(Phase.PERSISTENT, ["--- x, line 1", "- a", "+ b"], [])]),
+        (
+            (CREATION, AGAIN, AGAIN, NOW),
+            [
+                (Phase.PERSISTENT, ["+++ y, new file", "+ c"], ["update-grub &&", "update-grub"]),
+                (Phase.IMMEDIATE, [], ["mount /x"]),
+            ],
+        ),
+        ((TEST,), []),
+    ],
+)
+def test_changes_are_diffs_and_the_commands_that_they_do_not_replace(
+    steps: tuple[Step, ...], shown: list[tuple[Phase, list[str], list[str]]]
+) -> None:
+    """Checks and rollback are no changes."""
+    parts = changes(Remedy("Do.", Disruption.ONLINE, steps))
+    assert [(each.phase, [*each.diff_texts], [*each.commands]) for each in parts] == shown

@@ -2,66 +2,103 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
 
 LOW = FoundRule("PRF002", "auto-da-alloc-stall", Severity.LOW)
 HIGH = LOW._replace(worst=Severity.HIGH)
 HOTSPOT = FoundRule("LAY001", "striped-metadata-hotspot", Severity.MEDIUM)
+WRITABLE = FoundRule("SEC001", "image-writable", Severity.INFO)
 
 
-def sums(*lines: HostLine) -> FleetSums:
+def sums(*lines: HostLine, threshold: Severity | None = Severity.MEDIUM) -> FleetSums:
     """Add up some hosts."""
-    made = FleetSums()
+    made = FleetSums(threshold=threshold)
     for line in lines:
         made.add(line)
     return made
 
 
+MIXED = (
+    HostLine("a", (), 1, found=(LOW, HOTSPOT)),
+    HostLine("b", (), 1, complete=False, found=(HIGH, WRITABLE)),
+    HostLine("c", (), 3, complete=False, found=(LOW,)),
+    HostLine("d", (), 3, complete=False, error="fleet/d: gone"),
+    HostLine("e", (), 0, found=(HIGH,)),
+    HostLine("f", (), 0),
+)
+
+
 def test_each_rule_has_the_number_of_hosts_and_their_names() -> None:
-    """Sorted by code, with the worst severity of all hosts."""
-    found = sums(
-        HostLine("a", (), 1, found=(LOW, HOTSPOT)),
-        HostLine("b", (), 1, found=(HIGH,)),
-        HostLine("c", (), 3, complete=False, found=(LOW,)),
-        HostLine("d", (), 3, complete=False, error="gone"),
-        HostLine("e", (), 0),
-    )
-    assert (found.hosts, found.read) == (5, 4)
+    """The worst severity stands first; what is milder than the threshold is counted."""
+    found = sums(*MIXED)
+    assert (found.hosts, found.read) == (6, 5)
     assert found.text(ascii_only=False) == (
-        "LAY001 striped-metadata-hotspot  medium    1 of 5 hosts: a\n"
-        "PRF002 auto-da-alloc-stall       high      3 of 5 hosts: a, b, c\n"
-        "could not be read: 1 of 5 hosts: d\n"
-        "5 hosts: 3 with findings, 1 incomplete, 1 could not be read\n"
+        "HIGH    PRF002 auto-da-alloc-stall       2 of 6 hosts  b, e\n"
+        "MEDIUM  LAY001 striped-metadata-hotspot  1 of 6 hosts  a\n"
+        "        2 rules below medium, on 3 hosts: -v\n"
+        "Unread: d (gone)\n"
+        "6 hosts: 3 with findings at medium or worse (1 incomplete), 1 clean, 1 incomplete, "
+        "1 unread\n"
     )
 
 
-def test_a_quiet_summary_is_its_last_line() -> None:
-    """However many rules and hosts there are."""
-    found = sums(
-        HostLine("a", (), 1, found=(LOW, HOTSPOT)), HostLine("d", (), 3, complete=False, error="x")
-    )
-    last = found.text(ascii_only=False).splitlines()[-1]
-    assert found.text(ascii_only=False, quiet=True) == f"{last}\n"
+def test_verbose_lists_every_rule_and_severity() -> None:
+    """A rule that is high on some hosts and low on others has a line for each."""
+    assert sums(*MIXED).text(verbosity=1, ascii_only=False).splitlines()[:-2] == [
+        "HIGH    PRF002 auto-da-alloc-stall       2 of 6 hosts  b, e",
+        "MEDIUM  LAY001 striped-metadata-hotspot  1 of 6 hosts  a",
+        "LOW     PRF002 auto-da-alloc-stall       2 of 6 hosts  a, c",
+        "INFO    SEC001 image-writable            1 of 6 hosts  b",
+    ]
+
+
+def test_quiet_is_the_totals_alone() -> None:
+    """The last line of the other looks."""
+    found = sums(*MIXED)
+    whole = found.text(ascii_only=False).splitlines(keepends=True)
+    assert found.text(verbosity=-1, ascii_only=False) == whole[-1]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "totals"),
+    [
+        (Severity.CRITICAL, "0 with findings at critical, 3 clean"),
+        (Severity.HIGH, "2 with findings at high or worse (1 incomplete), 2 clean"),
+        (Severity.LOW, "4 with findings at low or worse (2 incomplete), 1 clean, 1 unread"),
+        (None, "3 with findings at medium or worse (1 incomplete), 1 clean"),
+    ],
+)
+def test_findings_count_from_the_threshold_on(threshold: Severity | None, totals: str) -> None:
+    """Where nothing fails an audit, the usual threshold decides what is listed."""
+    last = sums(*MIXED, threshold=threshold).text(ascii_only=False).splitlines()[-1]
+    assert last.startswith(f"6 hosts: {totals}")
 
 
 def test_of_many_hosts_the_first_are_named() -> None:
     """Memory does not grow with the fleet."""
-    many = sums(*(HostLine(f"h{n}", (), 1, found=(LOW,)) for n in range(1000)))
+    many = sums(*(HostLine(f"h{n}", (), 1, found=(HIGH,)) for n in range(1000)))
     assert many.text(ascii_only=False).startswith(
-        "PRF002 auto-da-alloc-stall  low       "
-        "1000 of 1000 hosts: h0, h1, h2, h3, h4 and 995 more\n"
+        "HIGH  PRF002 auto-da-alloc-stall  1000 of 1000 hosts  h0, h1, h2, h3, h4 and 995 more\n"
     )
 
 
 def test_a_hostile_name_is_escaped() -> None:
     """A newline or ESC in a file's name starts no line and moves no cursor."""
     text = sums(HostLine("a\n\x1b[31m", (), 3, error="x")).text(ascii_only=True)
-    assert text.splitlines()[0] == r"could not be read: 1 of 1 host: a\x0a\x1b[31m"
+    assert text.splitlines()[0] == r"Unread: a\x0a\x1b[31m (x)"
 
 
 def test_a_fleet_without_findings_is_one_line() -> None:
     """Only the totals are left."""
     assert sums(HostLine("a", (), 0)).text(ascii_only=False) == (
-        "1 host: 0 with findings, 0 incomplete, 0 could not be read\n"
+        "1 host: 0 with findings at medium or worse, 1 clean\n"
     )
+
+
+def test_only_mild_rules_are_one_line_without_columns() -> None:
+    """There is nothing to align it with."""
+    text = sums(HostLine("a", (), 0, found=(LOW,))).text(ascii_only=False)
+    assert text.splitlines()[0] == "1 rule below medium, on 1 host: -v"

@@ -34,46 +34,35 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 NIGHT = r"""
-✖ /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
+db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
 
-  ✖ CRITICAL  DUR001 barrier-disabled
-    Write barriers are off above disks with a volatile write cache: a power cut can corrupt the filesystem.
+CRITICAL  DUR001 barrier-disabled · /mnt/a\x1b[b, /srv (/dev/md127)
+  Write barriers are off above disks with a volatile write cache: a power cut can corrupt the filesystem.
+    option in force  nobarrier     /proc/fs/ext4/md127/options
+    mount point      /mnt/a\x1b[b  /proc/self/mountinfo
+  Remedy (online): Turn barriers on again.
+  Now:
+    mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
+  For good:
+    tune2fs -o ^nobarrier /dev/md127
+  1 other remedy: -v, or ext4audit explain DUR001
 
-      option in force  nobarrier     (/proc/fs/ext4/md127/options)
-      mount point      /mnt/a\x1b[b  (/proc/self/mountinfo)
+MEDIUM  LAY001 striped-metadata-hotspot (likely) · /mnt/a\x1b[b, /srv (/dev/md127)
+  All bitmaps lie on 1 of 2 disks.
+    skew  2.00  dumpe2fs /dev/md127
+  Remedy (destroys and recreates the filesystem): Make the filesystem anew.
+  For good:
+    mkfs.ext4 -g 32744 /dev/md127
 
-    Remedy (online): Turn barriers on again.
-      now:
-        mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
-      for good:
-        tune2fs -o ^nobarrier /dev/md127
-      check:
-        grep -x barrier /proc/fs/ext4/md127/options
-      undo:
-        tune2fs -o nobarrier /dev/md127 &&
-        mount -o remount,nobarrier "$(printf '/mnt/a\033\133b')"
-      Trade-off: Each fsync() waits for a cache flush.
+As a script: ext4audit fix /srv
 
-    Or (needs an unmount): Use drives with power-loss protection.
-
-  ◆ MEDIUM  LAY001 striped-metadata-hotspot (likely)
-    All bitmaps lie on 1 of 2 disks.
-
-      skew  2.00  (dumpe2fs /dev/md127)
-
-    Remedy (destroys and recreates the filesystem): Make the filesystem anew.
-      for good:
-        mkfs.ext4 -g 32744 /dev/md127
-
-✓ /dev/mapper/vg0-root on /: ext4, lvm (dm-linear) on nvme0n1p2; no findings
-✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1, read-only; no findings
-
-To review and apply these as one script: ext4audit fix /srv
-host db1: 3 filesystems; 1 critical, 1 medium; 5 passed, 2 not applicable, 0 undetermined; audit complete
+3 filesystems: 1 critical, 1 medium; 5 checks passed; complete.
 """[1:]  # noqa: E501 - the lines of the output
 
 
 NIGHT_VERBOSE_ASCII = r"""
+db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
+
 X /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
 
   X CRITICAL  DUR001 barrier-disabled
@@ -121,77 +110,46 @@ X /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
   + passed PRF002 auto-da-alloc-stall
   - does not apply: LAY001 striped-metadata-hotspot, no stripe lies below
 
-To review and apply these as one script: ext4audit fix /srv
-host db1: 3 filesystems; 1 critical, 1 medium; 5 passed, 2 not applicable, 0 undetermined; audit complete
+As a script: ext4audit fix /srv
+3 filesystems: 1 critical, 1 medium; 5 checks passed; complete.
 """[1:]  # noqa: E501 - the lines of the output
 
 
 NIGHT_NARROW = r"""
-✖ /dev/md127 on /data, /srv: ext4, raid0 of 2 disks, 512 KiB
-  chunk
+db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
 
-  ✖ CRITICAL  DUR001 barrier-disabled
-    Write barriers are off above disks with a volatile write
-    cache: a power cut can corrupt the filesystem.
+CRITICAL  DUR001 barrier-disabled · /data, /srv (/dev/md127)
+  Write barriers are off above disks with a volatile write
+  cache: a power cut can corrupt the filesystem.
+    option in force  nobarrier  /proc/fs/ext4/md127/options
+    mount point      /data      /proc/self/mountinfo
+  Remedy (online): Turn barriers on again.
+  Now:
+    mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
+  For good:
+    tune2fs -o ^nobarrier /dev/md127
+  1 other remedy: -v, or ext4audit explain DUR001
+  As a script: ext4audit fix /data
 
-      option in force  nobarrier
-                       (/proc/fs/ext4/md127/options)
-      mount point      /data      (/proc/self/mountinfo)
-
-    Remedy (online): Turn barriers on again.
-      now:
-        mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
-      for good:
-        tune2fs -o ^nobarrier /dev/md127
-      check:
-        grep -x barrier /proc/fs/ext4/md127/options
-      undo:
-        tune2fs -o nobarrier /dev/md127 &&
-        mount -o remount,nobarrier "$(printf '/mnt/a\033\133b')"
-      Trade-off: Each fsync() waits for a cache flush.
-
-    Or (needs an unmount): Use drives with power-loss
-    protection.
-
-✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1,
-  read-only; no findings
-
-To review and apply these as one script: ext4audit fix /data
-host db1: 2 filesystems; 1 critical; 1 passed, 0 not
-applicable, 0 undetermined; audit complete
+2 filesystems: 1 critical; 1 check passed; complete.
 """[1:]
 
 
 MURKY = """\
-? /dev/sda on /data: ext4, disk; no findings; 2 rules not determined
-? /dev/sdb on /data: ext4, disk; no findings; 2 rules not determined
-
-Not determined
-
-  ? the mount table of PID 1 (timed out: after 10 s)
-    a gap in the view of the host: what lies behind it was not audited
-  ? something (permission denied)
-    needed by CAP001 on /dev/sda, /dev/sdb
-    to know it: run as root
-  ? HLT009 rule-with-a-bug stopped with an error on /dev/sda, /dev/sdb: KeyError: 'sd'
-    this is a bug in ext4audit
-
-host db1: 2 filesystems; no findings; 0 passed, 0 not applicable, 2 undetermined, 2 stopped with an error; audit INCOMPLETE
+db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
+Not determined:
+  ? the mount table of PID 1 (timed out: after 10 s): part of the host was not audited
+  ? run as root: 2 checks, 2 filesystems
+  ? HLT009 rule-with-a-bug stopped with an error on /dev/sda, /dev/sdb: KeyError: 'sd' (a bug in ext4audit)
+2 filesystems: no findings; 0 checks passed, 2 stopped with an error; incomplete.
 """  # noqa: E501 - the lines of the output
 
 
 NOTES = """\
-◇ host db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
-
-  ◇ LOW  KRN003 fast-commit-corruption
-    This kernel can lose files.
-
-      kernel  6.1.0-18-amd64  (uname)
-
-✓ /dev/nvme0n1p1 on /boot: ext4, partition of nvme0n1, read-only; 1 note: PRF002 (-v shows it)
-✓ /dev/mapper/vg0-root on /: ext4, lvm (dm-linear) on nvme0n1p2; no findings
-
-host db1: 2 filesystems; 1 low, 1 info; 3 passed, 0 not applicable, 0 undetermined; audit complete
+db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
+LOW   KRN003 fast-commit-corruption  the host  This kernel can lose files.
+INFO  PRF002 auto-da-alloc-stall     /boot     Replacing a file waits for its data. (possible)
+2 filesystems: 1 low, 1 info; 3 checks passed; complete.
 """
 
 
@@ -224,14 +182,14 @@ def test_the_whole_output(
 
 def test_quiet_is_the_summary_alone() -> None:
     """With -q only the last line is left."""
-    assert as_text(night_report(), verbosity=-1) == NIGHT.splitlines()[-1] + "\n"
+    assert as_text(night_report(), verbosity=-1) == f"db1: {NIGHT.splitlines()[-1]}\n"
 
 
 def test_a_host_without_ext4_is_told_so() -> None:
     """Without ext4 the audit is complete, and a sentence states that."""
-    assert as_text(report(host(), inodes)) == (
-        "There is no ext4 filesystem on host db1: nothing to audit.\n\nhost db1: 0 filesystems; "
-        "no findings; 0 passed, 0 not applicable, 0 undetermined; audit complete\n"
+    assert as_text(report(host(), inodes)).split("\n", 1)[1] == (
+        "There is no ext4 filesystem on host db1: nothing to audit.\n"
+        "0 filesystems: no findings; 0 checks passed; complete.\n"
     )
 
 
@@ -239,15 +197,19 @@ def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
     """With a gap, no filesystem seen does not mean that there is none."""
     gap = Unknown("the mount table", Why.FAILED, "Input/output error", "look at the disk")
     shown = as_text(report(host(gaps=(gap,)), inodes))
-    assert shown.startswith("No ext4 filesystem could be seen on host db1.\n\nNot determined\n")
-    assert shown.endswith("audit INCOMPLETE\n")
+    assert shown.split("\n", 1)[1] == (
+        "No ext4 filesystem could be seen on host db1.\n"
+        "Not determined: part of the host was not audited; look at the disk.\n"
+        "0 filesystems: no findings; 0 checks passed; incomplete.\n"
+    )
 
 
 @pytest.mark.parametrize("width", [None, 24, 80])
 @pytest.mark.parametrize("color", [False, True])
 def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> None:
     """A line of commands is byte-identical, at one indentation, at any width."""
-    lines = SGR.sub("", as_text(night_report(), width=width, color=color)).split("\n")
+    shown = as_text(night_report(), verbosity=1, width=width, color=color)
+    lines = SGR.sub("", shown).split("\n")
     for command in (
         f'mount -o remount,barrier "{QUOTED}"',
         "tune2fs -o ^nobarrier /dev/md127",
@@ -256,6 +218,19 @@ def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> 
         f'mount -o remount,nobarrier "{QUOTED}"',
     ):
         assert " " * 8 + command in lines
+
+
+@pytest.mark.parametrize("width", [None, 24, 80])
+@pytest.mark.parametrize("color", [False, True])
+def test_the_commands_of_the_default_stand_alone_too(width: int | None, color: bool) -> None:
+    """What changes something is a line of its own; checks and rollback are left to -v."""
+    shown = SGR.sub("", as_text(night_report(), width=width, color=color))
+    assert f'    mount -o remount,barrier "{QUOTED}"' in shown.split("\n")
+    assert "    tune2fs -o ^nobarrier /dev/md127" in shown.split("\n")
+    assert "    mkfs.ext4 -g 32744 /dev/md127" in shown.split("\n")
+    assert "As a script: ext4audit fix /srv" in shown.split("\n")
+    assert "grep" not in shown
+    assert "nobarrier /dev" not in shown.replace("^nobarrier", "")
 
 
 def unsafe(shown: str) -> set[str]:
@@ -335,8 +310,9 @@ def test_no_line_ends_in_blanks(width: int | None) -> None:
 def test_prose_is_wrapped_between_words_only() -> None:
     """On a terminal prose keeps to its width, and a long path stays whole."""
     path = "/srv/" + "x" * 60
-    shown = as_text(report(host(filesystem(mounts=(mount(path),)))), width=40)
-    assert shown.split("\n")[:4] == ["✓ /dev/sda on", f"  {path}:", "  ext4, disk; no findings", ""]
+    fs = filesystem(mounts=(mount(path),))
+    shown = as_text(report(host(fs), saying("Odd.")), width=40)
+    assert shown.split("\n")[3:6] == ["HIGH  DUR005 always ·", path, "(/dev/sda)"]
 
 
 def saying(message: str, *citations: Citation) -> Rule:
@@ -354,14 +330,14 @@ def test_a_long_word_at_the_beginning_leaves_no_empty_line() -> None:
     """A first word that is wider than the terminal stands on the first line."""
     path = "/srv/" + "x" * 60
     shown = as_text(report(host(filesystem()), saying(f"{path} is odd.")), width=24)
-    assert f"always\n    {path}\n    is odd.\n" in shown
+    assert f"\n  {path}\n  is odd.\n" in shown
 
 
 def test_a_long_value_moves_only_its_own_origin() -> None:
     """One long value does not push the origins of the others to the right."""
     rows = (Citation("short", "1", "here"), Citation("long", "x" * 37, "there"))
     shown = as_text(report(host(filesystem()), saying("Odd.", *rows)))
-    assert f"\n      short  1  (here)\n      long   {'x' * 37}  (there)\n" in shown
+    assert f"\n    short  1  here\n    long   {'x' * 37}  there\n" in shown
 
 
 def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
@@ -371,11 +347,11 @@ def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
     shown = as_text(report(host(fs), barriers), width=50)
     assert (
         """
-      option in force  nobarrier
-                       (/proc/fs/ext4/md127/options)
-      mount point      a value that is a whole
-                       sentence
-                       (/proc/self/mountinfo)
+    option in force  nobarrier
+                     /proc/fs/ext4/md127/options
+    mount point      a value that is a whole
+                     sentence
+                     /proc/self/mountinfo
 """
         in shown
     )
@@ -385,5 +361,5 @@ def test_wide_letters_are_counted_as_two_columns() -> None:
     """Columns stay aligned under letters that take two columns each."""
     fs = md127("/写真")
     shown = as_text(report(host(fs), barriers))
-    assert "option in force  nobarrier  (/proc" in shown
-    assert "mount point      /写真      (/proc" in shown
+    assert "option in force  nobarrier  /proc" in shown
+    assert "mount point      /写真      /proc" in shown

@@ -61,6 +61,17 @@ def phases(remedy: Remedy) -> Iterator[PhaseLines]:
         yield PhaseLines(phase, tuple(diff), chain([step.command for step in steps]))
 
 
+def changes(remedy: Remedy) -> Iterator[PhaseLines]:
+    """Yield what a remedy changes, without checks and rollback: a diff replaces its command."""
+    for phase, same in groupby(remedy.steps, key=lambda step: step.phase):
+        if phase is Phase.VERIFY:
+            continue
+        steps = [(step, tuple(_diff(step))) for step in same]
+        diff = tuple(line for _, lines in steps for line in lines)
+        commands = [step.command for step, lines in steps if not lines]
+        yield PhaseLines(phase, diff, chain(commands))
+
+
 def chain(commands: Sequence[str]) -> tuple[str, ...]:
     """Return lines of one command: the first of `commands` that fails stops all that follow.
 

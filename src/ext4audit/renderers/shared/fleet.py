@@ -1,11 +1,11 @@
-"""The summary of a fleet: one line for each rule with findings, and the totals over all hosts."""
+"""The summary of a fleet: the rules with findings, the worst first, and the totals of hosts."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared import Audited, visible
-from ext4audit.renderers.shared.terms import counted
+from ext4audit.renderers.shared.terms import USUAL_THRESHOLD, counted
 
 SHOWN = 5
 """Hosts that are named for each rule; the others are counted."""
@@ -42,15 +42,20 @@ class HostLine(NamedTuple):
 
 
 class FleetSums:
-    """Totals over hosts, in memory that does not grow with their number."""
+    """Totals over hosts, in memory that does not grow with their number.
 
-    def __init__(self, policy: str | None = None) -> None:
-        """Start without hosts; `policy` is the policy file in force."""
+    Rules at `threshold` or worse are listed, the milder ones counted; None stands for the usual
+    threshold. `policy` is the policy file in force.
+    """
+
+    def __init__(self, policy: str | None = None, threshold: Severity | None = None) -> None:
+        """Start without hosts."""
         self._policy = policy
+        self._threshold = threshold or USUAL_THRESHOLD
         self.hosts = self.matched = 0
-        self._findings = self._incomplete = 0
-        self._unread = _HostCount()
-        self._rules: dict[tuple[str, str], _HostCount] = {}
+        self._failing = self._failing_incomplete = self._incomplete = self._mild = 0
+        self._unread = _Names()
+        self._rules: dict[FoundRule, _Names] = {}
 
     @property
     def read(self) -> int:
@@ -61,53 +66,74 @@ class FleetSums:
         """Count one host."""
         self.hosts += 1
         if line.error is not None:
-            self._unread.add(line.name)
+            reason = line.error.partition(f"{line.name}: ")[2] or line.error
+            self._unread.add(f"{line.name} ({reason})")
             return
         self.matched += line.matched
-        self._findings += bool(line.found)
-        self._incomplete += not line.complete
+        failing = [rule.worst.at_least(self._threshold) for rule in line.found]
+        self._failing += any(failing)
+        self._failing_incomplete += any(failing) and not line.complete
+        self._incomplete += not any(failing) and not line.complete
+        self._mild += not all(failing)
         for rule in line.found:
-            self._rules.setdefault((rule.code, rule.name), _HostCount()).add(line.name, rule.worst)
+            self._rules.setdefault(rule, _Names()).add(line.name)
 
-    def text(self, *, ascii_only: bool, quiet: bool = False) -> str:
-        """Return one line for each rule with findings, and the totals last, alone if quiet."""
-        rules = [] if quiet else [*self._rule_lines(), *self._unread_lines()]
-        lines = [*rules, self._totals()]
+    def text(self, *, verbosity: int = 0, ascii_only: bool) -> str:
+        """Return the rules, the hosts that could not be read, and the totals.
+
+        Verbosity is -1 for the totals alone, 0, or 1 for the rules of all severities.
+        """
+        lines = [self._totals()]
+        if verbosity >= 0:
+            lines = [*self._rule_lines(whole=verbosity > 0), *self._unread_lines(), *lines]
         return "".join(f"{visible(line, ascii_only=ascii_only)}\n" for line in lines)
 
-    def _rule_lines(self) -> Iterator[str]:
-        width = max((len(name) for _, name in self._rules), default=0)
-        for (code, name), on in sorted(self._rules.items()):
-            yield f"{code} {name:<{width}}  {on.worst.value:<8}  {on.text(self.hosts)}"
+    def _rule_lines(self, *, whole: bool) -> Iterator[str]:
+        """Yield a line for each rule and severity, the worst first, then by code."""
+        least = Severity.INFO if whole else self._threshold
+        ranked = sorted(self._rules.items(), key=lambda item: (item[0].worst.rank, item[0].code))
+        shown = [(rule, on) for rule, on in ranked if rule.worst.at_least(least)]
+        severities = max((len(rule.worst.value) for rule, _ in shown), default=0)
+        names = max((len(rule.name) for rule, _ in shown), default=0)
+        for rule, on in shown:
+            start = f"{rule.worst.value.upper():<{severities}}  {rule.code} {rule.name:<{names}}"
+            yield f"{start}  {on.count} of {counted(self.hosts, 'host')}  {on.text()}"
+        mild = {rule.code for rule, _ in ranked if not rule.worst.at_least(least)}
+        if mild:
+            start = " " * (severities + 2 if shown else 0)
+            below = f"{counted(len(mild), 'rule')} below {self._threshold.value}"
+            yield f"{start}{below}, on {counted(self._mild, 'host')}: -v"
 
     def _unread_lines(self) -> Iterator[str]:
         if self._unread.count:
-            yield f"could not be read: {self._unread.text(self.hosts)}"
+            yield f"Unread: {self._unread.text()}"
 
     def _totals(self) -> str:
+        """Return the number of hosts by result; it is the sum of the numbers that follow."""
+        clean = self.read - self._failing - self._incomplete
+        also = f" ({self._failing_incomplete} incomplete)" if self._failing_incomplete else ""
+        least = self._threshold.value
+        or_worse = "" if self._threshold is Severity.CRITICAL else " or worse"
+        parts = [f"{self._failing} with findings at {least}{or_worse}{also}"]
+        parts += [f"{clean} clean"]
+        parts += [f"{self._incomplete} incomplete"] if self._incomplete else []
+        parts += [f"{self._unread.count} unread"] if self._unread.count else []
         policy = f"; policy {self._policy}" if self._policy else ""
-        return (
-            f"{counted(self.hosts, 'host')}: {self._findings} with findings, "
-            f"{self._incomplete} incomplete, {self._unread.count} could not be read{policy}"
-        )
+        return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{policy}"
 
 
-class _HostCount:
-    """A number of hosts, the names of the first few, and the worst severity on them."""
+class _Names:
+    """A number of hosts, and the names of the first few."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.worst = Severity.INFO
-        self._names: list[str] = []
+        self._first: list[str] = []
 
-    def add(self, name: str, severity: Severity = Severity.INFO) -> None:
+    def add(self, name: str) -> None:
         self.count += 1
-        if severity.at_least(self.worst):
-            self.worst = severity
-        if len(self._names) < SHOWN:
-            self._names.append(name)
+        if len(self._first) < SHOWN:
+            self._first.append(name)
 
-    def text(self, hosts: int) -> str:
-        more = self.count - len(self._names)
-        rest = f" and {more} more" if more else ""
-        return f"{self.count} of {counted(hosts, 'host')}: {', '.join(self._names)}{rest}"
+    def text(self) -> str:
+        more = self.count - len(self._first)
+        return f"{', '.join(self._first)}{f' and {more} more' if more else ''}"

@@ -57,6 +57,8 @@ WHY_TEXT = MappingProxyType(
         Why.UNSUPPORTED: "not supported here",
     }
 )
+USUAL_THRESHOLD = Severity.MEDIUM
+"""The --fail-on of a command that has none."""
 _DETAIL_SUFFICES = frozenset({Why.ABSENT, Why.DENIED, Why.FAILED})
 """Reasons whose detail is a message of the kernel or of a tool ("Permission denied")."""
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")

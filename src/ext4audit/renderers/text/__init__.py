@@ -16,14 +16,14 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
-from ext4audit.finding import Citation
 from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.text.blocks import (
+    STEP,
     Block,
     Blocks,
+    Columns,
     Prose,
     Span,
-    Table,
     Verbatim,
     make_look,
 )
@@ -32,13 +32,14 @@ from ext4audit.report import PlanAdvice, Report
 
 _NARROWEST = 24
 """Columns that prose has at least, on a terminal of any width."""
-_WIDEST_CELL = 36
-"""The largest width of a column of a table; a longer cell moves only its own row."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the reports as text with a newline at the end."""
-    return "".join(render_report(host.report, page) for host in hosts if host.report is not None)
+    between = "\n" if page.verbosity >= 0 else ""
+    return between.join(
+        render_report(host.report, page) for host in hosts if host.report is not None
+    )
 
 
 def render_report(report: Report, page: Page) -> str:
@@ -109,8 +110,8 @@ class _Pen:
                 yield from self._prose(block)
             case Verbatim(text, indent, style):
                 yield Text(" " * indent).append_text(self._span(Span(text, style)))
-            case Table(rows, indent):
-                yield from self._table(rows, indent)
+            case Columns():
+                yield from self._columns(block)
             case _:
                 yield Text()
 
@@ -121,23 +122,35 @@ class _Pen:
         start = Text(" " * block.indent).append_text(self._span(block.marker))
         return self._hanging(start, Text().join(self._span(span) for span in block.spans))
 
-    def _hanging(self, start: Text, text: Text) -> Iterator[Text]:
-        """Yield the text behind `start`, with further lines indented to its beginning."""
-        for number, line in enumerate(_wrapped(text, self.width, start.cell_len)):
+    def _hanging(self, start: Text, text: Text, more: int = 0) -> Iterator[Text]:
+        """Yield the text behind `start`; further lines begin below it, or `more` columns inside."""
+        margin = start.cell_len + more
+        for number, line in enumerate(_wrapped(text, self.width, margin)):
             line.rstrip()
-            yield (Text(" " * start.cell_len) if number else start.copy()).append_text(line)
+            yield (Text(" " * margin) if number else start.copy()).append_text(line)
 
-    def _table(self, rows: Sequence[Citation], indent: int) -> Iterator[Text]:
+    def _columns(self, block: Columns) -> Iterator[Text]:
         """Yield rows with aligned columns; a row wider than the terminal is wrapped."""
-        cells = [[self._span(span) for span in _columns(row)] for row in rows]
-        widths = [_column_width([row[column] for row in cells]) for column in (0, 1)]
-        for label, value, origin in cells:
-            start = Text(" " * indent).append_text(_padded(label, widths[0]))
-            line = start.copy().append_text(_padded(value, widths[1])).append_text(origin)
+        cells = [[self._span(span) for span in row] for row in block.rows]
+        columns = zip(*cells, strict=True)
+        widths = [_column_width(column, block.widest) for column in columns]
+        for row in cells:
+            line = _joined(row, widths, block.indent)
             if self.width is None or line.cell_len <= self.width:
                 yield line
             else:
-                yield from self._hanging(start, _padded(value, 0).append_text(origin))
+                yield from self._folded(row, widths, block)
+
+    def _folded(self, row: Sequence[Text], widths: Sequence[int], block: Columns) -> Iterator[Text]:
+        """Yield a row with its last cells below each other, or as prose where it is narrow."""
+        start = _joined([*row[: block.fixed], Text()], widths, block.indent)
+        if self.width is not None and start.cell_len > self.width - _NARROWEST:
+            line = _joined(row, [0] * len(row), 0)
+            yield from self._hanging(Text(" " * block.indent), line, STEP * 2)
+            return
+        for cell in row[block.fixed :]:
+            yield from self._hanging(start, cell)
+            start = Text(" " * start.cell_len)
 
 
 def _wrapped(text: Text, width: int | None, margin: int) -> Sequence[Text]:
@@ -156,12 +169,16 @@ def _wrapped(text: Text, width: int | None, margin: int) -> Sequence[Text]:
     return list(text.divide(breaks))
 
 
-def _columns(row: Citation) -> tuple[Span, Span, Span]:
-    return Span(row.label), Span(row.value, "bold"), Span(f"({row.origin})", "dim")
+def _column_width(cells: Sequence[Text], widest: int) -> int:
+    return max((width for cell in cells if (width := cell.cell_len) <= widest), default=0)
 
 
-def _column_width(cells: Sequence[Text]) -> int:
-    return max((width for cell in cells if (width := cell.cell_len) <= _WIDEST_CELL), default=0)
+def _joined(row: Sequence[Text], widths: Sequence[int], indent: int) -> Text:
+    """Return cells as one line, each but the last padded to its column."""
+    line = Text(" " * indent)
+    for cell, width in zip(row[:-1], widths, strict=False):
+        line.append_text(_padded(cell, width))
+    return line.append_text(row[-1])
 
 
 def _padded(cell: Text, width: int) -> Text:

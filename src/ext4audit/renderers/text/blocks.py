@@ -6,13 +6,14 @@ through `visible`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
 from ext4audit.finding import Citation, Severity
 from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE
+from ext4audit.renderers.shared.terms import USUAL_THRESHOLD
 
 STEP = 2
 """Columns of one level of indentation."""
@@ -45,11 +46,17 @@ class Verbatim:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of label, value and origin in aligned columns; a row that is too wide wraps."""
+class Columns:
+    """Rows of spans in aligned columns, all with the same number of cells.
 
-    rows: tuple[Citation, ...]
+    Of a row that is too wide, the cells behind the first `fixed` ones wrap. A cell of more than
+    `widest` columns moves only its own row.
+    """
+
+    rows: tuple[tuple[Span, ...], ...]
     indent: int
+    fixed: int
+    widest: int = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Blank:
     """An empty line."""
 
 
-Block: TypeAlias = Prose | Verbatim | Table | Blank
+Block: TypeAlias = Prose | Verbatim | Columns | Blank
 Blocks: TypeAlias = Iterator[Block]
 
 UNKNOWN_MARKER = Span("? ", "magenta")
@@ -76,6 +83,15 @@ SEVERITY_STYLES = MappingProxyType(
 DIFF_STYLES = MappingProxyType({FILE: "dim", BEFORE: "red", AFTER: "green"})
 
 
+def evidence_table(citations: Iterable[Citation], indent: int) -> Columns:
+    """Return citations as aligned rows of label, value and origin."""
+    rows = (
+        (Span(cited.label), Span(cited.value, "bold"), Span(f"({cited.origin})", "dim"))
+        for cited in citations
+    )
+    return Columns(tuple(rows), indent, fixed=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """The verbosity, the glyphs, and the severity that fails. Text always stands beside a glyph."""
@@ -83,11 +99,18 @@ class Look:
     verbosity: int
     severities: str
     fine: str
+    dot: str
+    ellipsis: str
     threshold: Severity | None = None
 
     @property
+    def whole_from(self) -> Severity:
+        """The mildest severity whose findings are shown whole."""
+        return self.threshold or USUAL_THRESHOLD
+
+    @property
     def verbose(self) -> bool:
-        """Whether the evidence of passes and the reasons of rules that do not apply are shown."""
+        """Whether all evidence, all remedies and all verdicts are shown."""
         return self.verbosity > 0
 
     def severity_marker(self, severity: Severity) -> Span:
@@ -102,5 +125,5 @@ class Look:
 def make_look(verbosity: int, threshold: Severity | None, *, ascii_only: bool) -> Look:
     """Return the look: glyphs for the severities from worst to mildest, and for a pass."""
     if ascii_only:
-        return Look(verbosity, severities="X!*o.", fine="+", threshold=threshold)
-    return Look(verbosity, severities="✖▲◆◇·", fine="✓", threshold=threshold)
+        return Look(verbosity, "X!*o.", fine="+", dot="-", ellipsis="...", threshold=threshold)
+    return Look(verbosity, "✖▲◆◇·", fine="✓", dot="·", ellipsis="…", threshold=threshold)

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Disruption, Remedy, Severity
+from ext4audit.renderers.shared.terms import USUAL_THRESHOLD
 from ext4audit.report import ARCHIVES, Report
 
 _IMAGES = frozenset({"image", "e2image"})
 _UNNAMED = "standard input"
 """The label of captured evidence that no command can read a second time."""
-_USUAL_THRESHOLD = Severity.MEDIUM
-"""The --fail-on of a command that has none."""
 _MOST_TARGETS = 3
 
 
@@ -31,7 +30,7 @@ def fix_command(report: Report, threshold: Severity | None) -> str:
     if not found:
         return ""
     words = ["ext4audit", "fix", *source]
-    if threshold is not _USUAL_THRESHOLD:
+    if threshold is not USUAL_THRESHOLD:
         words += ["--fail-on", threshold.value]
     most = max((remedy.disruption for _, remedy in found), key=lambda each: each.rank)
     if most is not Disruption.ONLINE:

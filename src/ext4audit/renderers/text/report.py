@@ -13,7 +13,7 @@ from ext4audit.renderers.shared.subjects import (
     subjects,
     verdict_counts,
 )
-from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted, severities_from
+from ext4audit.renderers.shared.terms import counted, severities_from
 from ext4audit.renderers.text.blocks import (
     SEVERITY_STYLES,
     STEP,
@@ -25,35 +25,47 @@ from ext4audit.renderers.text.blocks import (
     Span,
     Verbatim,
 )
-from ext4audit.renderers.text.fix_command import fix_command
-from ext4audit.renderers.text.sections import gap_blocks, subject_blocks
+from ext4audit.renderers.text.gaps import gap_blocks, short_gap_blocks
+from ext4audit.renderers.text.sections import subject_blocks
+from ext4audit.renderers.text.short import finding_paragraphs, header, host_name, script_blocks
 from ext4audit.report import Outcome, PlanAdvice, Report
 
 _Paragraph: TypeAlias = Sequence[Block]
+PLAN = "plan"
+"""The kind of source of a plan, whose host has a head of its own."""
 
 
 def report_blocks(report: Report, look: Look) -> Blocks:
     """Yield the report; the quiet look has the summary only."""
-    if look.verbosity >= 0:
-        yield from _spaced(_paragraphs(report, look))
-        yield from _fix_blocks(report, look)
-    yield summary_block(report, look)
+    if look.verbosity < 0:
+        yield _quiet_block(report, look)
+        return
+    paragraphs = _verbose_paragraphs(report, look) if look.verbose else _paragraphs(report, look)
+    yield from _spaced(paragraphs)
 
 
 def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
+    """Yield the default report: a clean host is a handful of lines without empty ones."""
+    end = (*_policy_blocks(report), *short_gap_blocks(report), summary_block(report, look))
+    head = () if report.source.kind == PLAN else (header(report),)
+    *whole, rest = finding_paragraphs(report, look)
+    if any(whole):
+        yield from (head, *whole, rest, end)
+    else:
+        yield (*head, *rest, *end)
+
+
+def _verbose_paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
+    """Yield every subject with every verdict, and every gap."""
+    if report.source.kind != PLAN:
+        yield (header(report),)
     if not report.host.filesystems:
         yield (Prose((Span(no_filesystem_text(report, f"host {report.host.name}")),)),)
     for subject in subjects(report):
         yield tuple(subject_blocks(subject, report.host, look))
-    yield tuple(gap_blocks(report, look))
+    yield tuple(gap_blocks(report))
     yield tuple(_policy_blocks(report))
-
-
-def _fix_blocks(report: Report, look: Look) -> Blocks:
-    """Yield the call that makes one script of the remedies; a command is never wrapped."""
-    command = fix_command(report, look.threshold)
-    if command:
-        yield Verbatim(f"To review and apply these as one script: {command}", 0)
+    yield (*script_blocks(report, look), summary_block(report, look))
 
 
 def _policy_blocks(report: Report) -> Blocks:
@@ -66,32 +78,29 @@ def _policy_blocks(report: Report) -> Blocks:
 
 
 def _spaced(paragraphs: Iterator[_Paragraph]) -> Blocks:
-    """Yield the paragraphs with empty lines between them, except between single lines."""
-    before: _Paragraph = ()
-    for paragraph in filter(None, paragraphs):
-        if before and (len(before) > 1 or len(paragraph) > 1):
+    """Yield the paragraphs with empty lines between them."""
+    for number, paragraph in enumerate(filter(None, paragraphs)):
+        if number:
             yield Blank()
         yield from paragraph
-        before = paragraph
-    yield Blank()
 
 
 def summary_block(report: Report, look: Look) -> Prose:
-    """Return the summary line: the host, findings, verdicts, completeness, and the policy."""
-    # A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
-    subject = "image" if report.source.kind == "image" else "host"
-    host = Span(f"{subject} {report.host.name}", "bold")
-    filesystems = f": {counted(len(report.host.filesystems), 'filesystem')}; "
+    """Return the summary line: findings, checks passed, completeness, and the policy."""
     return Prose(
         (
-            host,
-            Span(filesystems),
+            Span(f"{counted(len(report.host.filesystems), 'filesystem')}: "),
             *_findings(report),
-            Span(f"{_set_aside(report)}; {_verdicts(report)}; "),
+            Span(f"{_set_aside(report)}; {_checks(report)}; "),
             _completeness(report, look.threshold),
-            Span(f"; policy {report.policy}" if report.policy else ""),
+            Span(f"; policy {report.policy}." if report.policy else "."),
         )
     )
+
+
+def _quiet_block(report: Report, look: Look) -> Prose:
+    name = Span(f"{host_name(report)}: ", "bold")
+    return Prose((name, *summary_block(report, look).spans))
 
 
 def _findings(report: Report) -> tuple[Span, ...]:
@@ -102,6 +111,8 @@ def _findings(report: Report) -> tuple[Span, ...]:
         if severities[severity]
     ]
     spans = [span for each in found for span in (Span(", "), each)]
+    if set(severities) == {Severity.INFO}:
+        return (Span("no problems; "), *spans[1:])
     return tuple(spans[1:]) if spans else (Span("no findings"),)
 
 
@@ -113,23 +124,21 @@ def _set_aside(report: Report) -> str:
     return "".join(f", {each}" for each in parts)
 
 
-def _verdicts(report: Report) -> str:
-    """Return the number of verdicts by outcome; errors are left out when there are none."""
+def _checks(report: Report) -> str:
+    """Return how many verdicts are passes, and how many errors."""
     outcomes = verdict_counts(report)
-    return ", ".join(
-        f"{outcomes[outcome]} {text}"
-        for outcome, text in OUTCOME_TEXT.items()
-        if outcomes[outcome] or outcome is not Outcome.ERROR
-    )
+    text = f"{counted(outcomes[Outcome.PASS], 'check')} passed"
+    errors = outcomes[Outcome.ERROR]
+    return f"{text}, {errors} stopped with an error" if errors else text
 
 
 def _completeness(report: Report, threshold: Severity | None) -> Span:
     """Return the completeness that the exit code has; what is missing below it is no failure."""
     if report.complete:
-        return Span("audit complete", "green")
+        return Span("complete", "green")
     if threshold is not None and report.complete_for(threshold):
-        return Span(f"audit complete for {severities_from(threshold)}", "green")
-    return Span("audit INCOMPLETE", "bold magenta")
+        return Span(f"complete for {severities_from(threshold)}", "green")
+    return Span("incomplete", "bold magenta")
 
 
 def plan_blocks(report: Report, advice: PlanAdvice, look: Look) -> Blocks:

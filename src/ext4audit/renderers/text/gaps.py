@@ -1,0 +1,192 @@
+"""What could not be determined: every gap with -v, else what to do about the gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ext4audit.evidence import Unknown
+from ext4audit.renderers.shared.rows import THE_HOST
+from ext4audit.renderers.shared.subjects import traceback_lines
+from ext4audit.renderers.shared.terms import counted, listed, why_text
+from ext4audit.renderers.text.blocks import (
+    STEP,
+    UNKNOWN_MARKER,
+    Blank,
+    Blocks,
+    Prose,
+    Span,
+    Verbatim,
+)
+from ext4audit.report import Outcome, Report, Verdict
+
+_NAMES_SHOWN = 3
+_LINES_SHOWN = 3
+
+
+@dataclass(slots=True)
+class _Measure:
+    """What one thing to do would determine: checks and subjects, or a gap of the host."""
+
+    of_host: bool = False
+    checks: set[int] = field(default_factory=set)
+    subjects: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def usefulness(self) -> tuple[bool, int]:
+        """A sort key: a gap of the host can hide whole filesystems."""
+        return (self.of_host, len(self.checks))
+
+    def text(self) -> str:
+        """Return how much is not determined, "14 checks, 6 filesystems"."""
+        filesystems = [each for each in self.subjects if each]
+        parts = ["part of the host was not audited"] if self.of_host else []
+        parts += [counted(len(self.checks), "check")] if self.checks else []
+        parts += [counted(len(filesystems), "filesystem")] if filesystems else []
+        return ", ".join(parts)
+
+
+def short_gap_blocks(report: Report) -> Blocks:
+    """Yield one line for each thing to do, the most useful first, then the rules that raised."""
+    measures = _measures(report)
+    errors = [_error_text(same, _devices(report)) for same in _errors(report)]
+    if len(measures) + len(errors) == 1:
+        single = [f"{measure.text()}; {todo}" for todo, measure in measures] + errors
+        yield Prose((Span("Not determined: ", "magenta"), Span(f"{single[0]}.")))
+        return
+    lines = [*(f"{todo}: {measure.text()}" for todo, measure in measures), *errors]
+    if lines:
+        yield Prose((Span("Not determined:", "magenta"),))
+        yield from (Prose((Span(line),), STEP, UNKNOWN_MARKER) for line in lines[:_LINES_SHOWN])
+    if len(lines) > _LINES_SHOWN:
+        yield Prose((Span(f"{len(lines) - _LINES_SHOWN} more: -v"),), 2 * STEP)
+
+
+def _measures(report: Report) -> list[tuple[str, _Measure]]:
+    """Return what to do, and what it would determine, the most useful first."""
+    measures: dict[str, _Measure] = {}
+    hints = _hints(report)
+    for unknown in report.host.gaps:
+        measures.setdefault(_todo(unknown, hints), _Measure()).of_host = True
+    for number, verdict in enumerate(report.verdicts):
+        for unknown in verdict.unknowns:
+            measure = measures.setdefault(_todo(unknown, hints), _Measure())
+            measure.checks.add(number)
+            measure.subjects[verdict.filesystem_id or ""] = None
+    return sorted(measures.items(), key=lambda item: item[1].usefulness, reverse=True)
+
+
+def _hints(report: Report) -> frozenset[str]:
+    unknowns = (each for verdict in report.verdicts for each in verdict.unknowns)
+    return frozenset(each.hint for each in (*report.host.gaps, *unknowns))
+
+
+def _todo(unknown: Unknown, hints: frozenset[str]) -> str:
+    """Return what to do about a gap; what is unknown, and why, where nothing can be done.
+
+    "run as root: lsblk reads identifiers" is done by whoever does "run as root".
+    """
+    if not unknown.hint:
+        return f"{unknown.what} ({why_text(unknown)})"
+    start = unknown.hint.partition(": ")[0]
+    return start if start in hints else unknown.hint
+
+
+def _error_text(verdicts: Sequence[Verdict], devices: dict[str, str]) -> str:
+    first = verdicts[0]
+    where = _some(_subject(verdict, devices) for verdict in verdicts)
+    why = traceback_lines(first)[-1]
+    return f"{_named(first)} stopped with an error on {where}: {why} (a bug in ext4audit)"
+
+
+@dataclass(slots=True)
+class _Gap:
+    """One thing that is unknown, with the rules and subjects that it affects."""
+
+    unknown: Unknown
+    reasons: dict[str, None] = field(default_factory=dict)
+    rules: set[str] = field(default_factory=set)
+    subjects: dict[str, None] = field(default_factory=dict)
+
+
+def gap_blocks(report: Report) -> Blocks:
+    """Yield every gap once, with the rules that it affects, then the rules that raised."""
+    gaps, errors = _gaps(report), _errors(report)
+    if not gaps and not errors:
+        return
+    yield Prose((Span("Not determined", "bold"),))
+    yield Blank()
+    for gap in gaps:
+        yield from _gap(gap)
+    for same in errors:
+        yield from _error(same, _devices(report))
+
+
+def _gaps(report: Report) -> tuple[_Gap, ...]:
+    """Group what is unknown by what it is and its hint; the gaps of the host stand first."""
+    gaps: dict[tuple[str, str], _Gap] = {}
+    for unknown in report.host.gaps:
+        _add(gaps, unknown)
+    devices = _devices(report)
+    for verdict in report.verdicts:
+        for unknown in verdict.unknowns:
+            gap = _add(gaps, unknown)
+            gap.rules.add(verdict.rule.code)
+            gap.subjects[_subject(verdict, devices)] = None
+    return tuple(gaps.values())
+
+
+def _add(gaps: dict[tuple[str, str], _Gap], unknown: Unknown) -> _Gap:
+    gap = gaps.setdefault((unknown.what, unknown.hint), _Gap(unknown))
+    gap.reasons[why_text(unknown)] = None
+    return gap
+
+
+def _devices(report: Report) -> dict[str, str]:
+    return {fs.id: fs.device for fs in report.host.filesystems}
+
+
+def _subject(verdict: Verdict, devices: dict[str, str]) -> str:
+    return devices.get(verdict.filesystem_id or "", THE_HOST)
+
+
+def _gap(gap: _Gap) -> Blocks:
+    reasons = f" ({_some(gap.reasons)})"
+    yield Prose((Span(gap.unknown.what, "bold"), Span(reasons)), STEP, UNKNOWN_MARKER)
+    if gap.rules:
+        affected = f"needed by {listed(sorted(gap.rules))} on {_some(gap.subjects)}"
+    else:
+        affected = "a gap in the view of the host: what lies behind it was not audited"
+    yield Prose((Span(affected),), 2 * STEP)
+    if gap.unknown.hint:
+        yield Prose((Span(f"to know it: {gap.unknown.hint}"),), 2 * STEP)
+
+
+def _some(names: Iterable[str]) -> str:
+    return listed(list(names), _NAMES_SHOWN)
+
+
+def _errors(report: Report) -> tuple[tuple[Verdict, ...], ...]:
+    """Group the rules that raised: the same bug on forty filesystems is one entry."""
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in report.verdicts:
+        if verdict.outcome is Outcome.ERROR:
+            key = (verdict.rule.code, traceback_lines(verdict)[-1])
+            groups.setdefault(key, []).append(verdict)
+    return tuple(map(tuple, groups.values()))
+
+
+def _error(verdicts: Sequence[Verdict], devices: dict[str, str]) -> Blocks:
+    """Yield a rule that raised: the last line of its traceback, and the first whole traceback."""
+    first = verdicts[0]
+    lines = traceback_lines(first)
+    subjects = _some([_subject(verdict, devices) for verdict in verdicts])
+    stopped = f" stopped with an error on {subjects}: {lines[-1]}"
+    yield Prose((Span(_named(first), "bold"), Span(stopped)), STEP, UNKNOWN_MARKER)
+    yield Prose((Span("this is a bug in ext4audit"),), 2 * STEP)
+    # The bar precedes text from the host: GitHub executes a line that begins with "::error".
+    yield from (Verbatim(f"| {line}", 3 * STEP, "dim") for line in lines)
+
+
+def _named(verdict: Verdict) -> str:
+    return f"{verdict.rule.code} {verdict.rule.name}"

@@ -1,0 +1,185 @@
+"""The default text report: the host, its findings by cause, and what to do about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ext4audit.evidence import Known, for_wording
+from ext4audit.facts.host import Host
+from ext4audit.finding import Remedy
+from ext4audit.renderers.shared.commands import PhaseLines, changes
+from ext4audit.renderers.shared.subjects import no_filesystem_text, subjects
+from ext4audit.renderers.shared.terms import (
+    PHASE_TEXT,
+    disruption_text,
+    doubt_text,
+    listed,
+)
+from ext4audit.renderers.text.blocks import (
+    DIFF_STYLES,
+    SEVERITY_STYLES,
+    STEP,
+    Block,
+    Blocks,
+    Columns,
+    Look,
+    Prose,
+    Span,
+    Verbatim,
+)
+from ext4audit.renderers.text.entries import Entry, entries
+from ext4audit.renderers.text.fix_command import fix_command
+from ext4audit.report import Report
+
+_REMEDIES_SHOWN = 2
+_NAMES_SHOWN = 3
+_WIDEST_CELL = 48
+"""Columns that a rule with its name, or the names of many filesystems, may take."""
+_NICKNAME = re.compile(r" \([^()]*\)")
+"""The code name of a distribution, " (bookworm)"."""
+
+
+def host_name(report: Report) -> str:
+    """Return the name of the host or image as the first word of a line.
+
+    A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
+    """
+    name = report.host.name
+    if report.source.kind == "image":
+        return f"image {name}"
+    return name if name[:1].isalnum() else f"host {name}"
+
+
+def header(report: Report) -> Prose:
+    """Return the line that names the host and its system."""
+    facts = _host_facts(report.host)
+    return Prose((Span(host_name(report), "bold"), Span(f": {facts}" if facts else "")))
+
+
+def _host_facts(host: Host) -> str:
+    facts = []
+    if isinstance(host.os, Known):
+        facts.append(_NICKNAME.sub("", host.os.value.pretty_name) or host.os.value.id)
+    if isinstance(host.kernel, Known):
+        facts.append(f"Linux {host.kernel.value.release}")
+    kinds = (for_wording(kind, None) for kind in (host.virtualization, host.container))
+    return ", ".join(fact for fact in (*facts, *kinds) if fact)
+
+
+def finding_paragraphs(report: Report, look: Look) -> Iterator[Sequence[Block]]:
+    """Yield a paragraph for each entry at the threshold or worse, and one for all others."""
+    has_script = any(script_blocks(report, look))
+    page = _Page(len(report.host.filesystems), look, has_script)
+    found = entries(report)
+    whole = [each for each in found if each.first.severity.at_least(look.whole_from)]
+    for entry in whole:
+        script = script_blocks(report, look, STEP) if len(whole) == 1 else ()
+        yield (*page.entry_blocks(entry), *script)
+    if len(whole) > 1:
+        yield tuple(script_blocks(report, look))
+    rows = tuple(page.row(entry) for entry in found[len(whole) :])
+    lines: list[Block] = [Columns(rows, 0, fixed=3, widest=_WIDEST_CELL)] if rows else []
+    yield (*lines, *_not_judged(report))
+
+
+def _not_judged(report: Report) -> Blocks:
+    """Yield that no filesystem was judged, or which ones no rule applies to."""
+    if not report.host.filesystems:
+        yield Prose((Span(no_filesystem_text(report, f"host {report.host.name}")),))
+    names = [
+        subject.filesystem.device
+        for subject in subjects(report)
+        if subject.filesystem is not None and subject.verdicts and subject.no_rule_applies
+    ]
+    if names:
+        yield Prose((Span(f"No rule applies to {listed(names, _NAMES_SHOWN)} (-v shows why)."),))
+
+
+@dataclass(slots=True)
+class _Page:
+    """One report: its number of filesystems, and the remedies that it has shown."""
+
+    filesystems: int
+    look: Look
+    has_script: bool
+    _shown: dict[tuple[PhaseLines, ...], str] = field(default_factory=dict)
+
+    def row(self, entry: Entry) -> tuple[Span, ...]:
+        """Return an entry as one line."""
+        severity = entry.first.severity
+        return (
+            Span(severity.value.upper(), SEVERITY_STYLES[severity]),
+            Span(f"{entry.rule.code} {entry.rule.name}"),
+            Span(entry.subjects(self.filesystems, self.look)),
+            Span(f"{entry.first.short}{doubt_text(entry.first)}"),
+        )
+
+    def entry_blocks(self, entry: Entry) -> Blocks:
+        """Yield an entry whole: subjects, message, facts, and the safest remedy."""
+        severity = entry.first.severity
+        subjects_ = entry.subjects(self.filesystems, self.look, full=True)
+        yield Prose(
+            (
+                Span(severity.value.upper(), SEVERITY_STYLES[severity]),
+                Span("  "),
+                Span(entry.rule.code, "bold"),
+                Span(f" {entry.rule.name}{doubt_text(entry.first)}"),
+                Span(f" {self.look.dot} {subjects_}", "bold"),
+            )
+        )
+        yield Prose((Span(entry.message),), STEP)
+        facts = entry.facts()
+        if facts:
+            cells = ((Span(c.label), Span(c.value, "bold"), Span(c.origin, "dim")) for c in facts)
+            yield Columns(tuple(cells), 2 * STEP, fixed=1)
+        yield from self._remedies(entry)
+
+    def _remedies(self, entry: Entry) -> Blocks:
+        """Yield the remedies of the first few subjects, and how many others there are."""
+        remedies = entry.remedies()
+        titles = set()
+        for remedy in remedies[:_REMEDIES_SHOWN]:
+            if remedy.summary not in titles:
+                titles.add(remedy.summary)
+                yield _title(remedy)
+            yield from self._changes(remedy, entry.rule.code)
+        yield from self._more(len(remedies) - _REMEDIES_SHOWN, entry)
+
+    def _more(self, commands: int, entry: Entry) -> Blocks:
+        """Yield where the commands for other subjects are, and the other remedies."""
+        if commands > 0:
+            in_script = self.has_script and entry.first.safest_remedy is not None
+            where = "in the script below" if in_script else "-v"
+            yield Prose((Span(f"Commands for {commands} more: {where}."),), STEP)
+        others = len(entry.first.remedies) - 1
+        if others > 0:
+            noun = "other remedy" if others == 1 else "other remedies"
+            text = f"{others} {noun}: -v, or ext4audit explain {entry.rule.code}"
+            yield Prose((Span(text, "dim"),), STEP)
+
+    def _changes(self, remedy: Remedy, code: str) -> Blocks:
+        """Yield the commands and diffs of a remedy, or which entry above has shown them."""
+        parts = tuple(changes(remedy))
+        before = self._shown.setdefault(parts, code) if parts else code
+        if before != code:
+            yield Prose((Span(f"The commands are those of {before} above."),), STEP)
+            return
+        for part in parts:
+            yield Prose((Span(f"{PHASE_TEXT[part.phase].capitalize()}:"),), STEP)
+            yield from (Verbatim(text, 2 * STEP, DIFF_STYLES[kind]) for kind, text in part.diff)
+            yield from (Verbatim(command, 2 * STEP, "bold") for command in part.commands)
+
+
+def script_blocks(report: Report, look: Look, indent: int = 0) -> Blocks:
+    """Yield the call that makes one script of the remedies; a command is never wrapped."""
+    command = fix_command(report, look.threshold)
+    if command:
+        yield Verbatim(f"As a script: {command}", indent)
+
+
+def _title(remedy: Remedy) -> Prose:
+    style = "bold red" if remedy.destructive else "bold"
+    title = Span(f"Remedy ({disruption_text(remedy)}): ", style)
+    return Prose((title, Span(remedy.summary)), STEP)

@@ -1,0 +1,81 @@
+"""The default report fits a screen: a line that nobody acts on is one too many."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.engine import audit
+from ext4audit.renderers.shared import Page
+from ext4audit.renderers.text import render_report
+from ext4audit.report import Report, Source
+from ext4audit.rules import default_rules
+from support.hosts.healthy.hosts import HEALTHY
+from support.hosts.stories import report_of
+
+WIDTHS = pytest.mark.parametrize("width", [None, 100])
+
+
+def judged(name: str) -> Report:
+    """Audit a fixture host by the rules that are on by default."""
+    found = report_of(name)
+    return audit(found.source, found.host, default_rules())
+
+
+def twenty_disks() -> Report:
+    """Audit a healthy host with twenty filesystems like the one that it has."""
+    host = judged("healthy-debian-12").host
+    (first,) = host.filesystems
+    disks = tuple(
+        first._replace(
+            uuid=f"u{n}",
+            device=f"/dev/sd{n}",
+            mounts=tuple(mount._replace(mount_point=f"/mnt/d{n}") for mount in first.mounts),
+        )
+        for n in range(1, 21)
+    )
+    return audit(Source("live", "this host"), host._replace(filesystems=disks), default_rules())
+
+
+def shown(report: Report, width: int | None = None, verbosity: int = 0) -> list[str]:
+    """Return the lines of a report."""
+    return render_report(report, Page("0", "", verbosity=verbosity, width=width)).splitlines()
+
+
+@WIDTHS
+def test_a_bad_host_fits_a_screen(width: int | None) -> None:
+    """With the commands that help, and with its five findings."""
+    lines = shown(judged("al2-dioread-nolock-nodelalloc"), width)
+    assert len(lines) <= 40
+    assert "    mount -o remount,rw,noatime,dioread_lock /dev/vdb1 /data" in lines
+    assert lines[-1].endswith(": 1 high, 2 low, 2 info; 40 checks passed; incomplete.")
+
+
+@WIDTHS
+def test_twenty_filesystems_are_no_longer_than_one(width: int | None) -> None:
+    """What they have in common is one line."""
+    lines = shown(twenty_disks(), width)
+    assert len(lines) <= 12
+    assert "  20 of 20 filesystems (/mnt/d1 … /mnt/d20)" in " ".join(lines)
+    assert lines[-1].startswith("20 filesystems: ")
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_host_is_a_handful_of_lines(name: str) -> None:
+    """One for each note, between the name of the host and the summary."""
+    assert len(shown(judged(f"healthy-{name}"))) <= 6
+
+
+@pytest.mark.parametrize("name", ["al2-dioread-nolock-nodelalloc", "lvm-linear-nobarrier"])
+def test_verbose_leaves_nothing_out(name: str) -> None:
+    """Every message, fact, remedy, trade-off and command of every finding is there."""
+    report = report_of(name)
+    text = "\n".join(shown(report, verbosity=1))
+    for finding in report.findings:
+        facts = [cited.value for cited in finding.citations]
+        commands = [step.command for remedy in finding.remedies for step in remedy.steps]
+        advice = [text for r in finding.remedies for text in (r.summary, r.trade_off) if text]
+        assert [
+            each for each in (finding.message, *facts, *commands, *advice) if each not in text
+        ] == []
+    passed = [verdict.rule.code for verdict in report.verdicts if verdict.outcome.value == "pass"]
+    assert [code for code in passed if f"passed {code} " not in text] == []
