@@ -221,3 +221,20 @@ def test_the_page_of_the_rule_is_folded_in() -> None:
     assert [words(each) for each in why.iter("dt")] == ["What it checks", "When to ignore"]
     assert [words(each) for each in why.iter("dd")] == ["Whether noatime is set.", "Never."]
     assert [each.text for each in why.iter("code")] == ["noatime"]
+
+
+def test_the_page_of_a_rule_stands_once() -> None:
+    """The first entry of a rule has it."""
+    found = with_class(read(slow_disks(3, lambda _: (), summary="")), "finding")
+    assert [len(with_class(each, "why")) for each in found] == [1, 0, 0]
+
+
+def test_several_findings_on_one_filesystem_are_listed_by_their_messages() -> None:
+    """The name of the only subject is in the title, and not on every line."""
+    of = slow_disks(1, lambda _: ())
+    (verdict,) = of.verdicts
+    first = verdict.findings[0]
+    both = (first, first._replace(message="It is very slow.", fact="again"))
+    page = read(of._replace(verdicts=(verdict._replace(findings=both),)))
+    members = only(with_class(page, "members"))
+    assert [words(each) for each in members] == ["/dev/sda is slow.", "It is very slow."]

@@ -89,7 +89,7 @@ class FindingPart:
     `line` is the text beside the title, `message` the longer one below it, if any. `places` are
     the first subjects, and `places_more` counts the others. `evidence` and `remedies` are those
     that all subjects have; `members` is empty where there is one subject. `about` is the page of
-    the rule, empty where the report has it elsewhere.
+    the rule, empty where the report has it elsewhere: in an earlier entry, or once for a fleet.
     """
 
     anchor: str
@@ -141,6 +141,7 @@ class FindingParts:
         """Start a host."""
         self._style = style
         self._commands: dict[object, Place] = {}
+        self._explained: set[str] = set()
 
     def of(self, causes: Sequence[Cause], anchor: str) -> tuple[FindingPart, ...]:
         """Return an entry for each cause; their anchors begin with `anchor`."""
@@ -167,8 +168,15 @@ class FindingParts:
             evidence=_evidence(shared.citations),
             remedies=self._remedies(shared.remedies, here, " for all" if cause.found[1:] else ""),
             members=tuple(self._members(cause, shared, here)) if cause.found[1:] else (),
-            about=() if self._style.brief else page_parts(cause.rule),
+            about=self._about(cause.rule),
         )
+
+    def _about(self, rule: Rule) -> tuple[PagePart, ...]:
+        """Return the page of a rule for its first entry."""
+        if self._style.brief or rule.code in self._explained:
+            return ()
+        self._explained.add(rule.code)
+        return page_parts(rule)
 
     def _members(self, cause: Cause, shared: Parts, here: Place) -> Iterator[MemberPart]:
         brief = self._style.brief and self._style.folds(cause.first)

@@ -37,23 +37,29 @@
   const rows = all("tbody tr", table);
   const hosts = all("details.host");
   const rules = all("details.rule");
+  const onHosts = rules.map((rule) => all(".hosts a", rule).map((link) => link.hash.slice(1)));
   const beyond = document.querySelector(".beyond");
   const lower = (element) => element.textContent.toLowerCase();
+  const anchors = hosts.map((host) => host.querySelector("div[id]").id);
   const names = hosts.map((host) => lower(host.querySelector("h2")));
   const texts = hosts.map(lower);
 
   // The buttons state what lies beyond each edge, and scroll there.
-  const more = { left: -1, right: 1, up: -1, down: 1 };
-  for (const side of Object.keys(more)) {
+  const scrollButton = (across, down) => {
     const button = document.createElement("button");
     button.type = "button";
     button.addEventListener("click", () => {
-      const wide = side === "left" || side === "right";
-      const step = more[side] * pageShare * (wide ? region.clientWidth : region.clientHeight);
-      region.scrollBy(wide ? step : 0, wide ? 0 : step);
+      const step = [across * region.clientWidth, down * region.clientHeight];
+      region.scrollBy(...step.map((each) => each * pageShare));
     });
-    more[side] = Object.assign(button, { step: more[side] });
-  }
+    return button;
+  };
+  const more = {
+    left: scrollButton(-1, 0),
+    right: scrollButton(1, 0),
+    up: scrollButton(0, -1),
+    down: scrollButton(0, 1),
+  };
 
   const counted = (number, noun) => `${number} more ${noun}${number === 1 ? "" : "s"}`;
   const show = (side, number, text) => {
@@ -89,16 +95,18 @@
     const host = form.elements.host.value.trim().toLowerCase();
     const text = form.elements.text.value.trim().toLowerCase();
     const severe = (element) => least === 9 || Number(element.dataset.rank) <= least;
-    let shown = 0;
+    const shown = new Set();
     hosts.forEach((each, index) => {
       const visible = severe(each) && names[index].includes(host) && texts[index].includes(text);
       each.hidden = rows[index].hidden = !visible;
-      shown += visible;
+      if (visible) shown.add(anchors[index]);
       all(".finding", each).forEach((finding) => { finding.hidden = !severe(finding); });
     });
-    rules.forEach((each) => { each.hidden = !(severe(each) && lower(each).includes(text)); });
+    rules.forEach((each, index) => {
+      each.hidden = !(severe(each) && onHosts[index].some((anchor) => shown.has(anchor)));
+    });
     heads.forEach((each, index) => hideColumn(index, !severe(each)));
-    form.querySelector(".result").textContent = `${shown} of ${hosts.length} hosts shown`;
+    form.querySelector(".result").textContent = `${shown.size} of ${hosts.length} hosts shown`;
     measure();
   };
 
