@@ -1,4 +1,4 @@
-"""A plan in text and in JSON: the report, what was assumed, and the lines to use."""
+"""A plan in text, JSON and Markdown: the report, what was assumed, and the lines to use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from ext4audit.renderers import json_v1
+from ext4audit.renderers import json_v1, markdown
 from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
 from ext4audit.renderers.shared import Page
@@ -112,3 +112,26 @@ def test_json_has_one_key_more_than_any_report() -> None:
         "lines": {"mkfs": COMMAND},
     }
     assert document["source"]["kind"] == "plan"
+
+
+def test_markdown_ends_with_the_lines_in_blocks() -> None:
+    """What was assumed and changed stands before them."""
+    shown = markdown.render_plan(REPORT, ADVICE, Page("0.1.0", ""))
+    end = shown.partition("### Lines to use\n\n")[2]
+    assert end.split("\n\n") == [
+        "Assumed:",
+        "- simulated in memory by mke2fs 1.47.0",
+        "Changes of the plan:",
+        "- Make it with -g 32744 -G 16",
+        "With these lines, the same rules find: nothing of low severity or worse.",
+        "Make it:",
+        f"```sh\n{COMMAND}\n```\n",
+    ]
+
+
+def test_markdown_says_what_the_lines_leave() -> None:
+    """A plan that needs no change is used as it is."""
+    advice = ADVICE._replace(changes=(), left=("PRF002", "3 not determined"), clean=False)
+    shown = markdown.render_plan(REPORT, advice, Page("0.1.0", ""))
+    left = "With these lines, the same rules find: PRF002, 3 not determined."
+    assert f"As planned.\n\n{left}" in shown

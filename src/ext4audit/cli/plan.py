@@ -113,8 +113,8 @@ def _assumed(plan: Plan) -> tuple[str, ...]:
     return tuple(assumed)
 
 
-PLAN_FORMATS = {"text": "text", "json": "json_v1"}
-"""The formats that show the lines to use beside the report, and the package of each."""
+PLAN_FORMATS = {"text": "text", "json": "json_v1", "markdown": "markdown"}
+"""The formats that show the lines to use beside the report, and the package or module of each."""
 
 
 @click.command("plan")

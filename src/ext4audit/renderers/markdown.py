@@ -36,7 +36,7 @@ from ext4audit.renderers.shared.terms import (
     doubt_text,
     remedy_label,
 )
-from ext4audit.report import FixedFinding, Report
+from ext4audit.report import FixedFinding, PlanAdvice, Report
 
 UNREAD = "could not be read"
 _SPLIT = "<!-- -->"
@@ -74,6 +74,29 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     for name, host in named:
         parts += [] if host.report is None else _host(name, host.report, page)
     return "\n\n".join(parts) + "\n"
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan, and the lines to use, each in a block of its own."""
+    parts = [*_host(report.host.name, report, page), *_lines_to_use(advice)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lines_to_use(advice: PlanAdvice) -> Iterator[str]:
+    """Yield what was assumed and changed, what the same rules still find, and the lines."""
+    yield "### Lines to use"
+    if advice.assumed:
+        yield _list("Assumed:", advice.assumed)
+    yield _list("Changes of the plan:", advice.changes) if advice.changes else "As planned."
+    left = ", ".join(map(prose, advice.left)) or "nothing of low severity or worse"
+    yield f"With these lines, the same rules find: {left}."
+    for line in advice.lines:
+        yield f"{prose(line.purpose[:1].upper() + line.purpose[1:])}:"
+        yield code_block([line.command], "sh")
+
+
+def _list(head: str, sentences: Sequence[str]) -> str:
+    return "\n".join((head, "", *(f"- {prose(each)}" for each in sentences)))
 
 
 def _overview(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
