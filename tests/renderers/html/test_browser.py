@@ -311,6 +311,18 @@ def test_the_filter_leaves_the_hosts_that_match(
     assert tab.complaints() == []
 
 
+def test_a_host_that_could_not_be_read_keeps_its_reason(tab: Tab, tmp_path: Path) -> None:
+    """Its only cell spans all columns, and is none of them."""
+    tab.look()
+    show(tab, tmp_path, report(host(root(), name="app"), barriers, old_kernel), FLEET[2])
+    choose(tab, severity="0")
+    choose(tab, severity="9")
+    choose(tab, host="db7")
+    assert tab.value(ROWS) == "db7.tgz"
+    assert tab.value("document.querySelector('.matrix td.words').checkVisibility()")
+    assert tab.complaints() == []
+
+
 def test_reset_shows_every_host_again(tab: Tab, tmp_path: Path) -> None:
     """The button empties all controls."""
     tab.look()

@@ -86,7 +86,8 @@
   const hideColumn = (index, hidden) => {
     heads[index].hidden = hidden;
     for (const row of rows) {
-      if (row.cells.length > 2 || heads.length === 1) row.cells[index + 1].hidden = hidden;
+      const isUnread = row.cells[1].classList.contains("words");
+      if (!isUnread) row.cells[index + 1].hidden = hidden;
     }
   };
 
