@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
+
 from ext4audit.renderers.shared import visible
 from support.hosts.stories import STORIES, every_story, report_of
-from support.html_page import read, words
+from support.html_page import markup, read, words
 
 
 @every_story
@@ -21,3 +23,14 @@ def test_the_page_of_the_fleet_names_every_fixture_host() -> None:
     """A strict reader takes the page of all hosts together."""
     shown = words(read(*map(report_of, STORIES)))
     assert not [story for story in STORIES if story not in shown]
+
+
+def test_a_page_of_204_hosts_has_at_most_3_mb() -> None:
+    """Mail servers and browsers take it: the size of a host's section is bounded."""
+    hosts = [
+        (report := report_of(story))._replace(host=report.host._replace(name=f"host{number:03}"))
+        for number, story in enumerate(islice(cycle(STORIES), 204))
+    ]
+    text = markup(*hosts)
+    assert len(text.encode()) <= 3_000_000
+    assert all(f"host{number:03}" in text for number in range(204))

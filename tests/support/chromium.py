@@ -82,9 +82,29 @@ class Tab:
 
     def value(self, expression: str) -> Any:
         """Return what an expression of JavaScript is worth; the page's policy does not apply."""
-        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        wanted = {"returnByValue": True, "awaitPromise": True}
+        answer = self.ask("Runtime.evaluate", expression=expression, **wanted)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def wait_for(self, condition: str) -> bool:
+        """Return whether a condition in JavaScript holds within a second."""
+        checks = f"for (let n = 0; n < 50 && !({condition}); n++) await new Promise(next);"
+        return bool(
+            self.value(
+                f"(async next => {{ {checks} return {condition}; }})(r => setTimeout(r, 20))"
+            )
+        )
+
+    def click(self, selector: str) -> None:
+        """Click on the first element that a selector matches; it must be in sight."""
+        left, top = self.value(
+            "(r => [r.left + Math.min(20, r.width / 2), r.top + r.height / 2])"
+            f"(document.querySelector({selector!r}).getBoundingClientRect())"
+        )
+        mouse = {"x": left, "y": top, "button": "left", "clickCount": 1}
+        self.ask("Input.dispatchMouseEvent", type="mousePressed", **mouse)
+        self.ask("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
 
     def press(self, key: str, code: int, *, shift: bool = False, text: str = "") -> None:
         """Press and release one key."""

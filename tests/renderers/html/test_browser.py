@@ -16,6 +16,7 @@ from support.formats.sample_reports import (
     barriers,
     boot,
     hostile_report,
+    hotspot,
     md127,
     murky_report,
     night_report,
@@ -24,6 +25,7 @@ from support.formats.sample_reports import (
     report,
     root,
 )
+from support.hosts.stories import STORIES, report_of
 from support.html_page import markup
 
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_BROWSER") == "1"
@@ -36,6 +38,7 @@ INJECTION = (
     "<script>document.title='owned'</script><img src=https://example.org/x onerror=\"alert(1)\">"
     "<style>*{display:none}</style><iframe src=https://example.org></iframe>"
 )
+PERMISSIONS = ["clipboardReadWrite", "clipboardSanitizedWrite"]
 TAB = ("Tab", 9)
 ENTER = ("Enter", 13)
 FLEET: tuple[Report | Audited, ...] = (
@@ -57,6 +60,7 @@ PAGES = {
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     """Start the browser once for the module."""
     with opened(tmp_path_factory.mktemp("chromium")) as made:
+        made.ask("Browser.grantPermissions", permissions=PERMISSIONS)
         yield made
 
 
@@ -86,7 +90,8 @@ def test_injected_markup_is_only_shown(
     """A name that is a script, an image or a style is text: the page has none of these."""
     tab.look()
     show(tab, tmp_path, *hosts)
-    assert tab.value("document.querySelectorAll('script, img, iframe, object, link').length") == 0
+    assert tab.value("document.querySelectorAll('img, iframe, object, link').length") == 0
+    assert tab.value("document.querySelectorAll('script').length") == 1
     assert tab.value("document.querySelectorAll('style').length") == 1
     assert tab.value("document.title").startswith("ext4audit: ")
     assert INJECTION in tab.value("document.body.textContent")
@@ -107,7 +112,7 @@ def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Pat
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 400])
+@pytest.mark.parametrize("width", [1400, 900, 400])
 def test_nothing_is_wider_than_the_page(
     tab: Tab, tmp_path: Path, name: str, scheme: str, width: int
 ) -> None:
@@ -153,18 +158,19 @@ def test_paper_shows_folded_findings(tab: Tab, tmp_path: Path) -> None:
 
 def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) -> None:
     """The first Tab shows the way to the findings; then each link and each fold has its turn."""
+    controls = "a, summary, input, select, button"
     tab.look()
     show(tab, tmp_path, *FLEET)
     tab.press(*TAB)
     assert tab.value("document.activeElement.className") == "skip"
     assert tab.value("document.activeElement.getBoundingClientRect().left") >= 0
     wanted = tab.value(
-        "[...document.querySelectorAll('a, summary')].filter(e => "
+        f"[...document.querySelectorAll('{controls}')].filter(e => "
         "e.checkVisibility({contentVisibilityAuto: true})).length"
     )
     reached = 0
     for _ in range(wanted + 5):
-        reached += tab.value("document.activeElement.matches('a, summary')")
+        reached += tab.value(f"document.activeElement.matches('{controls}')")
         style = "getComputedStyle(document.activeElement).outlineStyle"
         assert tab.value("document.activeElement === document.body") or tab.value(style) == "solid"
         if tab.value("document.activeElement === document.body"):
@@ -199,13 +205,7 @@ def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:
     tab.look()
     show(tab, tmp_path, night_report())
     tab.value("document.querySelector('pre.command code').scrollIntoView({block: 'center'})")
-    place = tab.value(
-        "(r => [r.left + 20, r.top + r.height / 2])"
-        "(document.querySelector('pre.command code').getBoundingClientRect())"
-    )
-    mouse = {"x": place[0], "y": place[1], "button": "left", "clickCount": 1}
-    tab.ask("Input.dispatchMouseEvent", type="mousePressed", **mouse)
-    tab.ask("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
+    tab.click("pre.command code")
     marked = tab.value("getSelection().toString()")
     assert marked == tab.value("document.querySelector('pre.command code').textContent")
 
@@ -217,9 +217,12 @@ def test_those_who_hear_the_page_hear_names(tab: Tab, tmp_path: Path) -> None:
     tab.value("document.querySelectorAll('details').forEach(d => d.open = true)")
     tab.ask("Accessibility.enable")
     nodes = tab.ask("Accessibility.getFullAXTree")["nodes"]
-    asked = {"image", "img", "table", "region", "navigation", "link", "DisclosureTriangle"}
+    asked = {"image", "img", "table", "region", "search", "link", "DisclosureTriangle"}
+    asked |= {"button", "searchbox", "combobox"}
     found = [node for node in nodes if node.get("role", {}).get("value") in asked]
-    assert {"table", "region", "link"} <= {node["role"]["value"] for node in found}
+    assert {"table", "region", "link", "searchbox", "combobox", "button"} <= {
+        node["role"]["value"] for node in found
+    }
     nameless = [node for node in found if not node["ignored"] and not node["name"]["value"]]
     assert nameless == []
 
@@ -233,3 +236,180 @@ def test_the_heads_of_a_long_table_stay_in_sight(tab: Tab, tmp_path: Path) -> No
     top = "document.querySelector('{}').getBoundingClientRect().top"
     assert abs(tab.value(top.format(".matrix thead th")) - tab.value(top.format(".tall"))) < 3
     assert tab.value(top.format(".matrix tbody th")) < -2000
+
+
+def many_hosts() -> tuple[Report | Audited, ...]:
+    """Return hosts that differ in severity, name and evidence."""
+    fine = [report(host(root(), name=f"web{n}"), barriers) for n in range(3)]
+    low = [report(host(root(), name=f"app{n}"), barriers, old_kernel) for n in range(2)]
+    return (*fine, *low, report(host(md127("/data"), name="db1"), barriers, hotspot))
+
+
+SHOWN = (
+    "[...document.querySelectorAll('details.host')].filter(e => e.checkVisibility())"
+    ".map(e => e.querySelector('h2').textContent).join(' ')"
+)
+ROWS = (
+    "[...document.querySelectorAll('.matrix tbody tr')].filter(e => e.checkVisibility())"
+    ".map(e => e.querySelector('a').textContent).join(' ')"
+)
+COLUMNS = (
+    "[...document.querySelectorAll('.matrix th.rule')].filter(e => e.checkVisibility())"
+    ".map(e => e.querySelector('strong').textContent).join(' ')"
+)
+CELLS = (
+    "[...document.querySelectorAll('.matrix tbody tr:first-child td')]"
+    ".filter(e => e.checkVisibility()).length"
+)
+RULES = (
+    "[...document.querySelectorAll('details.rule')].filter(e => e.checkVisibility())"
+    ".map(e => e.querySelector('strong').textContent).join(' ')"
+)
+EVERY_HOST = "db1 app0 app1 web0 web1 web2"
+EVERY_RULE = "DUR001 LAY001 KRN003"
+
+
+def choose(tab: Tab, **values: str) -> None:
+    """Fill in controls of the filter as a person does: each change is an event."""
+    for name, value in values.items():
+        tab.value(
+            f"(e => {{ e.value = {value!r}; e.dispatchEvent(new Event('input', "
+            f"{{bubbles: true}})); }})(document.querySelector('form.filter [name={name}]'))"
+        )
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        ({}, (EVERY_HOST, EVERY_RULE, EVERY_RULE)),
+        ({"severity": "0"}, ("db1", "DUR001", "DUR001")),
+        ({"severity": "2"}, ("db1", "DUR001 LAY001", "DUR001 LAY001")),
+        ({"severity": "3"}, ("db1 app0 app1", EVERY_RULE, EVERY_RULE)),
+        ({"host": "APP"}, ("app0 app1", EVERY_RULE, "KRN003")),
+        ({"text": "hotspot"}, ("db1", EVERY_RULE, "DUR001 LAY001")),
+        ({"text": "fast-COMMIT"}, ("app0 app1", EVERY_RULE, "KRN003")),
+        ({"text": "lose", "host": "1"}, ("app1", EVERY_RULE, "KRN003")),
+        ({"text": "hotspot", "severity": "0"}, ("db1", "DUR001", "DUR001")),
+        ({"host": "nothing"}, ("", EVERY_RULE, "")),
+    ],
+)
+def test_the_filter_leaves_the_hosts_that_match(
+    tab: Tab, tmp_path: Path, values: dict[str, str], kept: tuple[str, str, str]
+) -> None:
+    """Severity, name and text apply together, to the sections and to the table alike."""
+    hosts, columns, rules = kept
+    tab.look()
+    show(tab, tmp_path, *many_hosts())
+    choose(tab, **values)
+    assert tab.value(SHOWN) == tab.value(ROWS) == hosts
+    assert tab.value(COLUMNS) == columns
+    assert tab.value(RULES) == rules
+    if hosts.startswith("db1"):
+        assert tab.value(CELLS) == len(columns.split())
+    result = "document.querySelector('.filter .result').textContent"
+    assert tab.value(result) == f"{len(hosts.split())} of 6 hosts shown"
+    assert tab.complaints() == []
+
+
+def test_a_host_that_could_not_be_read_keeps_its_reason(tab: Tab, tmp_path: Path) -> None:
+    """Its only cell spans all columns, and is none of them."""
+    tab.look()
+    show(tab, tmp_path, report(host(root(), name="app"), barriers, old_kernel), FLEET[2])
+    choose(tab, severity="0")
+    choose(tab, severity="9")
+    choose(tab, host="db7")
+    assert tab.value(ROWS) == "db7.tgz"
+    assert tab.value("document.querySelector('.matrix td.words').checkVisibility()")
+    assert tab.complaints() == []
+
+
+def test_reset_shows_every_host_again(tab: Tab, tmp_path: Path) -> None:
+    """The button empties all controls."""
+    tab.look()
+    show(tab, tmp_path, *many_hosts())
+    choose(tab, severity="0", host="db")
+    assert tab.value(SHOWN) == "db1"
+    tab.value("document.querySelector('form.filter [type=reset]').click()")
+    assert tab.wait_for(f"({SHOWN}) === {EVERY_HOST!r}")
+    assert tab.value(COLUMNS) == EVERY_RULE
+
+
+def test_without_scripts_everything_is_shown_and_nothing_pretends(tab: Tab, tmp_path: Path) -> None:
+    """No control is there that would do nothing, and the table names its size."""
+    tab.ask("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        tab.look(width=500)
+        show(tab, tmp_path, *many_hosts())
+        assert tab.value(SHOWN) == EVERY_HOST
+        controls = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"
+        assert tab.value(controls) is False
+        text = tab.value("document.querySelector('.beyond').textContent")
+        assert text.startswith("3 rules in columns, 6 hosts in rows.")
+    finally:
+        tab.ask("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def every_fixture_host() -> tuple[Report, ...]:
+    """Return the fixture hosts: more rules than fit on a narrow screen."""
+    return tuple(report_of(story) for story in STORIES)
+
+
+@pytest.mark.parametrize("width", [500, 900, 1400])
+def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, width: int) -> None:
+    """A button states how many columns and hosts lie beyond each edge, and scrolls there."""
+    tab.look(width=width)
+    show(tab, tmp_path, *every_fixture_host())
+    box = "document.querySelector('.tall')"
+    buttons = (
+        "[...document.querySelectorAll('.beyond button')].filter(e => !e.hidden)"
+        ".map(e => e.textContent.replace(/[0-9]+/, 'N')).join(', ')"
+    )
+    hidden = tab.value(
+        f"[...document.querySelectorAll('th.rule')].filter(e => e.getBoundingClientRect().right > "
+        f"{box}.getBoundingClientRect().right).length"
+    )
+    assert hidden > 0
+    right = "[...document.querySelectorAll('.beyond button')].find(e => /→/.test(e.textContent))"
+    assert tab.value(buttons) == "N more columns →, N more hosts ↓"
+    assert tab.value(f"{right}.textContent") == f"{hidden} more columns →"
+    assert tab.value(f"{box}.matches('.more-right.more-down:not(.more-left, .more-up)')")
+    tab.value(f"{right}.click()")
+    assert tab.wait_for(f"{box}.scrollLeft > 0 && {box}.matches('.more-left')")
+    tab.value(f"{box}.scrollTo(99999, 99999)")
+    assert tab.wait_for(f"{box}.matches('.more-left.more-up:not(.more-right, .more-down)')")
+    assert tab.value(buttons) == "← N more columns, ↑ N more hosts"
+    first = "document.querySelector('.matrix tbody th').getBoundingClientRect().left"
+    assert abs(tab.value(first) - tab.value(f"{box}.getBoundingClientRect().left")) < 3
+
+
+def test_a_table_that_fits_announces_nothing(tab: Tab, tmp_path: Path) -> None:
+    """No button is there where nothing is hidden."""
+    tab.look(width=1400)
+    show(tab, tmp_path, *many_hosts())
+    shown = "[...document.querySelectorAll('.beyond button')].some(e => e.checkVisibility())"
+    assert tab.value(shown) is False
+
+
+@pytest.mark.parametrize("denied", [False, True])
+def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) -> None:
+    """The clipboard has the command byte for byte, also where the page may not write to it."""
+    tab.look()
+    show(tab, tmp_path, night_report())
+    if denied:
+        tab.value("navigator.clipboard.writeText = () => Promise.reject(new Error('denied'))")
+    number = tab.value("document.querySelectorAll('pre.command').length")
+    assert tab.value("document.querySelectorAll('button.copy').length") == number > 0
+    tab.value("document.querySelector('button.copy').scrollIntoView({block: 'center'})")
+    tab.click("button.copy")
+    assert tab.wait_for("document.querySelector('button.copy').textContent === 'Copied'")
+    pasted = tab.value("navigator.clipboard.readText()")
+    assert pasted == tab.value("document.querySelector('pre.command code').textContent")
+
+
+def test_controls_are_not_printed(tab: Tab, tmp_path: Path) -> None:
+    """Paper has no buttons, and the table is not cut."""
+    tab.look(media="print")
+    show(tab, tmp_path, *every_fixture_host())
+    shown = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"
+    assert tab.value(shown) is False
+    assert tab.value("getComputedStyle(document.querySelector('.tall')).overflowX") == "visible"

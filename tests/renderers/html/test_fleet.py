@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+from xml.etree.ElementTree import Element
+
+import pytest
+
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import Audited
+from ext4audit.renderers.shared import Audited, Page
+from ext4audit.report import Report
 from support.builders import host
 from support.formats.sample_reports import (
     barriers,
     hostile_report,
+    hotspot,
+    md127,
     murky_report,
     night_report,
     report,
@@ -14,33 +21,104 @@ from support.formats.sample_reports import (
 from support.html_page import only, read, suppressed, with_class, words
 
 UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
+FINE = report(host(root(), name="web1"), barriers)
+
+
+def fleet_page() -> Element:
+    """Return the page of a bad, an unread, an incomplete and a clean host."""
+    return read(FINE, UNREAD, murky_report(), suppressed(night_report(), "LAY001"))
+
+
+def test_the_result_and_the_totals_are_at_the_top() -> None:
+    """The result is that of the worst host; findings are counted by severity, hosts by state."""
+    page = fleet_page()
+    banner = only([each for each in with_class(page, "banner") if "hosts" in words(each)])
+    assert words(banner) == "Failed: 1 of 4 hosts have findings at medium or worse."
+    assert "critical" in banner.get("class", "")
+    findings, hosts = with_class(page, "totals")
+    assert words(findings) == "Findings: 1 critical"
+    assert words(hosts) == ("Hosts: 4 hosts 1 with findings 1 incomplete 1 could not be read")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "threshold", "expected"),
+    [
+        ((night_report(), UNREAD), Severity.CRITICAL, "Failed: 1 of 2 hosts have findings at"),
+        ((night_report(), UNREAD), None, "Incomplete: no findings that fail the audit, but 1 of 2"),
+        ((FINE, UNREAD), Severity.LOW, "Incomplete: no findings at low or worse, but 1 of 2 hosts"),
+        ((FINE, murky_report()), Severity.LOW, "Incomplete: no findings at low or worse, but 1 of"),
+        ((FINE, FINE), Severity.LOW, "Passed: 2 of 2 hosts without findings at low or worse."),
+        ((FINE, FINE), None, "No severity fails this audit."),
+    ],
+)
+def test_the_result_is_that_of_the_exit_code(
+    hosts: tuple[Report | Audited, ...], threshold: Severity | None, expected: str
+) -> None:
+    """Findings precede missing evidence, and missing evidence never passes."""
+    page = read(*hosts, page=Page("1", "t", threshold=threshold))
+    assert words(with_class(page, "banner")[0]).startswith(expected)
 
 
 def test_a_fleet_is_a_table_of_hosts_and_rules() -> None:
-    """A cell has the worst severity as text; the worst host is first; an unread one is shown."""
-    fine = report(host(root(), name="web1"), barriers)
-    page = read(fine, UNREAD, murky_report(), suppressed(night_report(), "LAY001"))
+    """A cell has the worst severity as text; the worst host and the worst rule are first."""
+    page = fleet_page()
     matrix = only(with_class(page, "matrix"))
     heads = [words(each) for each in next(matrix.iter("thead"))[0]]
     assert heads == [
         "Host",
-        "CAP001 inode-exhaustion",
         "DUR001 barrier-disabled",
+        "CAP001 inode-exhaustion",
         "HLT009 rule-with-a-bug",
         "LAY001 striped-metadata-hotspot",
     ]
     rows = [[words(cell) for cell in row] for row in next(matrix.iter("tbody"))]
     assert rows == [
-        ["db1 (this host)", "", "critical", "", "aside"],
-        ["snaps/db7.tgz", "? could not be read: not a tar archive"],
-        ["db1 (this host) ? gaps", "?", "", "?", ""],
-        ["web1 (this host)", "", "ok", "", ""],
+        ["db1 (this host) #2", "critical", "", "", "accepted"],
+        ["db7.tgz", "? could not be read: not a tar archive"],
+        ["db1 (this host) ? gaps", "", "?", "?", ""],
+        ["web1", "ok", "", "", ""],
     ]
-    assert words(with_class(page, "chips")[0]) == (
-        "4 hosts 1 with findings 1 incomplete 1 could not be read"
-    )
     assert len(with_class(page, "host")) == 4
     assert "This host could not be read: not a tar archive." in words(page)
+
+
+def test_of_equally_bad_hosts_the_one_with_more_findings_is_first() -> None:
+    """The order of the rows is that of the sections below."""
+    one = report(host(md127(), name="one"), barriers)
+    two = report(host(md127(), name="two"), barriers, hotspot)
+    page = read(one, two)
+    rows = [words(row[0]) for row in next(only(with_class(page, "matrix")).iter("tbody"))]
+    assert rows == ["two", "one"]
+    assert [words(next(each.iter("h2"))) for each in with_class(page, "host")] == rows
+
+
+def test_a_rule_names_its_hosts_and_has_its_page() -> None:
+    """The worst rule is first; a host where it is milder has its own severity."""
+    mild = night_report()
+    verdicts = [
+        v._replace(findings=tuple(f._replace(severity=Severity.LOW) for f in v.findings))
+        for v in mild.verdicts
+    ]
+    page = read(mild._replace(verdicts=tuple(verdicts)), night_report(), UNREAD)
+    rules = with_class(page, "rule")
+    worst = only([each for each in rules if each.get("id") == "rule-DUR001"])
+    assert words(worst[0]).startswith("CRITICAL DUR001 barrier-disabled 2 of 3 hosts")
+    assert words(only(with_class(worst, "hosts"))) == "db1 (this host) #2, db1 (this host) low"
+    assert worst.get("open") is None
+    codes = [each.get("id") for each in rules if each.tag == "details"]
+    assert codes == ["rule-DUR001", "rule-LAY001"]
+
+
+def test_a_host_of_a_fleet_has_no_commands_below_the_threshold() -> None:
+    """A milder finding is one line; the page of the rule stands once, not with each finding."""
+    page = read(night_report(), UNREAD, page=Page("1", "t", threshold=Severity.HIGH))
+    found = [each for each in with_class(page, "finding") if "rule" not in each.get("class", "")]
+    severe = [each for each in found if with_class(each, "command")]
+    assert [words(each[0])[:15] for each in severe] == ["CRITICAL DUR001"]
+    mild = [each for each in found if each not in severe]
+    assert [each.tag for each in mild] == ["div"]
+    assert words(mild[0]).endswith("All bitmaps lie on 1 of 2 disks.")
+    assert not with_class(page, "why")
 
 
 def test_a_finding_and_a_gap_of_one_rule_are_both_in_the_cell() -> None:

@@ -23,7 +23,7 @@ from support.html_page import fold, known_before, only, read, suppressed, with_c
 @pytest.mark.parametrize(
     ("of", "threshold", "lenient", "expected"),
     [
-        (night_report(), Severity.MEDIUM, False, "Failed: there are findings at medium or worse."),
+        (night_report(), Severity.MEDIUM, False, "Failed: 2 findings at medium or worse."),
         (night_report(), None, False, "Complete. No severity fails this audit."),
         (report(host(root()), barriers), Severity.LOW, False, "Passed: complete"),
         (report(host(), old_kernel), Severity.MEDIUM, False, "Passed: complete"),
@@ -45,7 +45,7 @@ def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     gone = FixedFinding("DUR002", "/data", "barrier", "Barriers were hidden.")
     known_ = known_before(night_report())._replace(fixed=(gone,), notices=("CAP001 is unused",))
     page = read(known_)
-    assert "In the baseline." in words(fold(page, "2 findings set aside"))
+    assert "In the baseline." in words(fold(page, "2 findings suppressed or in the baseline"))
     fixed = fold(page, "1 finding of the baseline fixed")
     assert "DUR002 on /data: Barriers were hidden." in words(fixed)
     assert "CAP001 is unused." in words(fold(page, "Notices on the policy file"))
@@ -76,11 +76,4 @@ def test_an_image_is_not_called_a_host() -> None:
 def test_a_plan_is_not_called_a_host() -> None:
     """Nobody must look for a filesystem that was never made."""
     page = read(audit(Source("plan", "/dev/md0 on /data"), host(root()), [barriers]))
-    assert "/dev/md0 on /data: judged as if it ran, nothing of it exists yet" in words(page)
-
-
-def test_one_subject_needs_no_contents() -> None:
-    """Links to the subjects are there where there are several of them."""
-    alone = read(report(host(root()), barriers))
-    assert len(list(alone.iter("nav"))) == len(list(read(report(host())).iter("nav"))) == 0
-    assert len(list(read(night_report()).iter("nav"))) == 1
+    assert "/dev/md0 on /data: judged as if it existed" in words(page)

@@ -21,12 +21,29 @@ from ext4audit.renderers.shared.terms import (
     disruption_text,
     held_text,
     listed,
+    rounded_size,
     stack_text,
     type_text,
     why_text,
 )
 from support.builders import UNREAD, disk, filesystem, known, layout, loop, raid, unknown
 from support.formats.sample_reports import boot, md127, root
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1 KiB"),
+        (25668000 << 10, "24.5 GiB"),
+        ((1 << 30) - 1, "1 GiB"),
+        (1 << 60, "1024 PiB"),
+    ],
+)
+def test_a_rounded_size_is_easy_to_read(size_bytes: int, text: str) -> None:
+    """It has at most one decimal, and never 1024 of a unit that has a larger one."""
+    assert rounded_size(size_bytes) == text
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
-"""The HTML report: one self-contained file without scripts, from Jinja2 templates.
+"""The HTML report: one self-contained file, from Jinja2 templates.
 
 The modules of this package compute plain values; all markup is in `templates/`. Every value
 that a template prints passes through `visible` and is then escaped. A content security policy
-allows only the style sheet, by its hash, so injected markup cannot load or run anything.
+allows only the style sheet and the script, by their hashes, so injected markup cannot load or
+run anything. The script filters hosts and copies commands; without it, the page has no controls.
 The report has every finding; suppressed and known ones are folded. Verbosity has no effect.
+The page of several hosts leaves out evidence and commands of findings below the threshold, and
+the evidence of rules that passed.
 """
 
 from __future__ import annotations
@@ -16,8 +19,16 @@ from hashlib import sha256
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ext4audit.evidence import Unknown
-from ext4audit.renderers.html.fleet import fleet_table, folded_host, worst_first
+from ext4audit.finding import Severity
+from ext4audit.renderers.html.fleet import (
+    Entry,
+    fleet_summary,
+    folded_host,
+    rule_entries,
+    worst_first,
+)
 from ext4audit.renderers.html.host import finding_chips, host_section
+from ext4audit.renderers.html.matrix import matrix
 from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.shared.terms import PHASE_TEXT, counted, why_text
 
@@ -31,29 +42,44 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the report: one host in full, or a fleet with a folded section for each host."""
     entries = worst_first(hosts)
     if len(entries) != 1:
-        return ENVIRONMENT.get_template("fleet.html.j2").render(
-            page=page,
-            style_digest=_style_digest(),
-            title=f"ext4audit: {counted(len(entries), 'host')}",
-            fleet=fleet_table(entries),
-            hosts=(folded_host(entry, page) for entry in entries),
-        )
+        return _rendered("fleet.html.j2", page, **_fleet(entries, page))
     (entry,) = entries
     report = entry.host.report
-    return ENVIRONMENT.get_template("single_host.html.j2").render(
-        page=page,
-        style_digest=_style_digest(),
-        title=f"ext4audit: {entry.name if report is None else report.host.name}",
+    return _rendered(
+        "single_host.html.j2",
+        page,
+        title=f"ext4audit: {entry.host.label if report is None else report.host.name}",
         entry=entry,
         chips=() if report is None else finding_chips(report),
         section=None if report is None else host_section(report, page, entry.anchor),
     )
 
 
-def _style_digest() -> str:
-    """Return the hash of the style for the content security policy (CSP level 3)."""
-    style = ENVIRONMENT.get_template("style.css").render()
-    return b64encode(sha256(style.encode()).digest()).decode("ascii")
+def _fleet(entries: Sequence[Entry], page: Page) -> dict[str, object]:
+    """Return what the page of several hosts shows."""
+    return {
+        "title": f"ext4audit: {counted(len(entries), 'host')}",
+        "summary": fleet_summary(entries, page),
+        "rules": rule_entries(entries),
+        "matrix": matrix(entries),
+        "hosts": (folded_host(entry, page) for entry in entries),
+        "severities": [*enumerate(each.value for each in Severity)],
+    }
+
+
+def _rendered(template: str, page: Page, **values: object) -> str:
+    return ENVIRONMENT.get_template(template).render(
+        page=page,
+        style_digest=_digest("style.css"),
+        script_digest=_digest("script.js"),
+        **values,
+    )
+
+
+def _digest(template: str) -> str:
+    """Return the hash of the style or script for the content security policy (CSP level 3)."""
+    text = ENVIRONMENT.get_template(template).render()
+    return b64encode(sha256(text.encode()).digest()).decode("ascii")
 
 
 def _printed(value: object) -> object:

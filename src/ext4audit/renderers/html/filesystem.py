@@ -19,9 +19,11 @@ from ext4audit.renderers.shared.layout_text import (
 )
 from ext4audit.renderers.shared.subjects import is_shut_down
 from ext4audit.renderers.shared.terms import (
-    binary_size,
     counted,
     held_text,
+    listed,
+    rounded_size,
+    stack_text,
     type_text,
 )
 
@@ -108,6 +110,22 @@ class FilesystemPart:
     members: MembersPart | Unknown | None
 
 
+@dataclass(frozen=True, slots=True)
+class FilesystemLine:
+    """One filesystem in one line, and the options that the mount table hides."""
+
+    text: str
+    hidden: str
+
+
+def filesystem_line(fs: Filesystem) -> FilesystemLine:
+    """Return the type, state, size and devices of a filesystem in one line."""
+    facts = (type_text(fs), _state(fs), _size(fs), stack_text(fs))
+    options = for_wording(fs.options, None)
+    hidden = listed([option.token for option in options.hidden]) if options else ""
+    return FilesystemLine("; ".join(each for each in facts if each), hidden)
+
+
 def filesystem_part(fs: Filesystem) -> FilesystemPart:
     """Return the part of one filesystem."""
     return FilesystemPart(
@@ -143,13 +161,13 @@ def _size(fs: Filesystem) -> str:
     size, free = usage.size_blocks * usage.block_bytes, usage.free_blocks * usage.block_bytes
     inodes = counted(usage.inodes - usage.free_inodes, "inode")
     share = f"{1 - free / size:.0%} of it in use, " if size else ""
-    return f"{binary_size(size)}, {share}{inodes} of {usage.inodes}"
+    return f"{rounded_size(size)}, {share}{inodes} of {usage.inodes}"
 
 
 def _size_in_superblock(fs: Filesystem) -> str:
     superblock = for_wording(fs.superblock, None)
     block_bytes = superblock.block_bytes if superblock else None
-    return binary_size(superblock.size_blocks * block_bytes) if superblock and block_bytes else ""
+    return rounded_size(superblock.size_blocks * block_bytes) if superblock and block_bytes else ""
 
 
 def _options(options: EffectiveOptions) -> OptionsPart:

@@ -1,67 +1,66 @@
-"""Several hosts in the HTML report: the table of hosts and rules, and the folded hosts."""
+"""Several hosts in the HTML report: the summary, the rules with findings, the folded hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.html.host import HostSection, finding_chips, host_section
-from ext4audit.renderers.html.subject import Badge
-from ext4audit.renderers.shared import Audited, Page
-from ext4audit.renderers.shared.subjects import is_undetermined
+from ext4audit.renderers.html.finding import Badge, Place
+from ext4audit.renderers.html.host import (
+    HostSection,
+    finding_chips,
+    host_section,
+    severity_chips,
+    worse_findings,
+)
+from ext4audit.renderers.html.rule_page import PagePart, page_parts
+from ext4audit.renderers.shared import Audited, Page, named_hosts
 from ext4audit.renderers.shared.terms import counted
-from ext4audit.report import Outcome, Report, Verdict
+from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, Report, exit_code
 from ext4audit.rule import Rule
+
+NO_FINDING = len(Severity)
+"""The rank of a host or rule without a finding: one more than the rank of severity info."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One host of a fleet with the anchor of its section."""
+    """One host of a fleet with its display name and the anchor of its section.
 
-    host: Audited
-    anchor: str
-
-    @property
-    def name(self) -> str:
-        """The host's name and its source, because many hosts have the name localhost."""
-        report = self.host.report
-        return self.host.label if report is None else f"{report.host.name} ({self.host.label})"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One rule on one host: badges, or `text` where there are none."""
-
-    badges: tuple[Badge, ...]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One host of the table; `cells` are None for a host that could not be read."""
-
-    entry: Entry
-    has_gaps: bool
-    cells: tuple[Cell, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class FleetTable:
-    """The totals, and a table of the hosts by the rules with a finding or an undetermined verdict.
-
-    `quiet_rules` is the number of rules without a column.
+    `rank` is that of its worst finding.
     """
 
-    totals: tuple[Badge, ...]
-    rules: tuple[Rule, ...]
-    quiet_rules: int
-    rows: tuple[Row, ...]
+    name: str
+    host: Audited
+    anchor: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSummary:
+    """The result of all hosts, the findings by severity, and the numbers of hosts."""
+
+    banner: Badge
+    chips: tuple[Badge, ...]
+    hosts: tuple[Badge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """A rule with findings, the hosts that have them, worst first, and the page of the rule."""
+
+    rule: Rule
+    worst: Severity
+    share: str
+    hosts: tuple[tuple[Place, Badge | None], ...]
+    about: tuple[PagePart, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedHost:
-    """One host of a fleet below its summary; it is unfolded on paper if `printed`.
+    """One host of a fleet below the summary; it is unfolded on paper if `printed`.
 
     `section` is None for a host that could not be read.
     """
@@ -73,17 +72,31 @@ class FoldedHost:
 
 
 def worst_first(hosts: Sequence[Audited]) -> tuple[Entry, ...]:
-    """Return the hosts by their worst finding, then the unread, incomplete and clean ones."""
-    ordered = sorted(hosts, key=lambda host: _rank(host.report))
-    return tuple(Entry(host, f"host-{number}") for number, host in enumerate(ordered, start=1))
+    """Return the hosts by their worst finding, then the unread, incomplete and clean ones.
+
+    Of hosts with an equally bad finding, the one with more findings is first.
+    """
+    ordered = sorted(named_hosts(hosts), key=lambda named: _order(named[1].report))
+    return tuple(
+        Entry(name, host, f"host-{number}", _worst_rank(host.report))
+        for number, (name, host) in enumerate(ordered, start=1)
+    )
 
 
-def _rank(report: Report | None) -> int:
-    unread = len(Severity)
-    if report is None:
-        return unread
-    found = min((finding.severity.rank for finding in report.counted), default=unread + 2)
-    return found if found < unread or report.complete else unread + 1
+def _order(report: Report | None) -> tuple[int, ...]:
+    found = _severities(report)
+    unread = report is None
+    state = 0 if unread or found else 2 if report and report.complete else 1
+    return (_worst_rank(report), state, *(-found[severity] for severity in Severity))
+
+
+def _worst_rank(report: Report | None) -> int:
+    return min((each.rank for each in _severities(report)), default=NO_FINDING)
+
+
+def _severities(report: Report | None) -> Counter[Severity]:
+    """Return the number of findings that count by severity."""
+    return Counter(finding.severity for finding in report.counted) if report else Counter()
 
 
 def folded_host(entry: Entry, page: Page) -> FoldedHost:
@@ -92,75 +105,90 @@ def folded_host(entry: Entry, page: Page) -> FoldedHost:
     if report is None:
         unread = Badge("could not be read", "open")
         return FoldedHost(entry, (unread,), printed=True, section=None)
-    worst = page.threshold
-    fails = worst is not None and any(f.severity.at_least(worst) for f in report.counted)
-    section = host_section(report, page, entry.anchor)
-    return FoldedHost(entry, finding_chips(report), printed=fails, section=section)
+    section = host_section(report, page, entry.anchor, brief=True)
+    printed = _code(report, page) == EXIT_FINDINGS
+    return FoldedHost(entry, finding_chips(report), printed=printed, section=section)
 
 
-def fleet_table(entries: Sequence[Entry]) -> FleetTable:
-    """Return the totals, and the table of all hosts."""
+def fleet_summary(entries: Sequence[Entry], page: Page) -> FleetSummary:
+    """Return the result and the totals of all hosts."""
     reports = [entry.host.report for entry in entries if entry.host.report is not None]
-    rules = _rules(reports)
-    every = {verdict.rule.code for report in reports for verdict in report.verdicts}
-    return FleetTable(
-        totals=_totals(len(entries), reports),
-        rules=rules,
-        quiet_rules=len(every) - len(rules),
-        rows=tuple(_row(entry, rules) for entry in entries),
+    found = sum((_severities(report) for report in reports), Counter[Severity]())
+    return FleetSummary(
+        banner=_banner(entries, page),
+        chips=tuple(severity_chips(found)),
+        hosts=tuple(_host_chips(len(entries), reports)),
     )
 
 
-def _totals(hosts: int, reports: Sequence[Report]) -> tuple[Badge, ...]:
+def _code(report: Report | None, page: Page) -> int:
+    if report is None:
+        return EXIT_INCOMPLETE
+    return exit_code(report, page.threshold, allow_incomplete=page.allow_incomplete)
+
+
+def _banner(entries: Sequence[Entry], page: Page) -> Badge:
+    """Return the result of the worst host; a host that could not be read is incomplete."""
+    codes = Counter(_code(entry.host.report, page) for entry in entries)
+    worse = f"findings {worse_findings(page)}"
+    of = f"of {counted(len(entries), 'host')}"
+    if codes[EXIT_FINDINGS]:
+        return Badge(f"Failed: {codes[EXIT_FINDINGS]} {of} have {worse}.", "critical")
+    if codes[EXIT_INCOMPLETE]:
+        return Badge(
+            f"Incomplete: no {worse}, but {codes[EXIT_INCOMPLETE]} {of} lack evidence.", "open"
+        )
+    if page.threshold is None:
+        return Badge("No severity fails this audit.", "info")
+    return Badge(f"Passed: {codes[EXIT_CLEAN]} {of} without {worse}.", "fine")
+
+
+def _host_chips(hosts: int, reports: Sequence[Report]) -> Iterator[Badge]:
+    """Yield the numbers of hosts by what is known of them."""
     found = sum(bool(report.counted) for report in reports)
     incomplete = sum(not report.complete for report in reports)
-    unread = hosts - len(reports)
-    badges = [Badge(counted(hosts, "host"), "info"), Badge(f"{found} with findings", "info")]
+    yield Badge(counted(hosts, "host"), "info")
+    yield Badge(f"{found} with findings", "info")
     if incomplete:
-        badges.append(Badge(f"{incomplete} incomplete", "open"))
-    if unread:
-        badges.append(Badge(f"{unread} could not be read", "open"))
-    return tuple(badges)
+        yield Badge(f"{incomplete} incomplete", "open")
+    if hosts > len(reports):
+        yield Badge(f"{hosts - len(reports)} could not be read", "open")
 
 
-def _rules(reports: Sequence[Report]) -> tuple[Rule, ...]:
-    """Return the rules with a finding or an undetermined verdict on any host, by code."""
-    shown = {
-        verdict.rule.code: verdict.rule
-        for report in reports
-        for verdict in report.verdicts
-        if verdict.findings or is_undetermined(verdict)
-    }
-    return tuple(shown[code] for code in sorted(shown))
+def rule_entries(entries: Sequence[Entry]) -> tuple[RuleEntry, ...]:
+    """Return the rules with findings that count, worst first, then by the number of hosts."""
+    found: dict[str, list[tuple[Entry, Severity]]] = {}
+    rules: dict[str, Rule] = {}
+    for entry in entries:
+        for rule, worst in _found_rules(entry.host.report):
+            found.setdefault(rule.code, []).append((entry, worst))
+            rules[rule.code] = rule
+    made = [_rule_entry(rules[code], on, len(entries)) for code, on in found.items()]
+    return tuple(sorted(made, key=lambda each: (each.worst.rank, -len(each.hosts), each.rule.code)))
 
 
-def _row(entry: Entry, rules: Sequence[Rule]) -> Row:
-    report = entry.host.report
-    if report is None:
-        return Row(entry, has_gaps=False, cells=None)
-    by_code: dict[str, list[Verdict]] = {}
-    for verdict in report.verdicts:
-        by_code.setdefault(verdict.rule.code, []).append(verdict)
-    cells = tuple(_cell(by_code.get(rule.code, [])) for rule in rules)
-    return Row(entry, has_gaps=bool(report.host.gaps), cells=cells)
+def _found_rules(report: Report | None) -> Iterator[tuple[Rule, Severity]]:
+    """Yield the rules that have findings on a host, and the worst severity of each."""
+    worst: dict[str, tuple[Rule, Severity]] = {}
+    for verdict in report.verdicts if report else ():
+        for finding in verdict.findings:
+            before = worst.get(verdict.rule.code)
+            if finding.counts and (before is None or finding.severity.rank < before[1].rank):
+                worst[verdict.rule.code] = verdict.rule, finding.severity
+    yield from worst.values()
 
 
-def _cell(verdicts: Sequence[Verdict]) -> Cell:
-    """Return the worst finding that counts and whether a gap exists, else the outcome."""
-    findings = [finding for verdict in verdicts for finding in verdict.findings]
-    counting = [finding.severity for finding in findings if finding.counts]
-    badges = []
-    if counting:
-        worst = min(counting, key=lambda severity: severity.rank)
-        badges.append(Badge(worst.value, worst.value))
-    if any(is_undetermined(verdict) for verdict in verdicts):
-        badges.append(Badge("?", "open"))
-    return Cell(tuple(badges), _quiet_text(verdicts, aside=bool(findings)))
-
-
-def _quiet_text(verdicts: Sequence[Verdict], *, aside: bool) -> str:
-    if aside:
-        return "aside"
-    if any(verdict.outcome is Outcome.PASS for verdict in verdicts):
-        return "ok"
-    return "n/a" if verdicts else ""
+def _rule_entry(rule: Rule, on: Sequence[tuple[Entry, Severity]], hosts: int) -> RuleEntry:
+    """Return one rule; a host where it is milder than on the worst host has its severity."""
+    ordered = sorted(on, key=lambda pair: pair[1].rank)
+    worst = ordered[0][1]
+    return RuleEntry(
+        rule=rule,
+        worst=worst,
+        share=f"{len(on)} of {counted(hosts, 'host')}",
+        hosts=tuple(
+            (Place(entry.name, entry.anchor), None if own is worst else Badge(own.value, own.value))
+            for entry, own in ordered
+        ),
+        about=page_parts(rule),
+    )

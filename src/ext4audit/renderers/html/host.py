@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ext4audit.evidence import Known, for_wording
 from ext4audit.finding import Severity
-from ext4audit.renderers.html.subject import Badge, SubjectSection, UnknownRow, subject_section
+from ext4audit.renderers.html.finding import (
+    Badge,
+    FindingPart,
+    FindingParts,
+    FindingStyle,
+    Place,
+)
+from ext4audit.renderers.html.subject import SubjectSection, UnknownRow, subject_section
 from ext4audit.renderers.shared import Page
+from ext4audit.renderers.shared.causes import Cause, causes, causes_set_aside
+from ext4audit.renderers.shared.rows import where
 from ext4audit.renderers.shared.subjects import (
+    Subject,
     known_count,
     no_filesystem_text,
     subjects,
@@ -34,47 +44,84 @@ class HostSection:
 
     `no_filesystem` is why there is no filesystem below, and empty where there is one.
     `fixed` are the findings of the baseline that are fixed, None without a baseline.
+    `brief` is set for one of many hosts.
     """
 
     anchor: str
     banner: Badge
     facts: tuple[Fact, ...]
+    findings: tuple[FindingPart, ...]
+    set_aside: tuple[FindingPart, ...]
     no_filesystem: str
     gaps: tuple[UnknownRow, ...]
     subjects: tuple[SubjectSection, ...]
     fixed: tuple[FixedFinding, ...] | None
     notices: tuple[str, ...]
+    brief: bool
 
 
-def host_section(report: Report, page: Page, anchor: str) -> HostSection:
-    """Return the section of one host."""
-    every = (each for each in subjects(report) if each.filesystem or each.verdicts)
+def host_section(report: Report, page: Page, anchor: str, *, brief: bool = False) -> HostSection:
+    """Return the section of one host; `brief` is for one of many hosts."""
+    every = [each for each in subjects(report) if each.filesystem or each.verdicts]
+    anchors = [f"{anchor}-{number}" for number, _ in enumerate(every, 1)]
+    parts = FindingParts(_style(page, [*zip(every, anchors, strict=True)], brief=brief))
+    found = causes(report)
+    findings = parts.of(found, f"{anchor}-f")
+    entries = _entries(found, findings)
     return HostSection(
         anchor=anchor,
         banner=_banner(report, page),
         facts=tuple(_facts(report)),
+        findings=findings,
+        set_aside=parts.of(causes_set_aside(report), f"{anchor}-a"),
         no_filesystem=("" if report.host.filesystems else no_filesystem_text(report, "this host")),
         gaps=tuple(UnknownRow(gap, "") for gap in dict.fromkeys(report.host.gaps)),
         subjects=tuple(
-            subject_section(each, f"{anchor}-{number}") for number, each in enumerate(every, 1)
+            subject_section(each, name, entries.get(_id(each), ()), brief=brief)
+            for each, name in zip(every, anchors, strict=True)
         ),
         fixed=report.fixed,
         notices=report.notices,
+        brief=brief,
     )
+
+
+def _style(page: Page, named: Sequence[tuple[Subject, str]], *, brief: bool) -> FindingStyle:
+    """Return how the entries are made; "never" folds like the default threshold."""
+    places = {_id(each): Place(where(each.filesystem), anchor) for each, anchor in named}
+    return FindingStyle(page.threshold or Severity.MEDIUM, brief, places)
+
+
+def _id(subject: Subject) -> str | None:
+    return subject.filesystem.id if subject.filesystem else None
+
+
+def _entries(
+    found: Sequence[Cause], parts: Sequence[FindingPart]
+) -> dict[str | None, tuple[Place, ...]]:
+    """Return the entries of each subject by the id of the filesystem."""
+    entries: dict[str | None, tuple[Place, ...]] = {}
+    for cause, part in zip(found, parts, strict=True):
+        for fs in cause.filesystems:
+            key = fs.id if fs else None
+            entries[key] = (*entries.get(key, ()), Place(part.rule.code, part.anchor))
+    return entries
 
 
 def finding_chips(report: Report) -> tuple[Badge, ...]:
     """Return the number of active findings by severity, and whether the audit is complete."""
-    found = Counter(finding.severity for finding in report.counted)
-    badges = [
-        Badge(f"{found[severity]} {severity.value}", severity.value)
-        for severity in Severity
-        if found[severity]
-    ]
+    badges = list(severity_chips(Counter(finding.severity for finding in report.counted)))
     if not badges and report.complete:
         badges = [Badge("no findings", "fine")]
     badges += [Badge(f"{number} {state}", "info") for number, state in _aside(report) if number]
     return (*badges, *(() if report.complete else (Badge("incomplete", "open"),)))
+
+
+def severity_chips(found: Mapping[Severity, int]) -> Iterator[Badge]:
+    """Yield the number of findings of each severity that has some, worst first."""
+    for severity in Severity:
+        if found.get(severity):
+            yield Badge(f"{found[severity]} {severity.value}", severity.value)
 
 
 def _aside(report: Report) -> tuple[tuple[int, str], ...]:
@@ -85,26 +132,33 @@ def _aside(report: Report) -> tuple[tuple[int, str], ...]:
 def _banner(report: Report, page: Page) -> Badge:
     """Return the meaning of the exit code, which one function decides for every format."""
     code = exit_code(report, page.threshold, allow_incomplete=page.allow_incomplete)
-    worse = f"findings {_threshold(page)}"
+    worse = f"findings {worse_findings(page)}"
     if code == EXIT_FINDINGS:
-        return Badge(f"Failed: there are {worse}.", "critical")
+        failing = _failing(report, page)
+        return Badge(f"Failed: {counted(failing, 'finding')} {worse_findings(page)}.", "critical")
     if not report.complete_for(page.threshold):
-        return Badge(f"Incomplete: no {worse}, but not everything could be seen.", "open")
+        return Badge(f"Incomplete: no {worse}, but some evidence is missing.", "open")
     if page.threshold is None:
         return Badge("Complete. No severity fails this audit.", "info")
     if not report.complete:
-        return Badge(f"Passed: no {worse}, and what could not be seen is milder.", "fine")
+        return Badge(f"Passed: no {worse}. Only milder rules lack evidence.", "fine")
     return Badge(f"Passed: complete, and no {worse}.", "fine")
 
 
-def _threshold(page: Page) -> str:
+def worse_findings(page: Page) -> str:
+    """Return which findings fail the audit: "at medium or worse"."""
     return f"at {page.threshold.value} or worse" if page.threshold else "that fail the audit"
+
+
+def _failing(report: Report, page: Page) -> int:
+    worst = page.threshold
+    return sum(worst is not None and each.severity.at_least(worst) for each in report.counted)
 
 
 def _facts(report: Report) -> Iterator[Fact]:
     host = report.host
     if report.source.kind == "plan":
-        yield Fact("Plan", f"{report.source.label}: judged as if it ran, nothing of it exists yet")
+        yield Fact("Plan", f"{report.source.label}: judged as if it existed")
     else:
         yield Fact("Image" if report.source.kind == "image" else "Host", host.name)
     if isinstance(host.os, Known):

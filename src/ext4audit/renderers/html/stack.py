@@ -18,6 +18,7 @@ from ext4audit.renderers.shared.terms import (
     chunk_bytes,
     counted,
     listed,
+    rounded_size,
     stack_text,
     type_text,
 )
@@ -121,7 +122,7 @@ def stack_part(fs: Filesystem, top: BlockDevice) -> StackPart:
 
 def _device_row(fs: Filesystem, device: BlockDevice) -> DeviceRow:
     sectors = device.size_sectors
-    size = binary_size(sectors.value * SECTOR_BYTES) if isinstance(sectors, Known) else "not known"
+    size = rounded_size(sectors.value * SECTOR_BYTES) if isinstance(sectors, Known) else "not known"
     return DeviceRow(
         device=device,
         size=size,

@@ -7,42 +7,20 @@ from dataclasses import dataclass
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Finding, Remedy, Severity
-from ext4audit.renderers.html.filesystem import FilesystemPart, filesystem_part
-from ext4audit.renderers.shared.commands import PhaseLines, phases
+from ext4audit.finding import Severity
+from ext4audit.renderers.html.filesystem import (
+    FilesystemLine,
+    FilesystemPart,
+    filesystem_line,
+    filesystem_part,
+)
+from ext4audit.renderers.html.finding import Badge, Place
 from ext4audit.renderers.shared.subjects import Subject, traceback_lines
-from ext4audit.renderers.shared.terms import counted, disruption_text, listed
+from ext4audit.renderers.shared.terms import counted, listed
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 
 _POINTS_IN_TITLE = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Badge:
-    """Text on the colour of a CSS class: a severity, "open" (undetermined), "fine" or "info"."""
-
-    text: str
-    look: str
-
-
-@dataclass(frozen=True, slots=True)
-class RemedyPart:
-    """A remedy; its commands keep their order, because a later one may depend on an earlier."""
-
-    remedy: Remedy
-    disruption: Badge
-    phases: tuple[PhaseLines, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FindingPart:
-    """A finding with its rule; it is unfolded if `shown`."""
-
-    rule: Rule
-    finding: Finding
-    shown: bool
-    remedies: tuple[RemedyPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,45 +59,45 @@ class Undetermined:
 
 @dataclass(frozen=True, slots=True)
 class SubjectSection:
-    """One subject of rules; `filesystem` is None for the host itself.
+    """One subject of rules; `filesystem` is None for the host itself, and in a fleet.
 
-    `nothing_found` is set where there are no `findings`, `undetermined` where a verdict was not
-    determined.
+    `line` is the filesystem in one line, for a fleet. `entries` are its findings, by code.
+    `nothing_found` is set where there are none, `undetermined` where a verdict was not determined.
+    A fleet has only the numbers of `passed` and `not_applicable`.
     """
 
     anchor: str
     name: str
     worst: Badge
+    entries: tuple[Place, ...]
     filesystem: FilesystemPart | None
-    findings: tuple[FindingPart, ...]
+    line: FilesystemLine | None
     nothing_found: NothingFound | None
     undetermined: Undetermined | None
-    set_aside: tuple[FindingPart, ...]
     passed: tuple[Verdict, ...]
     not_applicable: tuple[Verdict, ...]
 
 
-def subject_section(subject: Subject, anchor: str) -> SubjectSection:
-    """Return the section of a subject; `anchor` is the target of links to it."""
+def subject_section(
+    subject: Subject, anchor: str, entries: Sequence[Place], *, brief: bool
+) -> SubjectSection:
+    """Return the section of a subject; `brief` is for one of many hosts."""
     fs = subject.filesystem
     return SubjectSection(
         anchor=anchor,
-        name=_name(fs),
+        name=subject_name(fs),
         worst=_worst_badge(subject),
-        filesystem=None if fs is None else filesystem_part(fs),
-        findings=tuple(
-            _finding(rule, finding, shown=finding.severity is not Severity.INFO)
-            for rule, finding in subject.findings
-        ),
+        entries=tuple(entries),
+        filesystem=None if fs is None or brief else filesystem_part(fs),
+        line=filesystem_line(fs) if fs is not None and brief else None,
         nothing_found=None if subject.findings else _nothing_found(subject),
         undetermined=_undetermined(subject) if subject.undetermined else None,
-        set_aside=tuple(_finding(*pair, shown=True) for pair in subject.set_aside),
-        passed=subject.with_outcome(Outcome.PASS),
-        not_applicable=subject.with_outcome(Outcome.NOT_APPLICABLE),
+        passed=() if brief else subject.with_outcome(Outcome.PASS),
+        not_applicable=() if brief else subject.with_outcome(Outcome.NOT_APPLICABLE),
     )
 
 
-def _name(fs: Filesystem | None) -> str:
+def subject_name(fs: Filesystem | None) -> str:
     """Return the device of a subject and its mount points."""
     if fs is None:
         return "The host itself"
@@ -155,19 +133,9 @@ def _nothing_found(subject: Subject) -> NothingFound:
         )
         return NothingFound(Badge("INCOMPLETE", "open"), sentence)
     if subject.set_aside:
-        sentence = "All that was found is set aside, see below."
+        sentence = "All findings are suppressed or in the baseline."
         return NothingFound(Badge("SET ASIDE", "info"), sentence)
-    return NothingFound(Badge("NO FINDINGS", "fine"), "All the rules that apply have passed.")
-
-
-def _finding(rule: Rule, finding: Finding, *, shown: bool) -> FindingPart:
-    return FindingPart(rule, finding, shown, tuple(_remedy(each) for each in finding.remedies))
-
-
-def _remedy(remedy: Remedy) -> RemedyPart:
-    text = disruption_text(remedy)
-    disruption = Badge(text.upper(), "critical") if remedy.destructive else Badge(text, "info")
-    return RemedyPart(remedy, disruption, tuple(phases(remedy)))
+    return NothingFound(Badge("NO FINDINGS", "fine"), "All rules that apply passed.")
 
 
 def _undetermined(subject: Subject) -> Undetermined:

@@ -87,6 +87,16 @@ def binary_size(size_bytes: int) -> str:
     return f"{size_bytes} {_UNITS[-1]}"
 
 
+def rounded_size(size_bytes: int) -> str:
+    """Return bytes in the largest unit with at least 1 of it, to one decimal: "24.5 GiB"."""
+    size = float(size_bytes)
+    for unit in _UNITS[:-1]:
+        if round(size, 1) < _STEP:
+            return f"{size:.1f}".removesuffix(".0") + f" {unit}"
+        size /= _STEP
+    return f"{size:.1f}".removesuffix(".0") + f" {_UNITS[-1]}"
+
+
 def listed(names: Sequence[str], limit: int | None = None) -> str:
     """Return the names with commas; beyond `limit`, how many more there are."""
     if limit is None or len(names) <= limit:

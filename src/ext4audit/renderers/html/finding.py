@@ -1,0 +1,239 @@
+"""Findings in the HTML report: one entry for each cause, with the filesystems that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Citation, Finding, Remedy, Severity
+from ext4audit.renderers.html.rule_page import PagePart, page_parts
+from ext4audit.renderers.shared.causes import Cause
+from ext4audit.renderers.shared.commands import PhaseLines, phases
+from ext4audit.renderers.shared.terms import disruption_text, doubt_text, remedy_label
+from ext4audit.rule import Rule
+
+_PLACES_IN_TITLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """Text on the colour of a CSS class: a severity, "open" (undetermined), "fine" or "info"."""
+
+    text: str
+    look: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A subject of a finding, and the anchor of its section; empty where it has none."""
+
+    name: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyPart:
+    """A remedy; its commands keep their order, because a later one may depend on an earlier.
+
+    `same_as` is an earlier entry of the page that has the same commands: `phases` is then empty.
+    """
+
+    label: str
+    remedy: Remedy
+    disruption: Badge
+    phases: tuple[PhaseLines, ...]
+    same_as: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Citations; `details` are those that a reader needs only to check the others."""
+
+    main: tuple[Citation, ...]
+    details: tuple[Citation, ...]
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a citation."""
+        return bool(self.main or self.details)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The citations and remedies that some findings have."""
+
+    citations: tuple[Citation, ...]
+    remedies: tuple[Remedy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPart:
+    """What only one subject of an entry has; `message` is empty where all have the same."""
+
+    place: Place
+    message: str
+    evidence: Evidence
+    remedies: tuple[RemedyPart, ...]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is anything to fold below its name."""
+        return self.evidence.any or bool(self.remedies)
+
+
+@dataclass(frozen=True, slots=True)
+class FindingPart:
+    """One cause with its subjects; it is unfolded if `shown`.
+
+    `line` is the text beside the title, `message` the longer one below it, if any. `places` are
+    the first subjects, and `places_more` counts the others. `evidence` and `remedies` are those
+    that all subjects have; `members` is empty where there is one subject. `about` is the page of
+    the rule, empty where the report has it elsewhere: in an earlier entry, or once for a fleet.
+    """
+
+    anchor: str
+    rule: Rule
+    finding: Finding
+    doubt: str
+    line: str
+    message: str
+    shown: bool
+    places: tuple[Place, ...]
+    places_more: int
+    evidence: Evidence
+    remedies: tuple[RemedyPart, ...]
+    members: tuple[MemberPart, ...]
+    about: tuple[PagePart, ...]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is anything below the title."""
+        below = (self.message, self.evidence.any, self.remedies, self.members, self.about)
+        return any(below) or not self.finding.counts
+
+
+@dataclass(frozen=True, slots=True)
+class FindingStyle:
+    """How the entries of a host are made: what is unfolded, and what they link to.
+
+    Findings milder than `threshold` are folded; in a fleet (`brief`), they have no evidence and
+    no commands either. `places` are the subjects of the host by the id of the filesystem.
+    """
+
+    threshold: Severity
+    brief: bool
+    places: Mapping[str | None, Place]
+
+    def place(self, fs: Filesystem | None) -> Place:
+        """Return the subject with the anchor of its section."""
+        return self.places[fs.id if fs else None]
+
+    def folds(self, finding: Finding) -> bool:
+        """Whether an entry is one line that opens."""
+        return not finding.severity.at_least(self.threshold)
+
+
+class FindingParts:
+    """Makes the entries of one host; commands that an earlier entry has are not repeated."""
+
+    def __init__(self, style: FindingStyle) -> None:
+        """Start a host."""
+        self._style = style
+        self._commands: dict[object, Place] = {}
+        self._explained: set[str] = set()
+
+    def of(self, causes: Sequence[Cause], anchor: str) -> tuple[FindingPart, ...]:
+        """Return an entry for each cause; their anchors begin with `anchor`."""
+        return tuple(self._part(each, f"{anchor}{number}") for number, each in enumerate(causes, 1))
+
+    def _part(self, cause: Cause, anchor: str) -> FindingPart:
+        first, folded = cause.first, self._style.folds(cause.first)
+        places = [self._style.place(fs) for fs in cause.filesystems]
+        here = Place(f"{cause.rule.code}, {places[0].name}", anchor)
+        shared = _in_all([each.finding for each in cause.found])
+        if folded and self._style.brief:
+            shared = Parts((), ())
+        line = first.short if folded or _messages(cause) > 1 else first.message
+        return FindingPart(
+            anchor=anchor,
+            rule=cause.rule,
+            finding=first,
+            doubt=doubt_text(first),
+            line=line,
+            message=first.message if _messages(cause) == 1 and first.message != line else "",
+            shown=not folded,
+            places=tuple(places[:_PLACES_IN_TITLE]),
+            places_more=len(places[_PLACES_IN_TITLE:]),
+            evidence=_evidence(shared.citations),
+            remedies=self._remedies(shared.remedies, here, " for all" if cause.found[1:] else ""),
+            members=tuple(self._members(cause, shared, here)) if cause.found[1:] else (),
+            about=self._about(cause.rule),
+        )
+
+    def _about(self, rule: Rule) -> tuple[PagePart, ...]:
+        """Return the page of a rule for its first entry."""
+        if self._style.brief or rule.code in self._explained:
+            return ()
+        self._explained.add(rule.code)
+        return page_parts(rule)
+
+    def _members(self, cause: Cause, shared: Parts, here: Place) -> Iterator[MemberPart]:
+        brief = self._style.brief and self._style.folds(cause.first)
+        for fs, finding in cause.found:
+            own = Parts((), ()) if brief else _without(finding, shared)
+            yield MemberPart(
+                place=self._style.place(fs),
+                message=finding.message if _messages(cause) > 1 else "",
+                evidence=_evidence(own.citations),
+                remedies=self._remedies(own.remedies, here, ""),
+            )
+
+    def _remedies(
+        self, remedies: Sequence[Remedy], here: Place, whom: str
+    ) -> tuple[RemedyPart, ...]:
+        labels = (f"{remedy_label(index)}{whom}" for index in range(len(remedies)))
+        return tuple(
+            self._remedy(label, each, here) for label, each in zip(labels, remedies, strict=True)
+        )
+
+    def _remedy(self, label: str, remedy: Remedy, here: Place) -> RemedyPart:
+        badge = disruption_badge(remedy)
+        seen = self._commands.get(remedy.steps) if remedy.steps else None
+        if seen is not None:
+            return RemedyPart(label, remedy, badge, (), seen)
+        self._commands[remedy.steps] = here
+        return RemedyPart(label, remedy, badge, tuple(phases(remedy)), None)
+
+
+def disruption_badge(remedy: Remedy) -> Badge:
+    """Return what a remedy interrupts, in capitals where it destroys data."""
+    text = disruption_text(remedy)
+    return Badge(text.upper(), "critical") if remedy.destructive else Badge(text, "info")
+
+
+def _messages(cause: Cause) -> int:
+    """Return how many different messages the findings have."""
+    return len({each.finding.message for each in cause.found})
+
+
+def _in_all(findings: Sequence[Finding]) -> Parts:
+    """Return the citations and remedies that every finding has."""
+    first, *others = findings
+    return Parts(
+        tuple(c for c in first.citations if all(c in each.citations for each in others)),
+        tuple(r for r in first.remedies if all(r in each.remedies for each in others)),
+    )
+
+
+def _without(finding: Finding, shared: Parts) -> Parts:
+    """Return the citations and remedies that this finding alone has."""
+    return Parts(
+        tuple(each for each in finding.citations if each not in shared.citations),
+        tuple(each for each in finding.remedies if each not in shared.remedies),
+    )
+
+
+def _evidence(citations: Sequence[Citation]) -> Evidence:
+    main = tuple(each for each in citations if not each.detail)
+    return Evidence(main, tuple(each for each in citations if each.detail))

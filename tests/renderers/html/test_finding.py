@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from string import ascii_lowercase
+from typing import TypeAlias
+
+import pytest
+
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.renderers.shared import Page
+from ext4audit.report import Report
+from ext4audit.rule import Rule, RuleOutput, rule
+from support.builders import filesystem, host, mount
+from support.formats.sample_reports import (
+    QUOTED,
+    boot,
+    edits,
+    hotspot,
+    md127,
+    night_report,
+    renames,
+    report,
+    root,
+)
+from support.html_page import fold, only, read, with_class, words
+
+
+def test_a_finding_shows_consequence_evidence_and_commands() -> None:
+    """The worst is first, with its commands byte for byte, phase by phase."""
+    found = with_class(read(night_report()), "finding")
+    assert [words(each[0]) for each in found[:2]] == [
+        (
+            r"CRITICAL DUR001 barrier-disabled /dev/md127 on /mnt/a\x1b[b Write barriers are off "
+            "above disks with a volatile write cache: a power cut can corrupt the filesystem."
+        ),
+        (
+            r"MEDIUM LAY001 striped-metadata-hotspot (likely) /dev/md127 on /mnt/a\x1b[b All "
+            "bitmaps lie on 1 of 2 disks."
+        ),
+    ]
+    found = found[:2]
+    assert all(each.get("open") is not None for each in found)
+    commands = [each[0].text for each in with_class(found[0], "command")]
+    assert commands == [
+        f'mount -o remount,barrier "{QUOTED}"',
+        "tune2fs -o ^nobarrier /dev/md127",
+        "grep -x barrier /proc/fs/ext4/md127/options",
+        f'tune2fs -o nobarrier /dev/md127 &&\nmount -o remount,nobarrier "{QUOTED}"',
+    ]
+    rows = [words(each) for each in only(list(found[0].iter("tbody")))]
+    assert rows[0] == "option in forcenobarrier/proc/fs/ext4/md127/options"
+    assert "Trade-off: Each fsync() waits for a cache flush." in words(found[0])
+    assert "Or needs an unmount Use drives with power-loss protection." in words(found[0])
+
+
+def test_a_change_of_a_file_is_a_diff_above_the_commands() -> None:
+    """What is removed and what is added have tags of their own, on lines of their own."""
+    remedy = only(with_class(read(report(host(root()), edits)), "remedy"))
+    diff = only(with_class(remedy, "diff"))
+    assert [each.text for each in diff.iter("del")] == [
+        "- /dev/sda        /data   ext4    defaults,nodelalloc 0 2"
+    ]
+    assert [each.text for each in diff.iter("ins")] == [
+        "+ /dev/sda        /data   ext4    defaults 0 2",
+        *("+ a = 1", "+ ", "+ b = 2"),
+    ]
+    assert "".join(diff.itertext()).split("\n")[0] == "--- /etc/fstab, line 7"
+    assert len("".join(diff.itertext()).split("\n")) == 7
+    last = with_class(remedy, "command")[-1]
+    assert "".join(last.itertext()) == "umount /data &&\n{ mount /data || mount -a; }"
+
+
+def test_a_remedy_that_destroys_says_so_aloud() -> None:
+    """What destroys data is in capitals on the colour of the worst severity."""
+    remedies = with_class(read(report(host(md127()), hotspot)), "remedy")
+    assert words(only(with_class(only(remedies), "critical"))) == (
+        "DESTROYS AND RECREATES THE FILESYSTEM"
+    )
+
+
+def test_what_only_informs_is_folded() -> None:
+    """A note shows its title and its sentence; the rest is a click away."""
+    page = read(report(host(boot("renames")), renames))
+    note = only(with_class(page, "finding"))
+    assert note.get("open") is None
+    assert words(note[0]).startswith("INFO PRF002 auto-da-alloc-stall (possible)")
+
+
+Remedies: TypeAlias = Callable[[Filesystem], tuple[Remedy, ...]]
+PAGE_OF_RULE = """## What it checks
+
+Whether `noatime` is set.
+
+## When to ignore
+
+Never.
+"""
+
+
+def slow(remedies: Remedies, *, summary: str) -> Rule:
+    """Return a rule that finds every filesystem slow, with a message of its own."""
+
+    @rule("PRF009", "slow", severity=Severity.MEDIUM, since="0.1")
+    def check(fs: Filesystem, _host: Host) -> RuleOutput:
+        """Find it slow."""
+        yield Finding(
+            f"{fs.device} is slow.",
+            Severity.MEDIUM,
+            Confidence.CONFIRMED,
+            (
+                Citation("limit", "20 %", "/proc/sys/vm/dirty_ratio"),
+                Citation("device", fs.device, "/proc/self/mountinfo"),
+                Citation("ratio", "1.00", "computed", detail=True),
+            ),
+            remedies(fs),
+            summary=summary,
+        )
+
+    return check._replace(page=PAGE_OF_RULE)
+
+
+SYSCTL = Remedy("Lower it.", Disruption.ONLINE, (Step(Phase.IMMEDIATE, "sysctl -w vm.a=1"),))
+
+
+def own(fs: Filesystem) -> Remedy:
+    """Return a remedy that names the device."""
+    return Remedy("Tune.", Disruption.ONLINE, (Step(Phase.IMMEDIATE, f"tune2fs {fs.device}"),))
+
+
+def disk(index: int) -> Filesystem:
+    """Return a filesystem on a disk of its own."""
+    number = DeviceNumber(8, 16 * index)
+    name = f"sd{ascii_lowercase[index]}"
+    at = mount(f"/mnt/d{index}", number=number)
+    device = f"/dev/{name}"
+    return filesystem(name=name, device=device, number=number, mounts=(at,), uuid=name)
+
+
+def slow_disks(number: int, remedies: Remedies, *, summary: str = "slow") -> Report:
+    """Return a report of so many filesystems that are slow for the same reason."""
+    return report(host(*map(disk, range(number))), slow(remedies, summary=summary))
+
+
+def test_one_cause_on_several_filesystems_is_one_entry() -> None:
+    """It names them all; what they share stands once, and each has what is its own."""
+    found = only(with_class(read(slow_disks(3, lambda fs: (SYSCTL, own(fs)))), "finding"))
+    assert words(found[0]) == (
+        "MEDIUM PRF009 slow /dev/sda on /mnt/d0, /dev/sdb on /mnt/d1, /dev/sdc on /mnt/d2 slow"
+    )
+    commands = [words(each) for each in with_class(found, "command")]
+    assert commands == [
+        "sysctl -w vm.a=1",
+        *(f"tune2fs /dev/sd{letter}" for letter in "abc"),
+    ]
+    assert words(with_class(found, "remedy")[0]).startswith("Remedy for all online Lower it.")
+    members = only(with_class(found, "members"))
+    assert [words(each[0][0]) for each in members] == [
+        f"/dev/sd{letter} on /mnt/d{n}: /dev/sd{letter} is slow." for n, letter in enumerate("abc")
+    ]
+    assert "dirty_ratio" not in words(members)
+    assert words(found).count("dirty_ratio") == 1
+
+
+def test_other_causes_are_entries_of_their_own() -> None:
+    """Without a summary, the message tells whether the cause is the same."""
+    page = read(slow_disks(3, lambda fs: (own(fs),), summary=""))
+    assert len(with_class(page, "finding")) == 3
+
+
+def test_the_commands_of_a_remedy_of_the_host_stand_once() -> None:
+    """A second entry links to the first."""
+    page = read(slow_disks(3, lambda _: (SYSCTL,), summary=""))
+    assert [words(each) for each in with_class(page, "command")] == ["sysctl -w vm.a=1"]
+    second = with_class(page, "finding")[1]
+    assert "The commands are those of PRF009, /dev/sda on /mnt/d0." in words(second)
+
+
+def test_many_filesystems_are_counted_in_the_title() -> None:
+    """The title has three of them, the list all."""
+    page = read(slow_disks(5, lambda _: ()))
+    found = only(with_class(page, "finding"))
+    assert "/dev/sdc on /mnt/d2 and 2 more" in words(found[0])
+    assert len(only(with_class(found, "members"))) == 5
+
+
+@pytest.mark.parametrize(
+    ("threshold", "opened"),
+    [(Severity.HIGH, False), (Severity.MEDIUM, True), (Severity.INFO, True), (None, True)],
+)
+def test_what_is_below_the_threshold_is_one_line(
+    threshold: Severity | None, *, opened: bool
+) -> None:
+    """It opens to the rest; a threshold of "never" folds like the default."""
+    page = read(slow_disks(3, lambda _: (SYSCTL,)), page=Page("1", "t", threshold=threshold))
+    found = only(with_class(page, "finding"))
+    assert (found.get("open") is not None) is opened
+    assert bool(with_class(found, "short")) is not opened
+
+
+def test_evidence_that_is_detail_is_folded() -> None:
+    """It is in the entry, below the rest of the evidence."""
+    page = read(slow_disks(3, lambda _: ()))
+    assert "ratio1.00computed" in words(fold(page, "1 more line of evidence"))
+
+
+def test_the_page_of_the_rule_is_folded_in() -> None:
+    """Its headings and paragraphs are those of the docstring, with code as code."""
+    why = fold(read(slow_disks(3, lambda _: ())), "Why it matters")
+    assert why.get("open") is None
+    assert [words(each) for each in why.iter("dt")] == ["What it checks", "When to ignore"]
+    assert [words(each) for each in why.iter("dd")] == ["Whether noatime is set.", "Never."]
+    assert [each.text for each in why.iter("code")] == ["noatime"]
+
+
+def test_the_page_of_a_rule_stands_once() -> None:
+    """The first entry of a rule has it."""
+    found = with_class(read(slow_disks(3, lambda _: (), summary="")), "finding")
+    assert [len(with_class(each, "why")) for each in found] == [1, 0, 0]
+
+
+def test_several_findings_on_one_filesystem_are_listed_by_their_messages() -> None:
+    """The name of the only subject is in the title, and not on every line."""
+    of = slow_disks(1, lambda _: ())
+    (verdict,) = of.verdicts
+    first = verdict.findings[0]
+    both = (first, first._replace(message="It is very slow.", fact="again"))
+    page = read(of._replace(verdicts=(verdict._replace(findings=both),)))
+    members = only(with_class(page, "members"))
+    assert [words(each) for each in members] == ["/dev/sda is slow.", "It is very slow."]

@@ -1,0 +1,69 @@
+"""Findings by cause: what is one entry, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.finding import Confidence, Finding, Severity, Suppression
+from ext4audit.renderers.shared.causes import causes, causes_set_aside
+from ext4audit.report import Report
+from support.formats.sample_reports import night_report
+
+WHY = Suppression("Replaced in spring")
+SLOW = Finding("sda is slow.", Severity.LOW, Confidence.LIKELY, (), summary="slow")
+
+
+def with_findings(*found: Finding) -> Report:
+    """Return a report with two verdicts of one rule, on a filesystem and on the host."""
+    report = night_report()
+    first = report.verdicts[0]
+    half = len(found) // 2
+    verdicts = (
+        first._replace(findings=found[:half], filesystem_id=report.host.filesystems[0].id),
+        first._replace(findings=found[half:], filesystem_id=None),
+    )
+    return report._replace(verdicts=verdicts)
+
+
+@pytest.mark.parametrize(
+    ("change", "entries"),
+    [
+        ({}, [2]),
+        ({"message": "sdb is slow."}, [2]),
+        ({"citations": ()}, [2]),
+        ({"summary": "slower"}, [1, 1]),
+        ({"summary": ""}, [1, 1]),
+        ({"severity": Severity.HIGH}, [1, 1]),
+        ({"confidence": Confidence.POSSIBLE}, [1, 1]),
+        ({"suppression": WHY}, [1]),
+        ({"known": True}, [1]),
+    ],
+)
+def test_one_cause_is_one_entry(change: dict[str, Any], entries: list[int]) -> None:
+    """The same rule, severity, confidence and short text are the same cause."""
+    found = causes(with_findings(SLOW, SLOW._replace(**change)))
+    assert [len(each.found) for each in found] == entries
+
+
+def test_the_worst_cause_is_first() -> None:
+    """The order does not depend on the order of the verdicts."""
+    bad = SLOW._replace(severity=Severity.CRITICAL)
+    assert [each.first for each in causes(with_findings(SLOW, bad))] == [bad, SLOW]
+
+
+def test_what_does_not_count_is_apart_by_its_reason() -> None:
+    """A suppressed finding and a known one are two entries."""
+    known, suppressed = SLOW._replace(known=True), SLOW._replace(suppression=WHY)
+    report = with_findings(known, suppressed)
+    assert causes(report) == ()
+    assert [each.first for each in causes_set_aside(report)] == [known, suppressed]
+
+
+def test_a_subject_with_two_findings_is_named_once() -> None:
+    """Two lines of fstab are two findings on one host."""
+    report = with_findings(SLOW, SLOW._replace(fact="a"))._replace()
+    on_host = report._replace(verdicts=(report.verdicts[1]._replace(findings=(SLOW, SLOW)),))
+    (cause,) = causes(on_host)
+    assert (len(cause.found), cause.filesystems) == (2, (None,))
