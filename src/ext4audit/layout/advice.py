@@ -53,7 +53,7 @@ NO_HELP = (
     "another chunk that is a power of two: the same part of the disks is met",
 )
 MITIGATIONS = (
-    "a journal that is larger or on a device of its own: hot blocks are written home less often",
+    "a larger journal, or one on a separate device: busy blocks are written in place less often",
     "noatime or lazytime: fewer writes of inodes",
     "memory for the bitmaps, 8 KiB a group: they are at least not read again",
 )
@@ -221,7 +221,7 @@ def _in_place(geometry: StripeGeometry, grown: Growth) -> str:
     return (
         f"Grow {geometry.device} from {len(geometry.members)} to {grown.members} members: md "
         "moves every chunk, and the bitmaps with them. The whole array is rewritten, so back up "
-        "first; then set the stripe width anew with tune2fs -E, and grow the filesystem with "
+        "first; then set the new stripe width with tune2fs -E, and grow the filesystem with "
         "resize2fs."
     )
 

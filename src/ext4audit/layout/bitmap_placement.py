@@ -80,7 +80,7 @@ class StripePeriod:
         if geometry is None or not period_bytes:
             raise ValueError("no stripe of one kind from end to end")
         if geometry.chunk_bytes % block_bytes or period_bytes % geometry.chunk_bytes:
-            raise ValueError("a chunk is not a whole number of blocks")
+            raise ValueError("the chunk size is not a multiple of the block size")
         self.members = judged_members(geometry)
         self.chunk_blocks = geometry.chunk_bytes // block_bytes
         self.period_blocks = period_bytes // block_bytes

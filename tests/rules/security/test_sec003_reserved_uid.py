@@ -36,9 +36,9 @@ def reserved(*tokens: str, **changes: Any) -> Filesystem:
 @pytest.mark.parametrize(
     ("tokens", "who"),
     [
-        (("resuid=65534",), "user id 65534 may"),
-        (("resgid=8",), "group id 8 may"),
-        (("resuid=65534", "resgid=65534"), "user id 65534 and group id 65534 may"),
+        (("resuid=65534",), "User id 65534 may"),
+        (("resgid=8",), "Group id 8 may"),
+        (("resuid=65534", "resgid=65534"), "User id 65534 and group id 65534 may"),
     ],
 )
 def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], who: str) -> None:
@@ -53,7 +53,7 @@ def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], w
 def test_without_root_the_size_is_left_out() -> None:
     """The options file shows the account to everybody."""
     finding = finding_of(reserved("resuid=65534", superblock=unknown("superblock")))
-    assert "may fill the blocks that are reserved" in finding.message
+    assert "may use the blocks that are reserved" in finding.message
 
 
 def test_root_passes() -> None:

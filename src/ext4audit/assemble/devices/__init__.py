@@ -37,7 +37,7 @@ MD_PREFIX, DM_PREFIX, LOOP_PREFIX = "md", "dm-", "loop"
 SLOTLESS = frozenset({"none", "journal"})
 """The content of `slot` for a spare, and for the write journal of a RAID5."""
 SECTORS_PER_KIB = 2
-HINT = "mount /sys, or run on the host instead of in a container"
+HINT = "mount /sys"
 
 
 class StackReader(NamedTuple):

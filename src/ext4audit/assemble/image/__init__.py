@@ -104,7 +104,7 @@ def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
     if not (superblock.has_journal and superblock.journal_inode) or fs.descriptors_at_bytes:
         return Known(0, fs.superblock.origin)
     if superblock.journal_first_block is None:
-        detail = "the superblock does not tell where it begins"
+        detail = "the superblock does not show where it starts"
         return Unknown(what, Why.UNSUPPORTED, detail)
     offset = fs.start_bytes + superblock.journal_first_block * (superblock.block_bytes or 0)
     place = ReadBytes(fs.path, offset, JOURNAL_SUPERBLOCK_BYTES)

@@ -31,7 +31,7 @@ from ext4audit.sources import RunCommand, Source
 SMALL_BYTES = 1 << 30
 """The size of the simulation for the features, where the real size cannot be simulated."""
 CLOSED_FORM = "closed form of mke2fs's placement"
-NO_MKE2FS = "install e2fsprogs on the machine that judges the plan"
+NO_MKE2FS = "install e2fsprogs"
 MOVING = frozenset({"resize", "packed_meta_blocks"})
 """Options of -E that move the bitmaps, or change the blocks before them."""
 SMALLER = "judge the plan on a machine with more memory, or with a smaller -G"

@@ -275,6 +275,11 @@ class Drift(NamedTuple):
     baseline: str | None = None
 
     @property
+    def is_missing(self) -> bool:
+        """Whether the option is a plain flag that is not in force, with no other state."""
+        return self.in_force == f"no {self.intended}"
+
+    @property
     def by_hand(self) -> bool:
         """Whether what is in force is neither what fstab sets nor the baseline."""
         return self.baseline not in {None, self.in_force}

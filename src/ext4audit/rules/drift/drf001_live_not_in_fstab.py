@@ -19,6 +19,7 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.drift import listed, verb
+from ext4audit.rules.shared import in_brief
 from ext4audit.rules.shared.demands import against, discouraged, overruled, warning
 from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, severity_of
 
@@ -102,10 +103,13 @@ def _finding(
         f"the next mount loses {'it' if len(tokens) == 1 else 'them'}.",
         severity=severity_of((option.name for option in lost), flags),
         confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
-        citations=(
-            *(Citation("in force", option.token, option.origin) for option in lost),
-            *(Citation("in force", flag, "/proc/self/mountinfo") for flag in flags),
-            *intent.cite(),
+        citations=in_brief(
+            (
+                *intent.cite()[:1],
+                *(Citation("in force", option.token, option.origin) for option in lost),
+                *(Citation("in force", flag, "/proc/self/mountinfo") for flag in flags),
+                *intent.cite()[1:],
+            )
         ),
         remedies=(*_keep(fs, host, tokens, intent), *_go_back(fs, host, lost, flags, intent)),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",

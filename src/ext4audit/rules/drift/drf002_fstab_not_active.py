@@ -28,6 +28,7 @@ from ext4audit.rules.drift import (
     verb,
     wrong_tokens,
 )
+from ext4audit.rules.shared import in_brief
 from ext4audit.rules.shared.demands import discouraged, overruled, stays, warning
 from ext4audit.rules.shared.error_state import has_stopped
 from ext4audit.rules.shared.intent import (
@@ -127,42 +128,53 @@ def _compare(
 def _of_rootflags(fs: Filesystem, intent: Intent, inactive: list[Drift]) -> Iterator[Finding]:
     """Yield the drift from the kernel command line, whose file no remedy edits."""
     if inactive:
-        tokens = ", ".join(drift.intended for drift in inactive)
-        live = ", ".join(drift.in_force for drift in inactive)
+        tokens = [drift.intended for drift in inactive]
         yield Finding(
-            message=f"{CMDLINE} sets {tokens}, but {live} is in force.",
+            message=f"{CMDLINE} sets {', '.join(tokens)}, but {_state(inactive, ())}.",
             severity=severity_of((drift.name for drift in inactive), ()),
             confidence=Confidence.CONFIRMED,
-            citations=(*_cite(fs, inactive), *intent.cite()),
+            citations=_cite(fs, inactive, intent),
             remedies=(),
-            fact=f"rootflags {tokens}",
-            summary=f"{listed([drift.intended for drift in inactive])} in rootflags= "
-            f"{verb(inactive)} not in force",
+            fact=f"rootflags {', '.join(tokens)}",
+            summary=f"{listed(tokens)} in rootflags= {verb(tokens)} not in force",
         )
     if intent.boot_dead:
         yield _dead(intent.boot_dead, intent)
 
 
-def _cite(fs: Filesystem, inactive: Sequence[Drift]) -> Iterator[Citation]:
-    for drift in inactive:
-        yield Citation(drift.name, drift.in_force, f"/proc/fs/ext4/{fs.name}/options")
+def _cite(fs: Filesystem, inactive: Sequence[Drift], intent: Intent) -> tuple[Citation, ...]:
+    """Cite what is configured, then what is in force."""
+    configured, *rest = intent.cite()
+    listing = f"/proc/fs/ext4/{fs.name}/options"
+    live = (Citation(drift.name, drift.in_force, listing) for drift in inactive)
+    return in_brief((configured, *rest[:-1], *live, rest[-1]))
 
 
 def _finding(
     fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Finding:
     tokens = [*(drift.intended for drift in inactive), *flags]
-    live = [drift.in_force for drift in inactive] + [f"no {flag}" for flag in flags]
     return Finding(
-        message=f"{intent.origin} sets {', '.join(tokens)}, but {', '.join(live)} is in force"
+        message=f"{intent.origin} sets {', '.join(tokens)}, but {_state(inactive, flags)}"
         f"{_reason(intent, inactive, flags)}.",
         severity=severity_of((drift.name for drift in inactive), flags),
         confidence=Confidence.CONFIRMED,
-        citations=(*_cite(fs, inactive), *intent.cite()),
+        citations=_cite(fs, inactive, intent),
         remedies=tuple(_remedies(fs, host, inactive, flags, intent)),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
         summary=f"{listed(tokens)} in fstab {verb(tokens)} not in force",
     )
+
+
+def _state(inactive: Sequence[Drift], flags: Sequence[str]) -> str:
+    """Return the clause on what is in force instead, and on what is not."""
+    missing = [*(each.intended for each in inactive if each.is_missing), *flags]
+    live = [each.in_force for each in inactive if not each.is_missing]
+    if not missing:
+        return f"{', '.join(live)} {verb(live)} in force"
+    if not live:
+        return f"{'it is' if len(missing) == 1 else 'they are'} not in force"
+    return f"{', '.join(live)} {verb(live)} in force, and {', '.join(missing)} {verb(missing)} not"
 
 
 def _without_effect(

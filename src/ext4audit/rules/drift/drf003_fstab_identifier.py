@@ -13,7 +13,7 @@ from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, mounts_by_device
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared import in_brief, superblock_field
 
 PATH = re.compile(r"/dev/disk/by-(?P<kind>uuid|label)/(?P<value>.+)")
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
@@ -315,9 +315,14 @@ def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
         message=f"{names} have the same {twins.key} {twins.value}: {chance}.",
         severity=_severity(host, twins, used),
         confidence=_confidence(host, twins),
-        citations=(
-            *(use.citation for use in used),
-            *(Citation(row.name, _shown(row), origin_of(host.devices)) for row in twins.devices),
+        citations=in_brief(
+            (
+                *(use.citation for use in used),
+                *(
+                    Citation(row.name, _shown(row), origin_of(host.devices))
+                    for row in twins.devices
+                ),
+            )
         ),
         remedies=tuple(copy_remedies(host, twins)),
         fact=f"{twins.key}={twins.value}",

@@ -17,6 +17,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rules.shared import in_brief
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
 
@@ -96,15 +97,17 @@ def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
         confidence=Confidence.LIKELY
         if there and isinstance(number, Unknown)
         else Confidence.CONFIRMED,
-        citations=(
-            Citation(
-                f"fstab line {line.line_number}",
-                f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}",
-                "/etc/fstab",
-            ),
-            *(Citation("mount table", _shown(mount), "/proc/self/mountinfo") for mount in there),
-            *_nothing(entry, there),
-            Citation("device", f"{line.spec} {where}", _origin(entry)),
+        citations=in_brief(
+            (
+                Citation(
+                    f"fstab line {line.line_number}",
+                    f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}",
+                    "/etc/fstab",
+                ),
+                Citation("device", f"{line.spec} {where}", _origin(entry)),
+                *(Citation("mount table", _shown(m), "/proc/self/mountinfo") for m in there),
+                *_nothing(entry, there),
+            )
         ),
         remedies=() if there or isinstance(number, Unknown) else tuple(_remedies(line.mount_point)),
         fact=line.mount_point,

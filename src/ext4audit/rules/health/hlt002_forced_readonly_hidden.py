@@ -73,10 +73,16 @@ def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
         "it writable again.",
         severity=stop.severity,
         confidence=stop.confidence,
-        citations=(*stop.citations, *cite_errors(fs)),
+        citations=(*stop.citations, *_record(fs)),
         remedies=(*_find_out(stop), remedies.offline.check_filesystem(fs, try_write=True)),
         summary=f"{CLAIM[stop.confidence].replace('The', 'the', 1)} after an error",
     )
+
+
+def _record(fs: Filesystem) -> tuple[Citation, ...]:
+    """Cite the recorded errors: the last entry, which is the latest error, and others as detail."""
+    cited = tuple(cite_errors(fs))
+    return (*(each._replace(detail=True) for each in cited[:-1]), *cited[-1:])
 
 
 def _find_out(stop: WriteStop) -> Iterator[Remedy]:

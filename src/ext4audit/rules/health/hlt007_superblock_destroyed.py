@@ -61,10 +61,10 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, primary: PrimarySuperblock) -> Finding:
-    below = " while it is mounted" if fs.alive else ""
+    below = " although it is mounted" if fs.alive else ""
     then = "the next mount will fail" if fs.alive else "it cannot be mounted"
     return Finding(
-        message=f"The superblock of {fs.device} was destroyed{below} ({primary.damage}): {then}.",
+        message=f"The superblock of {fs.device} is destroyed{below} ({primary.damage}): {then}.",
         severity=Severity.CRITICAL,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_cite(fs, primary)),

@@ -14,6 +14,7 @@ from ext4audit.rules.shared import (
     cite_kernel,
     cite_option,
     grade,
+    in_brief,
     in_rootflags,
     update,
 )
@@ -90,15 +91,16 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
-        citations=(cite_kernel(host, bug), cite_bug(bug), *_cite_stripe(fs)),
+        citations=in_brief((cite_kernel(host, bug), *_cite_stripe(fs), cite_bug(bug))),
         remedies=(_stripe_off(fs, host), update(bug)),
         summary="a stripe is set, with which this kernel can use 100 % of a CPU",
     )
 
 
 def _cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
-    """Cite the stripe in force, and the superblock's two fields."""
-    return (*cite_option(fs, "stripe"), *cite_hints(fs))
+    """Cite the stripe in force, the superblock's two fields, and where else the option is set."""
+    cited = tuple(cite_option(fs, "stripe"))
+    return (*cited[:1], *cite_hints(fs), *cited[1:])
 
 
 def _stripe_off(fs: Filesystem, host: Host) -> Remedy:

@@ -13,8 +13,9 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_option
+from ext4audit.rules.shared import cite_option, in_brief
 from ext4audit.rules.shared.quantities import (
+    block_bytes,
     block_bytes_of,
     cite_hints,
     group_blocks,
@@ -74,7 +75,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     stack = need(fs.stack)
     if not hides_stripe(stack) and recommended(stack) is not None:
         raise NotApplicable("LAY002 checks it against the stripe of the device")
-    superblock = need(fs.superblock)
+    superblock, _ = need(fs.superblock, block_bytes(fs))
     odd = next(_oddities(now, superblock), None)
     odd = odd or _unstriped(stack, now * block_bytes_of(superblock))
     if odd:
@@ -139,6 +140,6 @@ def _spins(host: Host) -> bool:
 
 
 def _cite(fs: Filesystem) -> Iterator[Citation]:
-    """Cite the option, and what the superblock holds."""
-    yield from cite_option(fs, "stripe")
-    yield from cite_hints(fs)
+    """Cite the stripe in force, the superblock's fields, and where else the option is set."""
+    cited = tuple(cite_option(fs, "stripe"))
+    yield from in_brief((*cited[:1], *cite_hints(fs), *cited[1:]))

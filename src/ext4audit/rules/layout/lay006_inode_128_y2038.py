@@ -31,8 +31,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether inodes have 128 bytes. mke2fs before 1.46.4 created such inodes on filesystems smaller
     than 512 MiB, and old ext2 and ext3 filesystems always have them. Severity is low for an
-    existing filesystem, info below /boot, and high in a plan, where the remedy still costs
-    nothing.
+    existing filesystem, and high in a plan, where the remedy still costs nothing (low for /boot).
+    An existing /boot is not checked: its files are replaced with every kernel.
 
     ## Why it matters
 
@@ -49,7 +49,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the filesystem will be replaced before 2038, and on /boot.
+    Where the filesystem will be replaced before 2038.
     """
     inode_bytes = need(superblock_field(fs, "size of an inode", lambda each: each.inode_bytes))
     superblock = need(fs.superblock)
@@ -59,6 +59,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     if inode_bytes < SMALL:
         raise NotApplicable(f"{inode_bytes} bytes is not a valid inode size")
+    if _is_boot(fs) and not host.planned:
+        raise NotApplicable("the files of /boot are replaced with every kernel")
     yield Finding(
         message="Inodes have 128 bytes: they cannot store times after 19 January 2038 or fractions "
         "of a second.",
@@ -75,10 +77,13 @@ def _origin(fs: Filesystem, host: Host) -> str:
 
 
 def _severity(fs: Filesystem, host: Host) -> Severity:
+    return Severity.HIGH if host.planned and not _is_boot(fs) else Severity.LOW
+
+
+def _is_boot(fs: Filesystem) -> bool:
+    """Whether it is mounted below /boot only."""
     points = fs.mount_points
-    if points and all(point == "/boot" or point.startswith("/boot/") for point in points):
-        return Severity.LOW if host.planned else Severity.INFO
-    return Severity.HIGH if host.planned else Severity.LOW
+    return bool(points) and all(p == "/boot" or p.startswith("/boot/") for p in points)
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:

@@ -179,7 +179,7 @@ class LiveSource:
         """Return how long one answer may take; raises Unanswered when the deadline has passed."""
         left = self._ends_at - monotonic()
         if left <= 0:
-            detail = f"not read within the {self._deadline_seconds:g} s of the whole audit"
+            detail = f"not read within the {self._deadline_seconds:g} s limit of the audit"
             raise Unanswered(Why.TIMED_OUT, detail, "allow more time with --deadline")
         return min(left, self._timeout_seconds)
 

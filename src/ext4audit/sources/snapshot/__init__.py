@@ -92,7 +92,7 @@ class MapSource:
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
         """Return the recorded answer, or NOT_CAPTURED."""
-        hint = "capture again with this version: ext4audit collect"
+        hint = "capture again with ext4audit collect"
         answer = self._answers.get(ask) or (self._part(ask) if isinstance(ask, ReadBytes) else None)
         return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
 
