@@ -210,7 +210,7 @@ TWO_LINES = "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n{}\n40 24 8:17 / /data rw - ex
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ("64 63 7:0 / /mnt", "no mount in '64 63 7:0 / /mnt'"),
+        ("64 63 7:0 / /mnt", "not a mount: '64 63 7:0 / /mnt'"),
         ("30 24 8 / /a\\040b rw - ext4 /dev/x rw", "'8' is not a device number"),
         (
             "30 24 ?:? / /a\\040b rw - ext4 /dev/x rw",

@@ -62,5 +62,5 @@ def test_few_citations_are_shown_by_default(family: str, name: str) -> None:
 
 @pytest.mark.parametrize("family", [each for each in FAMILIES if each != "SEC"])
 def test_the_fixture_hosts_have_findings_to_look_at(family: str) -> None:
-    """A family without a finding would pass whatever its summaries are; SEC has none on any host."""
+    """A family without a finding would pass whatever its summaries are; SEC has none here."""
     assert any(any(findings_of(name, family)) for name in host_names())

@@ -106,7 +106,7 @@ def test_fstab_is_corrected_where_it_names_the_account() -> None:
     ids=["hostile", "another namespace"],
 )
 def test_where_nothing_can_be_written_there_is_no_command(fs: Filesystem) -> None:
-    """A value that is no number never gets into a command."""
+    """A value that is not a number never gets into a command."""
     assert finding_of(fs).remedies[0].steps == ()
 
 

@@ -283,7 +283,7 @@ def _position(text: str) -> str | None:
     """Parse "none" or the place that a reshape has reached ("12288", in mdadm "23% complete")."""
     position = text.strip()
     if not re.fullmatch("none|[0-9].*", position):
-        raise ValueError(f"{position!r} is no place in an array")
+        raise ValueError(f"{position!r} is not a position in an array")
     return None if position == "none" else position
 
 

@@ -57,7 +57,7 @@ def image_of_target(
         return image
     names = ", ".join(f"/dev/{inventory.names[number]}" for number in live)
     return Superblocks(
-        live, f"the image behind {names}; name its directory for the filesystem that contains it"
+        live, f"the image behind {names}; name its directory for the one that contains it"
     )
 
 

@@ -236,7 +236,7 @@ def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
     top = manifests[0].removesuffix(MANIFEST)
     others = [name for name in names if not _belongs(name, top)] + list(archive.specials())
     if others:
-        raise SnapshotError(f"also holds what is no part of the snapshot: {others[0]!r:.200}")
+        raise SnapshotError(f"also contains other files: {others[0]!r:.200}")
     manifest = archive.read(manifests[0])
     if len(manifest) > LARGEST_MANIFEST_BYTES:
         raise SnapshotError(f"{MANIFEST}: larger than {LARGEST_MANIFEST_BYTES} bytes")
