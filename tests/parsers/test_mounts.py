@@ -424,7 +424,7 @@ def test_an_escaped_name_is_decoded_after_the_split() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "bsddf\nrw\n", "rwx\n", "No such file\n"])
 def test_a_text_without_the_state_is_refused(text: str) -> None:
     """An empty read is not "no option is in force"."""
-    with pytest.raises(ValueError, match="does not begin with rw or ro"):
+    with pytest.raises(ValueError, match="does not start with rw or ro"):
         parse_options_file(text)
 
 
