@@ -53,7 +53,7 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     except NotApplicable as reason:
         if not findings:
             return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=str(reason))
-        note = f"the rule made findings and then said that it does not apply: {reason}"
+        note = f"the rule reported findings and then raised NotApplicable: {reason}"
         return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
     except Exception:  # noqa: BLE001 - the boundary: one wrong rule must not end the audit
         import traceback  # noqa: PLC0415 - 5 ms of every start, for a wrong rule only

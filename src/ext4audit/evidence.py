@@ -104,17 +104,17 @@ def derive(
 
 
 def _message(error: Exception) -> str:
-    """Return what a parser says of a text; it says it by ValueError, and users read it."""
+    """Return the message of a parser, which raises ValueError with a text for users."""
     if isinstance(error, ValueError) and str(error):
         return str(error)
-    return f"of another form than expected ({type(error).__name__}: {error})"
+    return f"unexpected format ({type(error).__name__}: {error})"
 
 
 def absent_means(evidence: Evidence[T], value: T) -> Evidence[T]:
-    """Return `value` for what the host truly lacks; a hole of any other kind stays a hole.
+    """Return `value` for what the host certainly lacks; any other unknown is returned as it is.
 
-    It is the only way to a default that a verdict can depend on: what was denied, late, cut or
-    never captured reaches the rule as the unknown that it is.
+    A verdict may depend on no other default: what was denied, timed out, truncated or not
+    captured reaches the rule as unknown.
     """
     if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT:
         return Known(value, f"{evidence.what} (absent)")

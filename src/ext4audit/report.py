@@ -60,7 +60,7 @@ class Source(NamedTuple):
 
 ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})
 """The kinds of sources that other programs captured: nobody can run a command on their host."""
-CAPTURE_AGAIN = "capture again with: ext4audit collect"
+CAPTURE_AGAIN = "capture again with ext4audit collect"
 
 
 def as_captured(unknown: Unknown) -> Unknown:

@@ -134,7 +134,7 @@ def test_memory_and_its_dirty_limits_are_read_together() -> None:
 )
 @pytest.mark.parametrize("text", ["", "abc\n", "1_0\n"])
 def test_an_odd_limit_is_unknown(name: str, text: str) -> None:
-    """A limit that is no number is not taken for 0."""
+    """A limit that is not a number is not taken for 0."""
     found = read_memory(debian_host().file(f"/proc/sys/vm/{name}", text).source())
     assert isinstance(found, Unknown)
     assert (found.what, found.why) == (f"/proc/sys/vm/{name}", Why.UNPARSABLE)
@@ -213,7 +213,7 @@ def test_the_default_layout_is_the_modules_parameter(text: str, layout: int) -> 
 
 
 def test_a_module_that_is_not_loaded_has_no_default() -> None:
-    """Text that is no number is unknown."""
+    """Text that is not a number is unknown."""
     assert need(read_raid0_default_layout(debian_host().source())) == 0
     odd = debian_host().file(RAID0_DEFAULT_LAYOUT, "odd\n")
     assert isinstance(read_raid0_default_layout(odd.source()), Unknown)

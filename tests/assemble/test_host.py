@@ -443,7 +443,7 @@ def test_a_hostile_host_name_is_a_name(name: str) -> None:
 
 
 def test_an_options_file_of_garbage_falls_back_to_table_and_superblock() -> None:
-    """What does not begin with rw or ro is no options file."""
+    """What does not start with rw or ro is no options file."""
     host = debian_host().file("/proc/fs/ext4/sdb/options", options_text("garbage"))
     options = need(data_of(host).options)
     assert (options.complete, options.source) == (

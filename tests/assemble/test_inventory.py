@@ -221,7 +221,7 @@ def test_an_odd_mount_table_is_a_gap(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "why", "detail"),
     [
-        ("99 1 8:99 / /lost", Why.UNPARSABLE, "no mount in '99 1 8:99 / /lost'"),
+        ("99 1 8:99 / /lost", Why.UNPARSABLE, "not a mount: '99 1 8:99 / /lost'"),
         (
             "99 1 ?:? / /lost rw - ext4 /dev/x rw",
             Why.NOT_CAPTURED,

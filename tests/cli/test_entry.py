@@ -34,9 +34,9 @@ MISTAKES = [
     (["scan", "-f", "xml"], "ext4audit: --format: there is no 'xml' (there are csv, github,"),
     (["scan", "--color", "sometimes"], "ext4audit: --color: there is no 'sometimes'"),
     (["scan", "--fail-on", "worst"], "ext4audit: --fail-on: there is no 'worst'"),
-    (["scan", "--select", "LAY01"], "ext4audit: no rule is called 'LAY01' (did you mean LAY001?)"),
-    (["scan", "--ignore", "DUR,"], "ext4audit: no rule is called ''"),
-    (["scan", "--select", "\x1b\udcff"], r"ext4audit: no rule is called '\x1b\udcff'"),
+    (["scan", "--select", "LAY01"], "ext4audit: unknown rule 'LAY01' (did you mean LAY001?)"),
+    (["scan", "--ignore", "DUR,"], "ext4audit: unknown rule ''"),
+    (["scan", "--select", "\x1b\udcff"], r"ext4audit: unknown rule '\x1b\udcff'"),
     (["scan", "--timeout", "0"], "ext4audit: --timeout: 0 is not more than 0"),
     (["scan", "--timeout", "-1"], "ext4audit: --timeout: -1 is not more"),
     (["scan", "--timeout", "nan"], "ext4audit: --timeout: nan is not more"),
@@ -47,9 +47,9 @@ MISTAKES = [
     (["scan", "--output"], "ext4audit: --output takes a value"),
     (["rules", "DUR"], "ext4audit: got unexpected extra argument (DUR)"),
     (["explain"], "ext4audit: CODE|NAME is missing"),
-    (["explain", "LAY999"], "ext4audit: no rule is called 'LAY999' (did you mean "),
+    (["explain", "LAY999"], "ext4audit: unknown rule 'LAY999' (did you mean "),
     (["explain", "striped-metadata-hotspto"], "(did you mean striped-metadata-hotspot?)"),
-    (["explain", "\x1b]0;x\x07"], r"ext4audit: no rule is called '\x1b]0;x\x07'"),
+    (["explain", "\x1b]0;x\x07"], r"ext4audit: unknown rule '\x1b]0;x\x07'"),
 ]
 
 

@@ -192,7 +192,7 @@ def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
     shell(f"mke2fs -q -F -t ext4 -b 4096 -E offset={1050624 * 512} {disk} 256M")
     done = run("layout", str(disk))
     assert done.returncode == 2
-    assert "2 filesystems begin at bytes 1048576, 537919488" in done.stderr
+    assert "2 filesystems start at bytes 1048576, 537919488" in done.stderr
     page = layout(str(disk), "--members", "4", "--chunk", "64K", "--offset", "513M")
     assert (laid(page)["groups"], laid(page)["stripe"]["offset_bytes"]) == (2, 537919488)
     assert laid(layout(str(disk), "--offset", "513M"))["groups"] == 2

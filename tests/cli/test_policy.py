@@ -174,7 +174,7 @@ def test_every_format_names_the_policy_in_force(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("fial_on = 'low'", "no key is called 'fial_on' (did you mean fail_on?)"),
+        ("fial_on = 'low'", "unknown key 'fial_on' (did you mean fail_on?)"),
         ("select = 'DUR01'", "no rule is called 'DUR01' (did you mean DUR001?)"),
         ("profile = 'tdib'", "no profile is called 'tdib' (did you mean tidb?)"),
         ("select = ", "Invalid value"),

@@ -239,8 +239,8 @@ def test_a_map_describes_its_stack(guest: Guest, scenario: str, name: str) -> No
         (
             "maps_snapshot",
             "snapshot",
-            "dm-3: where the target 'snapshot' puts a byte is not known",
-            "count by hand: dumpe2fs -g names the bitmaps' blocks",
+            "dm-3: where the target 'snapshot' maps a byte is not known",
+            "count the blocks that dumpe2fs -g prints",
         ),
     ],
 )

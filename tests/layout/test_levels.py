@@ -166,7 +166,7 @@ MDSTAT = "see /proc/mdstat"
         pytest.param(
             array(layout=-1, members=members(1, 3, 3)),
             "md0: its members have different sizes, and the order in zones is not set",
-            "see /sys/module/raid0/parameters/default_layout, and set it by mdadm --update",
+            "set the layout with mdadm --update",
             id="zones in an order that is not set",
         ),
         pytest.param(array(chunk_bytes=0), "md0: chunks of 0 bytes", MDSTAT, id="no chunk"),

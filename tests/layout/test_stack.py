@@ -238,7 +238,7 @@ def test_a_map_tells_what_it_was_read_from() -> None:
         pytest.param(
             dm("0 9 thin 253:4 1", STRIPE),
             Why.UNSUPPORTED,
-            "dm-0: where the target 'thin' puts a byte is not known",
+            "dm-0: where the target 'thin' maps a byte is not known",
             id="a thin volume",
         ),
         pytest.param(
@@ -277,7 +277,7 @@ def test_a_map_tells_what_it_was_read_from() -> None:
         pytest.param(
             replace(A, below=known((B, C))),
             Why.UNSUPPORTED,
-            "where sda (disk) puts a byte is not known",
+            "where sda (disk) maps a byte is not known",
             id="a cache of another kind",
         ),
     ],

@@ -72,8 +72,8 @@ def test_a_gpt_header_tells_where_its_entries_are() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"EFI PART", "does not begin with EFI PART"),
-        (SCRAMBLED.ljust(512, b"\0"), "does not begin with EFI PART"),
+        (b"EFI PART", "does not start with EFI PART"),
+        (SCRAMBLED.ljust(512, b"\0"), "does not start with EFI PART"),
         (gpt_header(crc=1), "checksum of the GPT header is wrong"),
         (gpt_header(header_bytes=91), "a GPT header of 91 bytes"),
         (gpt_header(header_bytes=0xFFFFFFFF), "a GPT header of 4294967295 bytes"),

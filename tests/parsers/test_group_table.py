@@ -148,5 +148,5 @@ def test_a_group_is_zeroed_by_one_flag(size: int, flags: int) -> None:
 @pytest.mark.parametrize(("length", "size"), [(33, 32), (64, 0), (64, 16)])
 def test_no_flags_are_counted_in_what_are_no_descriptors(length: int, size: int) -> None:
     """Data that end within a descriptor, and sizes that none has."""
-    with pytest.raises(ValueError, match="no descriptors"):
+    with pytest.raises(ValueError, match="not descriptors"):
         count_unzeroed(bytes(length), size)

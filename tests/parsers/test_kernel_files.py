@@ -196,7 +196,7 @@ def test_any_text_is_parsed(text: str) -> None:
 def test_the_version_follows_the_name(text: str, version: str | None) -> None:
     """The distribution's revision belongs to it; GRUB Legacy is another program."""
     if version is None:
-        with pytest.raises(ValueError, match="names no version"):
+        with pytest.raises(ValueError, match="is not a version"):
             parse_grub_version(text)
     else:
         assert parse_grub_version(text) == version

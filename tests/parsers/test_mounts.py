@@ -210,7 +210,7 @@ TWO_LINES = "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n{}\n40 24 8:17 / /data rw - ex
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ("64 63 7:0 / /mnt", "no mount in '64 63 7:0 / /mnt'"),
+        ("64 63 7:0 / /mnt", "not a mount: '64 63 7:0 / /mnt'"),
         ("30 24 8 / /a\\040b rw - ext4 /dev/x rw", "'8' is not a device number"),
         (
             "30 24 ?:? / /a\\040b rw - ext4 /dev/x rw",
@@ -424,7 +424,7 @@ def test_an_escaped_name_is_decoded_after_the_split() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "bsddf\nrw\n", "rwx\n", "No such file\n"])
 def test_a_text_without_the_state_is_refused(text: str) -> None:
     """An empty read is not "no option is in force"."""
-    with pytest.raises(ValueError, match="does not begin with rw or ro"):
+    with pytest.raises(ValueError, match="does not start with rw or ro"):
         parse_options_file(text)
 
 

@@ -115,7 +115,7 @@ def summaries(of: Plan, *codes: str, least: Severity = Severity.LOW) -> list[str
         (plan(members=11), []),
         (
             plan("-g 30976", members=11),
-            ["Leave -g out: the default groups are even on this array"],
+            ["Omit -g: the default groups are evenly distributed on this array"],
         ),
         (plan(members=4, level="raid1"), []),
     ],

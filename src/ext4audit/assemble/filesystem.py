@@ -41,7 +41,7 @@ JOURNAL_ERRNO = "journal errno"
 NO_LAYOUT = Unknown(
     "metadata layout",
     Why.NOT_CAPTURED,
-    "the group descriptors of a device that nobody asked about are not read",
+    "group descriptors are read only of mounted filesystems and of targets",
     "name the device as a TARGET",
 )
 _IDLE = "the filesystem is not mounted"
@@ -181,7 +181,7 @@ def read_usage(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) 
     ordered = tuple(sorted(mounts, key=lambda mount: mount.root != "/"))
     mount_point = own_mount_point(source, number, ordered)
     if mount_point is None:
-        hint = "run in the mount namespace that has it mounted"
+        hint = "run in its mount namespace"
         return Unknown(USAGE, Why.ABSENT, "no mount point leads to it", hint)
     found = ask(source, StatFilesystem(mount_point), parse_stat_filesystem, USAGE)
     if isinstance(found, Unknown):
@@ -226,7 +226,7 @@ def stored_errors(superblock: Evidence[Superblock]) -> Evidence[ErrorCounters]:
     known = superblock.value
     if known.error_count is None:
         return Unknown(
-            RECORDED_ERRORS, Why.UNSUPPORTED, "this reading of the superblock does not tell them"
+            RECORDED_ERRORS, Why.UNSUPPORTED, "this source of the superblock does not show them"
         )
     counters = ErrorCounters(known.error_count, None, known.first_error, known.last_error)
     return Known(counters, superblock.origin)

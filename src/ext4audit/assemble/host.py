@@ -41,11 +41,9 @@ from ext4audit.parsers.kernel_files import (
 from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
 
 NO_BOOT_LOADER = Unknown(
-    "boot loader", Why.UNSUPPORTED, "a container has none", "run on the host itself"
+    "boot loader", Why.UNSUPPORTED, "a container has none", "run on the host, outside containers"
 )
-OUT_OF_SCOPE: Known[tuple[Filesystem, ...]] = Known(
-    (), "the targets: other devices were not looked at"
-)
+OUT_OF_SCOPE: Known[tuple[Filesystem, ...]] = Known((), "targets only: other devices were not read")
 """The idle filesystems of a host of which only targets are audited."""
 
 

@@ -25,7 +25,7 @@ from ext4audit.sources import Source
 PROC_EXT4 = "/proc/fs/ext4"
 SYS_EXT4 = "/sys/fs/ext4"
 NOT_DEVICES = frozenset({"features"})
-HINT_HOST = "run on the host, with /proc and /sys mounted"
+HINT_HOST = "mount /proc and /sys, or run outside containers"
 IDLE_FILESYSTEMS = "filesystems that are not mounted"
 MAX_IDLE = 256
 _PLAIN_NODE = re.compile(r"/dev/([^/]+)")
@@ -186,8 +186,8 @@ class OtherMountTables:
         return self._found.get(number) or Unknown(
             f"mount of {number}",
             Why.ABSENT,
-            "alive in the kernel, but in no mount table that can be read",
-            "run as root on the host to see the mount tables of other namespaces",
+            "active in the kernel, but in no readable mount table",
+            "run as root",
         )
 
     def _read(self) -> Iterator[str]:

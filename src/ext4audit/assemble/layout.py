@@ -91,8 +91,8 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
     what = f"filesystem in {path}"
     if matching:
         places = ", ".join(str(fs.start_bytes) for fs in matching)
-        detail = f"{len(matching)} filesystems begin at bytes {places}"
-        return Unknown(what, Why.FAILED, f"{detail}: state one of them by --offset")
+        detail = f"{len(matching)} filesystems start at bytes {places}"
+        return Unknown(what, Why.FAILED, f"{detail}: select one with --offset")
     if isinstance(image, PlainFile):
         superblock = read_image_superblock(source, path, offset)
         if isinstance(superblock, Unknown):
@@ -102,7 +102,7 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
     if isinstance(stated, Known):
         return ImageFilesystem(path, offset, stated)
     bad = stated or image
-    reason = bad.reason if isinstance(bad, BadImage) else f"no filesystem begins at byte {offset}"
+    reason = bad.reason if isinstance(bad, BadImage) else f"no filesystem starts at byte {offset}"
     return Unknown(what, Why.UNPARSABLE, reason)
 
 

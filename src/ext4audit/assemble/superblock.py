@@ -101,7 +101,9 @@ def device_node(source: Source, path: str, number: DeviceNumber) -> Evidence[Res
     node = ask(source, ResolvePath(path), parse_resolved_path, f"superblock of {path}")
     if isinstance(node, Known) and node.value.represents != number:
         detail = f"{path} is not the block device {number}"
-        return Unknown(f"superblock of {path}", Why.ABSENT, detail, "run on the host")
+        return Unknown(
+            f"superblock of {path}", Why.ABSENT, detail, "run on the host, outside containers"
+        )
     return node
 
 
@@ -187,12 +189,20 @@ def read_unzeroed_groups(
     if CHECKSUMMED.isdisjoint(known.features):
         return Known(0, superblock.origin)
     if known.groups is None:
-        return Unknown(UNZEROED_GROUPS, Why.DENIED, "the device itself was not read", "run as root")
+        return _unread(source, path)
     places = derive(UNZEROED_GROUPS, partial(_places, path), superblock)
     if isinstance(places, Unknown):
         return places
     origin = f"group descriptors of {path}"
     return _count_by_bisection(source, places.value, descriptor_bytes(known), origin)
+
+
+def _unread(source: Source, path: str) -> Unknown:
+    """Return why the device was not read; the reader's hint differs for root."""
+    read = source.fetch(_place(path, 0))
+    if isinstance(read, Unknown):
+        return Unknown(UNZEROED_GROUPS, read.why, read.detail, read.hint)
+    return Unknown(UNZEROED_GROUPS, Why.FAILED, "the superblock was not read from the device")
 
 
 def _places(path: str, superblock: Superblock) -> tuple[ReadBytes, ...]:

@@ -92,7 +92,7 @@ def grub_reads(package: str, feature: str) -> bool:
 
 
 def grub_version(text: str) -> Version | None:
-    """Parse "2.06-13+deb12u1" to (2, 6); None for a text that does not begin with a number."""
+    """Parse "2.06-13+deb12u1" to (2, 6); None for a text that does not start with a number."""
     match = re.match(r"([0-9]+)\.([0-9]+)", text)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -175,9 +175,9 @@ TABLE = "kernel_bugs.toml"
 WORST_OF = {"confirmed": "high", "likely": "medium", "possible": "low"}
 """The worst severity for each confidence."""
 LEVELS = ("critical", "high", "medium", "low", "info")
-UNAFFECTED_NOTE = "outside of every range of kernels that is known to have it"
-VERSION_HINT = "uname -v (Debian) or /proc/version_signature (Ubuntu); in a plan, --kernel 6.1.76"
-UNKNOWN_VENDOR_FIX = "whether its vendor corrected that is not known"
+UNAFFECTED_NOTE = "outside all kernel ranges that are known to be affected"
+VERSION_HINT = "check uname -v or /proc/version_signature; in a plan, use --kernel 6.1.76"
+UNKNOWN_VENDOR_FIX = "its vendor may have backported the fix"
 
 
 def exposure(code: str, kernel: Evidence[Kernel]) -> Evidence[Exposure]:
@@ -208,7 +208,7 @@ def _by_upstream(
         return Known(Exposure(affected=False, note=UNAFFECTED_NOTE), origin)
     lowest, highest = (next((r for r in bad if r.holds(end)), None) for end in tree.ends())
     if lowest is None or highest is None:
-        what, detail = "stable update of the kernel", f"{tree.package} does not tell it"
+        what, detail = "stable update of the kernel", f"{tree.package} does not show it"
         return Unknown(what, Why.ABSENT, detail, VERSION_HINT)
     order = tuple(WORST_OF)
     found = max(lowest.exposure, highest.exposure, key=lambda one: order.index(one.confidence))

@@ -84,7 +84,7 @@ class Kernel(NamedTuple):
 
 
 def _unread(what: str) -> Unknown:
-    return Unknown(what, Why.NOT_CAPTURED, "the audited evidence does not tell it", "scan the host")
+    return Unknown(what, Why.NOT_CAPTURED, "the audited evidence does not show it", "scan the host")
 
 
 class Filesystem(NamedTuple):

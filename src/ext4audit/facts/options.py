@@ -136,12 +136,12 @@ def handling_of(option: str, upstream: Upstream) -> OptionHandling:
     key, equals, value = option.partition("=")
     spec = ext4_options().get(key)
     if spec is None:
-        return OptionHandling(Handling.REFUSED, "no ext4 of kernel.org has it")
+        return OptionHandling(Handling.REFUSED, "not an option of upstream ext4")
     wrong = _wrong(spec, value if equals else None)
     if wrong:
         return OptionHandling(Handling.REFUSED, wrong)
     if option == "stripe=0":
-        return OptionHandling(Handling.IGNORED, "the stripe of the superblock stays in force")
+        return OptionHandling(Handling.IGNORED, "the superblock's stripe remains in force")
     if upstream < READ_UNSIGNED_FROM and re.fullmatch(NUMBER, value) and _is_unsigned(value):
         known = upstream[:2] <= READ_SIGNED_TO
         return (

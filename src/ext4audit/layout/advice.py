@@ -47,15 +47,15 @@ MOST_NEW_MEMBERS = 3
 LARGEST_FLEX_GROUPS = 256
 """Beyond this the inode tables of a flex group fill whole groups."""
 NO_HELP = (
-    "stride and stripe width, at mkfs or by tune2fs: with flex_bg they move no bitmap",
-    "a flex_bg size that is only somewhat larger: the runs still begin in the same rhythm",
-    "tune2fs, e2fsck and resize2fs: all keep the blocks per group, and no tool moves bitmaps",
-    "another chunk that is a power of two: the same part of the disks is met",
+    "stride and stripe width, set by mkfs or tune2fs: with flex_bg they do not move bitmaps",
+    "a slightly larger flex_bg size: the bitmaps are still placed at the same period",
+    "tune2fs, e2fsck and resize2fs: they keep the blocks per group and do not move bitmaps",
+    "another power-of-two chunk size: the bitmaps remain on the same share of the disks",
 )
 MITIGATIONS = (
-    "a journal that is larger or on a device of its own: hot blocks are written home less often",
+    "a larger journal, or one on a separate device: busy blocks are written in place less often",
     "noatime or lazytime: fewer writes of inodes",
-    "memory for the bitmaps, 8 KiB a group: they are at least not read again",
+    "memory for the bitmaps, 8 KiB per group: they are cached and not read again",
 )
 
 
@@ -66,7 +66,7 @@ def layout_advice(layout: MetadataLayout, superblock: Superblock) -> LayoutAdvic
     """
     geometry = layout.geometry
     if geometry is None:
-        raise ValueError("nothing stripes below this filesystem")
+        raise ValueError("this filesystem is not on a stripe")
     is_even = layout.evenness >= EVEN
     advice = advice_for(layout, superblock)
     grown = None if is_even else growth_for(layout, superblock)
@@ -200,7 +200,7 @@ def _incurable(layout: MetadataLayout, geometry: StripeGeometry, superblock: Sup
     if layout.descriptors.evenness >= EVEN:
         return (
             "The descriptor table is spread over all disks because the filesystem is large; "
-            "meta_bg would gather it on few."
+            "meta_bg would concentrate it on a few."
         )
     chunk_groups = geometry.chunk_bytes // descriptor_bytes(superblock)
     even_bytes = chunk_groups * layout.blocks_per_group * layout.block_bytes * len(layout.members)
@@ -221,7 +221,7 @@ def _in_place(geometry: StripeGeometry, grown: Growth) -> str:
     return (
         f"Grow {geometry.device} from {len(geometry.members)} to {grown.members} members: md "
         "moves every chunk, and the bitmaps with them. The whole array is rewritten, so back up "
-        "first; then set the stripe width anew with tune2fs -E, and grow the filesystem with "
+        "first; then set the new stripe width with tune2fs -E, and grow the filesystem with "
         "resize2fs."
     )
 

@@ -78,9 +78,9 @@ class StripePeriod:
         """Raise ValueError for a stack without a period of chunks of whole blocks."""
         geometry, period_bytes = stack_map.geometry, stack_map.period_bytes
         if geometry is None or not period_bytes:
-            raise ValueError("no stripe of one kind from end to end")
+            raise ValueError("the stripe geometry is not uniform")
         if geometry.chunk_bytes % block_bytes or period_bytes % geometry.chunk_bytes:
-            raise ValueError("a chunk is not a whole number of blocks")
+            raise ValueError("the chunk size is not a multiple of the block size")
         self.members = judged_members(geometry)
         self.chunk_blocks = geometry.chunk_bytes // block_bytes
         self.period_blocks = period_bytes // block_bytes

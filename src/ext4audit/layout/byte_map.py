@@ -17,9 +17,9 @@ from typing import NamedTuple
 from ext4audit.evidence import Undetermined, Unknown, Why
 from ext4audit.facts.layout import StripeGeometry
 
-WHAT = "the way of a byte to its member device"
+WHAT = "mapping of bytes to member devices"
 MDSTAT = "see /proc/mdstat"
-BY_HAND = "count by hand: dumpe2fs -g names the bitmaps' blocks"
+BY_HAND = "count the blocks that dumpe2fs -g prints"
 
 MOST_PLACES = 4096
 """A byte with more copies means a wrong map: mirrors of one device stacked on each other double

@@ -24,7 +24,7 @@ from ext4audit.layout.md import LEFT_SYMMETRIC, NEAR_2, raid0, raid10, raid456
 
 NO_LAYOUT = -1
 """The value of `md/layout` where no layout is set, as for every RAID0 of equal members."""
-ORDER_HINT = "see /sys/module/raid0/parameters/default_layout, and set it by mdadm --update"
+ORDER_HINT = "set the layout with mdadm --update"
 """`mdadm --assemble --update=layout-original` or `layout-alternate` sets it for good (md(4))."""
 UNLIMITED_BYTES = 1 << 60
 """The size of members where none is given: more than any filesystem fills."""

@@ -156,14 +156,14 @@ def _group_clusters(options: MkfsOptions, block_bytes: int) -> int:
     largest = BITS_PER_BYTE * block_bytes
     option = options.group_option or largest
     if option % GROUP_STEP or not LEAST_CLUSTERS_PER_GROUP <= option <= largest:
-        raise ValueError(f"{option} blocks per group are out of range or no multiple of 8")
+        raise ValueError(f"{option} blocks per group are out of range or not a multiple of 8")
     return min(option, MOST_CLUSTERS_PER_GROUP)
 
 
 def _inodes_per_group(draft: Superblock) -> int:
     """Return how many inodes each group must have for the requested number."""
     if not draft.groups:
-        raise ValueError(f"{draft.size_blocks} blocks hold no filesystem")
+        raise ValueError(f"{draft.size_blocks} blocks are too few for a filesystem")
     return max(-(-(draft.inode_count or 0) // draft.groups), LEAST_INODES_PER_GROUP)
 
 
@@ -219,7 +219,7 @@ def _tail_blocks(made: Superblock) -> int:
         needed += 1 + descriptor_table_blocks(made) + (made.reserved_gdt_blocks or 0)
     if groups == 1:
         if needed > made.size_blocks:
-            raise ValueError(f"{made.size_blocks} blocks hold no filesystem")
+            raise ValueError(f"{made.size_blocks} blocks are too few for a filesystem")
         return 0
     return tail if tail < needed + TAIL_BLOCKS else 0
 

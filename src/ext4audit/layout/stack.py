@@ -95,7 +95,7 @@ class _Walk:
         if device.kind == "partition":
             return self._partition(device, below)
         if below:
-            raise unmappable(f"where {device.name} ({device.kind}) puts a byte is not known")
+            raise unmappable(f"where {device.name} ({device.kind}) maps a byte is not known")
         return self._leaf(device)
 
     def _read(self, evidence: Evidence[object]) -> None:
@@ -196,7 +196,7 @@ def split_segment(segment: DmSegment) -> Split:
     """Return how one line of a table splits; ValueError where that is not known."""
     split = _TARGETS.get(segment.target)
     if split is None:
-        raise ValueError(f"where the target {segment.target!r} puts a byte is not known")
+        raise ValueError(f"where the target {segment.target!r} maps a byte is not known")
     return split(segment)
 
 

@@ -129,7 +129,7 @@ def _segment(line: str) -> DmSegment:
     """Parse one line: start, length, target type, and the target's own arguments."""
     fields = line.split()
     if len(fields) < _FIXED_FIELDS:
-        raise ValueError(f"{line[:60]!r} is no line of a device-mapper table")
+        raise ValueError(f"{line[:60]!r} is not a line of a device-mapper table")
     start, length, target, *arguments = fields
     return DmSegment(parse_integer(start), parse_integer(length), target, tuple(arguments))
 

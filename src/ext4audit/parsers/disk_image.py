@@ -60,7 +60,7 @@ def parse_boot_record(data: bytes) -> tuple[BootEntry, ...]:
     extended partition.
     """
     if len(data) != RECORD_BYTES or data[-2:] != _SIGNATURE:
-        raise ValueError("no boot record: it does not end with 55 AA")
+        raise ValueError("not a boot record: it does not end with 55 AA")
     return tuple(_boot_entry(data, index) for index in range(_ENTRIES))
 
 
@@ -83,7 +83,7 @@ def parse_gpt_header(data: bytes) -> GptHeader:
     checked anyway.
     """
     if len(data) != RECORD_BYTES or not data.startswith(_GPT_SIGNATURE):
-        raise ValueError("no GPT header: it does not begin with EFI PART")
+        raise ValueError("no GPT header: it does not start with EFI PART")
     size = _number(data, 12, 4)
     if not _GPT_HEADER_BYTES <= size <= len(data):
         raise ValueError(f"a GPT header of {size} bytes")

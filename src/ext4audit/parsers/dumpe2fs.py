@@ -295,7 +295,7 @@ def _time(fields: _Fields, key: str) -> int | None:
 def _errors(text: str) -> str:
     """Return the errors behaviour as the mount option spells it."""
     if text.strip() not in _ERRORS:
-        raise ValueError(f"{text[:40]!r} is no errors behaviour")
+        raise ValueError(f"{text[:40]!r} is not an errors behaviour")
     return _ERRORS[text.strip()]
 
 
@@ -306,7 +306,7 @@ def _journal_bytes(fields: _Fields) -> int | None:
         return None
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text[:40]!r} is no journal size")
+        raise ValueError(f"{text[:40]!r} is not a journal size")
     return int(match[1]) * _UNITS[match[2]]
 
 

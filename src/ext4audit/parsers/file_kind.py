@@ -20,7 +20,7 @@ class Signature(NamedTuple):
 
 _PAGE_SIZES = (4096, 8192, 16384, 65536)
 _SWAP = (b"SWAPSPACE2", b"SWAP-SPACE")
-_RAW = "qemu-img convert -O raw makes an image of it that can be read"
+_RAW = "convert it with qemu-img convert -O raw"
 _UNPACK = "uncompress it first"
 SIGNATURES = (
     Signature("LUKS, which is encrypted: open it and scan the device", 0, b"LUKS\xba\xbe"),

@@ -67,7 +67,7 @@ def count_unzeroed(data: bytes, descriptor_bytes: int) -> int:
     as in `parse_group_descriptors`.
     """
     if descriptor_bytes < _SMALLEST_BYTES or len(data) % descriptor_bytes:
-        raise ValueError(f"{len(data)} bytes are no descriptors of {descriptor_bytes}")
+        raise ValueError(f"{len(data)} bytes are not descriptors of {descriptor_bytes}")
     return data[_FLAGS_BYTE::descriptor_bytes].translate(_IS_ZEROED).count(0)
 
 

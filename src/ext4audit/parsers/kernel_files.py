@@ -19,7 +19,7 @@ _VERSION = re.compile(r"\S+ \(GRUB\) ([0-9]\S*)")
 
 
 def parse_kernel(text: str) -> Kernel:
-    """Parse the kernel that runs; ValueError where the release does not begin with a number.
+    """Parse the kernel that runs; ValueError where the release does not start with a number.
 
     Missing numbers are 0: "5.10" is (5, 10, 0). Debian's release names the ABI
     ("6.1.0-18-amd64"), not the stable update; its package version, which has it, is in the
@@ -51,7 +51,7 @@ def _numbers(release: str) -> tuple[int, int, int]:
     """Parse the first up to three numbers of a release."""
     match = _RELEASE.match(release)
     if match is None:
-        raise ValueError(f"{release[:40]!r} does not begin with a version number")
+        raise ValueError(f"{release[:40]!r} does not start with a version number")
     major, minor, patch = (int(number or 0) for number in match.groups())
     return major, minor, patch
 
@@ -106,7 +106,7 @@ def parse_grub_version(text: str) -> str:
     """Parse "grub-install (GRUB) 2.06-13+deb12u1"; ValueError for another text."""
     match = _VERSION.match(text)
     if match is None:
-        raise ValueError(f"{text[:80]!r} names no version of GRUB")
+        raise ValueError(f"{text[:80]!r} is not a version of GRUB")
     return match[1]
 
 
@@ -193,7 +193,7 @@ def parse_resolved_path(text: str) -> ResolvedPath:
     if missing:
         raise ValueError(f"the answer lacks {', '.join(sorted(missing))}")
     if values["type"] not in _TYPES:
-        raise ValueError(f"{values['type'][:40]!r} is no type of a path")
+        raise ValueError(f"{values['type'][:40]!r} is not a type of path")
     represents = values.get("represents")
     return ResolvedPath(
         mount_id=parse_integer(values["mount_id"]),

@@ -55,7 +55,7 @@ def parse_mkfs_arguments(text: str) -> MkfsArguments:
     mke2fs(8) that describe the filesystem are accepted, and no device.
     """
     if not text.isprintable():
-        raise ValueError("it holds a character that cannot be typed")
+        raise ValueError("it contains an unprintable character")
     values: list[tuple[str, str]] = []
     features: list[str] = []
     extended: list[str] = []
@@ -94,7 +94,7 @@ def _options(arguments: list[str]) -> Iterator[tuple[str, str | None]]:
     rest = iter(arguments)
     for word in rest:
         if not word.startswith("-") or word in {"-", "--"}:
-            raise ValueError(f"{word!r} is no option: the device and its size are not said here")
+            raise ValueError(f"{word!r} is not an option; do not give the device or its size here")
         letters = word[1:]
         while letters:
             flag, letters = f"-{letters[0]}", letters[1:]
@@ -124,9 +124,9 @@ def _list(value: str | None) -> list[str]:
 def _refuse(options: MkfsArguments) -> None:
     """Refuse values that involve another device than the planned one."""
     if options.has_extended("offset"):
-        raise ValueError("-E offset: the plan is of a filesystem that fills its device")
+        raise ValueError("-E offset: only filesystems that fill their device can be planned")
     if any(word.startswith("device=") for word in _list(options.value("-J"))):
         raise ValueError("-J device: a journal on another device cannot be planned")
     fstype = options.value("-t") or "ext4"
     if fstype not in EXT_FSTYPES:
-        raise ValueError(f"-t {fstype}: the plan is of ext4, ext3 or ext2")
+        raise ValueError(f"-t {fstype}: only ext4, ext3 and ext2 can be planned")

@@ -74,10 +74,10 @@ def _mount(line: str) -> Mount:
     try:
         separator = fields.index("-", _FIXED_FIELDS)
     except ValueError:
-        raise ValueError(f"no mount in {line[:80]!r}") from None
+        raise ValueError(f"not a mount: {line[:80]!r}") from None
     after = fields[separator + 1 :]
     if len(after) != _FIELDS_AFTER_SEPARATOR:
-        raise ValueError(f"no mount in {line[:80]!r}")
+        raise ValueError(f"not a mount: {line[:80]!r}")
     if fields[2] == UNKNOWN_NUMBER:
         source, place = decode_octal(after[1]), decode_octal(fields[4])
         raise NumberNotCapturedError(
@@ -146,7 +146,7 @@ def parse_options_file(text: str) -> tuple[str, ...]:
 
     The quota options are appended to the last line, with commas, in every kernel from 3.4 to 7.2
     (ext4_show_quota_options() of fs/ext4/super.c). Options that no mainline kernel prints are
-    kept: vendor kernels add their own. ValueError for a text that does not begin with the
+    kept: vendor kernels add their own. ValueError for a text that does not start with the
     state; stat(2) reports 0 bytes for the real file, so an empty text means that nothing was read.
     """
     tokens = tuple(
@@ -154,7 +154,7 @@ def parse_options_file(text: str) -> tuple[str, ...]:
     )
     tokens = tuple(token for token in tokens if token)
     if not tokens or tokens[0] not in {"rw", "ro"}:
-        raise ValueError(f"{text[:40]!r} does not begin with rw or ro")
+        raise ValueError(f"{text[:40]!r} does not start with rw or ro")
     return tokens
 
 

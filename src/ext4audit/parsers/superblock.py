@@ -169,7 +169,7 @@ def parse_tune_superblock(data: bytes) -> Superblock:
     errors, stride, size_blocks, mount_options = fields[2], fields[5], fields[8], fields[9]
     stripe_width, string = fields[12], fields[21]
     if size_blocks == 0:
-        raise ValueError("a filesystem of no blocks")
+        raise ValueError("a filesystem without blocks")
     return Superblock(
         default_mount_options=mount_option_names(mount_options),
         mount_option_string=string.partition(b"\0")[0].decode("utf-8", "surrogateescape"),

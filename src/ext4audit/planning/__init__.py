@@ -167,7 +167,7 @@ def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
         return
     if advice.is_default:
         if plan.mkfs.value("-g") is not None:
-            summary = "Leave -g out: the default groups are even on this array"
+            summary = "Omit -g: the default groups are evenly distributed on this array"
             yield Change(summary, replace(plan, mkfs=plan.mkfs.without_value("-g")), remakes=True)
         return
     group, flex = str(advice.blocks_per_group_option), str(advice.flex_bg_groups)

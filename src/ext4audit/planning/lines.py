@@ -31,13 +31,13 @@ def plan_lines(plan: Plan, superblock: Superblock | None) -> tuple[PlanLine, ...
 
 def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
     device, where = shlex.quote(plan.device), shlex.quote(plan.mount_point)
-    yield PlanLine("mkfs", "make it (DESTROYS what is on the device)", _mkfs(plan, superblock))
+    yield PlanLine("mkfs", "create it (DESTROYS all data on the device)", _mkfs(plan, superblock))
     if plan.cleared:
         cleared = ",".join(f"^{option}" for option in plan.cleared)
-        purpose = "take defaults out that hide in the superblock"
+        purpose = "clear default mount options in the superblock"
         yield PlanLine("tune2fs", purpose, f"tune2fs -o {shlex.quote(cleared)} {device}")
     if superblock is not None and superblock.blocks_per_group is not None:
-        purpose = "check: mke2fs lowers -g without a word where inodes are dense"
+        purpose = "check: mke2fs silently lowers -g if there are many inodes"
         yield PlanLine("verify", purpose, _verify(superblock, device))
     options = f" -o {shlex.quote(','.join(plan.mount_options))}" if plan.mount_options else ""
     mount = f"mkdir -p {where} && mount -t {plan.fstype}{options} {device} {where}"
@@ -82,7 +82,7 @@ def _escaped(field: str) -> str:
 def _tune_stripe(plan: Plan, block_bytes: int, device: str) -> Iterator[PlanLine]:
     words = plan.stripe_options(block_bytes)
     if words:
-        purpose = "only for one that exists already without the stripe's numbers"
+        purpose = "only for an existing filesystem without stride and stripe width"
         command = f"tune2fs -E {','.join(words)} {device}"
         yield PlanLine("tune2fs_stripe", purpose, command)
 

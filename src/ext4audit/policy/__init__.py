@@ -192,7 +192,7 @@ def parse_policy(document: Mapping[str, Any], rules: Sequence[Rule], near: Near)
     _check_keys(table, KEYS, "", near)
     suppress = table.get("suppress", [])
     if not isinstance(suppress, list) or not all(isinstance(each, dict) for each in suppress):
-        raise PolicyError("suppress is no list of tables: write [[suppress]]")
+        raise PolicyError("suppress is not a list of tables: write [[suppress]]")
     return Policy(
         select=_rules(table, "select", rules, near),
         ignore=_rules(table, "ignore", rules, near),
@@ -213,26 +213,26 @@ def _table(document: Mapping[str, Any], near: Near) -> Mapping[str, Any]:
         raise PolicyError(f"there is no [tool.{TABLE}] in [tool]{meant}")
     for key, value in document.items():
         if key in KEYS:
-            raise PolicyError(f"{key!r} stands outside of [tool.{TABLE}]")
+            raise PolicyError(f"{key!r} is outside of [tool.{TABLE}]")
         if not isinstance(value, dict):
-            raise PolicyError(f"no key is called {key!r}{near(key, KEYS)}")
+            raise PolicyError(f"unknown key {key!r}{near(key, KEYS)}")
     table = tools[TABLE]
     if not isinstance(table, dict):
-        raise PolicyError(f"tool.{TABLE} is no table")
+        raise PolicyError(f"tool.{TABLE} is not a table")
     return table
 
 
 def _check_keys(table: Mapping[str, Any], keys: Sequence[str], where: str, near: Near) -> None:
     for key in table:
         if key not in keys:
-            raise PolicyError(f"{where}no key is called {key!r}{near(key, keys)}")
+            raise PolicyError(f"{where}unknown key {key!r}{near(key, keys)}")
 
 
 def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = table.get(key, [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise PolicyError(f"{key} is no list of texts")
+        raise PolicyError(f"{key} is not a list of strings")
     return tuple(texts)
 
 
@@ -244,7 +244,7 @@ def _rules(
     for word in (part.strip() for value in values for part in value.split(",")):
         if not word or not any(matches(rule, word) for rule in rules):
             names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
-            raise PolicyError(f"{key}: no rule is called {word!r}{_nearest(word, names, near)}")
+            raise PolicyError(f"{key}: unknown rule {word!r}{_nearest(word, names, near)}")
     return values
 
 
@@ -263,7 +263,7 @@ def _fail_on(table: Mapping[str, Any], near: Near) -> str | None:
     value = table.get("fail_on")
     choices = [*(severity.value for severity in Severity), NEVER]
     if value is not None and value not in choices:
-        raise PolicyError(f"fail_on: no severity is called {value!r}{near(str(value), choices)}")
+        raise PolicyError(f"fail_on: unknown severity {value!r}{near(str(value), choices)}")
     return value
 
 
@@ -275,7 +275,7 @@ def _suppression(table: Mapping[str, Any], rules: Sequence[Rule], near: Near) ->
             raise PolicyError(f"suppress: {key} is missing: each needs {', '.join(REQUIRED)}")
     owner = table.get("owner")
     if owner is not None and not isinstance(owner, str):
-        raise PolicyError("suppress: owner is no text")
+        raise PolicyError("suppress: owner is not a string")
     suppression = Suppression(table["reason"], owner, _day(table.get("expires")))
     return SuppressionRule(_code(table["rule"], rules, near), table["subject"], suppression)
 
@@ -286,7 +286,7 @@ def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule.code
     names = [name for rule in rules for name in (rule.code, rule.name)]
-    raise PolicyError(f"suppress: no rule is called {word!r}{_nearest(word, names, near)}")
+    raise PolicyError(f"suppress: unknown rule {word!r}{_nearest(word, names, near)}")
 
 
 def _day(value: object) -> str | None:
@@ -296,7 +296,7 @@ def _day(value: object) -> str | None:
     text = str(value)  # a date is in ISO 8601; a time has more and does not match
     found = re.fullmatch(DAY, text)
     if found is None or not _exists(*(int(part) for part in found.groups())):
-        raise PolicyError(f"suppress: expires is no date such as 2027-01-31: {text}")
+        raise PolicyError(f"suppress: expires is not a date such as 2027-01-31: {text}")
     return text
 
 

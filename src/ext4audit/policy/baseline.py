@@ -88,7 +88,7 @@ def superblock_key(filesystem_id: str | None) -> str:
 def text_of(value: object) -> str:
     """Return a text of a report; raises TypeError for another type."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
+        raise TypeError(f"{value!r:.40} is not a string")
     return value
 
 

@@ -26,7 +26,7 @@ ELSEWHERE = Unknown(
     "flags of its mounts",
     Why.ABSENT,
     "it is mounted in other mount namespaces only",
-    "scan in the mount namespace that has it mounted",
+    "run in its mount namespace",
 )
 
 

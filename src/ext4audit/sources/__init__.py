@@ -261,12 +261,12 @@ class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure
 
 
 def denied_hint(*, is_root: bool | None = None) -> str:
-    """Return what to do about a refusal; "run as root" is no help to root.
+    """Return what to do about a refusal; root can only leave the container that refuses.
 
     `is_root` is whether root was refused; without it, whether this process is root.
     """
     if os.geteuid() == 0 if is_root is None else is_root:
-        return "even root is refused here: run on the host itself, outside containers"
+        return "run on the host, outside containers"
     return "run as root"
 
 
@@ -274,7 +274,7 @@ def from_os_error(error: OSError) -> Unanswered:
     """Return the reason that an errno stands for; FAILED for all others."""
     if isinstance(error, TimeoutError):
         detail = error.strerror or str(error)
-        return Unanswered(Why.TIMED_OUT, detail, "allow more time with --timeout")
+        return Unanswered(Why.TIMED_OUT, detail, "use a longer --timeout")
     why = _WHY.get(error.errno or 0, Why.FAILED)
     hint = denied_hint() if why is Why.DENIED else ""
     return Unanswered(why, error.strerror or str(error), hint)

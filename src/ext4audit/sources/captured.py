@@ -122,7 +122,7 @@ def hosts_in(path: str) -> list[str] | None:
     folder = path.rstrip("/")
     hosts = [f"{folder}/{name}" for name in names if not name.startswith(".")]
     if not hosts:
-        raise ArchiveError(f"{path}: holds no snapshot")
+        raise ArchiveError(f"{path}: does not contain a snapshot")
     return hosts
 
 

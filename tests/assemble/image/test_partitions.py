@@ -32,7 +32,7 @@ needs_partx = pytest.mark.skipif(not shutil.which("partx"), reason="partx is mis
 
 
 def found(image: Path) -> tuple[Partition, ...]:
-    """Return the partitions of an image, none where there is no table."""
+    """Return the partitions of an image, none where there is not a table."""
     return for_wording(read_partitions(LiveSource(), str(image)), ())
 
 

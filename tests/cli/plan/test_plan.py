@@ -188,10 +188,10 @@ def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reported"),
     [
-        ('sise = "1G"', "no key is called 'sise' (did you mean size?)"),
-        ("size = [1]", "size is no text, number or boolean"),
-        ("size = 1.5", "size is no text, number or boolean"),
-        ('[[filesystem]]\nsize = "1G"', "no key is called 'filesystem'"),
+        ('sise = "1G"', "unknown key 'sise' (did you mean size?)"),
+        ("size = [1]", "size is not a string, number or boolean"),
+        ("size = 1.5", "size is not a string, number or boolean"),
+        ('[[filesystem]]\nsize = "1G"', "unknown key 'filesystem'"),
         ("size = ", "Invalid value"),
         ('size = "1G"\nraid0 = "many"\nchunk = "64K"', "--raid0: invalid literal"),
         ('size = "1G"\nwrite-cache = "maybe"', "'maybe' is neither back nor through"),

@@ -52,22 +52,27 @@ def sized(
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (sized(1000, 5), Outcome.FAIL),
-        (sized(1000, 5, **UNREAD), Outcome.FAIL),
+        (sized(2000, 5), Outcome.FAIL),
+        (sized(2000, 5, **UNREAD), Outcome.FAIL),
         (sized(1000, 1), Outcome.PASS),
         (sized(1000, 1, **UNREAD), Outcome.PASS),
         (sized(1000, 0), Outcome.PASS),
         (sized(4000, 2), Outcome.FAIL),
         # mke2fs's default on what a small host or a cloud image has.
         (sized(99, 5), Outcome.NOT_APPLICABLE),
-        (sized(1000, 5, mounts=(mount("/"),)), Outcome.NOT_APPLICABLE),
-        (sized(1000, 5, mounts=(mount("/var"),)), Outcome.NOT_APPLICABLE),
-        (sized(1000, 5, mounts=()), Outcome.NOT_APPLICABLE),
-        (sized(1000, 5, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
-        (sized(1000, 5, read_only=unknown("read-only")), Outcome.UNDETERMINED),
-        (sized(1000, 5, usage=unknown("space in use")), Outcome.UNDETERMINED),
+        # The same where the volume is larger and has space: a default install has no finding.
+        (sized(500, 5), Outcome.PASS),
+        (sized(500, 5, **UNREAD), Outcome.PASS),
+        (sized(500, 5, free_percent=10), Outcome.FAIL),
+        (sized(500, 5, free_percent=10, **UNREAD), Outcome.FAIL),
+        (sized(2000, 5, mounts=(mount("/"),)), Outcome.NOT_APPLICABLE),
+        (sized(2000, 5, mounts=(mount("/var"),)), Outcome.NOT_APPLICABLE),
+        (sized(2000, 5, mounts=()), Outcome.NOT_APPLICABLE),
+        (sized(2000, 5, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+        (sized(2000, 5, read_only=unknown("read-only")), Outcome.UNDETERMINED),
+        (sized(2000, 5, usage=unknown("space in use")), Outcome.UNDETERMINED),
         # Somebody gave it to a user on purpose.
-        (sized(1000, 5, options=known(options("resuid=1000"))), Outcome.NOT_APPLICABLE),
+        (sized(2000, 5, options=known(options("resuid=1000"))), Outcome.NOT_APPLICABLE),
         # Users have nothing left, and what is left of the reserve does not tell its size.
         (sized(1000, 5, free_percent=1, **UNREAD), Outcome.UNDETERMINED),
         (sized(1000, 5, free_percent=4.5, **UNREAD), Outcome.FAIL),
@@ -89,22 +94,31 @@ def reserving(gib: int, blocks: int, **changes: Any) -> Filesystem:
 def with_unavailable(gib: int, blocks: int) -> Filesystem:
     """Build one without a superblock, whose two counts of statfs differ by so many blocks."""
     total = gib * GIB // BLOCK
-    found = usage(size_blocks=total, free_blocks=total // 2, available_blocks=total // 2 - blocks)
+    left = total // 20
+    found = usage(size_blocks=total, free_blocks=left + blocks, available_blocks=left)
     return sized(gib, 0, usage=known(found, "statfs"), **UNREAD)
+
+
+SCARCE = {"free_percent": 5}
+FOUR_PERCENT = 10_485_760
 
 
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        # From 4 % on.
-        (reserving(1000, 10_485_759), Outcome.PASS),
-        (reserving(1000, 10_485_760), Outcome.FAIL),
+        # From 4 % on, where space is scarce.
+        (reserving(1000, FOUR_PERCENT - 1, **SCARCE), Outcome.PASS),
+        (reserving(1000, FOUR_PERCENT, **SCARCE), Outcome.FAIL),
+        (reserving(1000, FOUR_PERCENT), Outcome.PASS),
+        # Space is scarce below 10 % of all blocks: free are 10 % and what is reserved.
+        (sized(500, 5, free_percent=15), Outcome.PASS),
+        (sized(500, 5, free_percent=14.9), Outcome.FAIL),
         # Above 50 GiB, which is less than 4 % of 2000 GiB.
         (reserving(2000, 50 * GIB // BLOCK), Outcome.PASS),
         (reserving(2000, 50 * GIB // BLOCK + 1), Outcome.FAIL),
         # The kernel's own 4096 clusters are not available either, and are not root's.
-        (with_unavailable(1000, 10_485_760 + 4095), Outcome.PASS),
-        (with_unavailable(1000, 10_485_760 + 4096), Outcome.FAIL),
+        (with_unavailable(1000, FOUR_PERCENT + 4095), Outcome.PASS),
+        (with_unavailable(1000, FOUR_PERCENT + 4096), Outcome.FAIL),
     ],
 )
 def test_cap002_limits(fs: Filesystem, outcome: Outcome) -> None:
@@ -118,7 +132,7 @@ def test_cap002_limits(fs: Filesystem, outcome: Outcome) -> None:
 )
 def test_cap002_is_worse_where_users_run_out(free_percent: float, severity: Severity) -> None:
     """Below 10 % left for users the reserve is what they lack."""
-    (finding,) = verdict(sized(1000, 5, free_percent=free_percent)).findings
+    (finding,) = verdict(sized(2000, 5, free_percent=free_percent)).findings
     assert finding.severity is severity
 
 
@@ -127,7 +141,7 @@ def test_cap002_is_worse_where_users_run_out(free_percent: float, severity: Seve
 )
 def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
     """1 % stays, at most 20 GiB; the commands name blocks, and the old number for the rollback."""
-    (finding,) = verdict(sized(gib, 5)).findings
+    (finding,) = verdict(sized(gib, 5, free_percent=10)).findings
     kept, before = kept_gib * GIB // BLOCK, gib * GIB // BLOCK // 20
     (remedy,) = finding.remedies
     assert [step.command for step in remedy.lines] == [
@@ -139,7 +153,7 @@ def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
 
 def test_cap002_has_no_commands_without_a_rollback() -> None:
     """Who is not root sees the finding, and is told the option."""
-    (finding,) = verdict(sized(1000, 5, **UNREAD)).findings
+    (finding,) = verdict(sized(2000, 5, **UNREAD)).findings
     assert finding.remedies[0].steps == ()
     assert "as root" in finding.remedies[0].summary
 

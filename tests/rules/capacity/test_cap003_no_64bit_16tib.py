@@ -69,11 +69,11 @@ def test_cap003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("tib", "block", "severity", "words"),
     [
-        (8, 4096, Severity.MEDIUM, "ends at 16 TiB, and the device has 8 TiB already"),
-        (16, 4096, Severity.MEDIUM, "ends at 16 TiB"),
-        (16 + SECTOR_TIB, 4096, Severity.HIGH, "512 bytes of the device can never be used"),
-        (20, 4096, Severity.HIGH, "4 TiB of the device can never be used"),
-        (5, 1024, Severity.HIGH, "ends at 4 TiB, and 1 TiB of"),
+        (8, 4096, Severity.MEDIUM, "limited to 16 TiB; the device has 8 TiB."),
+        (16, 4096, Severity.MEDIUM, "limited to 16 TiB"),
+        (16 + SECTOR_TIB, 4096, Severity.HIGH, "cannot use 512 bytes of the device"),
+        (20, 4096, Severity.HIGH, "cannot use 4 TiB of the device"),
+        (5, 1024, Severity.HIGH, "limited to 4 TiB; it cannot use 1 TiB of"),
     ],
 )
 def test_cap003_is_high_beyond_the_limit(

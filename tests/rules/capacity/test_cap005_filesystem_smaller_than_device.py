@@ -90,7 +90,7 @@ def test_cap005_is_worse_where_space_is_needed(full: float, severity: Severity) 
     """A filesystem that is nearly full needs what lies idle."""
     (finding,) = verdict(of(20, 100, full=full)).findings
     assert finding.severity is severity
-    assert "80 GiB of /dev/sda are not used: the device has 100 GiB" in finding.message
+    assert "80 GiB of /dev/sda are unused: the device has 100 GiB" in finding.message
 
 
 def test_cap005_grows_it_online() -> None:
@@ -101,14 +101,14 @@ def test_cap005_grows_it_online() -> None:
     assert [step.phase.value for step in remedy.lines] == ["immediate", "verify"]
     assert remedy.steps[0].command == "resize2fs /dev/sda"
     assert remedy.steps[1].command.endswith(f'" -le {GIB}')
-    assert "better made anew" not in (remedy.trade_off or "")
+    assert "recreate the filesystem" not in (remedy.trade_off or "")
 
 
 @pytest.mark.parametrize(("device_gib", "warned"), [(160, False), (161, True)])
 def test_cap005_warns_of_what_does_not_grow(device_gib: int, *, warned: bool) -> None:
     """A filesystem grown more than 16 times over keeps its journal and block size."""
     (finding,) = verdict(of(10, device_gib)).findings
-    assert ("better made anew" in (finding.remedies[0].trade_off or "")) is warned
+    assert ("recreate the filesystem" in (finding.remedies[0].trade_off or "")) is warned
 
 
 def test_cap005_leaves_what_32_bits_cannot_reach_to_cap003() -> None:
@@ -144,21 +144,21 @@ def with_features(*features: str, without: str = "") -> dict[str, Any]:
     [
         (of(20, 100), "6.1.83", ""),
         (of(20, 8_000), "6.1.83", ""),
-        (of(20, 8_220), "6.1.83", "its group descriptors end at 8 TiB, and growth in use"),
+        (of(20, 8_220), "6.1.83", "its reserved group descriptors end at 8 TiB, and this kernel"),
         (of(20, 8_220), "6.1.84", ""),
         (of(12_000, 16_384), "6.1.83", ""),
-        (of(12_000, 16_400), "6.1.83", "its group descriptors end at 16 TiB"),
+        (of(12_000, 16_400), "6.1.83", "its reserved group descriptors end at 16 TiB"),
         (of(20, 100, **with_features("meta_bg")), "6.1.83", "it has meta_bg"),
         (of(20, 100, **with_features(without="resize_inode")), "6.8.2", "it lacks resize_inode"),
         (of(20, 100, **with_features(without="resize_inode")), "6.8.3", ""),
         (
             of(20, 100, **with_features(without="resize_inode")),
             "5.14.0-427.el9.x86_64",
-            "which may lack a6b3bfe176e8",
+            "this kernel may lack commit a6b3bfe176e8",
         ),
-        (of(20, 100, superblock=NONE_RESERVED), "5.4.273", "in reserve is not known"),
+        (of(20, 100, superblock=NONE_RESERVED), "5.4.273", "reserved group descriptors is unknown"),
         (of(20, 100, superblock=NONE_RESERVED), "5.4.274", ""),
-        (of(20, 100, **with_features("meta_bg")), "", "which may lack"),
+        (of(20, 100, **with_features("meta_bg")), "", "this kernel may lack"),
         (of(20, 100), "", ""),
     ],
 )

@@ -52,13 +52,13 @@ def test_cap006_outcomes(fs: Filesystem, outcome: Outcome, severity: Severity | 
 
 @pytest.mark.parametrize(
     ("available", "words"),
-    [(500, "It is 95 % full"), (485, "It is 95.1 % full"), (101, "It is 98.9 % full")],
+    [(500, "95 % full"), (485, "95.1 % full"), (101, "98.9 % full")],
 )
 def test_cap006_spells_the_share_to_a_tenth(available: int, words: str) -> None:
     """Of 10,000 blocks that users can reach, so many are left; it is rounded down."""
     found = usage(size_blocks=10_000, free_blocks=available, available_blocks=available)
     (finding,) = verdict(filesystem(usage=known(found))).findings
-    assert finding.message.startswith(f"{words}, with")
+    assert finding.message.startswith(f"The filesystem is {words} (")
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,10 @@ def test_cap006_begins_at_95_and_99_percent(available: int, severity: Severity |
 def test_cap006_says_how_much_is_left() -> None:
     """The message has df's share and the space that users still have."""
     (finding,) = verdict(filled(96)).findings
-    assert finding.message.startswith("It is 96 % full, with 148.4 MiB left")
+    assert finding.message.startswith("The filesystem is 96 % full (148.4 MiB left)")
     (finding,) = verdict(filled(100)).findings
-    assert finding.message == "It is full: nobody but root can write."
+    assert finding.message == "The filesystem is full: only root can write."
+    assert finding.summary == "no space left"
 
 
 REMEDIES_NOT_RUN = (

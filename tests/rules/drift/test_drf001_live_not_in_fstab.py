@@ -130,9 +130,7 @@ def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
         o._replace(baseline="nobarrier") if o.name == "barrier" else o for o in one.options
     )
     (finding,) = verdict(filesystem(options=known(one._replace(options=changed)))).findings
-    assert [remedy.summary for remedy in finding.remedies] == [
-        "Keep what is in force: write barrier into fstab."
-    ]
+    assert [remedy.summary for remedy in finding.remedies] == ["Keep it: add barrier to fstab."]
 
 
 def test_drf001_cites_both_sides_with_their_origin() -> None:
@@ -166,7 +164,7 @@ def test_drf001_knows_the_flags_of_superblock_and_access_times(
     """Mountinfo shows sync and lazytime among ext4's options, and strictatime not at all."""
     there = mount(flags=flags, super_options=("rw", *shared))
     findings = verdict(live(fstab=fstab, mounts=(there,))).findings
-    heads = [finding.message.split(" will be gone")[0] for finding in findings]
+    heads = [finding.message.split(" is in force but not set")[0] for finding in findings]
     assert heads == ([lost] if lost else [])
 
 
@@ -182,9 +180,10 @@ def test_drf001_judges_every_mount_that_fstab_knows() -> None:
     entries = (fstab_entry(), fstab_entry(mount_point="/again", line_number=8))
     fs = filesystem(mounts=there, fstab=known(entries), options=known(options("commit=30")))
     messages = [finding.message.partition(":")[::2] for finding in verdict(fs).findings]
+    loses = " the next mount loses it."
     assert messages == [
-        ("commit=30 will be gone after the next mount", " /etc/fstab line 7 does not ask for it."),
-        ("nosuid will be gone after the next mount", " /etc/fstab line 8 does not ask for it."),
+        ("commit=30 is in force but not set in /etc/fstab line 7", loses),
+        ("nosuid is in force but not set in /etc/fstab line 8", loses),
     ]
 
 
@@ -202,7 +201,7 @@ def test_drf001_is_not_silenced_by_another_state_in_a_later_entry() -> None:
     entries = (fstab_entry(), fstab_entry("barrier", mount_point="/again", line_number=8))
     fs = filesystem(mounts=there, fstab=known(entries), options=known(options("nobarrier")))
     (finding,) = verdict(fs).findings
-    assert finding.message.startswith("nobarrier will be gone")
+    assert finding.message.startswith("nobarrier is in force but not set")
 
 
 def test_drf001_is_undetermined_where_an_entry_may_mean_another_filesystem() -> None:

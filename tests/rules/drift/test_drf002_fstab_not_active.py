@@ -94,7 +94,7 @@ def test_drf002_does_not_put_a_dangerous_option_in_force() -> None:
     """Where fstab asks for nobarrier and barriers are on, only fstab is to be corrected."""
     (finding,) = verdict(asked("nobarrier")).findings
     (remedy,) = finding.remedies
-    assert "say what runs" in remedy.summary
+    assert "Change fstab to match" in remedy.summary
 
 
 def test_drf002_offers_no_remount_for_a_data_mode() -> None:
@@ -131,7 +131,7 @@ def test_drf002_leaves_out_what_another_rule_warns_of() -> None:
     (finding,) = verdict(asked("nodelalloc")).findings
     (remedy,) = finding.remedies
     assert remedy.summary == (
-        "Make fstab say what runs: take nodelalloc out of it. PRF003 warns of nodelalloc."
+        "Change fstab to match the options in force: remove nodelalloc. PRF003 warns of nodelalloc."
     )
 
 
@@ -146,7 +146,7 @@ def test_drf002_never_takes_out_what_a_profile_demands() -> None:
         "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noatime",
         "mount -o remount,rw,relatime,commit=5 /dev/sda /data",
     ]
-    assert "take commit=20 out of it" in correct.summary
+    assert correct.summary.endswith("remove commit=20.")
 
 
 def test_drf002_does_not_call_for_less_than_fstab_says() -> None:
@@ -163,7 +163,7 @@ def test_drf002_writes_down_what_runs_by_a_remount() -> None:
     fs = asked("commit=20", live=("commit=10",))
     (finding,) = verdict(fs).findings
     summary = finding.remedies[-1].summary
-    assert summary.endswith("take commit=20 out of it, and write commit=10 there.")
+    assert summary.endswith("remove commit=20 and add commit=10.")
     assert plain(finding.remedies[-1].steps)[0] == "persistent: fstab 7: commit=20 -> commit=10"
 
 
@@ -213,7 +213,7 @@ def test_drf002_does_not_bring_writes_at_every_read() -> None:
     """PRF008 warns of strictatime."""
     (finding,) = verdict(asked("strictatime")).findings
     (remedy,) = finding.remedies
-    assert remedy.summary.endswith("take strictatime out of it. PRF008 warns of strictatime.")
+    assert remedy.summary.endswith("remove strictatime. PRF008 warns of strictatime.")
 
 
 def test_drf002_edits_only_words_that_stand_in_fstab() -> None:
@@ -221,15 +221,15 @@ def test_drf002_edits_only_words_that_stand_in_fstab() -> None:
     there = mount(flags=("rw", "relatime"))
     words = ("user", "noatime", "relatime", "nosymfollow")
     (finding,) = verdict(asked(*words, mounts=(there,))).findings
-    assert "asks for nosymfollow," in finding.message
-    assert "take nosymfollow out" in finding.remedies[-1].summary
+    assert "sets nosymfollow, but it is not in force" in finding.message
+    assert finding.remedies[-1].summary.endswith("remove nosymfollow.")
 
 
 def test_drf002_edits_what_can_be_made_true() -> None:
     """A literal word that is not in force is taken out; `user` whose flags are in force stays."""
     there = mount(flags=("rw", "nosuid", "nodev", "noexec", "relatime"))
     (finding,) = verdict(asked("user", "noatime", mounts=(there,))).findings
-    assert "take noatime out" in finding.remedies[-1].summary
+    assert finding.remedies[-1].summary.endswith("remove noatime.")
 
 
 LATER = ": line 7 mounts it first, and a later mount changes no ext4 option."
@@ -246,10 +246,10 @@ def test_drf002_judges_every_mount_that_fstab_knows() -> None:
     """A flag is of one mount; of the superblock a later entry gets what the first one set."""
     fs = twice("nosymfollow", "sync", "commit=30", first=("commit=30",))
     assert [finding.message for finding in verdict(fs).findings] == [
-        "/etc/fstab line 7 asks for commit=30, but commit=5 is in force.",
+        "/etc/fstab line 7 sets commit=30, but commit=5 is in force.",
         (
-            "/etc/fstab line 8 asks for commit=30, nosymfollow, sync, but commit=5, "
-            f"no nosymfollow, no sync is in force{LATER}"
+            "/etc/fstab line 8 sets commit=30, nosymfollow, sync, but commit=5 is in force, "
+            f"and nosymfollow, sync are not{LATER}"
         ),
     ]
 
@@ -257,9 +257,9 @@ def test_drf002_judges_every_mount_that_fstab_knows() -> None:
 @pytest.mark.parametrize(
     ("fs", "message"),
     [
-        (twice("nodelalloc"), f"asks for nodelalloc, but delalloc is in force{LATER}"),
-        (twice("sync"), f"asks for sync, but no sync is in force{LATER}"),
-        (twice("noatime"), "asks for noatime, but no noatime is in force."),
+        (twice("nodelalloc"), f"sets nodelalloc, but delalloc is in force{LATER}"),
+        (twice("sync"), f"sets sync, but it is not in force{LATER}"),
+        (twice("noatime"), "sets noatime, but it is not in force."),
         (twice("nodelalloc", live=("nodelalloc",)), None),
     ],
 )
@@ -275,9 +275,9 @@ def test_drf002_takes_out_of_a_second_line_what_has_no_effect_there() -> None:
     """A remount would put it in force until the next boot only; the first line is for that."""
     (finding,) = verdict(twice("commit=10", "noatime")).findings
     correct, advice = finding.remedies
-    assert "take commit=10, noatime out of it" in correct.summary
+    assert correct.summary.endswith("remove commit=10, noatime.")
     assert plain(correct.steps)[0] == "persistent: fstab 8: commit=10,noatime -> defaults"
-    assert advice.summary.startswith("If commit=10 is wanted, ask for it in line 7 of fstab")
+    assert advice.summary.startswith("If commit=10 is needed, set it in line 7 of fstab")
     assert not any("remount" in command for command in commands(finding))
 
 
@@ -291,7 +291,7 @@ def test_drf002_takes_the_line_of_the_root_for_the_first_one() -> None:
     (finding,) = verdict(
         filesystem(mounts=there, fstab=known(entries), options=known(options()))
     ).findings
-    assert "line 7 asks for commit=30" in finding.message
+    assert "line 7 sets commit=30" in finding.message
     assert "line 8 mounts it first" in finding.message
 
 
@@ -311,9 +311,7 @@ def test_drf002_gives_rootflags_its_own_origin_and_no_fstab_edit() -> None:
     fs = filesystem(mounts=(mount("/"),), fstab=known((fstab_entry("relatime", mount_point="/"),)))
     booted = host(fs, kernel_arguments=known(("rootflags=commit=30,bogus",)))
     drift, dead = judge(check, fs, booted).findings
-    assert drift.message == (
-        "/proc/cmdline rootflags= asks for commit=30, but commit=5 is in force."
-    )
+    assert drift.message == ("/proc/cmdline rootflags= sets commit=30, but commit=5 is in force.")
     assert ("commit=30,bogus", "/proc/cmdline") in {(c.value, c.origin) for c in drift.citations}
-    assert dead.message.startswith("/proc/cmdline rootflags= holds bogus")
+    assert dead.message.startswith("/proc/cmdline rootflags= sets bogus")
     assert (drift.remedies, dead.remedies) == ((), ())

@@ -235,10 +235,10 @@ WITHOUT_CHANGES = (VOLUMES[0], VOLUMES[3])
         ((ON_ORIGIN,), VOLUMES, Severity.LOW, "udev prefers the origin"),
         ((ON_ORIGIN, ON_SNAPSHOT), VOLUMES, Severity.LOW, "udev prefers the origin"),
         ((), VOLUMES, Severity.LOW, "udev prefers the origin"),
-        ((ON_SNAPSHOT,), VOLUMES, Severity.HIGH, "is chance"),
+        ((ON_SNAPSHOT,), VOLUMES, Severity.HIGH, "can mount any of them"),
         # A thin snapshot has no device for its changes, and no low priority.
-        ((ON_ORIGIN,), WITHOUT_CHANGES, Severity.HIGH, "is chance"),
-        ((ON_ORIGIN,), (*VOLUMES, COPY), Severity.HIGH, "is chance"),
+        ((ON_ORIGIN,), WITHOUT_CHANGES, Severity.HIGH, "can mount any of them"),
+        ((ON_ORIGIN,), (*VOLUMES, COPY), Severity.HIGH, "can mount any of them"),
     ],
     ids="origin both none snapshot thin a-copy-beside".split(),
 )
@@ -262,7 +262,7 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
     """Only what is not mounted is changed, and only while nobody has it mounted."""
     (finding,) = verdict(with_rows(COPY)).findings
     assert finding.message == (
-        f"sda, sdb have the same UUID {UUID}: which of them fstab line 7 gets is chance."
+        f"sda, sdb have the same UUID {UUID}: fstab line 7 can mount any of them."
     )
     (remedy,) = finding.remedies
     assert [(step.phase, step.command) for step in remedy.lines] == [
@@ -289,7 +289,7 @@ def test_drf003_does_not_choose_between_two_that_are_mounted() -> None:
     (finding,) = verdict(both).findings
     (remedy,) = finding.remedies
     assert remedy.steps == ()
-    assert remedy.summary.startswith("Find out which is the copy")
+    assert remedy.summary.startswith("Find out which device is the copy")
 
 
 @pytest.mark.parametrize("label", ["-L", "a\nb", "x'y", "\\x41"])

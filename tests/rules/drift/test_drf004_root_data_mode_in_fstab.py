@@ -113,8 +113,8 @@ def test_drf004_takes_it_out_or_stores_it() -> None:
     fs = root("noatime", "data=ordered", superblock=known(stored), options=live)
     (finding,) = verdict(fs).findings
     assert finding.message == (
-        "/etc/fstab line 7 gives the root data=ordered, which neither /proc/cmdline rootflags= "
-        "nor the superblock does: the next boot's remount fails, and the root stays read-only."
+        "/etc/fstab line 7 sets data=ordered for the root, but neither /proc/cmdline rootflags= "
+        "nor the superblock sets it: the next boot's remount fails, and the root stays read-only."
     )
     forget, store = finding.remedies
     assert plain(forget.steps)[0] == "persistent: fstab 7: noatime,data=ordered -> noatime"
@@ -135,7 +135,7 @@ def test_drf004_stores_no_mode_that_another_rule_warns_of(mode: str, code: str) 
     """That rule is named, and no remedy makes the mode last."""
     (finding,) = verdict(root(mode)).findings
     assert [remedy.summary for remedy in finding.remedies] == [
-        f"Take {mode} out of fstab. {code} warns of {mode}."
+        f"Remove {mode} from fstab. {code} warns of {mode}."
     ]
 
 

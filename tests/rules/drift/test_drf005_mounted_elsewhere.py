@@ -44,17 +44,17 @@ def test_drf005_names_the_device_number_to_look_for() -> None:
     (finding,) = verdict(host(HIDDEN, mounts=known((mount("/"),)))).findings
     assert finding.severity is Severity.INFO
     assert "grep -l ' 8:0 ' /proc/[0-9]*/mountinfo" in finding.remedies[0].summary
-    assert finding.citations[1].value == "no line of 1 has it"
+    assert finding.citations[1].value == "not among its 1 mounts"
 
 
 def test_drf005_is_sure_only_where_a_mount_table_has_it() -> None:
     """A stale entry of the kernel's list, or an open file, looks the same without one."""
     (seen,), (unseen,) = (verdict(host(fs)).findings for fs in (HIDDEN, UNSEEN))
     assert (seen.confidence, unseen.confidence) == (Confidence.CONFIRMED, Confidence.POSSIBLE)
-    assert seen.message.startswith("/dev/sda is in use, mounted in a namespace")
-    assert tuple(seen.citations[-1]) == ("mounted there as", "ext4", "/proc/42/mountinfo")
-    assert "probably mounted in a namespace" in unseen.message
-    assert "an open file may hold it instead" in unseen.message
+    assert seen.message.startswith("/dev/sda is mounted in another mount namespace")
+    assert seen.citations[-1][:3] == ("mounted there as", "ext4", "/proc/42/mountinfo")
+    assert "in no readable mount table" in unseen.message
+    assert "or open files keep it active" in unseen.message
 
 
 REMEDIES_NOT_RUN = (

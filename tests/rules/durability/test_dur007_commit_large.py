@@ -79,7 +79,7 @@ def test_a_read_only_mount_is_a_note() -> None:
         committing("$(reboot)"),
         committing("²"),
     ],
-    ids=["unread", "not shown", "hostile", "a digit that is no number"],
+    ids=["unread", "not shown", "hostile", "a digit that is not a number"],
 )
 def test_an_interval_that_is_not_known_is_undetermined(fs: Filesystem) -> None:
     """A value that no kernel prints is not judged."""

@@ -82,7 +82,7 @@ def test_hlt001_finds_the_mark_that_no_counter_has() -> None:
     """The check is verified by the mark, which the kernel writes back at an unmount."""
     (finding,) = verdict(erring(counted(0), superblock=stating("clean with errors"))).findings
     assert (finding.severity, finding.fact) == (Severity.MEDIUM, "marked")
-    assert finding.message.startswith("Its superblock is marked with errors, and none is counted")
+    assert finding.message.startswith("The superblock is marked with errors, although none is")
     cited = {citation.label: citation.value for citation in finding.citations}
     assert cited == {"errors": "0", "state": "clean with errors"}
     (remedy,) = finding.remedies
@@ -130,9 +130,8 @@ def test_hlt001_says_when_and_where() -> None:
     """The message holds what is recorded of the last error."""
     (finding,) = verdict(erring(counted(3, TAKEN_AT))).findings
     assert finding.message == (
-        "3 errors recorded, the last on 2026-01-02T03:04:05Z, in ext4_lookup(), line 1805, about "
-        "inode 12: its metadata may be damaged until e2fsck has checked it, and writes can "
-        "spread it."
+        "The kernel recorded 3 errors, the last on 2026-01-02T03:04:05Z, in ext4_lookup(), line "
+        "1805, about inode 12: metadata may be damaged, and writes can spread the damage."
     )
     assert "(EFSCORRUPTED)" in {c.label: c.value for c in finding.citations}["last error"]
 
@@ -178,7 +177,7 @@ def test_hlt001_leaves_the_cure_to_hlt002_where_writes_have_stopped() -> None:
         fstab=known((fstab_entry("errors=remount-ro"),)),
     )
     (finding,) = verdict(stopped).findings
-    assert "it has stopped taking writes (HLT002)" in finding.message
+    assert "the filesystem refuses writes (HLT002)" in finding.message
     assert [remedy.steps for remedy in finding.remedies] == [()]
 
 

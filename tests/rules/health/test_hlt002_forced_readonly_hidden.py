@@ -222,17 +222,21 @@ def test_hlt002_says_that_the_mount_table_hides_it() -> None:
     """The message tells why nobody noticed."""
     (finding,) = verdict(erring(journal_errno=known(-5))).findings
     assert finding.message == (
-        "It refuses writes and says rw: the journal has given up with error -5. What writes to it "
-        "then fails until it is unmounted and checked."
+        "The filesystem refuses writes although it is shown as rw: the journal has given up with "
+        "error -5. Unmount and check it to make it writable again."
     )
     (honest,) = verdict(read_only("rw")).findings
-    assert honest.message.startswith("It refuses writes: it is read-only and /etc/fstab line 7")
+    assert honest.message.startswith(
+        "The filesystem refuses writes: it is read-only and /etc/fstab line 7"
+    )
 
 
 def test_hlt002_has_what_is_only_possible_tried_first() -> None:
     """A write tells more than the times of two events."""
     (finding,) = verdict(erring()).findings
-    assert finding.message.startswith("It may refuse writes and says rw: errors=remount-ro is in")
+    assert finding.message.startswith(
+        "The filesystem may refuse writes although it is shown as rw: errors=remount-ro is in"
+    )
     assert [bool(remedy.steps) for remedy in finding.remedies] == [False, True]
 
 
@@ -243,7 +247,7 @@ def test_hlt002_is_certain_on_every_kernel_that_was_tried(release: str) -> None:
     on = assemble_host(source, taken_at)
     (finding,) = judge(check, on.filesystems[0], on).findings
     assert (finding.severity, finding.confidence) == (Severity.CRITICAL, Confidence.CONFIRMED)
-    assert (" and says rw" in finding.message) == (release != "5.10")
+    assert ("although it is shown as rw" in finding.message) == (release != "5.10")
 
 
 def test_hlt002_mounts_it_again_without_the_words_of_the_error() -> None:
@@ -313,7 +317,7 @@ def test_hlt002_a_mark_without_a_count_is_possible_only() -> None:
     assert {"errors": "0", "state": "clean with errors"}.items() <= {
         citation.label: citation.value for citation in finding.citations
     }.items()
-    assert finding.remedies[0].summary.startswith("Find out first")
+    assert finding.remedies[0].summary.startswith("Test first")
 
 
 REMEDY_CASES = (

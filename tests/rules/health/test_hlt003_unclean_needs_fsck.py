@@ -92,8 +92,8 @@ def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
     (finding,) = verdict(lying(idle(features=REPLAY, state="not clean"))).findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
-        "/dev/sdb is not mounted and not clean: its journal has not been replayed, and it was "
-        "not unmounted."
+        "/dev/sdb is not mounted and not clean: its journal has not been replayed; it was not "
+        "unmounted cleanly."
     )
     (remedy,) = finding.remedies
     assert [(step.phase, step.command) for step in remedy.lines] == [

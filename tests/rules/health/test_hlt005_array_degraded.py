@@ -75,8 +75,8 @@ def test_hlt005_says_how_many_members_are_missing() -> None:
     """The numbers of this array."""
     (finding,) = verdict(known(array("raid6", 6, 1, "recover"))).findings
     assert finding.message == (
-        "md127 (raid6) lacks 1 of 6 members, while a recover runs: one more loss can be borne, "
-        "and reads are slower."
+        "md127 (raid6) lacks 1 of 6 members and is running a recover: it survives one more "
+        "failure, and reads are slower."
     )
 
 

@@ -87,7 +87,7 @@ def test_an_image_is_mounted_by_no_boot() -> None:
 def test_hlt006_names_the_line() -> None:
     """The remedy is a field of fstab, changed by hand."""
     (finding,) = verdict(having(entry(0))).findings
-    assert finding.remedies[0].summary == "Put 2 into the sixth field of line 7 of /etc/fstab."
+    assert finding.remedies[0].summary == "Set the sixth field of line 7 of /etc/fstab to 2."
 
 
 REMEDIES_NOT_RUN = "The sixth field of fstab is changed by hand: advice without commands."

@@ -61,7 +61,7 @@ def test_the_kernels_of_the_distributors_pass(of: Kernel) -> None:
         ((filesystem(alive=False, mounts=()),), "no ext4 filesystem is mounted"),
         (
             (filesystem(read_only=known(value=True)),),
-            "all ext4 filesystems are mounted read-only",
+            "all mounted ext4 filesystems are read-only",
         ),
     ],
 )

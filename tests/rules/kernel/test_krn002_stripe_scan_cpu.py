@@ -128,7 +128,7 @@ def test_a_stripe_of_a_read_only_filesystem_is_latent() -> None:
     """Nothing is allocated there."""
     (finding,) = verdict_of("6.6.9", "stripe=384", read_only=known(value=True)).findings
     assert finding.severity is Severity.INFO
-    assert finding.message.endswith("has a stripe of 384 blocks, and is mounted read-only.")
+    assert finding.message.endswith("has a stripe of 384 blocks and is mounted read-only.")
 
 
 def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
@@ -162,7 +162,7 @@ def test_without_the_superblock_there_are_no_commands() -> None:
     """What tune2fs would overwrite could not be brought back."""
     remedy = remedy_of("stripe=384", superblock=unknown("the superblock"))
     assert remedy.steps == ()
-    assert "Scan as root" in remedy.summary
+    assert "scan as root" in remedy.summary
 
 
 def test_rootflags_are_for_the_administrator() -> None:

@@ -64,7 +64,7 @@ def test_corrected_kernels_and_filesystems_without_it_pass(
         ({"alive": False, "mounts": ()}, "it is not mounted"),
         (
             {"options": known(options("data=journal"))},
-            "with data=journal no fast commits are made",
+            "with data=journal, the kernel makes no fast commits",
         ),
     ],
 )

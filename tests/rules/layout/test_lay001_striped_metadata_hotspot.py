@@ -172,7 +172,7 @@ def test_the_message_says_how_many_disks_work() -> None:
     """One sentence with the number of disks in effect and the skew."""
     assert finding_of(striped(layout(HOT))).message == (
         "Effectively 3 of 12 disks serve this metadata: "
-        "the busiest gets 4 times the mean of the bitmap writes."
+        "the busiest one gets 4 times the mean of the bitmap writes."
     )
 
 
@@ -180,13 +180,13 @@ def test_the_evidence_is_the_layout_itself() -> None:
     """The finding shows stripe, groups, the load of each member, and the kinds of disk."""
     citations = {c.label: c.value for c in finding_of(striped(layout(HOT))).citations}
     assert citations == {
-        "stripe": "raid0 md127, 12 members, chunk 512 KiB, filesystem begins at byte 0",
+        "stripe": "raid0 md127, 12 members, chunk 512 KiB, filesystem starts at byte 0",
         "block groups": "9594 groups of 32768 blocks of 4096 bytes, flex_bg size 16",
         "bitmaps per member": "sdb: 6368, sdc to sde: 0, sdf: 6400, sdg to sdi: 0, sdj: 6388, "
         "sdk: 32, sdl to sdm: 0",
         "spread of bitmaps": "skew 4.00, effective members 3.01 of 12, evenness 0.25",
         "spread of the descriptor table": "skew 1.00, effective members 12.00 of 12, evenness 1.00",
-        "busiest member under small-file churn": "33% of the writes, 8% would be even",
+        "busiest member under small-file churn": "33% of the writes (even: 8%)",
         "rotational members": "yes: 12",
     }
 

@@ -187,7 +187,7 @@ def test_lay002_cites_sizes_in_kib_and_stripes_in_blocks() -> None:
     """Chunk and width of the array, the hints of the superblock, and what is in force."""
     assert [(c.label, c.value) for c in verdict(on(RAID5, 16, 48)).evidence] == [
         ("chunk", "64 KiB"),
-        ("whole stripe", "192 KiB"),
+        ("full stripe", "192 KiB"),
         ("RAID hints", "stride 16, width 48 blocks"),
         ("stripe in force", "48 blocks"),
     ]
@@ -228,8 +228,8 @@ def test_lay002_stores_the_stripe_and_takes_it_out_of_fstab() -> None:
     )
     (finding,) = verdict(fs).findings
     assert finding.message == (
-        "ext4 aligns to 256 KiB, but a stripe of md127 has 192 KiB: writes that could fill whole "
-        "stripes make it read and rewrite parity instead."
+        "ext4 aligns files to 256 KiB, but the stripes of md127 have 192 KiB: more writes cover "
+        "only part of a stripe and must read and rewrite parity."
     )
     (remedy,) = finding.remedies
     commands = [(step.phase, step.command) for step in remedy.lines]

@@ -112,7 +112,7 @@ def test_lay003_says_that_nothing_is_striped() -> None:
     """The device is named, because a controller may hide behind it."""
     (finding,) = verdict(having(2048, 128, 2048, stack=known(MIRROR))).findings
     assert finding.message.startswith(
-        "A stripe of 2048 blocks is in force, and nothing below md127 is striped: large files"
+        "A stripe of 2048 blocks is in force, but md127 is not on a striped array: aligning"
     )
 
 

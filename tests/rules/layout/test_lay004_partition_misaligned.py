@@ -92,7 +92,7 @@ def test_lay004_tells_a_start_that_is_right(limits: QueueLimits, sector: str) ->
     """It fits the physical block and the stripe; nothing destructive is printed to be copied."""
     (finding,) = verdict(known(partition(63, limits))).findings
     (remedy,) = finding.remedies
-    assert f"sector {sector}" in remedy.summary
+    assert f"start sector that is a multiple of {sector}" in remedy.summary
     assert remedy.destructive
     assert remedy.disruption is Disruption.RECREATE
     assert remedy.steps == ()

@@ -105,11 +105,11 @@ def test_lay005_names_what_it_saw() -> None:
     """The message has the clues, the evidence the numbers."""
     (finding,) = verdict(shaped(**TINY)).findings
     assert finding.message == (
-        "It looks like grown from a tiny filesystem: blocks of 1 KiB, an inode for every 8 KiB "
-        "or less, a small journal on 200 GiB cost space, speed and room to grow."
+        "The filesystem was probably created tiny and then grown: 1 KiB blocks, an inode per "
+        "8 KiB or less, a small journal on 200 GiB waste space and slow it down."
     )
     values = {citation.label: citation.value for citation in finding.citations}
-    assert values["inodes"] == "52428800, one for every 4096 bytes; their tables take 12.5 GiB"
+    assert values["inodes"] == "52428800, one per 4096 bytes; their tables take 12.5 GiB"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ def small(*points: str, **changes: Any) -> Filesystem:
         (filesystem(), Outcome.PASS),
         (filesystem(superblock=known(superblock(inode_bytes=512))), Outcome.PASS),
         (small(), Outcome.FAIL),
+        # Default installs of some years had this; its files are replaced with every kernel.
+        (small("/boot"), Outcome.NOT_APPLICABLE),
+        (small("/boot/rescue"), Outcome.NOT_APPLICABLE),
         (filesystem(superblock=known(superblock(inode_bytes=0))), Outcome.NOT_APPLICABLE),
         (filesystem(superblock=known(superblock(inode_bytes=None))), Outcome.UNDETERMINED),
         (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
@@ -55,8 +58,6 @@ def found(fs: Filesystem, *, planned: bool = False) -> Finding:
     ("points", "planned", "severity"),
     [
         (("/data",), False, Severity.LOW),
-        (("/boot",), False, Severity.INFO),
-        (("/boot/rescue",), False, Severity.INFO),
         (("/boot", "/srv"), False, Severity.LOW),
         (("/bootleg",), False, Severity.LOW),
         (("/data",), True, Severity.HIGH),

@@ -74,7 +74,7 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
     (finding,) = verdict(asked("nosuid", "nodev", "noexec", mounts=(there,))).findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
-        "/data is mounted without nodev, noexec, which /etc/fstab line 7 asks for: device nodes "
+        "/data is mounted without nodev, noexec, which /etc/fstab line 7 sets: device nodes "
         "and programs on it can be used."
     )
     (remedy,) = finding.remedies

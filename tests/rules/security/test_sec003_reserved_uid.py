@@ -36,9 +36,9 @@ def reserved(*tokens: str, **changes: Any) -> Filesystem:
 @pytest.mark.parametrize(
     ("tokens", "who"),
     [
-        (("resuid=65534",), "user id 65534 may"),
-        (("resgid=8",), "group id 8 may"),
-        (("resuid=65534", "resgid=65534"), "user id 65534 and group id 65534 may"),
+        (("resuid=65534",), "User id 65534 may"),
+        (("resgid=8",), "Group id 8 may"),
+        (("resuid=65534", "resgid=65534"), "User id 65534 and group id 65534 may"),
     ],
 )
 def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], who: str) -> None:
@@ -53,7 +53,7 @@ def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], w
 def test_without_root_the_size_is_left_out() -> None:
     """The options file shows the account to everybody."""
     finding = finding_of(reserved("resuid=65534", superblock=unknown("superblock")))
-    assert "may fill the blocks that are reserved" in finding.message
+    assert "may use the blocks that are reserved" in finding.message
 
 
 def test_root_passes() -> None:
@@ -106,7 +106,7 @@ def test_fstab_is_corrected_where_it_names_the_account() -> None:
     ids=["hostile", "another namespace"],
 )
 def test_where_nothing_can_be_written_there_is_no_command(fs: Filesystem) -> None:
-    """A value that is no number never gets into a command."""
+    """A value that is not a number never gets into a command."""
     assert finding_of(fs).remedies[0].steps == ()
 
 

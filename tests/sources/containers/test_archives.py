@@ -155,10 +155,10 @@ DEVICES = [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"V"]
 GOOD = tar(member("a", b"1" * 600))
 ATTACKS: dict[str, tuple[bytes, str]] = {
     "absolute path": (tar(member("/etc/passwd")), "an absolute path: '/etc/passwd'"),
-    "way up": (tar(member("a/../../etc/passwd")), "a path that could lead out"),
-    "two of a name": (tar(member("a"), member("./a")), "two members are called 'a'"),
+    "way up": (tar(member("a/../../etc/passwd")), "a path that could leave the archive"),
+    "two of a name": (tar(member("a"), member("./a")), "two members are named 'a'"),
     "file in a file": (tar(member("a"), member("a/b")), "'a' is a directory and something else"),
-    "directory then file": (tar(member("a/b"), member("a")), "two members are called 'a'"),
+    "directory then file": (tar(member("a/b"), member("a")), "two members are named 'a'"),
     "a long path": (tar(member("d/" * 3000)), "a path of 6000 characters"),
     "many entries": (tar(*(member(f"{n}") for n in range(51))), "more than 50 entries"),
     "deep folders": (tar(member("d/" * 60 + "x")), "more than 50 entries"),
@@ -192,7 +192,7 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     ),
     "pax that is none": (
         tar(member("x", b"nonsense", type=tarfile.XHDTYPE)),
-        "damaged: '' is no number",
+        "damaged: '' is not a number",
     ),
     "pax with no length": (
         tar(member("x", b"0 a=b\n", type=tarfile.XHDTYPE)),

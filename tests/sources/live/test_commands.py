@@ -277,7 +277,7 @@ def test_a_hung_program_ends_with_its_children(tmp_path: Path) -> None:
     start = time.monotonic()
     answer = source.fetch(LSBLK)
     assert time.monotonic() - start < 10
-    hint = "allow more time with --timeout"
+    hint = "use a longer --timeout"
     assert answer == Unknown("lsblk", Why.TIMED_OUT, "no answer within 0.5 s", hint)
     assert_all_end([int(pid) for pid in pids.read_text().split()])
 

@@ -61,7 +61,7 @@ def test_what_was_not_read_by_the_deadline_is_unknown(ask: Ask) -> None:
     source = LiveSource(deadline_seconds=0)
     answer = source.fetch(ask)
     assert isinstance(answer, Unknown)
-    assert (answer.why, answer.hint) == (Why.TIMED_OUT, "allow more time with --deadline")
+    assert (answer.why, answer.hint) == (Why.TIMED_OUT, "use a longer --deadline")
     assert answer.detail == "not read within the 0 s of the whole audit"
     assert isinstance(source.fetch(Uname()), Known)
 

@@ -220,7 +220,7 @@ REFUSED = {"status": 1, "stderr": "dumpe2fs: Permission denied while trying\n"}
                 WHAT,
                 Why.TIMED_OUT,
                 "no answer in time",
-                "capture again when the device or the tool answers",
+                "capture again with a longer timeout",
             ),
         ),
         ({"status": None}, Unknown(WHAT, Why.FAILED, "its exit status was not recorded")),

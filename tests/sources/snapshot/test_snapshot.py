@@ -341,7 +341,7 @@ def test_a_snapshot_made_by_hand_is_read(tmp_path: Path) -> None:
         (manifest(GOOD, without(GOOD, path="/y")), r"answers\[1\]: .* another answer's too"),
         (
             manifest(GOOD, without(GOOD, "text_file", text="")),
-            r"answers\[1\]: the same ask a second time",
+            r"answers\[1\]: duplicate ask",
         ),
         (manifest(without(GOOD, unknown=GAP)), "not an object of unknown"),
         (manifest({"ask": "uname", "unknown": 5}), "not an object of detail, hint, what, why"),

@@ -37,7 +37,7 @@ MD_PREFIX, DM_PREFIX, LOOP_PREFIX = "md", "dm-", "loop"
 SLOTLESS = frozenset({"none", "journal"})
 """The content of `slot` for a spare, and for the write journal of a RAID5."""
 SECTORS_PER_KIB = 2
-HINT = "mount /sys, or run on the host instead of in a container"
+HINT = "mount /sys"
 
 
 class StackReader(NamedTuple):
@@ -283,7 +283,7 @@ def _position(text: str) -> str | None:
     """Parse "none" or the place that a reshape has reached ("12288", in mdadm "23% complete")."""
     position = text.strip()
     if not re.fullmatch("none|[0-9].*", position):
-        raise ValueError(f"{position!r} is no place in an array")
+        raise ValueError(f"{position!r} is not a position in an array")
     return None if position == "none" else position
 
 

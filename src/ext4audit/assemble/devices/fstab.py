@@ -73,8 +73,8 @@ def without_contradiction(
     return Unknown(
         "block devices",
         Why.FAILED,
-        f"{devices.origin} leaves out {', '.join(missing)}",
-        "run on the host, with /sys mounted",
+        f"{devices.origin} does not list {', '.join(missing)}",
+        "mount /sys",
     )
 
 
@@ -112,7 +112,7 @@ class DeviceResolver(NamedTuple):
             f"device {spec}",
             Why.ABSENT,
             "no block device has it",
-            "run as root: without udev, lsblk reads identifiers from the devices themselves",
+            "run as root",
         )
 
 

@@ -149,7 +149,9 @@ class TargetResolver:
         for number, name in self.inventory.names.items():
             backing = read(self.source, f"/sys/block/{name}/loop/backing_file", str)
             if for_wording(backing, "").removesuffix("\n") == real:
-                note = f"the image behind /dev/{name}; its directory stands for the one it lies on"
+                note = (
+                    f"the image behind /dev/{name}; name its directory for the one that contains it"
+                )
                 return Superblocks((number,), note)
         return None
 

@@ -56,12 +56,12 @@ def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
     """
     first = source.fetch(ReadBytes(path, 0, FIRST_BYTES))
     if isinstance(first, Unknown):
-        note = f"not looked whether it is an image: {first.detail}"
+        note = f"not checked whether it is an image: {first.detail}"
         # Fewer bytes than a boot record are FAILED, too.
         return explain(source, path) if first.why is Why.FAILED else PlainFile(note)
     if first.value.startswith(QCOW):
-        advice = "qemu-img convert -O raw, or e2image -r for what e2image -Q made"
-        return BadImage(f"a QCOW2 image, which is not read: make it a raw one ({advice})")
+        advice = "qemu-img convert -O raw, or e2image -r for output of e2image -Q"
+        return BadImage(f"a QCOW2 image, which is not supported: convert it to raw ({advice})")
     if is_e2image(first.value):
         return _of_e2image(source, path)
     return _of_filesystem(source, path) or _of_disk(source, path)
@@ -104,7 +104,7 @@ def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
     if not (superblock.has_journal and superblock.journal_inode) or fs.descriptors_at_bytes:
         return Known(0, fs.superblock.origin)
     if superblock.journal_first_block is None:
-        detail = "the superblock does not tell where it begins"
+        detail = "the superblock does not show where it starts"
         return Unknown(what, Why.UNSUPPORTED, detail)
     offset = fs.start_bytes + superblock.journal_first_block * (superblock.block_bytes or 0)
     place = ReadBytes(fs.path, offset, JOURNAL_SUPERBLOCK_BYTES)
@@ -119,7 +119,7 @@ def _of_e2image(source: Source, path: str) -> Image | BadImage:
         return BadImage(reason_of(header))
     found = superblock_at(source, path, header.value.superblock_at_bytes)
     if found is None:
-        return BadImage("an e2image file that holds no superblock")
+        return BadImage("an e2image file without a superblock")
     if isinstance(found, BadImage):
         return found
     descriptors_at = header.value.descriptors_at_bytes

@@ -57,7 +57,7 @@ def image_of_target(
         return image
     names = ", ".join(f"/dev/{inventory.names[number]}" for number in live)
     return Superblocks(
-        live, f"the image behind {names}; its directory stands for the one it lies on"
+        live, f"the image behind {names}; name its directory for the one that contains it"
     )
 
 
@@ -75,8 +75,8 @@ def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceN
     return tuple(found)
 
 
-HINT = "scan it on the host that mounts it, or plan for that host"
-CHECK_A_COPY = "look with e2fsck -fn, and repair a copy"
+HINT = "scan the host that mounts it"
+CHECK_A_COPY = "check it with e2fsck -fn, and repair a copy"
 IMAGES_ORIGIN = "images, which have no other devices"
 NUMBERS_OF_A_FILESYSTEM = 2
 """One for the partition, one for the file. No block device has their major number 0."""
@@ -200,4 +200,4 @@ def _queue() -> QueueLimits:
 
 
 def _not_captured(what: str) -> Unknown:
-    return Unknown(what, Why.NOT_CAPTURED, "an image file does not tell it", HINT)
+    return Unknown(what, Why.NOT_CAPTURED, "an image file does not contain it", HINT)

@@ -39,7 +39,7 @@ def explain(source: Source, path: str) -> BadImage | PlainFile:
     whole = isinstance(source.fetch(ReadBytes(path, SMALLEST_BYTES - 1, 1)), Known)
     if is_named_as_image(path) or (whole and not is_text(_beginning(source, path, 0))):
         what = "only zeros" if _is_zeroed(source, path) else "no superblock"
-        return BadImage(f"no ext2, ext3 or ext4: {what} at byte 1024, and no backup where one is")
+        return BadImage(f"no ext2, ext3 or ext4: {what} at byte 1024, and no backup superblock")
     return PlainFile()
 
 

@@ -29,7 +29,7 @@ from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Pr
 from ext4audit.facts.superblock import Superblock
 
 DATA_JOURNAL = "data=journal"
-HINT = "run on the host, where /proc/fs/ext4 shows every option in force"
+HINT = "run on the host, outside containers"
 SUPERBLOCK_PROVENANCE = (
     Provenance.SUPERBLOCK_BITS,
     Provenance.SUPERBLOCK_STRING,

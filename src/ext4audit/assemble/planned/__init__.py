@@ -60,7 +60,7 @@ def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
 
 
 def _not_planned(what: str) -> Unknown:
-    return Unknown(what, Why.NOT_CAPTURED, "a plan does not tell it", "scan the host once it runs")
+    return Unknown(what, Why.NOT_CAPTURED, "a plan does not contain it", "scan the finished host")
 
 
 def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
@@ -104,7 +104,7 @@ def _cleared(superblock: Superblock, plan: Plan) -> Superblock:
 
 def _no_options_file(plan: Plan) -> Unknown:
     """Return the unknown options file, with a hint to the missing argument."""
-    hint = "say it in --mount-options: whether this kernel has it by default is not verified"
+    hint = "set it in --mount-options"
     if isinstance(plan.host.kernel, Unknown):
         hint = plan.host.kernel.hint
     return Unknown("options in force", Why.NOT_CAPTURED, NOT_RUNNING, hint)
@@ -211,7 +211,7 @@ def _if_striped(size_bytes: int, otherwise: Evidence[int]) -> Evidence[int]:
 
 
 def _none(name: str) -> Unknown:
-    return Unknown(f"queue/{name} of an array", Why.ABSENT, "an array has no queue of its own")
+    return Unknown(f"queue/{name} of an array", Why.ABSENT, "an array has no queue")
 
 
 def planned_mount(plan: Plan, number: DeviceNumber) -> Mount:

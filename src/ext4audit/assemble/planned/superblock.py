@@ -31,10 +31,10 @@ from ext4audit.sources import RunCommand, Source
 SMALL_BYTES = 1 << 30
 """The size of the simulation for the features, where the real size cannot be simulated."""
 CLOSED_FORM = "closed form of mke2fs's placement"
-NO_MKE2FS = "install e2fsprogs on the machine that judges the plan"
+NO_MKE2FS = "install e2fsprogs"
 MOVING = frozenset({"resize", "packed_meta_blocks"})
 """Options of -E that move the bitmaps, or change the blocks before them."""
-SMALLER = "judge the plan on a machine with more memory, or with a smaller -G"
+SMALLER = "use a machine with more memory, or a smaller -G"
 
 
 def predict_superblock(source: Source, plan: Plan) -> Prediction:
@@ -79,7 +79,7 @@ def _finished(plan: Plan, made: Prediction, local: Evidence[E2fsprogsVersion]) -
     )
     doubts = made.doubts
     if target is not None and target < OLDEST:
-        detail = f"what e2fsprogs {plan.host.e2fsprogs} makes is not known in detail"
+        detail = f"what e2fsprogs {plan.host.e2fsprogs} creates is not known in detail"
         doubts = (*doubts, Unknown("planned superblock", Why.UNSUPPORTED, detail))
     return made._replace(
         superblock=superblock,
@@ -188,7 +188,7 @@ def _placed(
     """Place the metadata by the closed form."""
     table = derive("planned block groups", predict_table, superblock, origin=origin)
     if isinstance(superblock, Known) and not is_exact(superblock.value):
-        detail = "inode tables reach backups of the superblock: the closed form is near, not exact"
+        detail = "inode tables reach backups of the superblock: the closed form is approximate"
         doubts = (*doubts, Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER))
     return Prediction(superblock, table, "computed", doubts, ())
 
@@ -198,7 +198,7 @@ def _unseen(words: MkfsArguments) -> tuple[Unknown, ...]:
     moving = [each for each in words.extended if each.partition("=")[0] in MOVING]
     if not moving:
         return ()
-    detail = f"-E {','.join(moving)} moves metadata as the closed form does not know"
+    detail = f"-E {','.join(moving)} moves metadata in a way that the closed form does not model"
     return (Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER),)
 
 

@@ -1,4 +1,4 @@
-"""CAP001: Inodes run out before the space does, and no file can then be created."""
+"""CAP001: Inodes run out before the space does; then no file can be created."""
 
 from __future__ import annotations
 
@@ -53,25 +53,26 @@ MANY_FILES = (
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    How many of the inodes are in use: from 85 % on medium, from 95 % high, from 99 % critical.
-    A filesystem that is still empty, and mounted where container images, mail, builds or
-    packages are kept, is measured by its ratio: medium with more than 64 KiB for each inode.
+    The share of inodes in use: medium from 85 %, high from 95 %, critical from 99 %. A filesystem
+    that is still empty and is mounted where container images, mail, builds or packages are kept
+    is checked for its ratio instead: medium with more than 64 KiB per inode.
 
     ## Why it matters
 
-    Every file, directory and link needs an inode. Without a free one, creating a file fails with
-    "No space left on device" while df shows space: containers do not start, mail is not
-    delivered, and logs end. The number of inodes is fixed when the filesystem is made.
+    Every file, directory and symbolic link needs an inode. Without a free inode, creating a file
+    fails with "No space left on device" although df shows free space: containers do not start,
+    mail is not delivered, and logging stops. The number of inodes is fixed when the filesystem is
+    created.
 
     ## Remedy
 
-    Delete what makes them: old container layers, session files, caches. Growing the filesystem
-    adds inodes with every block group. Otherwise it must be made anew, with `-i 8192` or `-N`.
+    Delete unneeded small files: old container layers, session files, caches. Growing the
+    filesystem adds inodes with every block group. Otherwise, recreate it with `-i 8192` or `-N`.
 
     ## When to ignore
 
-    Where the number of files is fixed. A filesystem that is mounted read-only is not judged:
-    images are often made with exactly the inodes that they need.
+    Where the number of files does not change. Filesystems that are mounted read-only are not
+    checked: images often have exactly as many inodes as they need.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -85,7 +86,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         yield _cite(usage, fs)
         return
     if need(fs.read_only):
-        raise NotApplicable("it is mounted read-only: no file is created on it")
+        raise NotApplicable("it is mounted read-only")
     if severity is not None:
         yield _full(fs, usage, severity)
     else:
@@ -109,40 +110,41 @@ def _cite(usage: Usage, fs: Filesystem) -> Citation:
 
 def _full(fs: Filesystem, usage: Usage, severity: Severity) -> Finding:
     used = usage.inodes - usage.free_inodes
-    left = f"after {usage.free_inodes:,} more files" if usage.free_inodes else "now"
+    left = f"only {usage.free_inodes:,} more files" if usage.free_inodes else "no more files"
     free = size(usage.available_blocks * usage.block_bytes)
     return Finding(
-        message=f"{percent(used, usage.inodes)} of the inodes are in use: {left} no file can be "
-        f"created, with {free} of space free.",
+        message=f"{percent(used, usage.inodes)} of the inodes are in use: {left} can be created, "
+        f"although {free} of space are free.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=(_cite(usage, fs),),
         remedies=tuple(_remedies(fs, usage)),
+        summary="inodes are running out" if usage.free_inodes else "no free inodes",
     )
 
 
 def _sparse(fs: Filesystem, usage: Usage, place: str) -> Finding:
     each = _bytes_per_inode(usage)
     return Finding(
-        message=f"{usage.inodes:,} inodes, one for {each // 1024} KiB of space, are few for "
-        f"{place}, where most files are smaller: they run out long before the space.",
+        message=f"The filesystem has {usage.inodes:,} inodes, one per {each // 1024} KiB, but "
+        f"most files in {place} are smaller: inodes will run out long before the space.",
         severity=Severity.MEDIUM,
         confidence=Confidence.LIKELY,
         citations=(_cite(usage, fs), Citation("mount point", place, "/proc/self/mountinfo")),
         remedies=(_recreate(usage, "while it is still empty"),),
+        summary="too few inodes for many small files",
     )
 
 
 def _remedies(fs: Filesystem, usage: Usage) -> Iterator[Remedy]:
     yield remedies.superblock_fields.find_many_files(fs)
     first = (
-        "Grow the filesystem, whose device has room, as CAP005 says"
+        "Grow the filesystem to the size of its device (see CAP005)"
         if has_room_to_grow(fs)
         else "Grow the volume and then the filesystem (resize2fs)"
     )
     yield Remedy(
-        f"{first}: every block group that is added brings inodes of its own, in the ratio that "
-        "it was made with.",
+        f"{first}: every added block group has the same number of inodes as the existing ones.",
         Disruption.ONLINE,
     )
     yield _recreate(usage, "after a backup")
@@ -151,9 +153,9 @@ def _remedies(fs: Filesystem, usage: Usage) -> Iterator[Remedy]:
 def _recreate(usage: Usage, when: str) -> Remedy:
     dense = max(4096, min(8192, _bytes_per_inode(usage) // 2))
     return Remedy(
-        f"Make the filesystem anew {when}, with an inode for every {dense} bytes (mkfs.ext4 -i "
-        f"{dense}) or with a number of your own (-N): they cannot be added in place.",
+        f"Recreate the filesystem {when} with an inode per {dense} bytes (mkfs.ext4 -i {dense}) "
+        "or with a chosen number (-N): inodes cannot be added in place.",
         Disruption.RECREATE,
         destructive=True,
-        trade_off="Each inode takes 256 bytes of the disk, whether it is used or not.",
+        trade_off="Each inode takes 256 bytes of disk space, used or not.",
     )

@@ -1,4 +1,4 @@
-"""CAP002: Much space of a data filesystem is reserved for root, and nobody else can use it."""
+"""CAP002: Much space of a data filesystem is reserved for root and unavailable to other users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percent, size
 
 MUCH_BYTES = 50 * GIB
+"""A reserve that is worth reclaiming however much space is left: 5 % of 1 TiB."""
 MUCH_PERCENT = 4
+"""A reserve that is worth reclaiming where space is scarce; mke2fs's default is 5 %."""
 LARGE_BYTES = 100 * GIB
 """Smaller filesystems keep mke2fs's 5 % without a finding."""
 SYSTEM = ("/", "/usr", "/var", "/var/log", "/boot")
@@ -40,28 +42,29 @@ KERNELS_OWN_BLOCKS = 4096
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    How much of a filesystem of 100 GiB or more is reserved for root: from 4 %, or above 50 GiB.
-    It is low, and medium where users have less than 10 % left. The root filesystem, /usr, /var,
-    /var/log and /boot are left alone, and so is a reserve that mount options give to
-    another user or group.
+    How much of a filesystem of 100 GiB or more is reserved for root. Severity is medium where 4 %
+    or more are reserved and other users have less than 10 % left, and low where more than 50 GiB
+    are reserved and space is not scarce. mke2fs's 5 % of a smaller filesystem with enough free
+    space is not reported. The root filesystem, /usr, /var, /var/log and /boot are not checked, nor
+    is a reserve that mount options assign to another user or group.
 
     ## Why it matters
 
-    mke2fs reserves 5 %, whatever the size: on 4 TB that is 200 GB that df shows as neither used
-    nor available. Databases and containers run as other users and get "No space left on device"
-    while it lies idle.
+    mke2fs reserves 5 % at any size: on 4 TB, 200 GB that df shows as neither used nor available.
+    Databases and containers run as other users and get "No space left on device" while the
+    reserve is unused.
 
     ## Remedy
 
-    Keep 1 %, at most 20 GiB, and give the rest to the users; it works while it is mounted. A
-    rest must stay: in the last free blocks files are torn into fragments.
+    Reserve 1 %, at most 20 GiB. This works while the filesystem is mounted. Do not reserve
+    nothing: files that are written into the last free blocks become fragmented.
 
     ## When to ignore
 
-    Where the reserve is ballast, to be released on the day when the disk is full.
+    Where the reserve is kept to be released when the disk is full.
     """
     if not need(fs.mounted_here):
-        raise NotApplicable("not mounted in this mount namespace: what it is for is not known")
+        raise NotApplicable("not mounted in this mount namespace")
     system = [point for point in fs.mount_points if point in SYSTEM]
     if system:
         raise NotApplicable(f"{system[0]} needs a reserve for root")
@@ -76,7 +79,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if not _is_much(reserved, usage):
         yield _cite(fs, reserved, usage)
     elif need(fs.read_only):
-        raise NotApplicable("it is mounted read-only: nobody writes to it")
+        raise NotApplicable("it is mounted read-only")
     else:
         yield _finding(fs, usage, reserved)
 
@@ -102,8 +105,14 @@ def _reserved_blocks(fs: Filesystem, usage: Usage) -> Evidence[int]:
 
 
 def _is_much(reserved: int, usage: Usage) -> bool:
-    much = reserved * usage.block_bytes > MUCH_BYTES
-    return much or reserved * 100 >= MUCH_PERCENT * usage.size_blocks
+    """Whether it is worth reclaiming: large by itself, or a large share where space is scarce."""
+    if reserved * usage.block_bytes > MUCH_BYTES:
+        return True
+    return reserved * 100 >= MUCH_PERCENT * usage.size_blocks and _is_scarce(usage)
+
+
+def _is_scarce(usage: Usage) -> bool:
+    return usage.available_blocks * 100 < SCARCE_PERCENT * usage.size_blocks
 
 
 def _cite(fs: Filesystem, reserved: int, usage: Usage) -> Citation:
@@ -113,16 +122,19 @@ def _cite(fs: Filesystem, reserved: int, usage: Usage) -> Citation:
 
 
 def _finding(fs: Filesystem, usage: Usage, reserved: int) -> Finding:
-    scarce = usage.available_blocks * 100 < SCARCE_PERCENT * usage.size_blocks
+    scarce = _is_scarce(usage)
     left = size(usage.available_blocks * usage.block_bytes)
     share = percent(reserved, usage.size_blocks)
     return Finding(
-        message=f"{size(reserved * usage.block_bytes)} ({share}) are reserved for root and useless "
-        f"to all other users, who have {left} left.",
+        message=f"{size(reserved * usage.block_bytes)} ({share}) are reserved for root; other "
+        f"users have {left} left.",
         severity=Severity.MEDIUM if scarce else Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(_cite(fs, reserved, usage), *cite_space(fs)),
         remedies=(_remedy(fs, usage),),
+        summary="space is scarce, and much of it is reserved for root"
+        if scarce
+        else f"more than {size(MUCH_BYTES)} are reserved for root",
     )
 
 
@@ -135,6 +147,6 @@ def _remedy(fs: Filesystem, usage: Usage) -> Remedy:
         f"Reserve {size(kept * usage.block_bytes)} (tune2fs -r {kept}{as_root}).",
         Disruption.ONLINE,
         steps,
-        trade_off="Root cannot clean up on a filesystem that is full to the last block, and "
-        "nothing warns before: watch the space.",
+        trade_off="With a smaller reserve, root also runs out of space sooner: monitor the free "
+        "space.",
     )

@@ -20,8 +20,8 @@ SMALLEST_BLOCK_BYTES = 1024
 NEAR = 2
 """From this fraction of the limit on, one enlargement of the volume can exceed it."""
 OLD_FORMAT = Remedy(
-    "Move the data to a new ext4 filesystem. In place it takes tune2fs -O extent first, because "
-    "resize2fs -b refuses files without extents, and then it is ext4 and mounts as ext3 no more.",
+    "Move the data to a new ext4 filesystem. Converting in place requires tune2fs -O extent first, "
+    "and the filesystem can then no longer be mounted as ext3.",
     Disruption.RECREATE,
     destructive=True,
 )
@@ -41,19 +41,20 @@ OLD_FORMAT = Remedy(
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether a filesystem that is on a large device lacks the feature `64bit`: medium from half
-    of what it can ever use (2^32 blocks: 16 TiB with blocks of 4 KiB, 4 TiB with 1 KiB), high
-    where the device is larger than that already. Smaller devices
-    are not judged, except in a plan, where it is noted (info).
+    Whether a filesystem on a large device lacks the feature `64bit`. Without it, a filesystem is
+    limited to 2^32 blocks: 16 TiB with 4 KiB blocks, 4 TiB with 1 KiB blocks. Severity is medium
+    where the device has half of that size or more, and high where it is larger than the limit.
+    Smaller devices are not checked, except in a plan (info).
 
     ## Why it matters
 
-    Block numbers of 32 bits end there: resize2fs refuses to go on, on the day when the volume
-    is full and has just been enlarged. The checksums of the block groups are shorter, too.
+    resize2fs refuses to grow the filesystem beyond the limit, which is usually found out when the
+    volume is full and has just been enlarged. Without 64bit, the checksums of block groups are
+    shorter as well.
 
     ## Remedy
 
-    Convert it with resize2fs -b while it is unmounted; that moves metadata, so make a backup. It
+    Convert it with resize2fs -b while it is unmounted. This moves metadata: make a backup. It
     needs e2fsprogs 1.43 or newer.
 
     ## When to ignore
@@ -85,12 +86,12 @@ def _smallest_block_bytes(fs: Filesystem) -> int:
 
 
 def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) -> Finding:
-    end = f"the device has {size(device)} already"
+    end = f"the device has {size(device)}"
     severity = Severity.MEDIUM if device * NEAR >= limit else Severity.INFO
     if device > limit:
-        end, severity = f"{size(device - limit)} of the device can never be used", Severity.HIGH
+        end, severity = f"it cannot use {size(device - limit)} of the device", Severity.HIGH
     return Finding(
-        message=f"Without 64bit this filesystem ends at {size(limit)}, and {end}.",
+        message=f"Without 64bit, the filesystem is limited to {size(limit)}; {end}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=(
@@ -99,6 +100,7 @@ def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) ->
             Citation("device size", size(device), origin_of(device_bytes(fs))),
         ),
         remedies=(_remedy(fs) if "extent" in superblock.features else OLD_FORMAT,),
+        summary="without 64bit, the filesystem cannot grow beyond 2^32 blocks",
     )
 
 
@@ -110,5 +112,5 @@ def _remedy(fs: Filesystem) -> Remedy:
         Disruption.UNMOUNT,
         steps,
         trade_off="It rewrites the group descriptors and may move inode tables: an interruption "
-        "costs the filesystem, and a large one is away for minutes.",
+        "can destroy the filesystem, and a large one is unavailable for minutes.",
     )

@@ -1,4 +1,4 @@
-"""CAP004: A directory's index is full, and creating a file in it fails with space to spare."""
+"""CAP004: A directory index may be full: creating a file fails although space is free."""
 
 from __future__ import annotations
 
@@ -59,25 +59,26 @@ READ_BY_LOADER = ("/", "/boot", "/boot/efi")
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the index of one directory, which has two levels without the feature `large_dir`, may
-    be full: the kernel has warned since the mount (it does so for other reasons, too), and there
-    are enough files to fill one directory. Blocks of 1 KiB are noted (info) where there are more
-    inodes than one directory then has room for, some hundred thousand names.
+    Whether the index of a directory may be full. Without the feature `large_dir`, an index has two
+    levels. The rule reports medium where the kernel has logged warnings since the mount (which can
+    have other causes) and the filesystem has enough files to fill one directory. It reports info
+    for 1 KiB blocks where the filesystem has more inodes than one directory can hold (some
+    hundred thousand names).
 
     ## Why it matters
 
-    Creating a file in such a directory fails with "No space left on device", at about ten
-    million names with blocks of 4 KiB, earlier with long names. Deleting files hardly helps: an
+    Creating a file in a full directory fails with "No space left on device", at about ten million
+    names with 4 KiB blocks, and earlier with long names. Deleting files hardly helps, because an
     index does not shrink.
 
     ## Remedy
 
-    Look for "index full" in the kernel's log, and spread the names over subdirectories. The
-    feature `large_dir` adds a level; it needs Linux 4.13, and tune2fs cannot take it away again.
+    Search the kernel log for "index full", and distribute the files over subdirectories. The
+    feature `large_dir` adds a level; it needs Linux 4.13, and tune2fs cannot remove it.
 
     ## When to ignore
 
-    Where no program puts so many files into one directory.
+    Where no program creates that many files in one directory.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -122,32 +123,34 @@ def _warned(fs: Filesystem, host: Host, usage: Usage, warnings: int) -> Finding:
     times = "once" if warnings == 1 else f"{warnings:,} times"
     used = usage.inodes - usage.free_inodes
     return Finding(
-        message=f"The kernel has warned of this filesystem {times} since the mount, and among its "
-        f"{used:,} files one directory may be full: new files in it then fail with space left.",
+        message=f"The kernel logged a warning {times} since the mount, and one directory may hold "
+        f"so many of the {used:,} files that its index is full: no file can be created in it.",
         severity=Severity.MEDIUM,
         confidence=Confidence.POSSIBLE,
         citations=(Citation("warnings", str(warnings), origin_of(fs.errors)), _cite(fs, usage)),
         remedies=tuple(_remedies(fs, host)),
+        summary="the kernel logged warnings, and a directory index may be full",
     )
 
 
 def _narrow(fs: Filesystem, host: Host, usage: Usage) -> Finding:
     return Finding(
-        message=f"With blocks of {usage.block_bytes} bytes one directory has room for about "
+        message=f"With {usage.block_bytes}-byte blocks, one directory holds about "
         f"{usual_names(usage.block_bytes) // 1000 * 1000:,} names of 20 characters "
-        f"({leaves(usage.block_bytes):,} blocks), fewer than the {usage.inodes:,} files that there "
-        "can be.",
+        f"({leaves(usage.block_bytes):,} blocks), fewer than the {usage.inodes:,} inodes of the "
+        "filesystem.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=(_cite(fs, usage),),
         remedies=tuple(_remedies(fs, host)),
+        summary="small blocks limit the number of files in one directory",
     )
 
 
 def _remedies(fs: Filesystem, host: Host) -> Iterator[Remedy]:
     yield Remedy(
-        "Look whether a directory is full (dmesg | grep -i 'index full'), and spread its names "
-        "over subdirectories, for example by the first characters of a hash.",
+        "Check whether a directory is full (dmesg | grep -i 'index full'), and distribute its "
+        "files over subdirectories, for example by the first characters of a hash.",
         Disruption.ONLINE,
     )
     if isinstance(host.kernel, Known) and host.kernel.value.since(*LARGE_DIR_SINCE):
@@ -160,9 +163,9 @@ def _large_dir(fs: Filesystem) -> Remedy:
     steps = () if booted else remedies.features.enable_large_dir(fs)
     where = "" if booted else remedies.offline.by_hand(fs, steps)
     return Remedy(
-        f"Give directories a third level (tune2fs -O large_dir){where}.",
+        f"Allow a third index level (tune2fs -O large_dir){where}.",
         Disruption.UNMOUNT,
         steps,
-        trade_off="tune2fs cannot take large_dir away again, Linux before 4.13 cannot mount it "
-        "writable, and GRUB before 2.12 cannot read it: never where /boot lies.",
+        trade_off="tune2fs cannot remove large_dir, Linux before 4.13 cannot mount the filesystem "
+        "writable, and GRUB before 2.12 cannot read it: do not use it for /boot.",
     )

@@ -1,4 +1,4 @@
-"""CAP005: The volume was enlarged and the filesystem not, so that the new space lies idle."""
+"""CAP005: The volume was enlarged but not the filesystem, so the new space is unused."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MANY_TIMES = 16
 """From this growth on the journal and the group descriptors fit another class of size."""
 FIX = "a6b3bfe176e8"
 """The commit that ends the corruption; facts/kernel_bugs.toml has the kernels."""
-SMALLER = "Only an unmounted filesystem can be made smaller again."
+SMALLER = "A filesystem can only be shrunk while it is unmounted."
 KEPT = (
-    " It keeps the journal, block size and inodes of a filesystem of its old size: one that is "
-    "still empty is better made anew."
+    " The journal, block size and inode ratio remain those of the old size: recreate the "
+    "filesystem instead if it is still empty."
 )
 
 
@@ -46,25 +46,26 @@ KEPT = (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the device directly below a mounted filesystem is larger than the filesystem, by more
-    than 1 % and more than 1 GiB: low, and medium where the filesystem is fuller than 80 %.
+    Whether the device of a mounted filesystem is larger than the filesystem, by more than 1 % and
+    more than 1 GiB. Severity is low, and medium where the filesystem is more than 80 % full.
 
     ## Why it matters
 
-    Enlarging a cloud disk, a partition or a logical volume does not enlarge what lies on it. It
-    is paid for, and the filesystem fills up all the same.
+    Enlarging a cloud disk, a partition or a logical volume does not enlarge the filesystem on it.
+    The new space is paid for but cannot be used.
 
     ## Remedy
 
-    Run resize2fs on the device; a mounted filesystem grows while it is in use. Kernels from 3.7
+    Run resize2fs on the device; this works while the filesystem is mounted. Kernels from 3.7
     without commit a6b3bfe176e8 (before 6.9, 6.8.3, 6.6.24, 6.1.84, 5.15.154, 5.10.215, 5.4.274
-    and 4.19.312) can then destroy data of a filesystem that has meta_bg, lacks resize_inode, or
-    grows beyond the group descriptors that mke2fs reserved (8 TiB of growth at most, or 16 TiB in
-    all). There, and where the kernel or the features are not known, unmount it first.
+    and 4.19.312) can destroy data in an online resize if the filesystem has meta_bg, lacks
+    resize_inode, or grows beyond the group descriptors that mke2fs reserved (at most 8 TiB of
+    growth, or 16 TiB in total). In these cases, and where the kernel or the features are unknown,
+    unmount it first.
 
     ## When to ignore
 
-    When the rest is left free on purpose, as over-provisioning of an SSD.
+    When the rest is left unused on purpose, for example to over-provision an SSD.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -81,7 +82,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _cite_device(fs, device)
         yield _cite_size(fs, own)
     elif is_surely(fs.read_only):
-        raise NotApplicable("it is mounted read-only: it does not grow, nor fill up")
+        raise NotApplicable("it is mounted read-only")
     else:
         remedy = _remedy(fs, host, device, own, least)
         yield _finding(fs, device, own, remedy)
@@ -97,29 +98,30 @@ def _cite_size(fs: Filesystem, own: int) -> Citation:
 
 def _finding(fs: Filesystem, device: int, own: int, remedy: Remedy) -> Finding:
     full = isinstance(fs.usage, Known) and full_share(fs.usage.value) > FULL_SHARE
-    near = ", and it is more than 80 % full" if full else ""
+    near = " and is more than 80 % full" if full else ""
     return Finding(
-        message=f"{size(device - own)} of {fs.device} are not used: the device has {size(device)}, "
-        f"the filesystem {size(own)}{near}.",
+        message=f"{size(device - own)} of {fs.device} are unused: the device has {size(device)}, "
+        f"the filesystem has {size(own)}{near}.",
         severity=Severity.MEDIUM if full else Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(_cite_device(fs, device), _cite_size(fs, own), *cite_space(fs)),
         remedies=(remedy,),
+        summary="the filesystem is smaller than its device",
     )
 
 
 def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Remedy:
     if isinstance(fs.errors, Known) and fs.errors.value.errors > 0:
         return Remedy(
-            "First let e2fsck check it (HLT001): the kernel grows no filesystem in which it "
-            "recorded errors.",
+            "Check the filesystem with e2fsck first (see HLT001): the kernel refuses to grow a "
+            "filesystem with recorded errors.",
             Disruption.UNMOUNT,
         )
     superblock = for_wording(fs.superblock, None)
     limit = BLOCKS_OF_32_BITS * for_wording(block_bytes(fs), 0)
     if (superblock is None or "64bit" not in superblock.features) and device > limit:
         return Remedy(
-            f"First convert it to 64 bits (CAP003): without, it ends at {size(limit)}.",
+            f"Convert it to 64 bits first (see CAP003): without 64bit, the limit is {size(limit)}.",
             Disruption.UNMOUNT,
         )
     trade_off = f"{SMALLER}{KEPT if device > MANY_TIMES * own else ''}"
@@ -127,8 +129,8 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
     if danger:
         steps = remedies.superblock_fields.grow_unmounted(fs, most_idle_bytes=least)
         return Remedy(
-            f"Grow it to the size of its device, unmounted{remedies.offline.by_hand(fs, steps)}: "
-            f"{danger}.",
+            "Grow it to the size of its device while it is unmounted"
+            f"{remedies.offline.by_hand(fs, steps)}: {danger}.",
             Disruption.UNMOUNT,
             steps,
             trade_off=trade_off,
@@ -151,19 +153,22 @@ def _danger(fs: Filesystem, host: Host, device: int) -> str:
         return ""
     is_sure = isinstance(exposed, Known) and exposed.value.confidence == "confirmed"
     lacks = "lacks" if is_sure else "may lack"
-    return f"{reason}, and growth in use can destroy data on this kernel, which {lacks} {FIX}"
+    return (
+        f"{reason}, and this kernel {lacks} commit {FIX}, without which an online resize can "
+        "destroy data"
+    )
 
 
 def _leaves(superblock: Superblock, device: int) -> str:
-    """Return how growth leaves the reserved group descriptors; empty where it does not."""
+    """Return why growth needs more than the reserved group descriptors; empty where not."""
     if "meta_bg" in superblock.features:
         return "it has meta_bg"
     if "resize_inode" not in superblock.features:
         return "it lacks resize_inode"
     most = _reserved_end(superblock)
     if most is None:
-        return "how many group descriptors it has in reserve is not known"
-    return f"its group descriptors end at {size(most)}" if device > most else ""
+        return "the number of reserved group descriptors is unknown"
+    return f"its reserved group descriptors end at {size(most)}" if device > most else ""
 
 
 def _reserved_end(superblock: Superblock) -> int | None:

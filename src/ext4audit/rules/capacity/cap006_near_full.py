@@ -1,4 +1,4 @@
-"""CAP006: The filesystem is nearly full: writing gets slower, and then fails."""
+"""CAP006: The filesystem is nearly full: writes get slower and then fail."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ NEARLY_FULL, FULL = 0.95, 0.99
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    How full the filesystem is, as df counts: low from 95 % on, medium from 99 %. What is
-    mounted read-only is not judged.
+    How full the filesystem is, as df counts: low from 95 %, medium from 99 %. Filesystems that are
+    mounted read-only are not checked.
 
     ## Why it matters
 
-    The allocator searches longer for contiguous free blocks and finds none: files are torn into
-    fragments, and stay so. At the end programs other than root's fail to write.
+    The allocator searches longer for contiguous free blocks and finds none: new files become
+    fragmented and stay fragmented. Finally, writes of all users except root fail.
 
     ## Remedy
 
-    Delete, move or grow; where much is reserved for root, reserve less (CAP002).
+    Delete or move files, or grow the filesystem; where much is reserved for root, reserve less
+    (see CAP002).
 
     ## When to ignore
 
-    Where monitoring watches the space already, and on volumes that hold one preallocated file.
+    Where monitoring already watches the space, and on volumes with one preallocated file.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -55,24 +56,29 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         confidence=Confidence.CONFIRMED,
         citations=cite_space(fs),
         remedies=REMEDIES,
+        summary=_summary(usage),
     )
+
+
+def _summary(usage: Usage) -> str:
+    return "the filesystem is nearly full" if usage.available_blocks > 0 else "no space left"
 
 
 def _message(usage: Usage, share: float) -> str:
     left = usage.available_blocks * usage.block_bytes
     if left <= 0:
-        return "It is full: nobody but root can write."
+        return "The filesystem is full: only root can write."
     return (
-        f"It is {int(share * 1000) / 10:g} % full, with {size(left)} left: new files are torn into "
-        "fragments, and then writing fails."
+        f"The filesystem is {int(share * 1000) / 10:g} % full ({size(left)} left): new files "
+        "become fragmented, and writes will fail."
     )
 
 
 REMEDIES = (
-    Remedy("Delete or move what is not needed.", Disruption.ONLINE),
+    Remedy("Delete or move files.", Disruption.ONLINE),
     Remedy("Grow the volume, and then the filesystem (resize2fs).", Disruption.ONLINE),
     Remedy(
-        "Where more than 1 % is reserved for root on a data volume, reserve less (tune2fs -m 1).",
+        "On a data volume, reserve less for root (tune2fs -m 1).",
         Disruption.ONLINE,
     ),
 )

@@ -1,4 +1,4 @@
-"""CAP007: Quotas are asked for or prepared, but no limit is enforced."""
+"""CAP007: Quotas are configured but not enforced."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ BINDS = frozenset({"bind", "rbind"})
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the quotas that fstab asks for are in force on the mounted filesystem; whether they
-    are of the old kind, with files in its root directory, which need quotacheck and quotaon; and
-    whether a filesystem with the feature `quota` enforces any limit.
+    Whether the quota options of fstab are in force on the mounted filesystem; whether quotas use
+    the old format, with files in the root directory, which needs quotacheck and quotaon; and
+    whether a filesystem with the feature `quota` enforces limits.
 
     ## Why it matters
 
-    A quota that is not enforced looks like one that is: limits are set, and nothing stops
-    the user who fills the disk. The old files are wrong after a crash until quotacheck has run.
+    Quotas that are not enforced are easy to miss: limits are set, but a user can still fill the
+    disk. Quota files of the old format are wrong after a crash until quotacheck has run.
 
     ## Remedy
 
-    Keep quotas in the feature (tune2fs -O quota, unmounted) and mount with usrquota and
-    grpquota; or take the words out of fstab.
+    Store quotas in the filesystem (tune2fs -O quota, unmounted) and mount with usrquota and
+    grpquota; or remove the quota options from fstab.
 
     ## When to ignore
 
-    Where usage is to be counted and not limited, and where a service runs quotaon after boot.
+    Where usage is only counted and not limited, and where a service runs quotaon after boot.
     """
     if not need(fs.mounted_here) or need(host.container):
         raise NotApplicable("not mounted here, or /etc/fstab is not the host's")
@@ -81,7 +81,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     elif in_force:
         yield Citation("quotas in force", " ".join(in_force), MOUNT_TABLE)
     elif not missing:
-        raise NotApplicable("nobody asks for quotas")
+        raise NotApplicable("no quotas are configured")
 
 
 def _in_force(fs: Filesystem) -> list[str]:
@@ -104,13 +104,14 @@ def _whose(spec: OptionSpec, canonical: str) -> str | None:
 
 def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
     return Finding(
-        message=f"fstab asks for {', '.join(lost)} on {line.mount_point}, and it is mounted "
-        "without: nobody's limit is enforced.",
+        message=f"fstab sets {', '.join(lost)} for {line.mount_point}, but the option is not in "
+        "force: quota limits are not enforced.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab"),),
         remedies=tuple(_remedies(line)),
         fact=f"{line.mount_point} {','.join(lost)}",
+        summary="quota options of fstab are not in force: limits are not enforced",
     )
 
 
@@ -120,7 +121,7 @@ def _remedies(line: FstabLine) -> Iterator[Remedy]:
     steps = remedies.fstab.option_steps(line, tokens, ())
     if steps:
         yield Remedy(
-            f"If nobody needs them, take {', '.join(tokens)} out of fstab.",
+            f"If quotas are not needed, remove {', '.join(tokens)} from fstab.",
             Disruption.ONLINE,
             steps,
         )
@@ -128,38 +129,42 @@ def _remedies(line: FstabLine) -> Iterator[Remedy]:
 
 def _old_kind(names: Sequence[str]) -> Finding:
     return Finding(
-        message=f"{', '.join(names)}: of the old kind, with files that only quotacheck and "
-        "quotaon bring to life; whether limits are enforced is not visible.",
+        message=f"{', '.join(names)} use quota files of the old format, which need quotacheck and "
+        "quotaon: limits may not be enforced.",
         severity=Severity.LOW,
         confidence=Confidence.POSSIBLE,
         citations=(Citation("options in force", " ".join(names), MOUNT_TABLE),),
         remedies=(SEE, IN_FEATURE),
         fact="quota files",
+        summary="quota files of the old format: limits may not be enforced",
     )
 
 
 def _counts_only(fs: Filesystem) -> Finding:
     return Finding(
-        message="It has the feature quota and is mounted without usrquota, grpquota or prjquota: "
-        "usage is counted, and limits are not enforced unless something runs quotaon.",
+        message="The feature quota is on, but the filesystem is mounted without usrquota, grpquota "
+        "or prjquota: usage is counted, but limits are not enforced without quotaon.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(Citation("features", "quota", origin_of(fs.superblock)),),
         remedies=(SEE, ENFORCE),
         fact="quota counts",
+        summary="quota usage is counted, but limits are not enforced",
     )
 
 
-SEE = Remedy("See what is on: quotaon -p on the mount point (package quota).", Disruption.ONLINE)
+SEE = Remedy(
+    "Check which quotas are on: quotaon -p on the mount point (package quota).",
+    Disruption.ONLINE,
+)
 ENFORCE = Remedy(
     "Add usrquota and grpquota to its options in fstab and mount it again, or run quotaon. If "
-    "nobody needs quotas: unmount it, and tune2fs -O ^quota.",
+    "quotas are not needed: unmount it, and run tune2fs -O ^quota.",
     Disruption.UNMOUNT,
 )
 IN_FEATURE = Remedy(
-    "If they are needed, keep them in the filesystem: unmount it, tune2fs -O quota, e2fsck -f, and "
-    "mount it with the words of fstab.",
+    "If quotas are needed, store them in the filesystem: unmount it, run tune2fs -O quota and "
+    "e2fsck -f, and mount it with the options of fstab.",
     Disruption.UNMOUNT,
-    trade_off="The kernel must be built with quota support (CONFIG_QFMT_V2), or it refuses to "
-    "mount it.",
+    trade_off="A kernel without quota support (CONFIG_QFMT_V2) refuses to mount it.",
 )

@@ -84,7 +84,7 @@ def _answer(
     if key not in ext4_options() and token in _in_force(options):
         return TAKEN
     if key in NOT_EXT4_OPTIONS:
-        return OptionHandling(Handling.REFUSED, "it takes no value")
+        return OptionHandling(Handling.REFUSED, "takes no value")
     if isinstance(kernel, Unknown):
         ends = {handling_of(token, OLDEST).handling, handling_of(token, NEWEST).handling}
         return handling_of(token, NEWEST) if len(ends) == 1 else kernel
@@ -92,8 +92,10 @@ def _answer(
     if answer.handling is not Handling.NOT_KNOWN:
         return answer
     series = ".".join(map(str, kernel.value.upstream[:2]))
-    detail = f"no kernel near {series} was looked at"
-    return Unknown(f"whether Linux {series} takes {token}", Why.UNSUPPORTED, detail, "try a mount")
+    detail = f"no kernel near {series} was tested"
+    return Unknown(
+        f"whether Linux {series} accepts {token}", Why.UNSUPPORTED, detail, "test the mount"
+    )
 
 
 def _in_force(options: EffectiveOptions) -> frozenset[str]:
@@ -115,7 +117,7 @@ def _together(
     yield from _by_quota(fs, tokens, gaps)
     judged = [w for w in tokens if needs_journal(w) or _is_other_commit(w)]
     if judged and not _has_journal(fs, options, gaps):
-        yield from ((token, "there is no journal") for token in judged)
+        yield from ((token, "the filesystem has no journal") for token in judged)
 
 
 def _is_other_commit(token: str) -> bool:
@@ -143,7 +145,7 @@ def _by_quota(
     files = {w: _wrong_file(w, has_format=has_format) for w in tokens if w.startswith(QUOTA_FILES)}
     wrong = [(token, "quota", why) for token, why in files.items() if why]
     if PROJECTS in tokens:
-        wrong.append((PROJECTS, "project", "the filesystem lacks the feature project"))
+        wrong.append((PROJECTS, "project", "needs the feature project"))
     if wrong and isinstance(fs.superblock, Unknown):
         gaps.append(fs.superblock)
     elif isinstance(fs.superblock, Known):
@@ -154,8 +156,8 @@ def _by_quota(
 def _wrong_file(token: str, *, has_format: bool) -> str:
     name = token.partition("=")[2]
     if "/" in name:
-        return "it takes the name of a file in the filesystem's root directory"
-    return "" if has_format or not name else "it needs jqfmt= beside it"
+        return "must name a file in the filesystem's root directory"
+    return "" if has_format or not name else "requires jqfmt="
 
 
 def _by_type(
@@ -163,7 +165,7 @@ def _by_type(
 ) -> Iterator[tuple[str, str]]:
     concerned = [token for token in tokens if fstype != "ext4" and is_refused_for(token, fstype)]
     if concerned and _since(kernel, ONE_DRIVER_SINCE, gaps):
-        yield from ((token, f"{fstype} does not have it") for token in concerned)
+        yield from ((token, f"not available for type {fstype}") for token in concerned)
 
 
 def _by_data_mode(
@@ -178,14 +180,15 @@ def _by_data_mode(
     coming = mode or (default.baseline if default else None)
     ordered = coming == "data=ordered" and "journal_async_commit" in tokens
     if ordered and _since(kernel, ASYNC_NEEDS_OTHER_DATA_SINCE, gaps):
-        yield "journal_async_commit", "data=ordered excludes it"
+        yield "journal_async_commit", "conflicts with data=ordered"
     if mode != "data=journal":
         return
     for token in tokens:
         if token in {"delalloc", "dax", "dax=always"}:
-            yield token, "data=journal excludes it"
+            yield token, "conflicts with data=journal"
         elif token == NOLOCK and not _since(kernel, NOLOCK_TAKEN_SINCE, gaps):
-            yield from () if isinstance(kernel, Unknown) else ((token, "data=journal excludes it"),)
+            why = "conflicts with data=journal"
+            yield from () if isinstance(kernel, Unknown) else ((token, why),)
 
 
 def _since(kernel: Evidence[Kernel], first: tuple[int, ...], gaps: list[Unknown]) -> bool:
@@ -198,6 +201,21 @@ def _since(kernel: Evidence[Kernel], first: tuple[int, ...], gaps: list[Unknown]
 
 NOT_WAITED_FOR = frozenset({"noauto", "nofail", "x-systemd.automount"})
 """Options of entries that no boot waits for."""
+LONGEST_LIST = 32
+"""Characters of a list of options that fit into a summary."""
+
+
+def listed(tokens: Sequence[str]) -> str:
+    """Return options for a summary: their names, or how many there are where these are long."""
+    names = ", ".join(tokens)
+    if len(names) <= LONGEST_LIST and names.isprintable():
+        return names
+    return f"{len(tokens)} options" if len(tokens) > 1 else "an option"
+
+
+def verb(tokens: Sequence[str]) -> str:
+    """Return the verb that agrees with a list of options."""
+    return "is" if len(tokens) == 1 else "are"
 
 
 def findings_of(refusals: Refusals, intent: Intent, *, planned: bool) -> Iterator[Finding]:
@@ -213,34 +231,35 @@ def _refused(refusals: Refusals, intent: Intent, where: str) -> Finding:
     tokens = [token for token, _ in refusals.refused]
     fate = ", ".join(f"{token} ({why})" for token, why in refusals.refused)
     waits = not NOT_WAITED_FOR.intersection(intent.entry.line.options)
-    end = "the next mount fails, and the boot with it" if waits else "the next mount fails"
+    end = "the next mount and the next boot fail" if waits else "the next mount fails"
     return Finding(
-        message=f"{where} holds {fate}, which this kernel's ext4 refuses: {end}.",
+        message=f"{where} sets {fate}, which this kernel's ext4 refuses: {end}.",
         severity=Severity.HIGH if waits else Severity.MEDIUM,
         # A vendor may have backported the option into an older kernel, or have one of its own.
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
         remedies=_taken_out(intent, tokens),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
+        summary=f"the kernel refuses {listed(tokens)}: {end}",
     )
 
 
 def _ignored(tokens: Sequence[str], intent: Intent, where: str) -> Finding:
     return Finding(
-        message=f"{where} holds {', '.join(tokens)}, which this kernel's ext4 takes and "
-        "ignores: it changes nothing.",
+        message=f"{where} sets {', '.join(tokens)}, which this kernel's ext4 accepts and ignores.",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
         remedies=_taken_out(intent, tokens),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
+        summary=f"the kernel ignores {listed(tokens)}",
     )
 
 
 def _taken_out(intent: Intent, tokens: Sequence[str]) -> tuple[Remedy, ...]:
     """Return the remedy that removes the options from the entry; the mount stays as it is."""
     steps = remedies.fstab.option_steps(intent.entry.line, tokens, ())
-    summary = f"Take {', '.join(tokens)} out of fstab."
+    summary = f"Remove {', '.join(tokens)} from fstab."
     return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
 
 
@@ -254,6 +273,11 @@ class Drift(NamedTuple):
     intended: str
     in_force: str
     baseline: str | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the option is a plain flag that is not in force, with no other state."""
+        return self.in_force == f"no {self.intended}"
 
     @property
     def by_hand(self) -> bool:

@@ -18,6 +18,8 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import RuleOutput, rule
+from ext4audit.rules.drift import listed, verb
+from ext4audit.rules.shared import in_brief
 from ext4audit.rules.shared.demands import against, discouraged, overruled, warning
 from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, severity_of
 
@@ -32,22 +34,23 @@ from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, seve
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Options and per-mount flags in force that neither the fstab entry, nor rootflags= for the
-    root, nor the superblock asks for: somebody remounted, and the next mount forgets it.
+    Options and per-mount flags in force that are set neither by the fstab entry, nor by
+    rootflags= for the root filesystem, nor by the superblock. They were set by a remount, and the
+    next mount loses them.
 
     ## Why it matters
 
-    A cure applied by remount is worth nothing when a reboot undoes it; and a test that somebody
-    left running ends at a moment that nobody chose.
+    A fix that was applied by remount is lost at the next reboot. So is a test setting, at a time
+    that nobody planned.
 
     ## Remedy
 
-    Write the option into the fstab entry, or remount as fstab says.
+    Add the option to the fstab entry, or remount with the options of fstab.
 
     ## When to ignore
 
-    While a change is tried out on purpose. Filesystems without an fstab entry (systemd mount
-    units, autofs, container volumes) are not judged.
+    While a change is being tested. Filesystems without an fstab entry (systemd mount units,
+    autofs, container volumes) are not checked.
     """
     intents = intents_of(fs, host)
     options = need(fs.options)
@@ -96,25 +99,29 @@ def _finding(
     tokens = [option.token for option in lost] + flags
     unsure = any(option.baseline is None for option in lost)
     return Finding(
-        message=f"{', '.join(tokens)} will be gone after the next mount: "
-        f"{intent.origin} does not ask for {'it' if len(tokens) == 1 else 'them'}.",
+        message=f"{', '.join(tokens)} {verb(tokens)} in force but not set in {intent.origin}: "
+        f"the next mount loses {'it' if len(tokens) == 1 else 'them'}.",
         severity=severity_of((option.name for option in lost), flags),
         confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
-        citations=(
-            *(Citation("in force", option.token, option.origin) for option in lost),
-            *(Citation("in force", flag, "/proc/self/mountinfo") for flag in flags),
-            *intent.cite(),
+        citations=in_brief(
+            (
+                *intent.cite()[:1],
+                *(Citation("in force", option.token, option.origin) for option in lost),
+                *(Citation("in force", flag, "/proc/self/mountinfo") for flag in flags),
+                *intent.cite()[1:],
+            )
         ),
         remedies=(*_keep(fs, host, tokens, intent), *_go_back(fs, host, lost, flags, intent)),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
+        summary=f"{listed(tokens)} {verb(tokens)} in force but not in fstab",
     )
 
 
 def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: Intent) -> Iterator[Remedy]:
     bad = discouraged(tokens, fs, host)
     if bad:
-        first = f"{warning(bad)}: follow that rule first."
-        yield Remedy(f"Do not write it into fstab: {first}", Disruption.ONLINE)
+        first = f"{warning(bad)}: apply that rule's remedy first."
+        yield Remedy(f"Do not add it to fstab: {first}", Disruption.ONLINE)
         return
     if overruled(fs, host, tokens):
         return
@@ -122,10 +129,10 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: Intent) -> Iter
     if not steps:
         return
     yield Remedy(
-        summary=f"Keep what is in force: write {', '.join(tokens)} into fstab.",
+        summary=f"Keep it: add {', '.join(tokens)} to fstab.",
         disruption=Disruption.ONLINE,
         steps=steps,
-        trade_off="Right when the option was meant to stay.",
+        trade_off="Choose this if the option is meant to be permanent.",
     )
 
 
@@ -141,8 +148,8 @@ def _go_back(
     if discouraged(after, fs, host) or any(against(fs, host, wanted)):
         return
     yield Remedy(
-        summary=f"Go back to what fstab says: remount with {', '.join(after)}.",
+        summary=f"Revert to the options of fstab: remount with {', '.join(after)}.",
         disruption=Disruption.REMOUNT,
         steps=steps,
-        trade_off="Right when the option was a trial.",
+        trade_off="Choose this if the option was temporary.",
     )

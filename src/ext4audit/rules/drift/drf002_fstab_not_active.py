@@ -1,4 +1,4 @@
-"""DRF002: fstab asks for an option that is not in force."""
+"""DRF002: An option in fstab is not in force, or this kernel refuses or ignores it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from ext4audit.rules.drift import (
     Drift,
     Refusals,
     findings_of,
+    listed,
     refusals_of,
+    verb,
     wrong_tokens,
 )
+from ext4audit.rules.shared import in_brief
 from ext4audit.rules.shared.demands import discouraged, overruled, stays, warning
 from ext4audit.rules.shared.error_state import has_stopped
 from ext4audit.rules.shared.intent import (
@@ -49,23 +52,23 @@ from ext4audit.rules.shared.intent import (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Options and per-mount flags that the fstab entry of a mounted filesystem asks for and that
-    are not in force; and words in it that this kernel's ext4 refuses, alone or beside another,
-    or takes and ignores. SEC002 judges nosuid, nodev and noexec, and DRF004 the data mode of the
-    root. Where a second line mounts the same filesystem, its ext4 options have no effect: they
-    are judged as well.
+    Options and per-mount flags that are set in the fstab entry of a mounted filesystem but are
+    not in force; and options in the entry that this kernel's ext4 refuses, alone or in
+    combination, or accepts and ignores. SEC002 checks nosuid, nodev and noexec, and DRF004 checks
+    the data mode of the root filesystem. Where several entries mount the same filesystem, the
+    ext4 options of the later ones have no effect; they are reported as well.
 
     ## Why it matters
 
-    fstab is what people read to know how a filesystem is mounted. When it is not what runs,
-    they are wrong now, and the next reboot changes the filesystem's behaviour. A word that ext4
-    refuses lets the next mount fail; `findmnt --verify` does not find it.
+    Administrators read fstab to know how a filesystem is mounted. If it differs from the options
+    in force, the next reboot changes the filesystem's behaviour. An option that ext4 refuses
+    makes the next mount fail; `findmnt --verify` does not detect it.
 
     ## Remedy
 
-    Remount with what fstab sets, or correct fstab. The command names device and directory, so
-    that mount(8) reads no line of fstab, and repeats the flags of the mount: nothing else changes.
-    The data mode and a few others can only change by unmounting.
+    Remount with the options of fstab, or correct fstab. The command names both the device and the
+    directory, so that mount(8) does not read fstab, and repeats the current flags of the mount, so
+    that nothing else changes. The data mode and a few other options only change by unmounting.
 
     ## When to ignore
 
@@ -125,39 +128,53 @@ def _compare(
 def _of_rootflags(fs: Filesystem, intent: Intent, inactive: list[Drift]) -> Iterator[Finding]:
     """Yield the drift from the kernel command line, whose file no remedy edits."""
     if inactive:
-        tokens = ", ".join(drift.intended for drift in inactive)
-        live = ", ".join(drift.in_force for drift in inactive)
+        tokens = [drift.intended for drift in inactive]
         yield Finding(
-            message=f"{CMDLINE} asks for {tokens}, but {live} is in force.",
+            message=f"{CMDLINE} sets {', '.join(tokens)}, but {_state(inactive, ())}.",
             severity=severity_of((drift.name for drift in inactive), ()),
             confidence=Confidence.CONFIRMED,
-            citations=(*_cite(fs, inactive), *intent.cite()),
+            citations=_cite(fs, inactive, intent),
             remedies=(),
-            fact=f"rootflags {tokens}",
+            fact=f"rootflags {', '.join(tokens)}",
+            summary=f"{listed(tokens)} in rootflags= {verb(tokens)} not in force",
         )
     if intent.boot_dead:
         yield _dead(intent.boot_dead, intent)
 
 
-def _cite(fs: Filesystem, inactive: Sequence[Drift]) -> Iterator[Citation]:
-    for drift in inactive:
-        yield Citation(drift.name, drift.in_force, f"/proc/fs/ext4/{fs.name}/options")
+def _cite(fs: Filesystem, inactive: Sequence[Drift], intent: Intent) -> tuple[Citation, ...]:
+    """Cite what is configured, then what is in force."""
+    configured, *rest = intent.cite()
+    listing = f"/proc/fs/ext4/{fs.name}/options"
+    live = (Citation(drift.name, drift.in_force, listing) for drift in inactive)
+    return in_brief((configured, *rest[:-1], *live, rest[-1]))
 
 
 def _finding(
     fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
 ) -> Finding:
     tokens = [*(drift.intended for drift in inactive), *flags]
-    live = [drift.in_force for drift in inactive] + [f"no {flag}" for flag in flags]
     return Finding(
-        message=f"{intent.origin} asks for {', '.join(tokens)}, but {', '.join(live)} is in force"
+        message=f"{intent.origin} sets {', '.join(tokens)}, but {_state(inactive, flags)}"
         f"{_reason(intent, inactive, flags)}.",
         severity=severity_of((drift.name for drift in inactive), flags),
         confidence=Confidence.CONFIRMED,
-        citations=(*_cite(fs, inactive), *intent.cite()),
+        citations=_cite(fs, inactive, intent),
         remedies=tuple(_remedies(fs, host, inactive, flags, intent)),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
+        summary=f"{listed(tokens)} in fstab {verb(tokens)} not in force",
     )
+
+
+def _state(inactive: Sequence[Drift], flags: Sequence[str]) -> str:
+    """Return the clause on what is in force instead, and on what is not."""
+    missing = [*(each.intended for each in inactive if each.is_missing), *flags]
+    live = [each.in_force for each in inactive if not each.is_missing]
+    if not missing:
+        return f"{', '.join(live)} {verb(live)} in force"
+    if not live:
+        return f"{'it is' if len(missing) == 1 else 'they are'} not in force"
+    return f"{', '.join(live)} {verb(live)} in force, and {', '.join(missing)} {verb(missing)} not"
 
 
 def _without_effect(
@@ -170,7 +187,7 @@ def _without_effect(
 
 
 def _reason(intent: Intent, inactive: Sequence[Drift], flags: Sequence[str]) -> str:
-    """Return the clause on why a later mount does not get what its line asks for."""
+    """Return the clause on why a later mount does not get the options of its line."""
     if not _without_effect(intent, inactive, flags):
         return ""
     return f": line {intent.first_line} mounts it first, and a later mount changes no ext4 option"
@@ -178,13 +195,14 @@ def _reason(intent: Intent, inactive: Sequence[Drift], flags: Sequence[str]) -> 
 
 def _dead(tokens: tuple[str, ...], intent: Intent) -> Finding:
     return Finding(
-        message=f"{CMDLINE} holds {', '.join(tokens)}, which is no option that ext4 "
-        "shows: the kernel ignores it, or another kernel would refuse the mount.",
+        message=f"{CMDLINE} sets {', '.join(tokens)}, which is not an option that ext4 lists: "
+        "this kernel ignores it, and another kernel may refuse the mount.",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
         remedies=(),
         fact=f"rootflags {','.join(tokens)}",
+        summary=f"rootflags= sets {listed(tokens)}, not an option of ext4",
     )
 
 
@@ -209,19 +227,17 @@ def _remedies(
     elif by_mount and fix is None:
         tokens = ", ".join(by_mount)
         yield Remedy(
-            f"Unmount it and mount it again: no remount can put {tokens} in force.",
+            f"Unmount it and mount it again: {tokens} cannot be changed by a remount.",
             Disruption.UNMOUNT,
         )
     elif kept and fix is None:
-        yield Remedy(
-            f"Let fstab ask for {', '.join(kept)} instead, as CMP007 says.", Disruption.ONLINE
-        )
+        yield Remedy(f"Set {', '.join(kept)} in fstab instead (see CMP007).", Disruption.ONLINE)
 
 
 def _in_the_first_line(intent: Intent, tokens: Sequence[str]) -> Remedy:
     """Return the advice for options that are wanted: no command knows whether they are."""
     return Remedy(
-        f"If {', '.join(tokens)} is wanted, ask for it in line {intent.first_line} of fstab, "
+        f"If {', '.join(tokens)} is needed, set it in line {intent.first_line} of fstab, "
         "which mounts the filesystem first.",
         Disruption.ONLINE,
     )
@@ -245,7 +261,7 @@ def _remount(
     steps = remedies.remount.remount_by_fstab(fs, intent.mount, changed, flags)
     if steps:
         yield Remedy(
-            summary="Put in force what fstab sets, by a remount.",
+            summary="Remount with the options of fstab.",
             disruption=Disruption.REMOUNT,
             steps=steps,
         )
@@ -269,12 +285,12 @@ def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) ->
     left = configured_flags(kept) - intent.live_flags - PROTECTING
     if not steps or left.intersection(stale):
         return None
-    write = f", and write {', '.join(new)} there" if new else ""
+    write = f" and add {', '.join(new)}" if new else ""
     return Remedy(
-        summary=f"Make fstab say what runs: take {', '.join(literal)} out of it{write}.",
+        summary=f"Change fstab to match the options in force: remove {', '.join(literal)}{write}.",
         disruption=Disruption.ONLINE,
         steps=steps,
-        trade_off="Right when what runs is what is wanted.",
+        trade_off="Choose this if the options in force are the intended ones.",
     )
 
 

@@ -1,4 +1,4 @@
-"""DRF003: Two devices carry one UUID or label, and which of them is mounted is left to chance."""
+"""DRF003: Several devices have the same UUID or label, and either of them may be mounted."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, mounts_by_device
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared import in_brief, superblock_field
 
 PATH = re.compile(r"/dev/disk/by-(?P<kind>uuid|label)/(?P<value>.+)")
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
@@ -131,8 +131,8 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
     if len(twins.devices) - len(copies) != 1:
         kind = "UUID (tune2fs -U random)" if twins.key == "UUID" else "label (tune2fs -L)"
         yield Remedy(
-            summary=f"Find out which is the copy, unmount it, and give it another {kind}; or name "
-            "the wanted device by a path that only it has.",
+            summary=f"Find out which device is the copy, unmount it and change its {kind}; or use "
+            "a unique device path in fstab.",
             disruption=Disruption.UNMOUNT,
         )
         return
@@ -143,11 +143,11 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
             else remedies.superblock_fields.clear_label
         )
         yield Remedy(
-            summary=f"Give the copy {row.name} a {twins.key} of its own.",
+            summary=f"Give the copy {row.name} its own {twins.key}.",
             disruption=Disruption.ONLINE,
             steps=give(row.kernel_name, twins.value),
-            trade_off="Right when what is mounted now is the original. Whatever else names the "
-            f"copy by its old {twins.key} does not find it any more.{_when_merged(host, row)}",
+            trade_off="Choose this if the mounted device is the original. Anything that refers to "
+            f"the copy by its old {twins.key} no longer finds it.{_when_merged(host, row)}",
         )
 
 
@@ -155,7 +155,7 @@ def _when_merged(host: Host, row: LsblkDevice) -> str:
     """Return the sentence on what a merge does with a snapshot's identifier; else empty."""
     if not is_snapshot(host, row):
         return ""
-    return " A merge of the snapshot (lvconvert --merge) takes it back into the origin."
+    return " Merging the snapshot (lvconvert --merge) also writes the change to the origin."
 
 
 def is_snapshot(host: Host, row: LsblkDevice) -> bool:
@@ -163,11 +163,11 @@ def is_snapshot(host: Host, row: LsblkDevice) -> bool:
     return any(f"{row.name}{CHANGES}" == other.name for other in for_wording(host.devices, ()))
 
 
-def is_told_apart(host: Host, twins: Twins) -> bool:
+def is_disambiguated(host: Host, twins: Twins) -> bool:
     """Whether udev prefers one of them: the origin of LVM snapshots, which all others are.
 
     lvm2 marks snapshots so that udev gives their links the priority -100 (13-dm-disk.rules).
-    Where a snapshot is mounted and its origin is not, they were mixed up all the same.
+    Where a snapshot is mounted and its origin is not, they were mixed up nevertheless.
     """
     origins = [row for row in twins.devices if not is_snapshot(host, row)]
     if len(origins) != 1:
@@ -198,32 +198,32 @@ class Use(NamedTuple):
 def check(host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether two block devices with an ext2, ext3 or ext4 filesystem have the same UUID, or the
-    same label where fstab or root= names it. Devices that another one is made of (the paths of
-    a multipath device, members of an array) are no second filesystem.
+    Whether several block devices with an ext2, ext3 or ext4 filesystem have the same UUID, or
+    the same label where fstab or root= uses that label. Components of another device (paths of a
+    multipath device, members of an array) do not count as a second filesystem.
 
     ## Why it matters
 
-    ext4 mounts copies without complaint. Which of two devices of one name fstab or root= gets is
-    a matter of which was found first: after a reboot an old snapshot can be in the place of the
-    data, and what is written there is missing from the original.
+    ext4 mounts copies without an error. If fstab or root= names a UUID or label that two devices
+    have, the device that is detected first is mounted. After a reboot, an old snapshot can be
+    mounted instead of the current data, and new data is written to it.
 
-    A snapshot of LVM that is not a thin one is low: lvm2 gives its links in /dev/disk a low
-    priority, so that udev prefers the origin as long as that is active.
+    Snapshots of LVM, other than thin ones, have severity low: lvm2 gives their links in /dev/disk
+    a low priority, so udev prefers the origin while the origin is active.
 
     ## Remedy
 
-    Give the copy, unmounted, a UUID or label of its own; or name the device by a path that only
-    it has, as /dev/mapper has for logical volumes.
+    Change the UUID or label of the copy while it is unmounted; or use a unique device path, such
+    as the one in /dev/mapper for logical volumes.
 
     ## When to ignore
 
-    For copies that are made to be exchanged (two system images of which one is active), and that
-    nothing mounts by this name.
+    For intended copies (two system images of which one is active) that nothing mounts by this
+    identifier.
     """
     container = need(host.container)
     if container:
-        raise NotApplicable(f"in a {container} container, other devices are not to be seen")
+        raise NotApplicable(f"a {container} container does not show the host's devices")
     rows = _identified(host, need(host.devices))
     candidates = filesystems_of(rows, layers_below(host))
     yield Citation("ext2, ext3 and ext4 devices", str(len(candidates)), origin_of(host.devices))
@@ -307,20 +307,34 @@ def _in_root(host: Host) -> Iterator[Use]:
 def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
     names = ", ".join(row.name for row in twins.devices)
     places = ", ".join(use.citation.label for use in used)
-    chance = f"which of them {places} gets is chance" if used else "nothing tells them apart by it"
-    if is_told_apart(host, twins):
-        chance = "udev prefers the origin to its LVM snapshots, as long as the origin is active"
+    what = "can mount any of them" if len(used) == 1 else "can each mount any of them"
+    chance = f"{places} {what}" if used else f"a mount by {twins.key} can use any of them"
+    if is_disambiguated(host, twins):
+        chance = "udev prefers the origin to its LVM snapshots while the origin is active"
     return Finding(
         message=f"{names} have the same {twins.key} {twins.value}: {chance}.",
         severity=_severity(host, twins, used),
         confidence=_confidence(host, twins),
-        citations=(
-            *(use.citation for use in used),
-            *(Citation(row.name, _shown(row), origin_of(host.devices)) for row in twins.devices),
+        citations=in_brief(
+            (
+                *(use.citation for use in used),
+                *(
+                    Citation(row.name, _shown(row), origin_of(host.devices))
+                    for row in twins.devices
+                ),
+            )
         ),
         remedies=tuple(copy_remedies(host, twins)),
         fact=f"{twins.key}={twins.value}",
+        summary=_summary(host, twins, used),
     )
+
+
+def _summary(host: Host, twins: Twins, used: Sequence[Use]) -> str:
+    if is_disambiguated(host, twins):
+        return f"LVM snapshots have the {twins.key} of their origin"
+    whose = f"a {twins.key} that fstab or root= uses" if used else f"the same {twins.key}"
+    return f"several devices have {whose}"
 
 
 def _shown(row: LsblkDevice) -> str:
@@ -328,7 +342,7 @@ def _shown(row: LsblkDevice) -> str:
 
 
 def _severity(host: Host, twins: Twins, used: Sequence[Use]) -> Severity:
-    if is_told_apart(host, twins):
+    if is_disambiguated(host, twins):
         return Severity.LOW
     if used:
         return Severity.HIGH

@@ -1,4 +1,4 @@
-"""DRF004: fstab gives the root a data mode that no remount brings: a boot leaves it read-only."""
+"""DRF004: fstab sets a data mode for the root: the boot's remount fails, and it stays read-only."""
 
 from __future__ import annotations
 
@@ -37,30 +37,29 @@ from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the fstab entry of the root names a data mode that is not in force, and that neither
-    rootflags= nor the superblock gives it before fstab is read.
+    Whether the fstab entry of the root filesystem sets a data mode that is not in force and that
+    neither rootflags= nor the superblock sets before fstab is read.
 
     ## Why it matters
 
-    The kernel or the initramfs mounts the root, read-only as a rule, and the boot remounts it as
-    fstab says. ext4 refuses to change the data mode then, and with it the whole remount: the
-    root stays read-only and services fail.
+    The kernel or the initramfs mounts the root filesystem, usually read-only, and the boot then
+    remounts it with the options of fstab. ext4 refuses a remount that changes the data mode, so
+    the root filesystem stays read-only and services fail.
 
     ## Remedy
 
-    Take `data=` out of the entry. Who needs the mode gives it to the superblock, or to
-    rootflags= on the kernel's command line; DUR003 and PRF007 say what writeback and journal
-    cost.
+    Remove `data=` from the entry. To use the mode, set it in the superblock, or in rootflags= on
+    the kernel command line. DUR003 and PRF007 describe the cost of writeback and journal.
 
     ## When to ignore
 
-    Where the initramfs mounts the root with the options of fstab (dracut can), and the entry was
-    edited since the last boot. Where it is in force, nothing is reported.
+    Where the initramfs mounts the root filesystem with the options of fstab (dracut can), and the
+    entry was edited after the last boot. A mode that is in force is not reported.
     """
     intent = _of_the_root(fs, host)
     wanted = intent.tokens.get("data")
     if wanted is None:
-        raise NotApplicable("fstab names no data mode for the root")
+        raise NotApplicable("fstab sets no data mode for the root filesystem")
     if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
         raise NotApplicable("it has no journal")
     in_force = need(need(fs.options).token("data"))
@@ -76,11 +75,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _of_the_root(fs: Filesystem, host: Host) -> Intent:
     need(fs.mounted_here)
     if "/" not in fs.mount_points:
-        raise NotApplicable("it is not the root")
+        raise NotApplicable("it is not the root filesystem")
     found = (each for each in intents_of(fs, host) if each.mount.mount_point == "/")
     intent = next(found, None)
     if intent is None:
-        raise NotApplicable("no fstab entry for the root")
+        raise NotApplicable("fstab has no entry for the root filesystem")
     return intent
 
 
@@ -118,15 +117,16 @@ def _starts_writable(arguments: tuple[str, ...]) -> bool:
 
 
 def _finding(fs: Filesystem, host: Host, intent: Intent, wanted: str, *, writable: bool) -> Finding:
-    stays = "nothing of the entry takes effect" if writable else "the root stays read-only"
+    stays = "no option of the entry takes effect" if writable else "the root stays read-only"
     happened = isinstance(fs.read_only, Known) and fs.read_only.value
     return Finding(
-        message=f"{intent.origin} gives the root {wanted}, which neither {CMDLINE} nor the "
-        f"superblock does: the next boot's remount fails, and {stays}.",
+        message=f"{intent.origin} sets {wanted} for the root, but neither {CMDLINE} nor the "
+        f"superblock sets it: the next boot's remount fails, and {stays}.",
         severity=Severity.MEDIUM if writable else Severity.CRITICAL,
         confidence=Confidence.CONFIRMED if happened else Confidence.LIKELY,
         citations=tuple(_cite(fs, intent)),
         remedies=(*_forget(fs, host, intent, wanted), *_store(fs, host, wanted)),
+        summary=f"fstab sets {wanted} for the root: the next boot's remount fails",
     )
 
 
@@ -139,10 +139,10 @@ def _forget(fs: Filesystem, host: Host, intent: Intent, wanted: str) -> Iterator
         return
     bad = warning(discouraged([wanted], fs, host))
     yield Remedy(
-        summary=f"Take {wanted} out of fstab.{f' {bad}.' if bad else ''}",
+        summary=f"Remove {wanted} from fstab.{f' {bad}.' if bad else ''}",
         disruption=Disruption.ONLINE,
         steps=steps,
-        trade_off="The root keeps the data mode that it has.",
+        trade_off="The root filesystem keeps its current data mode.",
     )
 
 
@@ -156,8 +156,8 @@ def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
     if not steps:
         return
     yield Remedy(
-        summary=f"Store {wanted} in the superblock: the kernel then mounts the root with it.",
+        summary=f"Store {wanted} in the superblock: every mount of the root then uses it.",
         disruption=Disruption.REBOOT,
         steps=steps,
-        trade_off="Every mount of it has the mode from then on, and the mount table hides it.",
+        trade_off="The mount table does not show options that the superblock sets.",
     )

@@ -1,4 +1,4 @@
-"""DRF005: A filesystem is mounted in a mount namespace that this one does not show."""
+"""DRF005: A filesystem is mounted only in another mount namespace."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ext4audit.rules.shared.quantities import origin_of
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the kernel serves a filesystem (/sys/fs/ext4) that has no line in the mount table of
-    this namespace. Another namespace is confirmed where the mount table of a process has it, and
-    only possible else: an open file of a lazy unmount looks the same, and so does a stale list.
-    Inside a container that is the rule, and is not judged.
+    Whether a filesystem that the kernel has active (/sys/fs/ext4) is missing from the mount table
+    of this namespace. The finding is confirmed where the mount table of another process lists
+    the filesystem, and possible otherwise: open files after a lazy unmount, or a mount table that
+    changed during the scan, look the same. Inside a container this is normal and not checked.
 
     ## Why it matters
 
-    It looks unmounted and is not: mount says "busy", and e2fsck or tune2fs on its device would
-    damage a filesystem in use. Often a service or container still holds a mount that was taken
-    away outside, and its disk cannot be detached.
+    The filesystem looks unmounted but is in use: mount reports "busy", and e2fsck or tune2fs on
+    its device would damage it. Often a service or container still holds a mount that was
+    unmounted elsewhere, and the disk cannot be detached.
 
     ## Remedy
 
@@ -41,7 +41,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where a container or sandboxed service is meant to have a volume of its own.
+    Where a container or a sandboxed service is supposed to have its own volume.
     """
     container = need(host.container)
     if container:
@@ -58,24 +58,26 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, mounts: int) -> Finding:
     """Make the finding; a type is known where the mount table of some process has it."""
     seen = isinstance(fs.fstype, Known)
-    where = "mounted in a namespace that this one does not show"
-    doubt = "it is in no mount table that can be read, so an open file may hold it instead"
+    effect = "it cannot be checked, tuned or detached"
     return Finding(
-        message=f"{fs.device} is in use, {where}: it cannot be checked, tuned or detached before "
-        "that mount is gone."
+        message=f"{fs.device} is mounted in another mount namespace: {effect} until it is "
+        "unmounted there."
         if seen
-        else f"{fs.device} is listed by the kernel, and is probably {where} ({doubt}): it cannot "
-        "be checked, tuned or detached before that is over.",
+        else f"{fs.device} is active in the kernel but in no readable mount table: it is mounted "
+        f"in another namespace, or open files keep it active, and {effect}.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED if seen else Confidence.POSSIBLE,
         citations=tuple(_cite(fs, mounts)),
         remedies=(_remedy(fs),),
+        summary="mounted in another mount namespace"
+        if seen
+        else "active in the kernel, but in no readable mount table",
     )
 
 
 def _cite(fs: Filesystem, mounts: int) -> Iterator[Citation]:
-    yield Citation("alive", fs.name, "/sys/fs/ext4")
-    yield Citation("mount table", f"no line of {mounts} has it", "/proc/self/mountinfo")
+    yield Citation("active", fs.name, "/sys/fs/ext4")
+    yield Citation("mount table", f"not among its {mounts} mounts", "/proc/self/mountinfo")
     if isinstance(fs.fstype, Known):
         yield Citation("mounted there as", fs.fstype.value, fs.fstype.origin)
 
@@ -83,9 +85,9 @@ def _cite(fs: Filesystem, mounts: int) -> Iterator[Citation]:
 def _remedy(fs: Filesystem) -> Remedy:
     number = fs.device_number
     return Remedy(
-        "Find who has it mounted (as root: grep -l ' "
+        "Find the processes that have it mounted (as root: grep -l ' "
         f"{number} ' /proc/[0-9]*/mountinfo), and stop these services or unmount it in their "
-        "namespace (nsenter --mount --target PID umount ...). Nobody in the list: open files of a "
-        "lazy unmount hold it, or a bind mount of /proc/PID/ns/mnt.",
+        "namespace (nsenter --mount --target PID umount ...). If there are none, open files keep "
+        "it active after a lazy unmount, or a bind mount of /proc/PID/ns/mnt does.",
         Disruption.ONLINE,
     )

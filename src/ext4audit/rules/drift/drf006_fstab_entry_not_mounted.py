@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import EXT_FSTYPES, FstabEntry, Mount
 from ext4audit.finding import (
@@ -17,6 +17,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rules.shared import in_brief
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
 
@@ -31,24 +32,24 @@ NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
 def check(host: Host) -> RuleOutput:
     """## What it checks
 
-    Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not in the
-    mount table, or holds another filesystem than the entry names. Low where the entry has
-    `nofail`, its device is not attached and nothing is mounted in its place: a backup disk comes
-    and goes.
+    Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not mounted or
+    has a different filesystem mounted. An entry with `nofail` that is not mounted has severity
+    low, because `nofail` declares that the filesystem may be missing. A different filesystem in
+    its place is always high.
 
     ## Why it matters
 
-    A service that starts all the same writes into the empty directory below, and its data is
-    hidden when the filesystem comes back. With `nofail` the boot says nothing of it; without,
-    a boot waits for an absent device and then fails.
+    Services that start without the filesystem write into the directory below the mount point.
+    That data is hidden once the filesystem is mounted. With `nofail`, the boot reports no error;
+    without it, the boot waits for a missing device and then fails.
 
     ## Remedy
 
-    Mount it, after looking into the directory for what was written there meanwhile.
+    Check the directory for files that were written in the meantime, then mount the filesystem.
 
     ## When to ignore
 
-    When the filesystem was taken off on purpose; then add `noauto` or remove the entry.
+    When the filesystem was unmounted on purpose; then add `noauto` or remove the entry.
     """
     container = need(host.container)
     if container:
@@ -56,7 +57,7 @@ def check(host: Host) -> RuleOutput:
     entries, mounts = need(host.fstab, host.mounts)
     expected = [entry for entry in entries if _is_expected(entry)]
     if not expected:
-        raise NotApplicable("fstab has no ext4 entry that is mounted at boot")
+        raise NotApplicable("fstab has no ext4 entry to mount at boot")
     gaps = []
     for entry in expected:
         there = entry.mounted_there(mounts)
@@ -67,7 +68,7 @@ def check(host: Host) -> RuleOutput:
         elif isinstance(number, Unknown) and _may_be(entry, there):
             gaps.append(number)
         else:
-            yield _finding(host, entry, there)
+            yield _finding(entry, there)
     if gaps:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
@@ -86,60 +87,66 @@ def _is_expected(entry: FstabEntry) -> bool:
     return automatic and line.fstype != "auto" and line.mount_point not in NOT_A_MOUNT
 
 
-def _finding(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Finding:
+def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
     line = entry.line
     number = entry.device_number
-    where = "is on this host" if isinstance(number, Known) else "not found on this host"
+    where = "is attached" if isinstance(number, Known) else "was not found"
     return Finding(
         message=" ".join(filter(None, (_message(entry, there), _at_boot(entry)))),
-        severity=Severity.HIGH if there or not _may_be_away(host, entry) else Severity.LOW,
+        severity=Severity.HIGH if there or not _is_optional(entry) else Severity.LOW,
         confidence=Confidence.LIKELY
         if there and isinstance(number, Unknown)
         else Confidence.CONFIRMED,
-        citations=(
-            Citation(
-                f"fstab line {line.line_number}",
-                f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}",
-                "/etc/fstab",
-            ),
-            *(Citation("mount table", _shown(mount), "/proc/self/mountinfo") for mount in there),
-            *_nothing(entry, there),
-            Citation("device", f"{line.spec} {where}", _origin(entry)),
+        citations=in_brief(
+            (
+                Citation(
+                    f"fstab line {line.line_number}",
+                    f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}",
+                    "/etc/fstab",
+                ),
+                Citation("device", f"{line.spec} {where}", _origin(entry)),
+                *(Citation("mount table", _shown(m), "/proc/self/mountinfo") for m in there),
+                *_nothing(entry, there),
+            )
         ),
         remedies=() if there or isinstance(number, Unknown) else tuple(_remedies(line.mount_point)),
         fact=line.mount_point,
+        summary=_summary(entry, there),
     )
 
 
-def _may_be_away(host: Host, entry: FstabEntry) -> bool:
-    """Whether the entry allows its device to be absent, and it certainly is.
+def _summary(entry: FstabEntry, there: Sequence[Mount]) -> str:
+    if there:
+        return "a different filesystem is mounted than fstab names"
+    if isinstance(entry.device_number, Known):
+        return "an fstab entry is not mounted"
+    ignored = ", which nofail allows" if _is_optional(entry) else ""
+    return f"an fstab entry is not mounted: its device was not found{ignored}"
 
-    Without udev and root lsblk shows no identifier of any device, so that none is found.
-    """
-    number = entry.device_number
-    is_absent = isinstance(number, Unknown) and number.why is Why.ABSENT
-    identified = any(row.fstype for row in for_wording(host.devices, ()))
-    return is_absent and identified and "nofail" in entry.line.options
+
+def _is_optional(entry: FstabEntry) -> bool:
+    """Whether the entry declares that the boot goes on without it."""
+    return "nofail" in entry.line.options
 
 
 def _message(entry: FstabEntry, there: Sequence[Mount]) -> str:
     where = entry.line.mount_point
     if not there:
         return (
-            f"{where} is in fstab and not mounted: what writes there now writes into the "
-            "directory below."
+            f"{where} is in fstab but not mounted: files written there go to the directory below "
+            "the mount point."
         )
-    return f"{where} holds another filesystem than fstab names: {entry.line.spec} is not there."
+    return f"fstab names {entry.line.spec} for {where}, but a different filesystem is mounted."
 
 
 def _at_boot(entry: FstabEntry) -> str:
-    """Return what the next boot does about a device that was not found."""
+    """Return the sentence on the next boot where the device was not found."""
     if isinstance(entry.device_number, Known):
         return ""
-    if "nofail" in entry.line.options:
-        return "Its device was not found; a boot goes on without it (nofail)."
+    if _is_optional(entry):
+        return "Its device was not found; the boot continues without it (nofail)."
     return (
-        "Its device was not found, and without nofail a boot waits for it and then fails "
+        "Its device was not found; without nofail, the boot waits for it and then fails "
         "(systemd: 90 seconds, then emergency mode)."
     )
 
@@ -164,10 +171,9 @@ def _remedies(mount_point: str) -> Sequence[Remedy]:
         return ()
     return (
         Remedy(
-            summary="Mount it as fstab says, after looking at what lies in the directory.",
+            summary="Check the directory for files, then mount the filesystem.",
             disruption=Disruption.ONLINE,
             steps=steps,
-            trade_off="Files written into the directory meanwhile disappear below the mount "
-            "until it is unmounted again.",
+            trade_off="Files in the directory are hidden while the filesystem is mounted.",
         ),
     )

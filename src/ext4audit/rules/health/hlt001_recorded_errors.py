@@ -1,4 +1,4 @@
-"""HLT001: The kernel recorded errors in this filesystem, and no check has repaired them yet."""
+"""HLT001: The kernel recorded errors in this filesystem, and no check has cleared them."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ RECENT_SECONDS = 7 * DAY_SECONDS
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    How many errors the kernel has recorded in a mounted filesystem, and what is recorded of the
-    last one. High when it happened since the filesystem was mounted or in the last seven days,
-    else medium. Medium, too, where no error is counted and the superblock is marked "with
-    errors". Warnings since the mount are info.
+    The number of errors that the kernel has recorded in a mounted filesystem, and the details of
+    the last one. Severity is high if it happened since the filesystem was mounted or in the last
+    seven days, else medium. A superblock that is marked "with errors" without a count is medium.
+    Warnings since the mount are info.
 
     ## Why it matters
 
-    The kernel counts an error when metadata is not what it must be, or cannot be read. Until
-    e2fsck has repaired it, more files can be damaged with every write. The record outlives
-    reboots, because it stands in the superblock. A journal that gave up before the reboot, and an
-    e2fsck that was not finished, leave the mark without a count.
+    The kernel counts an error when metadata is corrupt or cannot be read. Until e2fsck has
+    repaired it, every write can damage more files. The record is stored in the superblock and
+    survives reboots. A journal that was aborted before the reboot, or an interrupted e2fsck,
+    leaves the mark without a count.
 
     ## Remedy
 
-    Look at the disk first, then unmount the filesystem and run `e2fsck -f -p`, which clears the
-    record when it is done.
+    Check the disk first (kernel log, SMART). Then unmount the filesystem and run `e2fsck -f -p`,
+    which clears the record.
 
     ## When to ignore
 
-    After a test with `trigger_fs_error`. An old record on a filesystem that was mounted for
-    years still needs the check: nobody else can say that its metadata is whole.
+    After a test with `trigger_fs_error`. An old record still needs the check: only e2fsck can
+    tell whether the metadata is intact.
     """
     if not fs.alive:
-        raise NotApplicable("it is not mounted: HLT003 judges what its superblock says")
+        raise NotApplicable("it is not mounted (HLT003 checks its superblock)")
     counters = need(fs.errors)
     yield from cite_errors(fs)
     if counters.errors > 0:
@@ -71,33 +71,35 @@ def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
     errors = "error" if counters.errors == 1 else "errors"
     last = f", the last {spell(counters.last)}" if counters.last else ""
     refused = has_stopped(fs)
-    since = "it has stopped taking writes (HLT002)" if refused else "writes can spread it"
+    since = "the filesystem refuses writes (HLT002)" if refused else "writes can spread the damage"
     return Finding(
-        message=f"{counters.errors} {errors} recorded{last}: its metadata may be damaged until "
-        f"e2fsck has checked it, and {since}.",
+        message=f"The kernel recorded {counters.errors} {errors}{last}: metadata may be damaged, "
+        f"and {since}.",
         severity=_severity(fs, host, counters),
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
         remedies=(_see_hlt002() if refused else remedies.offline.check_filesystem(fs),),
+        summary="the kernel recorded errors; metadata may be damaged",
     )
 
 
 def _marked(fs: Filesystem) -> Finding:
     refused = has_stopped(fs)
     return Finding(
-        message="Its superblock is marked with errors, and none is counted: its metadata may be "
+        message="The superblock is marked with errors, although none is counted: metadata may be "
         "damaged until e2fsck has checked it.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
         remedies=(_see_hlt002() if refused else remedies.offline.check_filesystem(fs),),
         fact="marked",
+        summary="the superblock is marked with errors; metadata may be damaged",
     )
 
 
 def _see_hlt002() -> Remedy:
     return Remedy(
-        summary="Cure it as HLT002 says: the check that makes it writable clears this record.",
+        summary="Apply the remedy of HLT002: its check also clears this record.",
         disruption=Disruption.UNMOUNT,
     )
 
@@ -118,12 +120,12 @@ def _severity(fs: Filesystem, host: Host, counters: ErrorCounters) -> Severity:
 def _warned(fs: Filesystem, warnings: int) -> Finding:
     count = "1 warning" if warnings == 1 else f"{warnings} warnings"
     return Finding(
-        message=f"The kernel logged {count} about this filesystem since it was mounted: dmesg has "
-        "the words while the ring buffer holds them.",
+        message=f"The kernel logged {count} about this filesystem since it was mounted: see dmesg.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_cite_warnings(fs, warnings)),
         fact="warnings",
+        summary="the kernel logged warnings about the filesystem: see dmesg",
     )
 
 

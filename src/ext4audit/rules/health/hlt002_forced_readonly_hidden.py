@@ -1,4 +1,4 @@
-"""HLT002: After an error the filesystem refuses every write, and may still be called rw."""
+"""HLT002: The filesystem refuses all writes after an error, although it may be shown as rw."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.error_state import WriteStop, cite_errors, write_stop_of
 
 CLAIM = {
-    Confidence.CONFIRMED: "It refuses writes",
-    Confidence.LIKELY: "It probably refuses writes",
-    Confidence.POSSIBLE: "It may refuse writes",
+    Confidence.CONFIRMED: "The filesystem refuses writes",
+    Confidence.LIKELY: "The filesystem probably refuses writes",
+    Confidence.POSSIBLE: "The filesystem may refuse writes",
 }
 
 
@@ -34,25 +34,26 @@ CLAIM = {
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether a mounted filesystem has stopped accepting writes: the words emergency_ro and
-    shutdown in its options; a journal that has given up; an error since the mount under
-    errors=remount-ro; or a superblock that is read-only while fstab asks for rw.
+    Whether a mounted filesystem refuses writes: the options emergency_ro or shutdown are in force;
+    the journal is aborted; an error happened since the mount under errors=remount-ro; or the
+    superblock is read-only while fstab sets rw.
 
     ## Why it matters
 
-    Kernels from 6.12 on, and stable ones with the same change (6.1 and 6.6 among them), do not
-    set the read-only flag after an error: the mount table and statvfs(2) go on saying rw while
-    every write fails. Monitoring that looks for ro sees nothing, and services fail one by one.
+    Linux 6.12 and later, and stable kernels with the same change (6.1 and 6.6 among them), do not
+    set the read-only flag after an error: the mount table and statvfs(2) still show rw while every
+    write fails. Monitoring that looks for ro detects nothing, and services fail one after another.
 
     ## Remedy
 
-    Stop what uses it, unmount it, check it with e2fsck and mount it again; reboot for the root.
-    `mount -o remount,rw` is no cure: it can report success and repair nothing.
+    Stop the programs that use the filesystem, unmount it, check it with e2fsck and mount it again;
+    for the root filesystem, reboot. `mount -o remount,rw` does not help: it can report success
+    without any repair.
 
     ## When to ignore
 
-    After a test with `trigger_fs_error` or the shutdown ioctl. What is only possible can also be
-    an error that happened before errors=remount-ro was switched on.
+    After a test with `trigger_fs_error` or the shutdown ioctl. A finding of confidence possible
+    can also be an error that happened before errors=remount-ro was set.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -66,23 +67,30 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
-    called = "" if is_surely(fs.read_only) and not _shown_rw(fs) else " and says rw"
+    called = "" if is_surely(fs.read_only) and not _shown_rw(fs) else " although it is shown as rw"
     return Finding(
-        message=f"{CLAIM[stop.confidence]}{called}: {stop.because}. What writes to it then fails "
-        "until it is unmounted and checked.",
+        message=f"{CLAIM[stop.confidence]}{called}: {stop.because}. Unmount and check it to make "
+        "it writable again.",
         severity=stop.severity,
         confidence=stop.confidence,
-        citations=(*stop.citations, *cite_errors(fs)),
+        citations=(*stop.citations, *_record(fs)),
         remedies=(*_find_out(stop), remedies.offline.check_filesystem(fs, try_write=True)),
+        summary=f"{CLAIM[stop.confidence].replace('The', 'the', 1)} after an error",
     )
+
+
+def _record(fs: Filesystem) -> tuple[Citation, ...]:
+    """Cite the recorded errors: the last entry, which is the latest error, and others as detail."""
+    cited = tuple(cite_errors(fs))
+    return (*(each._replace(detail=True) for each in cited[:-1]), *cited[-1:])
 
 
 def _find_out(stop: WriteStop) -> Iterator[Remedy]:
     """Yield the advice to try a write, where only recorded times indicate the state."""
     if stop.confidence is Confidence.POSSIBLE:
         yield Remedy(
-            summary="Find out first: create a file on it and sync it. Where that works, "
-            "errors=remount-ro was switched on after the error, and HLT001 says the rest.",
+            summary="Test first: create a file on it and sync it. If that works, errors=remount-ro "
+            "was set after the error: see HLT001.",
             disruption=Disruption.ONLINE,
         )
 

@@ -1,4 +1,4 @@
-"""HLT003: A filesystem that is not mounted was left unclean, and needs a replay or a check."""
+"""HLT003: An unmounted filesystem is not clean: its journal must be replayed, or it be checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 SIGNS = {
     "needs_recovery": "its journal has not been replayed",
-    "orphan_present": "it holds files that were being deleted or truncated",
+    "orphan_present": "files were being deleted or truncated",
 }
 """Features that a clean unmount clears, and what they mean."""
 WORST = frozenset({"with errors", "not clean"})
@@ -34,23 +34,24 @@ WORST = frozenset({"with errors", "not clean"})
 def check(host: Host) -> RuleOutput:
     """## What it checks
 
-    Every ext2, ext3 or ext4 filesystem that is found and not mounted anywhere, image files
-    given as targets included: whether its superblock says that it was not unmounted cleanly,
-    or records errors. A copy of a filesystem that is mounted (a snapshot) is info only.
+    Whether the superblock of an ext2, ext3 or ext4 filesystem that is not mounted anywhere shows
+    that it was not unmounted cleanly, or records errors. Image files that are given as targets are
+    included. A copy of a mounted filesystem (a snapshot) is info.
 
     ## Why it matters
 
-    What its journal holds is not in place yet: tools that read the device without a replay see
-    old or half-written metadata. With errors on record, mounting it writes on top of damage.
+    The latest changes are only in the journal: tools that read the device without replaying it
+    see outdated or incomplete metadata. If errors are recorded, mounting writes to a damaged
+    filesystem.
 
     ## Remedy
 
-    Mounting replays the journal; `e2fsck -p` does that, too, and repairs what is safe to repair.
+    Mounting replays the journal; `e2fsck -p` does the same and also makes safe repairs.
 
     ## When to ignore
 
-    When something else has it open at this moment: another host with the same disk, or a virtual
-    machine that runs from the image. Then nothing here may write to it.
+    When another system uses it at the moment: a host that shares the disk, or a virtual machine
+    that runs from the image. In this case, do not write to it.
     """
     idle = _not_mounted(host)
     unknowns: list[Unknown] = []
@@ -64,7 +65,7 @@ def check(host: Host) -> RuleOutput:
     if unknowns:
         raise Undetermined(tuple(dict.fromkeys(unknowns)))
     if not idle:
-        raise NotApplicable("every ext2, ext3 and ext4 filesystem that is found is mounted")
+        raise NotApplicable("all ext2, ext3 and ext4 filesystems that were found are mounted")
 
 
 def _not_mounted(host: Host) -> tuple[Filesystem, ...]:
@@ -95,32 +96,34 @@ def _signs(superblock: Superblock) -> dict[str, str]:
     signs = {name: SIGNS[name] for name in sorted(SIGNS) if name in superblock.features}
     state = superblock.state or ""
     if "with errors" in state or superblock.error_count:
-        signs["with errors"] = "it has errors on record"
+        signs["with errors"] = "errors are recorded"
     if "not clean" in state:
-        signs["not clean"] = "it was not unmounted"
+        signs["not clean"] = "it was not unmounted cleanly"
     return signs
 
 
 def _unclean(fs: Filesystem, signs: dict[str, str]) -> Finding:
     sure = bool(WORST & signs.keys())
     return Finding(
-        message=f"{fs.device} is not mounted and not clean: {', and '.join(signs.values())}.",
+        message=f"{fs.device} is not mounted and not clean: {'; '.join(signs.values())}.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED if sure else Confidence.LIKELY,
         citations=_cite(fs, signs),
         remedies=(_repair(fs),),
         fact=fs.uuid or "",
+        summary="an unmounted filesystem is not clean",
     )
 
 
 def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str]) -> Finding:
     return Finding(
-        message=f"{fs.device} has the UUID of {twin.device}, which is mounted: as its snapshot, or "
-        f"what it lies on, it is as a crash would leave it ({', '.join(signs)}).",
+        message=f"{fs.device} has the UUID of {twin.device}, which is mounted: it is probably a "
+        f"snapshot of it, in the state that a crash would leave ({', '.join(signs)}).",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=_cite(fs, signs),
         fact=fs.uuid or "",
+        summary="a copy of a mounted filesystem is not clean",
     )
 
 
@@ -134,9 +137,9 @@ def _origin(fs: Filesystem) -> str:
 
 def _repair(fs: Filesystem) -> Remedy:
     return Remedy(
-        summary="Let e2fsck replay the journal and repair what is safe to repair.",
+        summary="Run e2fsck -p, which replays the journal and makes safe repairs.",
         disruption=Disruption.ONLINE,
         steps=remedies.offline.preen(fs),
-        trade_off="Never while another host or a virtual machine has it open: two writers "
-        "destroy it. Where -p gives up, take an image of the device before e2fsck -f.",
+        trade_off="Do not run it while another host or a virtual machine uses the device: two "
+        "writers destroy the filesystem. If -p fails, image the device before e2fsck -f.",
     )

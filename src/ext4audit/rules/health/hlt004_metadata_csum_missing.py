@@ -1,4 +1,4 @@
-"""HLT004: Metadata has no checksums, so that its silent corruption goes unnoticed."""
+"""HLT004: Metadata has no checksums, so silent corruption is not detected."""
 
 from __future__ import annotations
 
@@ -30,40 +30,41 @@ LARGE_BYTES = 1 << 40
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the feature metadata_csum is on; mke2fs sets it since 1.43, and ext4(5) names kernel
-    3.18 as the first to support it. A note, and low above 1 TiB. Filesystems without extents are
-    not judged.
+    Whether the feature metadata_csum is on. mke2fs sets it since 1.43, and according to ext4(5),
+    kernel 3.18 is the first that supports it. Severity is info, and low above 1 TiB. Filesystems
+    without extents are not checked.
 
     ## Why it matters
 
-    With checksums, a block of metadata that a disk, a cable or a controller altered is found
-    when it is read, and reported as an error. Without them the kernel believes it: a wrong bitmap
-    gives blocks of one file to another.
+    With checksums, the kernel detects metadata that a disk, a cable or a controller has altered
+    when it reads the block, and reports an error. Without them, it uses the altered metadata: a
+    corrupt bitmap, for example, makes it assign blocks of one file to another.
 
     ## Remedy
 
-    tune2fs turns it on while the filesystem is unmounted and freshly checked; it rewrites all
-    metadata, which takes as long as a check. Without the feature 64bit the checksums of group
-    descriptors and bitmaps have 16 bits only: `resize2fs -b` first.
+    Turn it on with tune2fs while the filesystem is unmounted and freshly checked. tune2fs rewrites
+    all metadata, which takes as long as a check. Without the feature 64bit, the checksums of group
+    descriptors and bitmaps have only 16 bits: run `resize2fs -b` first.
 
     ## When to ignore
 
-    Where systems must read it that know nothing of the feature: kernels before 3.18, e2fsprogs
-    before 1.43, RHEL 7.
+    Where systems without support for the feature must use the filesystem: kernels before 3.18,
+    e2fsprogs before 1.43, RHEL 7.
     """
     superblock = need(fs.superblock)
     if FEATURE in superblock.features:
         yield from cite_features(fs)
         return
     if "extent" not in superblock.features:
-        raise NotApplicable("it was made as ext2 or ext3")
+        raise NotApplicable("it was created as ext2 or ext3")
     yield Finding(
-        message="Metadata has no checksums: what a disk or a cable alters in it is believed, and "
-        "damages files before anybody notices.",
+        message="Metadata has no checksums (metadata_csum): corruption by a disk or a cable is not "
+        "detected and can damage files.",
         severity=Severity.LOW if _size(superblock) > LARGE_BYTES else Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=cite_features(fs),
         remedies=(_in_plan() if host.planned else _remedy(fs, superblock),),
+        summary="metadata has no checksums (metadata_csum)",
     )
 
 
@@ -73,20 +74,21 @@ def _size(superblock: Superblock) -> int:
 
 def _in_plan() -> Remedy:
     return Remedy(
-        "Make it with -O metadata_csum,64bit, if all systems that are to read it know that.",
+        "Create it with -O metadata_csum,64bit if all systems that will use it support these "
+        "features.",
         Disruption.ONLINE,
     )
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
     steps = remedies.features.enable_metadata_csum(fs, superblock)
-    narrow = "" if "64bit" in superblock.features else " Run resize2fs -b on it before that."
+    narrow = "" if "64bit" in superblock.features else " Run resize2fs -b on it first."
     much = size(_size(superblock)) if superblock.block_bytes else "the filesystem"
     return Remedy(
-        f"Turn checksums on{remedies.offline.by_hand(fs, steps)}.{narrow}",
+        f"Turn on metadata checksums{remedies.offline.by_hand(fs, steps)}.{narrow}",
         Disruption.UNMOUNT,
         steps,
-        trade_off=f"All metadata of {much} is read and written once, meanwhile it is unmounted; "
-        "an interruption needs a full e2fsck. Systems that do not know the feature can only read "
-        "it.",
+        trade_off=f"All metadata of {much} is read and rewritten while it is unmounted; an "
+        "interruption requires a full e2fsck. Systems without support for the feature can mount "
+        "it only read-only.",
     )

@@ -28,26 +28,26 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     md arrays with redundancy below the filesystem: how many members are missing
-    (`md/degraded`), and whether a resync, recovery, check or reshape runs (`md/sync_action`).
-    It is high where one more loss takes the data, medium where redundancy is left, low for a
-    mirror with two disks or more, info while an array is complete and synchronizes. The mirrors
-    and RAIDs of LVM are not looked at.
+    (`md/degraded`), and whether a resync, recovery, check or reshape is running
+    (`md/sync_action`). Severity is high where one more failure can lose data, medium where
+    redundancy is left, low for a mirror that still has two disks or more, and info while a
+    complete array synchronizes. Mirrors and RAIDs of LVM are not checked.
 
     ## Why it matters
 
-    It is no fault of ext4, but it answers two questions that are asked of it: why is it slow, and
-    is the data safe? A RAID5 without a member reads all others to make up for each block, and
-    the next failure ends it.
+    The array decides whether the data is safe and how fast the filesystem is. A RAID5 with a
+    missing member reads all other members to reconstruct a block, and loses its data with the
+    next failure.
 
     ## Remedy
 
-    Look at `mdadm --detail`, replace the disk, and add the new one with `mdadm --add`. A running
-    synchronization ends by itself.
+    Check `mdadm --detail`, replace the disk, and add the new one with `mdadm --add`. A running
+    synchronization ends without any action.
 
     ## When to ignore
 
-    Arrays that were made with fewer members than slots on purpose, as the system mirrors of some
-    storage appliances are.
+    Arrays that were created with fewer members than slots on purpose, such as the system mirrors
+    of some storage appliances.
     """
     below = [device for device in need(fs.stack).walk() if device.md is not None]
     unknowns = [device.md for device in below if isinstance(device.md, Unknown)]
@@ -63,12 +63,12 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if unknowns:
         raise Undetermined(tuple(unknowns))
     if not redundant:
-        raise NotApplicable("no md array with redundancy lies below it")
+        raise NotApplicable("it is not on an md array with redundancy")
 
 
 def _unread(device: BlockDevice) -> Unknown:
     what = f"state of {device.name}"
-    return Unknown(what, Why.NOT_CAPTURED, "md/degraded or md/sync_action", "scan the host")
+    return Unknown(what, Why.NOT_CAPTURED, "md/degraded or md/sync_action", "run on the host")
 
 
 def _severity(array: MdArray, missing: int) -> Severity:
@@ -88,6 +88,7 @@ def _finding(device: BlockDevice, array: MdArray) -> Finding:
         confidence=Confidence.CONFIRMED,
         citations=_cite(device, array),
         remedies=_remedies(device, array, missing),
+        summary="the array lacks a member" if missing else "the array is synchronizing",
     )
 
 
@@ -95,12 +96,12 @@ def _sentence(device: BlockDevice, array: MdArray, missing: int) -> str:
     name = f"{device.name} ({array.level})"
     runs = array.sync_action if array.sync_action not in {None, *IDLE} else ""
     if not missing:
-        return f"{name} is complete, and a {runs} runs: it is slower until that ends."
-    action = f", while a {runs} runs" if runs else ""
+        return f"{name} is running a {runs}: it is slower until that ends."
+    action = f" and is running a {runs}" if runs else ""
     left = {
-        Severity.HIGH: "one more loss may take the data",
-        Severity.MEDIUM: "one more loss can be borne, and reads are slower",
-    }.get(_severity(array, missing), "the others still mirror each other")
+        Severity.HIGH: "one more failure can lose data",
+        Severity.MEDIUM: "it survives one more failure, and reads are slower",
+    }.get(_severity(array, missing), "the other members still mirror the data")
     return f"{name} lacks {missing} of {array.raid_disks} members{action}: {left}."
 
 
@@ -121,8 +122,8 @@ def _remedies(device: BlockDevice, array: MdArray, missing: int) -> tuple[Remedy
         return ()
     return (
         Remedy(
-            f"Find the missing member (mdadm --detail of {device.name}, the kernel's log), replace "
-            "the disk and add it with mdadm --add. Save the data first where it is not saved.",
+            f"Find the missing member (mdadm --detail /dev/{device.name}, the kernel log), replace "
+            "the disk and add it with mdadm --add. Make a backup first if there is none.",
             Disruption.ONLINE,
         ),
     )

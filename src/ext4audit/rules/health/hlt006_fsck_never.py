@@ -1,4 +1,4 @@
-"""HLT006: Neither the boot nor any count of mounts ever has the filesystem checked."""
+"""HLT006: The filesystem is never checked, neither at boot nor after a number of mounts."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ NOT_AT_BOOT = remedies.options.BINDS | {"noauto"}
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether fstab has 0 in its sixth field for a filesystem other than the root, and the
-    superblock asks for no check either, neither after a number of mounts nor after a time.
+    Whether the sixth field of the fstab entry is 0 for a filesystem other than the root, and the
+    superblock schedules no check, neither after a number of mounts nor after a time.
 
     ## Why it matters
 
-    With 0 the boot does not even run e2fsck to look at the flags: what the kernel has recorded
-    as damaged is mounted again as it is. Otherwise the look takes no time, because e2fsck reads
-    the whole filesystem only where the superblock says that it must.
+    With 0, the boot does not run e2fsck at all: a filesystem that the kernel has marked with
+    errors is mounted again without a check. With 2, a clean filesystem costs no time, because
+    e2fsck only reads its superblock.
 
     ## Remedy
 
-    Put 2 into the sixth field. On LVM, e2scrub checks a snapshot while the filesystem is in use.
+    Set the sixth field to 2. On LVM, e2scrub checks a snapshot while the filesystem is in use.
 
     ## When to ignore
 
@@ -54,11 +54,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("it is not mounted")
     periodic = _periodic_check(fs)
     if isinstance(periodic, Known) and periodic.value:
-        yield Citation("checks", "asked for by the superblock", periodic.origin)
+        yield Citation("checks", "scheduled by the superblock", periodic.origin)
         return
     entries = [e for e in need(fs.fstab) if NOT_AT_BOOT.isdisjoint(e.line.options)]
     if not entries or any(entry.line.mount_point == "/" for entry in entries):
-        raise NotApplicable("it is the root" if entries else "no boot mounts it by fstab")
+        raise NotApplicable(
+            "it is the root filesystem" if entries else "fstab does not mount it at boot"
+        )
     if any(entry.line.fsck_pass for entry in entries):
         yield from _cited(entries)
         return
@@ -88,17 +90,18 @@ def _finding(fs: Filesystem, entries: Sequence[FstabEntry]) -> Finding:
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
     lines = ", ".join(str(entry.line.line_number) for entry in entries)
     return Finding(
-        message="Nothing ever checks it: the boot leaves it out, and neither mounts nor time ask "
-        "for a check.",
+        message="The filesystem is never checked: fstab excludes it from checks at boot, and the "
+        "superblock schedules none.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
-        citations=(*_cited(entries), Citation("checks", "after no mount and no time", origin)),
+        citations=(*_cited(entries), Citation("scheduled checks", "none", origin)),
         remedies=(
             Remedy(
-                f"Put 2 into the sixth field of line {lines} of /etc/fstab.",
+                f"Set the sixth field of line {lines} of /etc/fstab to 2.",
                 Disruption.ONLINE,
-                trade_off="A boot waits for e2fsck where the filesystem is damaged; on a large one "
-                "that can take hours.",
+                trade_off="If the filesystem is damaged, the boot waits for e2fsck, which can take "
+                "hours on a large one.",
             ),
         ),
+        summary="never checked: neither at boot nor on a schedule",
     )

@@ -1,4 +1,4 @@
-"""KRN001: This kernel lets synchronous direct writes overwrite the data before them."""
+"""KRN001: On this kernel, synchronous direct writes can overwrite the data of the write before."""
 
 from __future__ import annotations
 
@@ -27,29 +27,28 @@ from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
 def check(host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the kernel that runs is 6.1.64 or 6.1.65, Debian's 6.1.64-1, or 5.10.227 or 5.10.228,
-    while an ext4 filesystem is mounted writable. These have commit 91562895f803 without
-    936e114a245b6, on which it rests. Debian's and Ubuntu's kernels are judged by their package
-    version, because `uname -r` does not tell the stable update; kernels of other vendors with
-    one of these numbers are reported as possible.
+    Whether the running kernel is 6.1.64, 6.1.65, Debian's 6.1.64-1, 5.10.227 or 5.10.228 while an
+    ext4 filesystem is mounted writable. These kernels have commit 91562895f803 without
+    936e114a245b6, which it requires. Kernels of Debian and Ubuntu are identified by their package
+    version, because `uname -r` does not show the stable update. Kernels of other vendors with one
+    of these numbers are reported as possible.
 
     ## Why it matters
 
     After a direct write (O_DIRECT) to a file opened with O_SYNC or O_DSYNC, the kernel does not
-    move the file position on. The program's next write(2) lands on the same place: what was
-    written first is gone, without any error, and the file is shorter than it should be. Programs
-    that name the offset themselves (pwrite, io_uring, AIO) are not hit. Debian stopped the
-    release of 12.3 for it.
+    advance the file position. The next write(2) of the program overwrites the data of the first
+    one without any error, and the file is too short. Programs that pass an offset (pwrite,
+    io_uring, AIO) are not affected. Debian stopped the release of 12.3 because of this bug.
 
     ## Remedy
 
-    Update the kernel and restart. The filesystem needs no repair, and no fsck finds what was
-    overwritten: compare what such programs wrote under this kernel with another copy.
+    Update the kernel and restart. The filesystem needs no repair, and fsck cannot find overwritten
+    data: compare the files that such programs wrote under this kernel with another copy.
 
     ## When to ignore
 
-    Where no program writes so: `dd oflag=direct,dsync` does, and some backup tools and database
-    engines. A vendor's kernel with one of these numbers may have been corrected.
+    Where no program writes in this way: `dd oflag=direct,dsync` does, as do some backup tools and
+    database engines. A vendor may have fixed a kernel with one of these numbers.
     """
     mounted = [fs for fs in host.filesystems if fs.alive]
     if not mounted:
@@ -61,7 +60,7 @@ def check(host: Host) -> RuleOutput:
         return
     writable = [fs for fs in mounted if not is_surely(fs.read_only)]
     if not writable:
-        raise NotApplicable("all ext4 filesystems are mounted read-only")
+        raise NotApplicable("all mounted ext4 filesystems are read-only")
     yield _finding(bug, seen, writable)
 
 
@@ -80,13 +79,14 @@ def _finding(bug: Exposure, seen: Citation, writable: list[Filesystem]) -> Findi
             Citation("mounted writable", ", ".join(points), "/proc/self/mountinfo"),
         ),
         remedies=(update(bug), _meanwhile()),
+        summary="a kernel bug makes synchronous direct writes overwrite earlier data",
     )
 
 
 def _meanwhile() -> Remedy:
     return Remedy(
-        "Until then, stop what writes so (dd oflag=direct,dsync; backup tools and databases that "
-        "are set to O_DIRECT and O_DSYNC together), and compare what it wrote under this kernel "
+        "Until then, stop programs that write with O_DIRECT and O_DSYNC (dd oflag=direct,dsync, "
+        "some backup tools and databases), and compare the files that they wrote under this kernel "
         "with another copy.",
         Disruption.ONLINE,
     )

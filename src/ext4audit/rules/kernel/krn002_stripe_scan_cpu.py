@@ -1,4 +1,4 @@
-"""KRN002: With a stripe set, this kernel may spend a whole CPU on looking for free blocks."""
+"""KRN002: With a stripe set, this kernel can use 100 % of a CPU to search for free blocks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ext4audit.rules.shared import (
     cite_kernel,
     cite_option,
     grade,
+    in_brief,
     in_rootflags,
     update,
 )
@@ -37,28 +38,28 @@ NO_STRIPE = "stripe=0"
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether a stripe is in force (`stripe=`, which mke2fs stores by itself on md arrays and on
-    disks that report an optimal I/O size) on a kernel from 6.1 to 6.7, without commit
-    1f6bc02f1848 of 6.8. From 6.5 on it is likely; on the kernels of vendors, who may have put
-    that back, it is possible; on 6.1 to 6.4, of which there are few reports, it is an info.
+    Whether a stripe is in force (`stripe=`, which mke2fs sets on md arrays and on disks that
+    report an optimal I/O size) on a kernel from 6.1 to 6.7 without commit 1f6bc02f1848 of 6.8.
+    Confidence is likely from 6.5, and possible on vendor kernels, which may have backported the
+    fix. On 6.1 to 6.4, with few reports, severity is info.
 
     ## Why it matters
 
-    The allocator looks for free blocks that begin at a multiple of the stripe, and falls through
-    to the most expensive search when it finds none. Writeback then sits in one kworker
-    ("flush-9:127") at 100 % of a CPU for minutes or hours while the disks have next to nothing
-    to do, and everything that waits for writeback hangs. Many small files on large arrays with
-    parity bring it about; Cloudflare met it on RAID0 of NVMe disks.
+    The allocator searches for free blocks that start at a multiple of the stripe, and falls back
+    to the most expensive search if it finds none. A writeback kworker ("flush-9:127") then uses
+    100 % of a CPU for minutes or hours while the disks are almost idle, and everything that waits
+    for writeback hangs. It is typically triggered by many small files on large arrays with parity;
+    Cloudflare observed it on a RAID0 of NVMe disks.
 
     ## Remedy
 
-    Update the kernel, or turn the stripe off: in the superblock, and by remount for now.
-    `stripe=0` in fstab does not do it, because a mount takes 0 for "as the superblock says".
+    Update the kernel, or turn the stripe off, in the superblock and by remount. `stripe=0` in
+    fstab has no effect, because a mount treats 0 as "use the superblock's value".
 
     ## When to ignore
 
-    When no flush kworker is busy: nothing else is wrong with a stripe. Where the kernel's vendor
-    has taken 1f6bc02f1848 over.
+    When no flush kworker is busy: a stripe has no other drawback. Where the vendor of the kernel
+    has backported 1f6bc02f1848.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -85,31 +86,33 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
     message = f"{bug.symptom}: this filesystem has a stripe of {stripe} blocks"
     if is_surely(fs.read_only):
         severity = Severity.INFO
-        message = f"{message}, and is mounted read-only"
+        message = f"{message} and is mounted read-only"
     return Finding(
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
-        citations=(cite_kernel(host, bug), cite_bug(bug), *_cite_stripe(fs)),
+        citations=in_brief((cite_kernel(host, bug), *_cite_stripe(fs), cite_bug(bug))),
         remedies=(_stripe_off(fs, host), update(bug)),
+        summary="a stripe is set, with which this kernel can use 100 % of a CPU",
     )
 
 
 def _cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
-    """Cite the stripe in force, and the superblock's two fields."""
-    return (*cite_option(fs, "stripe"), *cite_hints(fs))
+    """Cite the stripe in force, the superblock's two fields, and where else the option is set."""
+    cited = tuple(cite_option(fs, "stripe"))
+    return (*cited[:1], *cite_hints(fs), *cited[1:])
 
 
 def _stripe_off(fs: Filesystem, host: Host) -> Remedy:
     superblock = for_wording(fs.superblock, None)
     steps = remedies.superblock_fields.set_stripe(fs, superblock, 0, 0) if superblock else ()
-    more = "" if superblock else " Scan as root for the commands: the superblock was not read."
+    more = "" if superblock else " The superblock was not read: scan as root for the commands."
     if in_rootflags(fs, host, "stripe"):
-        more += " Take stripe= out of rootflags= in the boot loader's configuration as well."
+        more += " Also remove stripe= from rootflags= in the boot loader's configuration."
     return Remedy(
-        f"Turn the stripe off, now and in the superblock.{more}",
+        f"Turn the stripe off, in the superblock and by remount.{more}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off="Files are no longer aligned to the stripe: large writes to RAID5 or RAID6 read "
-        "and rewrite parity more often. Turn it on again after the update.",
+        "and rewrite parity more often. Turn the stripe on again after the kernel update.",
     )

@@ -1,4 +1,4 @@
-"""KRN003: fast_commit loses synced data in a crash on this kernel."""
+"""KRN003: On this kernel, a crash can lose synced data of a filesystem with fast_commit."""
 
 from __future__ import annotations
 
@@ -29,29 +29,28 @@ FEATURE = "fast_commit"
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the superblock has the feature `fast_commit` on a kernel whose fast commits are known
-    to be wrong: 5.10 to 5.14, 5.15 before 5.15.27 and 5.16 before 5.16.13 lose data that was
-    synced; later ones before 5.15.87, 6.1.4 and 6.2 cannot replay what a newer kernel wrote.
-    mke2fs never sets the feature by itself. Kernels of vendors count by the number they build
-    on, and are possible at best.
+    Whether the superblock has the feature `fast_commit` on a kernel with known bugs in fast
+    commits: 5.10 to 5.14, 5.15 before 5.15.27 and 5.16 before 5.16.13 lose synced data; later
+    kernels before 5.15.87, 6.1.4 and 6.2 cannot replay fast commits of a newer kernel. mke2fs
+    does not set the feature by default. Vendor kernels are assessed by the upstream version that
+    they are based on, with confidence possible at most.
 
     ## Why it matters
 
-    A fast commit writes to the journal only what an fsync() needs. Kernels without e85c81ba8859,
-    bdc8a53a6f2f and 9725958bb75c leave some of it out. Nothing is wrong until the machine loses
-    power; then data is missing that fsync() had confirmed, and bbolt, the store of etcd and
-    containerd, does not open any more ("Page expected to be ..."). Kafka's guide recommends the
-    feature, so that it may be on where etcd runs as well.
+    A fast commit writes only the changes that an fsync() needs to the journal. Kernels without
+    e85c81ba8859, bdc8a53a6f2f and 9725958bb75c omit some of them. After a power failure, data that
+    fsync() had confirmed is missing, and bbolt, the database of etcd and containerd, cannot be
+    opened ("Page expected to be ..."). Kafka's guide recommends the feature, so it may also be on
+    where etcd runs.
 
     ## Remedy
 
-    Take the feature away, unmounted, or update the kernel.
+    Remove the feature while the filesystem is unmounted, or update the kernel.
 
     ## When to ignore
 
-    Where the filesystem may be lost with a crash. With data=journal the kernel makes no fast
-    commits. On kernels of 6.2 and later this rule passes; further corrections of the replay are
-    still being made.
+    Where data may be lost in a crash. With data=journal, the kernel makes no fast commits. The
+    rule passes on Linux 6.2 and later, although fixes to the replay are still being made.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -64,7 +63,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _cite_feature(fs, "not set")
         return
     if _journals_data(fs):
-        raise NotApplicable("with data=journal no fast commits are made")
+        raise NotApplicable("with data=journal, the kernel makes no fast commits")
     yield _finding(fs, host, need(exposed))
 
 
@@ -84,13 +83,14 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
     message = bug.symptom
     if is_surely(fs.read_only):
         severity = Severity.INFO
-        message = f"{message}, once it is mounted writable"
+        message = f"{message}, as soon as it is mounted writable"
     return Finding(
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
         citations=(cite_kernel(host, bug), cite_bug(bug), _cite_feature(fs, "set")),
         remedies=(_without(fs), update(bug)),
+        summary="fast_commit is on, with which this kernel can lose data in a crash",
     )
 
 
@@ -99,9 +99,8 @@ def _without(fs: Filesystem) -> Remedy:
     steps = remedies.features.clear_fast_commit(fs)
     where = "" if steps else f", {remedies.offline.why_by_hand(fs)}: tune2fs -O ^{FEATURE}"
     return Remedy(
-        f"Unmount it and take {FEATURE} away{where}.",
+        f"Unmount it and remove the feature {FEATURE}{where}.",
         Disruption.UNMOUNT,
         steps,
-        trade_off="Every fsync() commits the whole running transaction of the journal again, as "
-        "ext4 does by default.",
+        trade_off="Every fsync() commits the whole running transaction, as ext4 does by default.",
     )

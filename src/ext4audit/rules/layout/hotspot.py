@@ -1,6 +1,6 @@
-"""The judgement of LAY001 where a stripe lies below a filesystem: the load of its members.
+"""The check of LAY001 for filesystems on a stripe: the load of the members.
 
-A module of its own, so that a host without stripes does not import the arithmetic.
+It is a separate module, so that a host without stripes does not import the arithmetic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.layout.advice import EVEN, effectively, rounded
 from ext4audit.rule import NotApplicable, RuleOutput
 
-HINT = "run on the host, where /sys shows the member devices"
+HINT = "run on the host"
 VIRTUAL_NAMES = ("vd", "xvd")
 """virtio and Xen disks (Documentation/admin-guide/devices.txt)."""
 VIRTUAL_MODELS = ("QEMU", "VBOX", "VIRTUAL DISK")
@@ -40,7 +40,7 @@ def _rotates(device: BlockDevice | None, name: str) -> Evidence[bool]:
     rotational = device.queue.rotational
     # A virtual disk reports that it rotates unless it is configured otherwise: virtio on NVMe.
     if isinstance(rotational, Known) and rotational.value and _is_virtual(device):
-        return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not tell what it lies on")
+        return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not report its medium")
     return rotational
 
 
@@ -99,21 +99,25 @@ def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> R
     media = media_of(fs.stack, layout)
     severity, confidence = _severity(layout, media)
     yield Finding(
-        message=f"{effectively(layout.bitmaps)} this metadata: the busiest gets "
+        message=f"{effectively(layout.bitmaps)} this metadata: the busiest one gets "
         f"{rounded(layout.skew)} times the mean of the bitmap writes.",
         severity=severity,
         confidence=Confidence.LIKELY if layout.doubts else confidence,
         citations=(*citations, media_citation(media)),
         remedies=tuple(remedies.mkfs.even_out_bitmaps(fs.device, layout, superblock)),
+        summary="bitmaps are spread unevenly over the members of the stripe"
+        if severity is Severity.INFO
+        else "bitmaps are concentrated on a few members of the stripe",
     )
     unseen = () if confidence is Confidence.CONFIRMED else media
     _raise_unknowns((*layout.doubts, *_avoidable(unseen)))
 
 
 def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
-    """Yield what another scan could make known; the disk below a virtual disk never shows.
+    """Yield the unknowns that another scan can resolve.
 
-    That lowers the confidence only: otherwise no audit of a virtual machine would be complete.
+    The medium of a virtual disk is never known. It only lowers the confidence: otherwise no audit
+    of a virtual machine would be complete.
     """
     for each in media:
         if isinstance(each, Unknown) and each.why is not Why.UNSUPPORTED:
@@ -130,13 +134,13 @@ def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:
     """Return the stripe; NotApplicable without one, or with too few flex groups for its members."""
     geometry = layout.geometry
     if geometry is None or geometry.level in UNSTRIPED_LEVELS or len(layout.members) == 1:
-        raise NotApplicable("no stripe lies below it")
+        raise NotApplicable("it is not on a stripe")
     flex_groups = -(-layout.groups // layout.flex_bg_groups)
     if layout.groups < MINIMUM_GROUPS:
-        raise NotApplicable(f"{layout.groups} block groups are too few to tell")
+        raise NotApplicable(f"it has only {layout.groups} block groups")
     if flex_groups < FLEX_GROUPS_PER_MEMBER * len(layout.members):
         raise NotApplicable(
-            f"{flex_groups} flex groups are too few for {len(layout.members)} disks"
+            f"it has only {flex_groups} flex groups for {len(layout.members)} disks"
         )
     return geometry
 
@@ -167,20 +171,21 @@ def _citations(
     stripe = (
         f"{geometry.level} {geometry.device}, {len(geometry.members)} members, "
         f"chunk {geometry.chunk_bytes // KIB} KiB, "
-        f"filesystem begins at byte {geometry.offset_bytes}"
+        f"filesystem starts at byte {geometry.offset_bytes}"
     )
     groups = (
         f"{layout.groups} groups of {layout.blocks_per_group} blocks of {layout.block_bytes} "
         f"bytes, flex_bg size {layout.flex_bg_groups}"
     )
     names = tuple(member.name for member in layout.members)
+    churn = "busiest member under small-file churn"
     return (
         Citation("stripe", stripe, stack),
-        Citation("block groups", groups, header),
+        Citation("block groups", groups, header, detail=True),
         Citation("bitmaps per member", histogram(names, layout.bitmaps.loads), table),
-        Citation("spread of bitmaps", _numbers(layout.bitmaps), "computed"),
-        Citation("spread of the descriptor table", _numbers(layout.descriptors), "computed"),
-        Citation("busiest member under small-file churn", _hottest(layout.touches), "computed"),
+        Citation("spread of bitmaps", _numbers(layout.bitmaps), "computed", detail=True),
+        Citation("spread of the descriptor table", _numbers(layout.descriptors), "computed", True),
+        Citation(churn, _hottest(layout.touches), "computed"),
     )
 
 
@@ -192,4 +197,4 @@ def _numbers(spread: Spread) -> str:
 
 
 def _hottest(touches: Spread) -> str:
-    return f"{touches.hottest_share:.0%} of the writes, {1 / len(touches.loads):.0%} would be even"
+    return f"{touches.hottest_share:.0%} of the writes (even: {1 / len(touches.loads):.0%})"

@@ -1,4 +1,4 @@
-"""LAY001: Block-group bitmaps all lie on a few members of a stripe."""
+"""LAY001: Block-group bitmaps are concentrated on a few members of a stripe."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ from ext4audit.rules.shared.demands import by_demand, demands_features
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Which member devices of a stripe (md RAID0, RAID10, RAID4, 5 and 6, striped LVM) are written
-    when each block bitmap and inode bitmap is, from the group descriptors themselves. Mirrors
-    and parity count. It fires when Jain's index of the members' shares is below 0.75, and notes
-    (info) what is below 0.95. Too few groups for the number of disks are not judged.
+    Which member devices of a stripe (md RAID0, RAID10, RAID4, 5 and 6, striped LVM) hold the block
+    bitmaps and inode bitmaps, according to the group descriptors. Mirrors and parity count. The
+    rule reports a Jain index of the members' shares below 0.75, and info below 0.95. Filesystems
+    with too few groups for the number of disks are not checked.
 
     ## Why it matters
 
-    Every allocation writes a block bitmap or an inode bitmap: they belong on all disks. With
-    flex_bg, mke2fs packs the bitmaps of 16 groups together every 2 GiB. That distance is a
-    multiple of a power of two of chunks, so that with the defaults only the odd part of the
-    number of disks ever holds bitmaps: 3 of 12 disks, 1 of 8. Under churn of small files the
-    hot disks of a real array had 8 to 15 times the writes of a cold one.
+    Every allocation writes a block bitmap or an inode bitmap, so they should be on all disks. With
+    flex_bg, mke2fs places the bitmaps of 16 groups together every 2 GiB. This distance is a
+    power-of-two multiple of the chunk size. With the defaults, the number of disks that hold
+    bitmaps is therefore only the odd factor of the number of disks: 3 of 12, 1 of 8. With many
+    small files, the busiest disks of a real array had 8 to 15 times the writes of the others.
 
-    The primary descriptor table is hot as well. It lies at the start of the filesystem, on one
-    more disk for every TiB (chunks of 512 KiB). No group size changes that, so that it is shown
-    as evidence and is no finding of its own.
+    The primary descriptor table is written often as well. It is at the start of the filesystem
+    and extends to one more disk per TiB (chunks of 512 KiB). No group size changes this, so it is
+    shown as evidence and not reported separately.
 
     ## Remedy
 
-    Blocks per group cannot be changed in place. Recreate the filesystem with the group size
-    and flex_bg size that the finding computes for this array; the well-known `-g 32744` is
-    right only for chunks of 512 KiB and more. Or grow the RAID0 by a disk, to an odd number.
-    Stride and stripe width change nothing: with flex_bg, mke2fs ignores them when it places
-    bitmaps, whatever its manual says.
+    The number of blocks per group cannot be changed in place. Recreate the filesystem with the
+    group size and flex_bg size that the finding computes for this array; the well-known
+    `-g 32744` is right only for chunks of 512 KiB and more. Or grow the RAID0 by a disk, to an odd
+    number. Stride and stripe width have no effect: with flex_bg, mke2fs ignores them when it
+    places bitmaps, contrary to its manual page.
 
     ## When to ignore
 
-    Large files and few creations or deletions; members without seeks and with queues to
-    spare (low on non-rotational members for this reason).
+    Where files are large and rarely created or deleted, and on fast SSDs (non-rotational members
+    have severity low for this reason).
     """
     if fs.layout is None:
-        raise NotApplicable("no stripe lies below it")
+        raise NotApplicable("it is not on a stripe")
     layout, superblock = need(fs.layout, fs.superblock)
     from ext4audit.rules.layout.hotspot import hotspot  # noqa: PLC0415 - 5 ms, for stripes only
 
@@ -70,7 +70,7 @@ def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
     """Return the finding without a mkfs line that leaves out a feature which a profile demands."""
     demands = "; ".join(f"{f}, {by_demand(p)}" for f, p in lacking.items())
     advice = Remedy(
-        f"Recreate it, with {demands}: `ext4audit plan` finds the groups that fit.",
+        f"Recreate it with {demands}: `ext4audit plan` computes the group size.",
         Disruption.RECREATE,
         destructive=True,
     )

@@ -1,4 +1,4 @@
-"""LAY002: ext4 aligns files to another stripe than the array below it has."""
+"""LAY002: ext4 aligns files to a stripe size other than that of the array."""
 
 from typing import NamedTuple
 
@@ -25,9 +25,8 @@ PARITY = ("raid4", "raid5", "raid6")
 LEAST = 2
 """Blocks of a stripe: ext4 ignores a stripe of one block."""
 NOT_YET = (
-    "Turn no stripe on unless the kernel is older than 6.1 or newer than 6.7: on those between any "
-    "stripe is reported to make writeback spin at 100 % of a CPU (KRN002). From 6.8 on, store "
-    "the array's"
+    "Do not set a stripe on Linux 6.1 to 6.7: there, any stripe is reported to make writeback use "
+    "100 % of a CPU (KRN002). On Linux 6.8 and later, store the stripe of the array"
 )
 
 
@@ -45,45 +44,46 @@ NOT_YET = (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    The stripe that ext4 works with (`stripe=` in force, from the superblock's RAID stripe width
-    or stride, or from a mount option) against the chunk and the whole stripe that the device
-    reports as minimum and optimal I/O size: md, striped LVM, and controllers that tell. A
-    multiple of the array's stripe is right, too. Where no array can be seen and the superblock
-    names no stripe, nothing is judged.
+    Whether the stripe size that ext4 uses (`stripe=` in force, from the superblock's RAID stripe
+    width or stride, or from a mount option) matches the chunk and stripe size that the device
+    reports as its minimum and optimal I/O size. md, striped LVM and some controllers report them.
+    A multiple of the array's stripe is also correct. Where no array is visible and the superblock
+    sets no stripe, nothing is checked.
 
     ## Why it matters
 
-    The allocator starts large allocations at multiples of its stripe. On RAID5 and RAID6 a write
-    that does not cover a whole stripe of the array must read old data and parity before it
-    writes. On RAID0 and RAID10 a wrong stripe only spreads large files less well. mke2fs gets the
-    numbers right by itself; they go wrong when an array is grown, or a filesystem is copied to
-    another one.
+    The allocator starts large allocations at multiples of the stripe. On RAID5 and RAID6, a write
+    that does not cover a full stripe of the array must first read old data and parity. On RAID0
+    and RAID10, a wrong stripe only distributes large files less evenly. mke2fs sets the right
+    values; they become wrong when an array is grown, or when a filesystem is copied to another
+    array.
 
     ## Remedy
 
-    Store stride and width with tune2fs, which may be done while it is mounted, and remount with
-    the new stripe. Both affect new allocations only: what is written stays where it is. On
-    Linux 6.1 to 6.7 no command is given that turns a stripe on (see KRN002).
+    Set stride and stripe width with tune2fs, which works while the filesystem is mounted, and
+    remount with the new stripe. Both affect new allocations only; existing files are not moved.
+    On Linux 6.1 to 6.7, no command is printed that turns on a stripe (see KRN002).
 
     ## When to ignore
 
-    Where files are small, or written once and read often; where an array is soon to be grown
-    again. A stripe that was turned off on purpose is at most an info.
+    Where files are small, or written once and read often, and where the array will be grown soon.
+    A stripe that is turned off is at most info.
     """
     stack = need(fs.stack)
     stripe = None if hides_stripe(stack) else recommended(stack)
     if stripe is None or _reshapes(stack):
-        raise NotApplicable("no stripe of settled size is seen below it")
+        raise NotApplicable("no stripe of a known size is visible below it")
     case = Case(fs, stack, stripe, unit_bytes(fs))
     if not LEAST <= case.width <= most_blocks(fs):
-        raise NotApplicable(f"a stripe of {stripe.width_bytes} bytes is not one that ext4 can use")
+        raise NotApplicable(f"ext4 cannot use a stripe of {stripe.width_bytes} bytes")
     now = in_force(fs)
     if now == 0:
         yield from _unset(case, host)
     elif now % case.width == 0 or _is_stride_of_ssds(case, now):
         yield from case.cite(now)
     else:
-        yield case.finding(host, now, _severity(stack), _sentence(case, now))
+        summary = "ext4 aligns files to a stripe size other than the array's"
+        yield case.finding(host, now, _severity(stack), _sentence(case, now), summary)
         need(fs.superblock)
 
 
@@ -111,12 +111,14 @@ class Case(NamedTuple):
         chunk, width = limits.minimum_io_bytes, limits.optimal_io_bytes
         return (
             Citation("chunk", f"{self.stripe.chunk_bytes // KIB} KiB", _origin(chunk)),
-            Citation("whole stripe", f"{self.stripe.width_bytes // KIB} KiB", _origin(width)),
+            Citation("full stripe", f"{self.stripe.width_bytes // KIB} KiB", _origin(width)),
             *cite_hints(self.fs),
             Citation("stripe in force", f"{now} blocks", _origin(self.fs.options)),
         )
 
-    def finding(self, host: Host, now: int, severity: Severity, sentence: str) -> Finding:
+    def finding(
+        self, host: Host, now: int, severity: Severity, sentence: str, summary: str
+    ) -> Finding:
         """Make the finding; it is only likely where the array was not seen."""
         seen = may_stripe(self.stack)
         return Finding(
@@ -125,20 +127,22 @@ class Case(NamedTuple):
             confidence=Confidence.CONFIRMED if seen else Confidence.LIKELY,
             citations=self.cite(now),
             remedies=(_remedy(self, host),),
+            summary=summary,
         )
 
 
 def _unset(case: Case, host: Host) -> RuleOutput:
     """Judge a filesystem without a stripe, which is right on the kernels of KRN002."""
     if need(spins(host)):
-        yield Citation("kernel", need(host.kernel).release, "better without a stripe (KRN002)")
+        yield Citation("kernel", need(host.kernel).release, "affected by KRN002 with a stripe")
         yield from case.cite(0)
         return
     if not may_stripe(case.stack):
-        raise NotApplicable("no array can be seen below it, and the superblock names no stripe")
+        raise NotApplicable("no array is visible below it, and the superblock sets no stripe")
     name, kib = case.stack.name, case.stripe.width_bytes // KIB
-    sentence = f"ext4 does not align to stripes, and {name} has stripes of {kib} KiB."
-    yield case.finding(host, 0, Severity.INFO, sentence)
+    sentence = f"ext4 does not align files to stripes, but {name} has stripes of {kib} KiB."
+    summary = "ext4 does not align files to the array's stripes"
+    yield case.finding(host, 0, Severity.INFO, sentence, summary)
 
 
 def _is_stride_of_ssds(case: Case, now: int) -> bool:
@@ -151,13 +155,16 @@ def _is_stride_of_ssds(case: Case, now: int) -> bool:
 def _sentence(case: Case, now: int) -> str:
     """Return the message: what a wrong stripe costs on this array."""
     costs = (
-        "writes that could fill whole stripes make it read and rewrite parity instead"
+        "more writes cover only part of a stripe and must read and rewrite parity"
         if _severity(case.stack) is Severity.MEDIUM
-        else "large files are spread over its disks less well than they could be"
+        else "large files are distributed less evenly over its disks"
     )
     ours = now * case.unit // KIB
     kib = case.stripe.width_bytes // KIB
-    return f"ext4 aligns to {ours} KiB, but a stripe of {case.stack.name} has {kib} KiB: {costs}."
+    return (
+        f"ext4 aligns files to {ours} KiB, but the stripes of {case.stack.name} have {kib} KiB: "
+        f"{costs}."
+    )
 
 
 def _severity(stack: BlockDevice) -> Severity:
@@ -188,12 +195,12 @@ def _remedy(case: Case, host: Host) -> Remedy:
         return Remedy(f"{NOT_YET} (tune2fs -E {hints}).", Disruption.ONLINE)
     known = for_wording(superblock, None)
     return Remedy(
-        f"Store the array's stripe and use it from now on ({hints}).",
+        f"Set the stripe of the array in the superblock and remount ({hints}).",
         Disruption.REMOUNT if case.fs.alive else Disruption.ONLINE,
         remedies.superblock_fields.set_stripe(case.fs, known, case.stride, case.width)
         if known
         else (),
-        trade_off="New allocations only; existing files stay as they lie.",
+        trade_off="Only new allocations are affected; existing files are not moved.",
     )
 
 
@@ -203,4 +210,4 @@ def _whole(size_bytes: int, unit_bytes: int) -> int:
 
 
 def _origin(evidence: object) -> str:
-    return evidence.origin if isinstance(evidence, Known) else "not known"
+    return evidence.origin if isinstance(evidence, Known) else "unknown"

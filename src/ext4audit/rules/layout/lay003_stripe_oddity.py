@@ -1,4 +1,4 @@
-"""LAY003: ext4 aligns files to a stripe that no array has."""
+"""LAY003: ext4 aligns files to a stripe size that no array below it has."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_option
+from ext4audit.rules.shared import cite_option, in_brief
 from ext4audit.rules.shared.quantities import (
+    block_bytes,
     block_bytes_of,
     cite_hints,
     group_blocks,
@@ -44,28 +45,28 @@ SMALLEST_CHUNK_BYTES = 64 << 10
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    The stripe in force, on filesystems without a striped array below (those are LAY002's). On a
-    single disk and on mirrors any stripe is an oddity, because nothing there has one, unless the
-    device reports just that as its optimal I/O size. Elsewhere it is one if it is 8191 blocks of
-    4 KiB or its like in other block sizes (65535 sectors, which is the largest transfer of some
-    device and no stripe), larger than a block group, or no multiple of the stride. Stripe 0 is no
-    stripe, and right on a single disk.
+    The stripe in force on filesystems that are not on a striped array (LAY002 checks those). On a
+    single disk and on mirrors, any stripe is reported, unless the device reports exactly this size
+    as its optimal I/O size. Elsewhere, a stripe is reported if it is 65535 sectors (8191 blocks of
+    4 KiB: the largest transfer of some devices, not a stripe), larger than a block group, or not a
+    multiple of the stride. Stripe 0 means no stripe and is right for a single disk.
 
     ## Why it matters
 
-    The allocator looks for free space at multiples of the stripe. With an odd number no array
-    gains by it, and large files begin at places that fit neither the pages of a flash drive nor
-    the chunks of an array underneath. On Linux 6.5 to 6.7 any stripe is likely to make the
-    writeback thread spin (KRN002), which makes it medium.
+    The allocator searches for free space at multiples of the stripe. A value that matches no array
+    has no benefit, and large files start at offsets that fit neither the pages of a flash drive
+    nor the chunks of an array. On Linux 6.5 to 6.7, any stripe can make the writeback thread use
+    100 % of a CPU (KRN002); there, severity is medium.
 
     ## Remedy
 
-    Set stride and width in the superblock to 0 and remount with `stripe=0`; both work while it
-    is mounted. `stripe=0` in fstab does nothing: the superblock's value wins at mount.
+    Set stride and stripe width in the superblock to 0 and remount with `stripe=0`; both work while
+    the filesystem is mounted. `stripe=0` in fstab has no effect, because the superblock's value
+    takes precedence at mount.
 
     ## When to ignore
 
-    Where a controller that shows nothing of itself has stripes of just that size.
+    Where a hardware controller, which does not report its geometry, has stripes of this size.
     """
     now = in_force(fs)
     if now == 0:
@@ -73,8 +74,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     stack = need(fs.stack)
     if not hides_stripe(stack) and recommended(stack) is not None:
-        raise NotApplicable("LAY002 compares it with the stripe of the device")
-    superblock = need(fs.superblock)
+        raise NotApplicable("LAY002 checks it against the stripe of the device")
+    superblock, _ = need(fs.superblock, block_bytes(fs))
     odd = next(_oddities(now, superblock), None)
     odd = odd or _unstriped(stack, now * block_bytes_of(superblock))
     if odd:
@@ -88,11 +89,11 @@ def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
     stride, width = superblock.stride_blocks, superblock.stripe_width_blocks
     unit, most = block_bytes_of(superblock), group_blocks(superblock)
     if now == LARGEST_TRANSFER_BYTES // unit:
-        yield "which is the largest transfer of a device (65535 sectors) and no stripe"
+        yield "which is the largest transfer of a device (65535 sectors), not a stripe"
     if now > most:
-        yield f"more than the {most} blocks of a block group"
+        yield f"which is larger than a block group ({most} blocks)"
     if now == width and stride > 1 and width % stride:
-        yield f"no multiple of the stride of {stride} blocks"
+        yield f"which is not a multiple of the stride ({stride} blocks)"
 
 
 def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
@@ -106,14 +107,14 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
     optimal = need(stack.queue.optimal_io_bytes)
     if optimal == stripe_bytes and optimal % SMALLEST_CHUNK_BYTES == 0:
         return None
-    return f"and nothing below {stack.name} is striped"
+    return f"but {stack.name} is not on a striped array"
 
 
 def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> Finding:
     """Make the finding; its severity is higher on kernels where any stripe may cost a CPU."""
     spinning = _spins(host)
-    then = "and this kernel may spin at 100 % of a CPU over any stripe (KRN002)"
-    gains = "large files are aligned to it for nothing"
+    then = "and on this kernel any stripe can make writeback use 100 % of a CPU (KRN002)"
+    gains = "aligning large files to it has no benefit"
     return Finding(
         message=f"{what}: {f'{gains}, {then}' if spinning else gains}.",
         severity=Severity.MEDIUM if spinning else Severity.LOW,
@@ -121,11 +122,12 @@ def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> F
         citations=tuple(_cite(fs)),
         remedies=(
             Remedy(
-                "Turn the stripe off, in force and in the superblock.",
+                "Turn the stripe off, in the superblock and by remount.",
                 Disruption.REMOUNT if fs.alive else Disruption.ONLINE,
                 remedies.superblock_fields.set_stripe(fs, superblock, 0, 0),
             ),
         ),
+        summary="ext4 aligns files to a stripe size that no array has",
     )
 
 
@@ -138,6 +140,6 @@ def _spins(host: Host) -> bool:
 
 
 def _cite(fs: Filesystem) -> Iterator[Citation]:
-    """Cite the option, and what the superblock holds."""
-    yield from cite_option(fs, "stripe")
-    yield from cite_hints(fs)
+    """Cite the stripe in force, the superblock's fields, and where else the option is set."""
+    cited = tuple(cite_option(fs, "stripe"))
+    yield from in_brief((*cited[:1], *cite_hints(fs), *cited[1:]))

@@ -1,4 +1,4 @@
-"""LAY004: A partition begins inside a physical block or a stripe of its device."""
+"""LAY004: A partition is not aligned to the physical blocks or stripes of its device."""
 
 from __future__ import annotations
 
@@ -29,29 +29,27 @@ MIB = 1 << 20
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    The start of every partition below the filesystem, also of the members of an array: whether
-    it is a multiple of the device's physical block, and of the stripe where the device reports
-    one. Where the kernel says how far the start is from the device's own alignment, that counts.
-    An optimal I/O size that is no stripe of any array (33553920 bytes of USB bridges, one block
-    of NVMe drives) is not asked for.
+    Whether the start of every partition below the filesystem, including the members of an array,
+    is a multiple of the device's physical block size, and of its stripe size if it reports one.
+    If the kernel reports an alignment offset, the rule uses it. An optimal I/O size that cannot
+    be a stripe (33553920 bytes of USB bridges, one block of NVMe drives) is ignored.
 
     ## Why it matters
 
-    Most disks have physical blocks of 4096 bytes and answer to 512. ext4 writes blocks of 4096
-    bytes; from a partition that begins at sector 63 each of them touches two physical blocks,
-    and the disk reads both before it writes them. From a partition that begins inside a stripe,
-    what ext4 takes for whole stripes are parts of two.
+    Most disks have 4096-byte physical blocks but emulate 512-byte sectors. In a partition that
+    starts at sector 63, each 4096-byte block of ext4 overlaps two physical blocks, and the disk
+    must read both before it writes them. In a partition that starts inside a stripe, a write that
+    ext4 aligns to a full stripe covers parts of two.
 
     ## Remedy
 
-    The start of a partition cannot be moved in place without moving all data. Make the
-    partition anew at a multiple of 1 MiB (and of the stripe), and restore; or leave it until the
-    disk is replaced.
+    The start of a partition cannot be changed without moving all data. Recreate the partition at a
+    multiple of 1 MiB (and of the stripe), and restore the data; or leave it until the disk is
+    replaced.
 
     ## When to ignore
 
-    On a stripe, where files are small, and on RAID0 nearly always (low). Where the write load
-    is light.
+    Where the write load is light. For a stripe (low): where files are small, and usually on RAID0.
     """
     devices = need(fs.stack).walk()
     unknowns: list[Unknown] = []
@@ -67,14 +65,14 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if unknowns:
         raise Undetermined(tuple(dict.fromkeys(unknowns)))
     if not judged:
-        raise NotApplicable("no partition lies below it")
+        raise NotApplicable("it is not on a partition")
 
 
 def _judge(partition: BlockDevice) -> RuleOutput:
     """Judge one partition; raises Undetermined."""
     if partition.start_sectors is None:
         what = f"start of {partition.name}"
-        raise Undetermined((Unknown(what, Why.ABSENT, hint="mount /sys, or run on the host"),))
+        raise Undetermined((Unknown(what, Why.ABSENT, hint="mount /sys"),))
     start = partition.start_sectors * SECTOR_BYTES
     cited = tuple(_cite(partition))
     if _is_in_image(partition) and start % MIB == 0:
@@ -96,7 +94,7 @@ def _is_in_image(partition: BlockDevice) -> bool:
 
 
 def _beyond_alignment(partition: BlockDevice, physical_bytes: int) -> bool:
-    """Whether it begins inside a physical block.
+    """Whether it starts inside a physical block.
 
     The kernel's alignment_offset knows disks whose first block is shifted; -1 means no value.
     """
@@ -128,20 +126,22 @@ def _finding(
 ) -> Finding:
     """Make the finding, with an aligned start."""
     costs = {
-        Severity.MEDIUM: "for each block of ext4 the disk reads and rewrites two of its own",
-        Severity.LOW: "what ext4 writes as whole stripes are parts of two",
+        Severity.MEDIUM: "for each block of ext4, the disk reads and rewrites two physical blocks",
+        Severity.LOW: "writes that ext4 aligns to full stripes cover parts of two",
     }
+    target = {Severity.MEDIUM: "physical blocks", Severity.LOW: "stripes"}[severity]
     return Finding(
-        message=f"{partition.name} begins at sector {partition.start_sectors}, inside {inside}: "
+        message=f"{partition.name} starts at sector {partition.start_sectors}, inside {inside}: "
         f"{costs[severity]}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=citations,
+        summary=f"a partition is not aligned to the {target} of its device",
         remedies=(
             Remedy(
-                "Save the data, make the partition anew to begin at a multiple of sector "
-                f"{_aligned(partition) // SECTOR_BYTES} (of 512 bytes), make the filesystem and "
-                "restore. This destroys what is on it.",
+                "Back up, recreate the partition with a start sector that is a multiple of "
+                f"{_aligned(partition) // SECTOR_BYTES} (512-byte sectors), create the filesystem "
+                "and restore. This destroys all data on the partition.",
                 Disruption.RECREATE,
                 destructive=True,
             ),

@@ -1,4 +1,4 @@
-"""LAY005: A filesystem made tiny and then grown keeps small blocks and far too many inodes."""
+"""LAY005: A filesystem was created tiny and then grown: it keeps small blocks and many inodes."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -67,32 +67,33 @@ class Shape(NamedTuple):
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    What mke2fs chooses by size, and growth keeps. Two of three must be true: blocks of 1 KiB on
-    more than 16 GiB; an inode for every 8 KiB or less on more than 64 GiB; a journal that PRF009
-    calls undersized. Severity is medium, and high for blocks of 1 KiB on more than 1 TiB.
+    Parameters that mke2fs chooses by size and that growing does not change. Two of these three
+    must apply: 1 KiB blocks on more than 16 GiB; an inode per 8 KiB or less on more than 64 GiB;
+    a journal that is undersized (PRF009). Severity is medium, and high for 1 KiB blocks on more
+    than 1 TiB.
 
     ## Why it matters
 
-    Below 512 MiB mke2fs takes blocks of 1 KiB and an inode for every 4 KiB. Grown from 400 MB to
-    200 GB, such a filesystem has 52 million inodes, whose tables take 12.5 GiB, groups of 8 MiB
-    instead of 128 MiB, a journal of 8 MiB, and an upper limit of 4 TiB without the feature 64bit.
-    Large files are in many more pieces, a check takes longer, and a directory holds far fewer
-    entries. Growth by a factor of ten or twenty is what ext4 is made for; a thousandfold is not.
+    Below 512 MiB, mke2fs chooses 1 KiB blocks and an inode per 4 KiB. Grown from 400 MB to 200 GB,
+    such a filesystem has 52 million inodes, whose tables take 12.5 GiB, groups of 8 MiB instead of
+    128 MiB, a journal of 8 MiB, and a maximum size of 4 TiB without the feature 64bit. Large files
+    have many more extents, a check takes longer, and a directory holds far fewer entries. ext4 is
+    designed to grow by a factor of ten or twenty, not by a thousand.
 
     ## Remedy
 
-    Blocks and inodes can only be chosen anew: back up, recreate, restore. The journal alone can
-    be replaced in place. Makers of images that grow at the first boot should give mke2fs what it
-    will be: `-T default -b 4096` and `-J size=`.
+    The block size and the number of inodes are fixed: back up, recreate, restore. Only the journal
+    can be replaced in place. For images that grow at the first boot, pass mke2fs the parameters of
+    the final size: `-T default -b 4096` and `-J size=`.
 
     ## When to ignore
 
-    Where the small blocks or the many inodes were wanted. Many inodes alone, as for a mail
-    spool, are no finding.
+    Where the small blocks or the many inodes are intended. Many inodes alone, as for a mail spool,
+    are not reported.
     """
     device = device_bytes(fs)
     if isinstance(device, Known) and device.value <= SMALL_BLOCKS_ABOVE:
-        raise NotApplicable(f"it lies on {size(device.value)}")
+        raise NotApplicable(f"its device has only {size(device.value)}")
     shape, small_journal = _shape(fs), _small_journal(fs)
     clues = (
         derive("size of blocks", lambda known: known.small_blocks, shape),
@@ -145,7 +146,7 @@ def _citations(fs: Filesystem, shape: Evidence[Shape]) -> tuple[Citation, ...]:
     if isinstance(shape, Unknown):
         return cited
     return (
-        Citation("blocks", f"{shape.value.block_bytes} bytes each", shape.origin),
+        Citation("block size", f"{shape.value.block_bytes} bytes", shape.origin),
         Citation("inodes", _density(fs, shape.value), shape.origin),
         *cited,
     )
@@ -154,7 +155,7 @@ def _citations(fs: Filesystem, shape: Evidence[Shape]) -> tuple[Citation, ...]:
 def _density(fs: Filesystem, shape: Shape) -> str:
     if not shape.inodes:
         return "none"
-    each = f"{shape.inodes}, one for every {shape.size_bytes // shape.inodes} bytes"
+    each = f"{shape.inodes}, one per {shape.size_bytes // shape.inodes} bytes"
     superblock = for_wording(fs.superblock, None)
     if superblock is None or superblock.inode_bytes is None:
         return each
@@ -167,7 +168,7 @@ def _finding(
     citations: tuple[Citation, ...],
     clues: Sequence[Evidence[bool]],
 ) -> Finding:
-    names = ("blocks of 1 KiB", "an inode for every 8 KiB or less", "a small journal")
+    names = ("1 KiB blocks", "an inode per 8 KiB or less", "a small journal")
     found = [
         name
         for name, clue in zip(names, clues, strict=True)
@@ -179,24 +180,23 @@ def _finding(
     large = for_wording(exact, known)
     much = size(large.size_bytes) if large else "a large filesystem"
     return Finding(
-        message=f"It looks like grown from a tiny filesystem: {', '.join(found)} on {much} "
-        "cost space, speed and room to grow.",
+        message=f"The filesystem was probably created tiny and then grown: {', '.join(found)} on "
+        f"{much} waste space and slow it down.",
         severity=Severity.HIGH if huge else Severity.MEDIUM,
         confidence=Confidence.LIKELY,
         citations=citations,
         remedies=tuple(_remedies(fs)),
+        summary="created tiny and then grown: small blocks, many inodes or a small journal",
     )
 
 
 def _remedies(fs: Filesystem) -> Iterator[Remedy]:
     yield Remedy(
-        "Back up, recreate with mkfs.ext4 -T default -b 4096 at the size of today, restore: mkfs "
-        f"DESTROYS all data on {fs.device}.",
+        "Back up, recreate with mkfs.ext4 -T default -b 4096 at the current size, and restore: "
+        f"mkfs DESTROYS all data on {fs.device}.",
         Disruption.RECREATE,
         destructive=True,
     )
     journal = _small_journal(fs)
     if isinstance(journal, Known) and journal.value:
-        yield Remedy(
-            "Until then, replace the journal: PRF009 has the commands.", Disruption.UNMOUNT
-        )
+        yield Remedy("Until then, replace the journal (see PRF009).", Disruption.UNMOUNT)

@@ -1,4 +1,4 @@
-"""LAY006: Inodes of 128 bytes hold no time after 19 January 2038."""
+"""LAY006: 128-byte inodes cannot store times after 19 January 2038."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ NOT_IN_PLACE = frozenset({"flex_bg", "metadata_csum"})
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether inodes have 128 bytes. mke2fs before 1.46.4 made them so on filesystems of less than
-    512 MiB, and ext2 and ext3 of old have no others. Low on a filesystem that exists, info on
-    one below /boot; high in a plan, where the remedy costs nothing yet.
+    Whether inodes have 128 bytes. mke2fs before 1.46.4 created such inodes on filesystems smaller
+    than 512 MiB, and old ext2 and ext3 filesystems always have them. Severity is low for an
+    existing filesystem, and high in a plan, where the remedy still costs nothing (low for /boot).
+    An existing /boot is not checked: its files are replaced with every kernel.
 
     ## Why it matters
 
-    128 bytes have room for seconds since 1970 in 32 bits, which end on 19 January 2038; there is
-    none for the time of creation, for parts of a second, or for small extended attributes, which
-    then take a block each. Programs that compare times, as make and rsync do, see files of one
-    second as of the same age.
+    A 128-byte inode stores times as 32-bit seconds since 1970, which end on 19 January 2038. It has
+    no space for the creation time, for fractions of a second, or for small extended attributes,
+    which then take a block each. Programs that compare times, such as make and rsync, treat files
+    that were modified in the same second as equally old.
 
     ## Remedy
 
-    Make the filesystem with `-I 256`. `tune2fs -I 256` enlarges inodes in place only where
-    neither flex_bg nor metadata_csum is on: it refuses the first, and with the second version
-    1.47.0 left damaged filesystems in three of four trials.
+    Create the filesystem with `-I 256`. `tune2fs -I 256` enlarges inodes in place only if neither
+    flex_bg nor metadata_csum is on: it refuses the first, and with the second, version 1.47.0
+    damaged the filesystem in three of four tests.
 
     ## When to ignore
 
-    Where the content is replaced before 2038 anyway, and on /boot.
+    Where the filesystem will be replaced before 2038.
     """
     inode_bytes = need(superblock_field(fs, "size of an inode", lambda each: each.inode_bytes))
     superblock = need(fs.superblock)
@@ -57,14 +58,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield seen
         return
     if inode_bytes < SMALL:
-        raise NotApplicable(f"{inode_bytes} is no size of an inode")
+        raise NotApplicable(f"{inode_bytes} bytes is not a valid inode size")
+    if _is_boot(fs) and not host.planned:
+        raise NotApplicable("the files of /boot are replaced with every kernel")
     yield Finding(
-        message="Inodes of 128 bytes: no time after 19 January 2038 can be stored, and none "
-        "finer than a second.",
+        message="Inodes have 128 bytes: they cannot store times after 19 January 2038 or fractions "
+        "of a second.",
         severity=_severity(fs, host),
         confidence=Confidence.CONFIRMED,
         citations=(seen,),
         remedies=(_remedy(fs, superblock),),
+        summary="128-byte inodes cannot store times after 2038",
     )
 
 
@@ -73,25 +77,28 @@ def _origin(fs: Filesystem, host: Host) -> str:
 
 
 def _severity(fs: Filesystem, host: Host) -> Severity:
+    return Severity.HIGH if host.planned and not _is_boot(fs) else Severity.LOW
+
+
+def _is_boot(fs: Filesystem) -> bool:
+    """Whether it is mounted below /boot only."""
     points = fs.mount_points
-    if points and all(point == "/boot" or point.startswith("/boot/") for point in points):
-        return Severity.LOW if host.planned else Severity.INFO
-    return Severity.HIGH if host.planned else Severity.LOW
+    return bool(points) and all(p == "/boot" or p.startswith("/boot/") for p in points)
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
     if superblock.features & NOT_IN_PLACE:
         return Remedy(
-            "Back up, recreate with mkfs.ext4 -I 256, restore: mkfs DESTROYS all data on "
-            f"{fs.device}. Do not try tune2fs -I here.",
+            "Back up, recreate with mkfs.ext4 -I 256, and restore: mkfs DESTROYS all data on "
+            f"{fs.device}. Do not use tune2fs -I here.",
             Disruption.RECREATE,
             destructive=True,
         )
     steps = remedies.superblock_fields.set_inode_size(fs, USUAL)
     return Remedy(
-        f"Make a backup, and enlarge the inodes in place{remedies.offline.by_hand(fs, steps)}.",
+        f"Make a backup and enlarge the inodes in place{remedies.offline.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
-        trade_off="It moves all inode tables, is not to be interrupted, and cannot be taken back. "
-        f"The tables take {USUAL - SMALL} bytes more for each inode.",
+        trade_off="It moves all inode tables, must not be interrupted, and cannot be undone. "
+        f"The tables take {USUAL - SMALL} more bytes per inode.",
     )

@@ -1,4 +1,4 @@
-"""LAY007: Space is given out in clusters (bigalloc): small files cost more, and nothing shrinks."""
+"""LAY007: Space is allocated in clusters (bigalloc): small files take more space."""
 
 from __future__ import annotations
 
@@ -28,45 +28,46 @@ FEATURE = "bigalloc"
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the filesystem has the feature bigalloc. A note; a profile whose vendor asks for the
-    feature turns it off.
+    Whether the filesystem has the feature bigalloc. Severity is info. The rule does not apply if a
+    profile requires the feature.
 
     ## Why it matters
 
-    The manual page ext4(5) still warns that bigalloc is under development. Every file takes
-    at least a cluster. resize2fs 1.47.0 takes all of it for used, even where it is empty, and so
-    refuses to shrink it. Few systems run with it, so that faults are found late.
+    The manual page ext4(5) still warns that bigalloc is under development. Every file takes at
+    least a cluster. resize2fs 1.47.0 counts all space as used, even on an empty filesystem, and so
+    refuses to shrink it. Few systems use it, so bugs are found late.
 
     ## Remedy
 
-    None in place: recreate the filesystem without it, if nothing needs it.
+    None in place: recreate the filesystem without it if nothing needs it.
 
     ## When to ignore
 
-    Where it was chosen: AWS documents ext4 with clusters of 16 KiB for MySQL with torn write
-    prevention; object stores with large files save bitmaps by it.
+    Where it was chosen: AWS documents ext4 with 16 KiB clusters for MySQL with torn write
+    prevention, and object stores with large files need fewer bitmaps with it.
     """
     profile = demands_features(fs, host).get(FEATURE)
     if profile is not None:
-        raise NotApplicable(f"{profile.product} asks for it")
+        raise NotApplicable(f"{profile.product} requires it")
     superblock = need(fs.superblock)
     if FEATURE not in superblock.features:
         yield from cite_features(fs)
         return
     yield Finding(
-        message=f"bigalloc is on{_clusters(superblock)}: it is little tested, and the filesystem "
+        message=f"bigalloc is on{_clusters(superblock)}: it is rarely used, and the filesystem "
         "cannot be shrunk.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=(*cite_features(fs), *_stripe(fs, superblock)),
         remedies=(
             Remedy(
-                "If nothing needs it: back up, recreate with mkfs.ext4 -O ^bigalloc, restore: mkfs "
-                f"DESTROYS all data on {fs.device}.",
+                "If nothing needs it: back up, recreate with mkfs.ext4 -O ^bigalloc, and restore: "
+                f"mkfs DESTROYS all data on {fs.device}.",
                 Disruption.RECREATE,
                 destructive=True,
             ),
         ),
+        summary="bigalloc is on: rarely used, and the filesystem cannot be shrunk",
     )
 
 
@@ -81,9 +82,9 @@ def _kib(count_bytes: int) -> str:
 
 
 def _stripe(fs: Filesystem, superblock: Superblock) -> tuple[Citation, ...]:
-    """Cite a stripe that is no multiple of a cluster: the kernel ignores it from 6.12 on."""
+    """Cite a stripe that is not a multiple of a cluster: the kernel ignores it from 6.12 on."""
     width, cluster = superblock.stripe_width_blocks, superblock.cluster_blocks
     if not width or not cluster or width % cluster == 0 or not isinstance(fs.superblock, Known):
         return ()
-    value = f"{width} blocks, no multiple of a cluster of {cluster}"
+    value = f"{width} blocks, not a multiple of the cluster ({cluster} blocks)"
     return (Citation("stripe width", value, fs.superblock.origin),)

@@ -1,4 +1,4 @@
-"""LAY008: The journal lies on another device, and without that device nothing can be mounted."""
+"""LAY008: The journal is on another device, which is required to mount the filesystem."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ PLAIN_DISKS = ("sd", "vd", "xvd", "hd", "nvme", "mmcblk")
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the journal has a device of its own (`mke2fs -J device=`). A note; medium where the
-    filesystem lies on an array that survives the loss of a disk, and its journal on a plain disk.
+    Whether the journal is on a separate device (`mke2fs -J device=`). Severity is info, and medium
+    where the filesystem is on an array with redundancy but its journal is on a single disk.
 
     ## Why it matters
 
-    The kernel refuses to mount the filesystem while the journal's device is missing, and what
-    was committed to the journal only is lost with it: an array above is no more reliable than
-    the disk that has its journal. The superblock names the device by number, which can change
-    from one boot to the next; e2fsck corrects it by the journal's UUID, the kernel does not.
+    The kernel refuses to mount the filesystem while the journal device is missing, and changes
+    that are only in the journal are lost with it: the filesystem is no more reliable than the
+    disk that holds its journal. The superblock identifies the device by number, which can change
+    between boots; e2fsck corrects it by the journal's UUID, the kernel does not.
 
     ## Remedy
 
-    Put the journal back into the filesystem, or make its device redundant as well.
+    Move the journal into the filesystem, or make its device redundant as well.
 
     ## When to ignore
 
-    Where the journal's device is as reliable as the filesystem's, and faster.
+    Where the journal device is as reliable as the filesystem's device, and faster.
     """
     superblock = need(fs.superblock)
     if not superblock.has_journal:
@@ -61,8 +61,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     name = device.name if device else str(number)
     exposed = device is not None and _is_redundant(fs) and _is_plain(device)
     yield Finding(
-        message=f"The journal lies on another device ({name}): without it the filesystem cannot "
-        f"be mounted{', whatever its array survives' if exposed else ''}.",
+        message=f"The journal is on another device ({name}): without it, the filesystem cannot "
+        f"be mounted{', although its array has redundancy' if exposed else ''}.",
         severity=Severity.MEDIUM if exposed else Severity.INFO,
         confidence=Confidence.LIKELY if exposed else Confidence.CONFIRMED,
         citations=(
@@ -70,6 +70,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             Citation("journal UUID", superblock.journal_uuid or "none", _origin(fs)),
         ),
         remedies=(_remedy(fs, superblock),),
+        summary="the journal is on a single disk, the filesystem on a redundant array"
+        if exposed
+        else "the journal is on another device",
     )
 
 
@@ -78,11 +81,11 @@ def _origin(fs: Filesystem) -> str:
 
 
 def _place(superblock: Superblock) -> str | None:
-    """Return where the journal lies, None where that is not known."""
+    """Return the place of the journal, None where it is not known."""
     if superblock.journal_inode:
         return f"inode {superblock.journal_inode}"
     if superblock.journal_bytes:
-        return "inside"
+        return "inside the filesystem"
     return "on another device" if superblock.journal_device else None
 
 
@@ -107,9 +110,9 @@ def _is_plain(device: LsblkDevice) -> bool:
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
     steps = remedies.features.move_journal_inside(fs, superblock)
     return Remedy(
-        f"Put the journal back into the filesystem{remedies.offline.by_hand(fs, steps)}.",
+        f"Move the journal into the filesystem{remedies.offline.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
-        trade_off="Commits then share the disks with all other writes, and the journal takes its "
-        "space from the filesystem: twice its size must be free.",
+        trade_off="Commits then share the disks with all other writes, and the journal takes space "
+        "of the filesystem: twice its size must be free.",
     )

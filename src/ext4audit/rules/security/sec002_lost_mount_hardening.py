@@ -1,4 +1,4 @@
-"""SEC002: fstab asks for nosuid, nodev or noexec, and the mount does not have it."""
+"""SEC002: fstab sets nosuid, nodev or noexec, but the mount does not have it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALLOWED = {
     "nodev": "device nodes",
     "noexec": "programs",
 }
-"""What works again on a mount without the flag."""
+"""What can be used on a mount without the flag."""
 
 
 @rule(
@@ -39,23 +39,23 @@ ALLOWED = {
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether each mount has nosuid, nodev and noexec where its fstab entry asks for them, by name
-    or by implication (`user` means all three).
+    Whether each mount has nosuid, nodev and noexec where its fstab entry sets them, explicitly or
+    implicitly (`user` implies all three).
 
     ## Why it matters
 
-    They keep a set-user-ID program, a device node or any program on this filesystem from being
-    used. They are usually lost by `mount -o remount,OPTION DEVICE DIRECTORY`: with both names,
-    mount(8) leaves fstab out of account and drops every flag that the command does not repeat.
+    These flags disable set-user-ID programs, device nodes and the execution of programs on the
+    filesystem. They are usually lost by `mount -o remount,OPTION DEVICE DIRECTORY`: with both
+    arguments, mount(8) does not read fstab and drops every flag that the command does not repeat.
 
     ## Remedy
 
-    Set the flags of this mount again, with `remount,bind`: that touches no ext4 option. A remount
-    by device and directory must repeat every flag that is to stay, as the printed one does.
+    Set the flags again with `remount,bind`, which changes no ext4 option. A remount with both
+    device and directory must repeat every flag that is to stay, as the printed command does.
 
     ## When to ignore
 
-    When the flag was taken off on purpose for an installation, and comes back after it.
+    When a flag was removed temporarily, for example during an installation.
     """
     for intent in intents_of(fs, host):
         yield from intent.cite()
@@ -74,12 +74,13 @@ def _finding(lost: tuple[str, ...], intent: Intent) -> Finding:
     works = " and ".join(ALLOWED[flag] for flag in lost)
     return Finding(
         message=f"{intent.mount.mount_point} is mounted without {', '.join(lost)}, which "
-        f"{intent.origin} asks for: {works} on it can be used.",
+        f"{intent.origin} sets: {works} on it can be used.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED,
         citations=intent.cite(),
         remedies=tuple(_remedies(lost, intent.mount)),
         fact=f"{intent.mount.mount_point} {','.join(lost)}",
+        summary=f"mounted without {', '.join(lost)} although fstab sets it",
     )
 
 
@@ -91,5 +92,5 @@ def _remedies(lost: tuple[str, ...], mount: Mount) -> Iterator[Remedy]:
             summary=f"Set {', '.join(lost)} on this mount again.",
             disruption=Disruption.REMOUNT,
             steps=steps,
-            trade_off="A program that was started from it goes on; a new one may not start.",
+            trade_off="Programs that are already running from it continue; new ones may not start.",
         )

@@ -1,4 +1,4 @@
-"""SEC003: An account that is not root may fill the blocks that are kept for root."""
+"""SEC003: An account other than root may use the blocks that are reserved for root."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ MIB = 1 << 20
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `resuid=` or `resgid=` in force names another account than root, set by mount or by
-    the superblock (`tune2fs -u`, `-g`).
+    Whether `resuid=` or `resgid=` in force names an account other than root, set by a mount option
+    or by the superblock (`tune2fs -u`, `-g`).
 
     ## Why it matters
 
-    The reserve keeps a full filesystem usable for root and its daemons, and keeps some space in
-    one piece. An account that may use it can fill the filesystem to the last block. Images of
-    appliances were seen with 65534, which is nobody, and which many services run as.
+    The reserve keeps a full filesystem usable for root and its daemons, and limits fragmentation.
+    An account that may use the reserve can fill the filesystem completely. Some appliance images
+    set it to 65534 (nobody), which many services run as.
 
     ## Remedy
 
-    Give the reserve back to root, in fstab or in the superblock, whichever sets it.
+    Return the reserve to root, in fstab or in the superblock, whichever sets it.
 
     ## When to ignore
 
-    Where the account was named on purpose, for a database that must be able to go on; and where
-    nothing is reserved at all.
+    Where the account was chosen on purpose, for example for a database that must continue on a
+    full filesystem; and where nothing is reserved.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -61,6 +61,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         citations=(*cited, *_cite_reserve(fs)),
         remedies=(_remedy(fs, others),),
         fact=",".join(others.values()),
+        summary="an account other than root may use the blocks reserved for root",
     )
 
 
@@ -68,7 +69,7 @@ def _message(fs: Filesystem, others: dict[str, str]) -> str:
     who = " and ".join(f"{WHO[name]} {token.partition('=')[2]}" for name, token in others.items())
     size = _reserve_mib(fs)
     reserve = "the blocks" if size is None else f"the {size} MiB"
-    return f"Not only root: {who} may fill {reserve} that are reserved for root."
+    return f"{who[0].upper()}{who[1:]} may use {reserve} that are reserved for root."
 
 
 def _reserve_mib(fs: Filesystem) -> int | None:
@@ -90,8 +91,8 @@ def _remedy(fs: Filesystem, others: dict[str, str]) -> Remedy:
     steps = remedies.superblock_fields.give_reserve_to_root(fs, others)
     where = "" if remedies.remount.usable_mount(fs) else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
-        f"Give the reserve back to root{where}.",
+        f"Return the reserve to root{where}.",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
-        trade_off="What runs as that account meets a full filesystem earlier.",
+        trade_off="Programs of that account run out of space earlier.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from ext4audit.evidence import (
@@ -59,6 +59,17 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     yield cite_mount_table(options)
     for line in fstab_lines(fs, name):
         yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+
+
+MOST_SHOWN = 4
+
+
+def in_brief(citations: Iterable[Citation]) -> tuple[Citation, ...]:
+    """Return citations, the most important first, with those beyond the fourth as detail."""
+    return tuple(
+        each if index < MOST_SHOWN else each._replace(detail=True)
+        for index, each in enumerate(citations)
+    )
 
 
 def cite_mount_table(options: EffectiveOptions) -> Citation:
@@ -141,16 +152,23 @@ def superblock_field(
     """Return what `read` finds in the superblock; None becomes an unknown that names `what`.
 
     The ioctl that works without root omits sizes, and the superblock's own bytes can omit the
-    journal's size. The hint is that of the device: in a container, root alone does not help.
+    journal's size, which dumpe2fs prints. The hint is that of the device, which is true for root
+    and in a container as well: its reader knows who was refused.
     """
     if isinstance(fs.superblock, Unknown):
         return fs.superblock
     value = read(fs.superblock.value)
     if value is None:
-        detail = f"{fs.superblock.origin} does not tell it"
-        hint = fs.primary.hint if isinstance(fs.primary, Unknown) else ""
-        return Unknown(what, Why.NOT_CAPTURED, detail, hint or "run as root, with dumpe2fs")
+        detail = f"{fs.superblock.origin} does not show it"
+        return Unknown(what, Why.NOT_CAPTURED, detail, _device_hint(fs, fs.superblock.origin))
     return Known(value, fs.superblock.origin)
+
+
+def _device_hint(fs: Filesystem, origin: str) -> str:
+    """Return how to read the rest of the superblock; empty where dumpe2fs did not show it."""
+    if isinstance(fs.primary, Unknown):
+        return fs.primary.hint
+    return "" if "dumpe2fs" in origin else "install e2fsprogs"
 
 
 def cite_features(fs: Filesystem) -> tuple[Citation, ...]:

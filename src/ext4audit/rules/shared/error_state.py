@@ -233,4 +233,4 @@ def _last_error_at(fs: Filesystem) -> int:
 
 
 def _unknown_time(what: str) -> Unknown:
-    return Unknown(what, Why.ABSENT, "neither sysfs nor the superblock tells it", "run as root")
+    return Unknown(what, Why.ABSENT, "neither sysfs nor the superblock shows it")

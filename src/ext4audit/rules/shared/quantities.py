@@ -270,14 +270,14 @@ def block_bytes_of(superblock: Superblock) -> int:
     """Return the block size; raises Undetermined where the reader could not see it."""
     if superblock.block_bytes:
         return superblock.block_bytes
-    raise Undetermined((Unknown("block size", Why.NOT_CAPTURED, hint="run as root"),))
+    raise Undetermined((Unknown("block size", Why.NOT_CAPTURED),))
 
 
 def unit_bytes(fs: Filesystem) -> int:
     """Return the block size; of statfs where the superblock could not be read."""
     if isinstance(fs.usage, Known) and fs.usage.value.block_bytes:
         return fs.usage.value.block_bytes
-    return block_bytes_of(need(fs.superblock))
+    return need(block_bytes(fs))
 
 
 def most_blocks(fs: Filesystem) -> int:
@@ -302,16 +302,22 @@ def in_force(fs: Filesystem) -> int:
     then shows stripe=.
     """
     if not fs.alive:
-        return at_mount(need(fs.superblock))
+        return at_mount(_with_block_size(fs))
     options = need(fs.options)
     value = need(options.token("stripe")).partition("=")[2]
     option = options.find("stripe")
     shown = option is not None and any(x.provenance is Provenance.MOUNT for x in option.layers)
     if not (options.complete or shown):
-        return at_mount(need(fs.superblock))
+        return at_mount(_with_block_size(fs))
     if not (value.isascii() and value.isdigit()):
         raise Undetermined((Unknown("option stripe", Why.UNPARSABLE, value),))
     return int(value)
+
+
+def _with_block_size(fs: Filesystem) -> Superblock:
+    """Return the superblock; Undetermined, with the hint of its reader, without a block size."""
+    size_of = superblock_field(fs, "block size", lambda s: s.blocks_per_group or s.block_bytes)
+    return need(fs.superblock, size_of)[0]
 
 
 def at_mount(superblock: Superblock) -> int:

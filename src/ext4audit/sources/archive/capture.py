@@ -33,9 +33,9 @@ NO_COMPLAINT = re.compile(
 _STATUS = {124: Why.TIMED_OUT, 137: Why.TIMED_OUT, 126: Why.ABSENT, 127: Why.ABSENT}
 """Exit statuses of timeout(1), under which sos and Insights run each command."""
 _HINTS = {
-    Why.DENIED: "capture again as root, on the host itself",
-    Why.TIMED_OUT: "capture again, with more time or less load",
-    Why.ABSENT: "install the program there, and capture again",
+    Why.DENIED: "capture again as root, outside containers",
+    Why.TIMED_OUT: "capture again with a longer timeout",
+    Why.ABSENT: "install the program and capture again",
 }
 
 

@@ -68,8 +68,8 @@ def hint(kind: str, ask: Ask, text: str) -> str:
     """Return how to capture the answer; `text` is the readable name of the ask, or its path."""
     option = _sos_option(ask, text) if kind == "sosreport" else ""
     if option:
-        return f"capture again with: {option}, or {COLLECT}"
-    return f"{kind} archives do not hold it; capture with: {COLLECT}"
+        return f"capture again with {option}, or with {COLLECT}"
+    return f"capture again with {COLLECT}"
 
 
 def _sos_option(ask: Ask, text: str) -> str:

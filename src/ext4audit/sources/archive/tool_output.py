@@ -55,7 +55,7 @@ _LSBLK_COLUMNS = {
 _MAPPED = frozenset({"lvm", "crypt", "mpath", "dm", "dmraid", "stratis", "vdo"})
 HEADER = re.compile(r"^Filesystem UUID: {10}(\S+)$", re.MULTILINE)
 GROUPS = re.compile(r"^Group \d+: \(Blocks \d+-\d+\)", re.MULTILINE)
-_HINT = "capture again with: ext4audit collect"
+_HINT = "capture again with ext4audit collect"
 Blkid: TypeAlias = Mapping[str, Mapping[str, str]]
 """The keys and values of blkid(8) by path."""
 

@@ -130,7 +130,7 @@ class MemoryArchive:
         if isinstance(there, Directory) and isinstance(node, Directory):
             return
         if there is not None:
-            raise ArchiveError(f"two members are called {name!r:.200}")
+            raise ArchiveError(f"two members are named {name!r:.200}")
         if isinstance(node, File) and node.content is not None:
             self._take(len(node.content))
         self._insert(name, node)
@@ -204,7 +204,7 @@ def clean(path: str) -> str:
         raise ArchiveError(f"an absolute path: {path!r:.200}")
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if ".." in parts or "\0" in path:
-        raise ArchiveError(f"a path that could lead out: {path!r:.200}")
+        raise ArchiveError(f"a path that could leave the archive: {path!r:.200}")
     return "/".join(parts)
 
 
@@ -219,7 +219,7 @@ def follow(name: str, look: Look) -> tuple[str, Node | None]:
         part = ahead.pop(0)
         if part == "..":
             if not behind:
-                raise ArchiveError(f"{name!r:.200}: a link leads out of the archive")
+                raise ArchiveError(f"{name!r:.200}: a link leaves the archive")
             behind.pop()
             node = Directory()
             continue
@@ -229,7 +229,7 @@ def follow(name: str, look: Look) -> tuple[str, Node | None]:
             if links > MOST_LINKS:
                 raise ArchiveError(f"{name!r:.200}: more than {MOST_LINKS} links, one to another")
             if node.target.startswith("/"):
-                raise ArchiveError(f"{name!r:.200}: a link leads out of the archive")
+                raise ArchiveError(f"{name!r:.200}: a link leaves the archive")
             if node.from_top:
                 behind.clear()
             ahead[:0] = _parts(node.target)

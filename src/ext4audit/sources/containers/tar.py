@@ -73,7 +73,7 @@ def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> Me
         _member(archive, stream, extensions.header(block, kind, size), wanted)
         extensions = _Extensions()
     if not stream.is_padded_to_its_end():
-        raise ArchiveError("something follows the end of the archive: two joined into one?")
+        raise ArchiveError("data follows the end of the archive: are two archives concatenated?")
     return archive
 
 
@@ -144,7 +144,7 @@ class Stream:
         allowed = max(_FREE_BYTES, self._in_bytes * self._limits.largest_ratio)
         if self._out_bytes > allowed:
             raise ArchiveError(
-                f"unpacks to more than {self._limits.largest_ratio} times its size: a bomb"
+                f"unpacks to more than {self._limits.largest_ratio} times its size (a bomb)"
             )
         return bool(chunk)
 
@@ -334,14 +334,14 @@ def _records(content: bytes) -> Iterator[tuple[str, str]]:
         record = content[space + 1 : start + length]
         key, equals, value = record.partition(b"=")
         if not equals or not record.endswith(b"\n") or start + length > len(content):
-            raise ArchiveError("damaged: a pax header is no list of records")
+            raise ArchiveError("damaged: a pax header is not a list of records")
         yield decode(key), decode(value[:-1])
         start += length
 
 
 def _decimal(text: str) -> int:
     if re.fullmatch(r"[0-9]{1,19}", text) is None:
-        raise ArchiveError(f"damaged: {text!r:.40} is no number")
+        raise ArchiveError(f"damaged: {text!r:.40} is not a number")
     return int(text)
 
 
@@ -351,7 +351,7 @@ def _number(field_bytes: bytes) -> int:
         return int.from_bytes(field_bytes[1:], "big")
     digits = field_bytes.strip(b" \0")
     if digits.strip(b"01234567"):
-        raise ArchiveError(f"damaged: {digits!r:.40} is no octal number")
+        raise ArchiveError(f"damaged: {digits!r:.40} is not an octal number")
     return int(digits or b"0", 8)
 
 

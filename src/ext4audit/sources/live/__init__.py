@@ -179,8 +179,8 @@ class LiveSource:
         """Return how long one answer may take; raises Unanswered when the deadline has passed."""
         left = self._ends_at - monotonic()
         if left <= 0:
-            detail = f"not read within the {self._deadline_seconds:g} s of the whole audit"
-            raise Unanswered(Why.TIMED_OUT, detail, "allow more time with --deadline")
+            detail = f"not read within the {self._deadline_seconds:g} s limit of the audit"
+            raise Unanswered(Why.TIMED_OUT, detail, "use a longer --deadline")
         return min(left, self._timeout_seconds)
 
     def _bounded(self, call: Callable[[], R]) -> R:
@@ -191,7 +191,7 @@ class LiveSource:
         program = argv[0] if argv else ""
         if program in self._hung:
             detail = f"not run again: {program} hung before ({self._hung[program]})"
-            raise Unanswered(Why.TIMED_OUT, detail, "allow more time with --timeout")
+            raise Unanswered(Why.TIMED_OUT, detail, "use a longer --timeout")
         try:
             return commands.run_command(argv, self._seconds(), self._search_path)
         except TimeoutError as error:

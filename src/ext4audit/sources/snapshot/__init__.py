@@ -92,7 +92,7 @@ class MapSource:
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
         """Return the recorded answer, or NOT_CAPTURED."""
-        hint = "capture again with this version: ext4audit collect"
+        hint = "capture again with ext4audit collect"
         answer = self._answers.get(ask) or (self._part(ask) if isinstance(ask, ReadBytes) else None)
         return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
 
@@ -236,7 +236,7 @@ def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
     top = manifests[0].removesuffix(MANIFEST)
     others = [name for name in names if not _belongs(name, top)] + list(archive.specials())
     if others:
-        raise SnapshotError(f"also holds what is no part of the snapshot: {others[0]!r:.200}")
+        raise SnapshotError(f"also contains other files: {others[0]!r:.200}")
     manifest = archive.read(manifests[0])
     if len(manifest) > LARGEST_MANIFEST_BYTES:
         raise SnapshotError(f"{MANIFEST}: larger than {LARGEST_MANIFEST_BYTES} bytes")

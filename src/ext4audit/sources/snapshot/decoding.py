@@ -69,7 +69,7 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
         except SnapshotError as error:
             raise SnapshotError(f"answers[{number}]: {error}") from None
         if ask in answers:
-            raise SnapshotError(f"answers[{number}]: the same ask a second time")
+            raise SnapshotError(f"answers[{number}]: duplicate ask")
         answers[ask] = answer
     return answers, taken_at
 
@@ -93,7 +93,7 @@ class _Run(NamedTuple):
 def _output(name: str, run: _Run, hint_when_denied: str) -> str:
     """Return the output of a program that succeeded; raises Unanswered for one that failed."""
     if run.timed_out:
-        again = "capture again when the device or the tool answers"
+        again = "capture again with a longer timeout"
         raise Unanswered(Why.TIMED_OUT, "no answer in time", again)
     if run.status is None:
         raise Unanswered(Why.FAILED, "its exit status was not recorded")

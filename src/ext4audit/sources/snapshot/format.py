@@ -100,7 +100,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse a duplicate key: one of the two would be lost silently."""
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise SnapshotError("a key stands twice in one object")
+        raise SnapshotError("duplicate key in an object")
     return made
 
 
