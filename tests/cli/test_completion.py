@@ -79,7 +79,7 @@ def answered(shell: str, words: str, number: int) -> str:
         ("ext4audit explain striped", ["striped-metadata-hotspot"]),
         ("ext4audit layout -f ", ["text", "json", "svg"]),
         ("ext4audit completion ", list(SHELLS)),
-        ("ext4audit schema --", ["--unread", "--help"]),
+        ("ext4audit schema --", ["--unread", "--no-pager", "--help"]),
         ('ext4audit scan --select "DUR001', ["DUR001"]),
         ("ext4audit scan 'it is", []),
         ("ext4audit nonsense --", []),

@@ -104,9 +104,9 @@ def test_the_same_evidence_makes_the_same_script() -> None:
         (["--choose", "DUR001"], "--choose DUR001: say a rule and words"),
         (["--choose", "XYZ001=a"], "--choose XYZ001=a: say a rule and words"),
         (["--choose", "DUR001=x"], "--choose DUR001 has no remedy 'x': there are "),
-        (["--disruption", "recreate"], "there is no 'recreate'"),
+        (["--disruption", "recreate"], "invalid value 'recreate'"),
         (["--from", HEALTHY], "2 hosts: a script is for one"),
-        (["-f", "yaml"], "there is no 'yaml'"),
+        (["-f", "yaml"], "invalid value 'yaml'"),
         (["--from", "/none"], "/none"),
     ],
 )

@@ -39,7 +39,7 @@ def test_words_choose_profiles(
     ("word", "reported"),
     [
         ("tdb", "no profile is called 'tdb' (did you mean tidb?)"),
-        ("xyz", "no profile is called 'xyz' (there are tidb, "),
+        ("xyz", "no profile is called 'xyz' (choose from tidb, "),
         ("", "no profile is called ''"),
         ("tidb,", "no profile is called ''"),
         ("tidb=", "a mount point begins with /"),

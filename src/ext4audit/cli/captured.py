@@ -13,7 +13,7 @@ import click
 from ext4audit.api import audit_snapshot
 from ext4audit.cli import lazily
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import NAGIOS
+from ext4audit.cli.output import NAGIOS, progress
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.cli.reports import print_report, write_page
 from ext4audit.facts.profile import ActiveProfile
@@ -185,7 +185,8 @@ def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     if len(places) != 1:
         raise click.UsageError(f"{len(places)} hosts: a script is for one")
     try:
-        return _audited(places[0], tuple(map(utf8, targets)), asked)
+        with progress(quiet=asked.verbosity < 0, doing=f"reading {places[0].path}"):
+            return _audited(places[0], tuple(map(utf8, targets)), asked)
     except ArchiveError as error:
         raise click.UsageError(str(error)) from None
 
@@ -206,7 +207,8 @@ def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Re
 
 def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:
     try:
-        report = _audited(place, targets, asked)
+        with progress(quiet=asked.verbosity < 0, doing=f"reading {place.path}"):
+            report = _audited(place, targets, asked)
     except ArchiveError as error:
         _write_unread(place.path, str(error), asked)
         if asked.outputs[0].fmt == NAGIOS:

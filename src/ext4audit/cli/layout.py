@@ -12,7 +12,15 @@ from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout import page_of_device, page_of_image
 from ext4audit.cli import Choice, completer, lazily, print_diagnostic
-from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write
+from ext4audit.cli.output import (
+    check_destination,
+    color_option,
+    is_ascii_only,
+    progress,
+    wants_color,
+    width,
+    write,
+)
 from ext4audit.cli.plan_input import size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
@@ -80,13 +88,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     metavar="SIZE",
     help="Where the filesystem begins on it, or in an image of a whole disk, such as 1M.",
 )
-@click.option(
-    "--color",
-    type=Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
-)
+@color_option
 def command(
     *,
     target: str,
@@ -148,7 +150,9 @@ def _read(target: str, described: StripeGeometry | None, offset: int) -> Evidenc
     path = os.fsencode(target).decode("utf-8", "surrogateescape")
     source = LiveSource(timeout_seconds=TIMEOUT_SECONDS)
     if _is_file(source, path):
-        return _of_image(page_of_image(source, path, described, offset), path)
+        with progress(quiet=False, doing=f"reading {path}"):
+            page = page_of_image(source, path, described, offset)
+        return _of_image(page, path)
     if offset and described is None:
         raise click.UsageError("--offset on a device needs --members and --chunk")
     inventory = take_inventory(source)
@@ -157,7 +161,8 @@ def _read(target: str, described: StripeGeometry | None, offset: int) -> Evidenc
         raise click.UsageError(f"{path}: {found.reason}")
     if found.note:
         print_diagnostic(f"{path}: {found.note}")
-    return page_of_device(source, inventory, found.device_numbers[0], described)
+    with progress(quiet=False, doing=f"reading {path}"):
+        return page_of_device(source, inventory, found.device_numbers[0], described)
 
 
 def _is_file(source: LiveSource, path: str) -> bool:

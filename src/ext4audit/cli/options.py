@@ -21,7 +21,14 @@ from ext4audit.assemble.devices.target import (
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import Inventory, take_inventory
 from ext4audit.cli import Choice, completer, lazily, print_diagnostic
-from ext4audit.cli.output import FORMATS, Output, check_destination, outputs_of, progress
+from ext4audit.cli.output import (
+    FORMATS,
+    Output,
+    check_destination,
+    color_option,
+    outputs_of,
+    progress,
+)
 from ext4audit.cli.policy import (
     PostProcessing,
     active_profiles,
@@ -118,7 +125,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         outputs=outputs,
         rules=selected(given, policy, profiles, usual),
         profiles=profiles,
-        post_processing=post_processing_of(policy, given["baseline"], utc_now()),
+        post_processing=post_processing_of(policy, given["baseline"], utc_now(), profiles),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
@@ -192,13 +199,7 @@ _OPTIONS = (
         help="Also the evidence of passes, and why rules do not apply.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Only the summary line."),
-    click.option(
-        "--color",
-        type=Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
-    ),
+    color_option,
 )
 
 

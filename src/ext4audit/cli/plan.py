@@ -13,7 +13,7 @@ from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
 from ext4audit.cli import Choice, completer, lazily
 from ext4audit.cli.options import ReportOptions, chosen, report_options, timeout_option
-from ext4audit.cli.output import Output, write
+from ext4audit.cli.output import DEFAULT, Output, progress, write
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
 from ext4audit.cli.policy import on_plans
 from ext4audit.cli.reports import code_of, page_of, print_notices, write_page
@@ -186,7 +186,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     plan = plan_of(_settings(given))
     label = given["file"] or f"{plan.device} on {plan.mount_point}"
     judge = PlanJudge(options.rules, options.profiles, label, utc_now(), given["timeout_seconds"])
-    report, advice = judge_plan(plan, judge)
+    with progress(quiet=options.verbosity < 0, doing=f"simulating {label}"):
+        report, advice = judge_plan(plan, judge)
     report = options.post_processing.one(report, options.rules, whole=False)
     for output in options.outputs:
         if output.fmt in PLAN_FORMATS:
@@ -209,4 +210,6 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 def _write(output: Output, report: Report, advice: PlanAdvice, options: ReportOptions) -> None:
     """Write the report with the lines to use; each renderer is imported when it is asked for."""
     render_plan = lazily(f"renderers.{PLAN_FORMATS[output.fmt]}", "render_plan")
-    write(render_plan(report, advice, page_of(output, options)), output.path)
+    page = page_of(output, options)
+    text = render_plan(report, advice, page)
+    write(text, output.path, linked=output.fmt == DEFAULT and page.color)

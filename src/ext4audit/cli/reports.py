@@ -107,7 +107,8 @@ def _failure(
 def write_page(output: Output, hosts: Sequence[Audited], asked: ReportOptions) -> None:
     """Write hosts in one format to its place; each renderer is imported when it is asked for."""
     render = lazily(f"renderers.{output.module}", "render")
-    write(render(hosts, page_of(output, asked)), output.path)
+    page = page_of(output, asked)
+    write(render(hosts, page), output.path, linked=output.fmt == DEFAULT and page.color)
     if output.fmt == "github":
         append_summary(hosts, page_of(output, asked))
 
