@@ -19,14 +19,14 @@ SCAN = ("scan", "--from", HOST, "-q")
     ("given", "arguments", "code"),
     [
         ({}, (), 1),
-        ({"EXT4AUDIT_FAIL_ON": "never"}, (), 0),
-        ({"EXT4AUDIT_SCAN_FAIL_ON": "never"}, (), 0),
+        ({"EXT4AUDIT_FAIL_ON": "never"}, (), 3),
+        ({"EXT4AUDIT_SCAN_FAIL_ON": "never"}, (), 3),
         ({"EXT4AUDIT_FAIL_ON": "never", "EXT4AUDIT_SCAN_FAIL_ON": "low"}, (), 1),
-        ({"EXT4AUDIT_FAIL_ON": "low", "EXT4AUDIT_SCAN_FAIL_ON": "never"}, (), 0),
+        ({"EXT4AUDIT_FAIL_ON": "low", "EXT4AUDIT_SCAN_FAIL_ON": "never"}, (), 3),
         ({"EXT4AUDIT_FAIL_ON": "never"}, ("--fail-on", "low"), 1),
         ({"EXT4AUDIT_PLAN_FAIL_ON": "never"}, (), 1),
         ({"EXT4AUDIT_FAIL_ON": ""}, (), 1),
-        ({"EXT4AUDIT_SCAN_SELECT": "LAY001 HLT"}, (), 0),
+        ({"EXT4AUDIT_SCAN_SELECT": "LAY001 HLT"}, (), 3),
         ({"EXT4AUDIT_SELECT": "LAY001"}, (), 1),
     ],
     ids=str,
@@ -34,7 +34,10 @@ SCAN = ("scan", "--from", HOST, "-q")
 def test_the_nearest_word_counts(
     given: dict[str, str], arguments: tuple[str, ...], code: int
 ) -> None:
-    """The command line, the variable of the command, the variable of all, the default."""
+    """The command line, the variable of the command, the variable of all, the default.
+
+    The host has findings, and lacks evidence: without the former, the exit code is 3.
+    """
     assert run(*SCAN, *arguments, env=given).returncode == code
 
 
@@ -64,7 +67,7 @@ def test_a_plugin_is_one_by_the_environment_too(name: str) -> None:
     """Its usage errors are UNKNOWN."""
     done = run("scan", "--nonsense", env={name: "nagios"})
     assert done.returncode == 3
-    assert done.stdout.startswith("EXT4 UNKNOWN")
+    assert done.stdout.startswith("EXT4AUDIT UNKNOWN")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -77,4 +80,5 @@ def test_every_option_has_a_variable_of_its_own(command: str) -> None:
     assert named.pop("help") is None
     assert named.pop("no-pager") == "EXT4AUDIT_NO_PAGER"
     assert named == {name: variables(command, name) for name in named}
-    assert all(names[0].startswith(f"EXT4AUDIT_{command.upper()}_") for names in named.values())
+    prefix = f"EXT4AUDIT_{command.upper()}_"
+    assert all(variables(command, name)[0].startswith(prefix) for name in named)

@@ -56,6 +56,15 @@ OF_A_PLUGIN = (
 )
 GENERATED = '.\\" Made by tests/support/generated_files.py of what the program says of itself.'
 
+OF_TERMINALS = {
+    "PAGER": "The pager for long text on a terminal; empty or `cat` for none. Default: `less`.",
+    "LESS": "The options of `less`. Default: `FRX`, as in `git`(1).",
+    "NO_COLOR": "If it is not empty, no text is coloured.",
+    "CLICOLOR_FORCE, FORCE_COLOR": "If it is neither empty nor 0, text is coloured in a pipe, too.",
+    "EXT4AUDIT_COLOR": "The option `--color` of all commands, and of help and error messages.",
+    "FORCE_HYPERLINK": "0: no links; any other value: links in coloured text on a terminal.",
+}
+
 LIST, TEXT = "a list of texts, or one", "a text"
 KEYS = {
     "select": (
@@ -192,7 +201,9 @@ def _page_name(command: str) -> str:
     return f"{PROGRAM}-{command}"
 
 
-HELP = _item(f"{_bold('-h')}, {_bold('--help')}", "Print a page of help.")
+HELP_NAMES = ["-h", "--help"]
+HELP = _item(", ".join(map(_bold, HELP_NAMES)), "Print this help.")
+VERSION = _item(f"{_bold('-V')}, {_bold('--version')}", "Print the version.")
 
 
 def _program_page() -> str:
@@ -212,8 +223,14 @@ def _program_page() -> str:
                 for page, text in zip(names, COMMANDS.values(), strict=True)
             ),
         ),
-        _section("OPTIONS", _item(_bold("--version"), "Print the version."), HELP),
+        _section(
+            "OPTIONS",
+            VERSION,
+            *(_option(each) for each in app.params if "--no-pager" in each.opts),
+            HELP,
+        ),
         _section("EXIT STATUS", *_codes(OF_AUDITS), prose("The pages of the commands say more.")),
+        _section("ENVIRONMENT", *(_item(_bold(name), text) for name, text in OF_TERMINALS.items())),
         _section("EXAMPLES", _example(examples)),
         _see_also(names),
     )
@@ -223,7 +240,11 @@ def _command_page(name: str) -> str:
     command = app.get_command(click.Context(app), name)
     assert command is not None
     paragraphs, codes, examples = _help(command)
-    options = [each for each in command.params if isinstance(each, click.Option)]
+    options = [
+        each
+        for each in command.params
+        if isinstance(each, click.Option) and each.opts != HELP_NAMES
+    ]
     has_policy = any("--config" in each.opts for each in options)
     plugin = [prose(OF_A_PLUGIN)] if name == PLUGIN else []
     return _page(
@@ -235,6 +256,7 @@ def _command_page(name: str) -> str:
         _section("DESCRIPTION", *paragraphs),
         _section("OPTIONS", *(_option(each) for each in options), HELP),
         _section("EXIT STATUS", *_codes(codes), *plugin),
+        _section("ENVIRONMENT", *_environment(options)),
         *([_files()] if has_policy else []),
         _section("EXAMPLES", _example(examples)),
         _see_also([PROGRAM]),
@@ -286,6 +308,16 @@ def _option(option: click.Option) -> str:
     term = names if option.is_flag else f"{names} {_italic(_value(option))}"
     default = f"  [default: {option.default}]" if option.show_default else ""
     return _item(term, f"{option.help or ''}{default}")
+
+
+def _environment(options: Iterable[click.Option]) -> Iterator[str]:
+    """Yield the variable of each option; a variable for several commands stands behind it."""
+    for option in options:
+        names = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
+        several = ", for several values separated by blanks" if option.multiple else ""
+        yield _item(
+            ", ".join(map(_bold, names)), f"The option `{max(option.opts, key=len)}`{several}."
+        )
 
 
 def _value(parameter: click.Parameter) -> str:

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from support.program import SECONDS, environment
@@ -28,7 +29,11 @@ class Shown(NamedTuple):
 
 
 def on_terminal(
-    *arguments: str, rows: int = 24, columns: int = 80, with_stderr: bool = False, **variables: str
+    *arguments: str,
+    rows: int = 24,
+    columns: int = 80,
+    with_stderr: bool = False,
+    env: Mapping[str, str] | None = None,
 ) -> Shown:
     """Run `ext4audit ARGUMENTS` with a terminal as standard input and output."""
     master, slave = os.openpty()
@@ -36,7 +41,7 @@ def on_terminal(
     kept = {name: value for name, value in environment().items() if name not in CLEARED}
     program = subprocess.Popen(
         [sys.executable, "-m", "ext4audit", *arguments],
-        env={**kept, "TERM": "xterm", **variables},
+        env={**kept, "TERM": "xterm", **(env or {})},
         stdin=slave,
         stdout=slave,
         stderr=slave if with_stderr else subprocess.PIPE,

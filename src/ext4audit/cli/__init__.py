@@ -84,8 +84,8 @@ class NoCommand(click.UsageError):
     """The command line is empty; the message is the complete help."""
 
 
-NO_PAGER = "ext4audit.no_pager"
-"""The key of --no-pager in the `meta` of a context."""
+NO_PAGER = "EXT4AUDIT_NO_PAGER"
+"""The variable for --no-pager, and the key of either in the `meta` of a context."""
 
 
 class Context(click.Context):
@@ -97,11 +97,6 @@ class Context(click.Context):
             width=self.terminal_width, max_width=self.max_content_width
         )
         return formatter
-
-
-def _no_pager(context: click.Context, _option: click.Parameter, given: bool) -> None:
-    if given:
-        context.meta[NO_PAGER] = True
 
 
 _HELP = click.Option(
@@ -117,9 +112,8 @@ _NO_PAGER = click.Option(
     is_flag=True,
     expose_value=False,
     is_eager=True,
-    help="Print long text directly; else a terminal gets it by PAGER, or by less.",
-    envvar=f"{PROGRAM.upper()}_NO_PAGER",
-    callback=_no_pager,
+    help="Do not show long text in a pager (PAGER, or less).",
+    envvar=NO_PAGER,
 )
 _SHARED = frozenset({"color", "config", "fail-on"})
 """Options with one meaning in all commands: one variable sets them for all."""
@@ -155,6 +149,9 @@ class LazyGroup(click.Group):
         """Refuse an empty command line: click 8.1 prints the help and exits 0, which is "clean"."""
         if not args and not ctx.resilient_parsing:
             raise NoCommand(ctx.get_help(), ctx)
+        # Of the command, too, and before --help prints, which click obeys as soon as it is read.
+        refused = "--no-pager" in args or os.environ.get(NO_PAGER, "0") not in {"", "0"}
+        ctx.meta[NO_PAGER] = refused
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

@@ -30,7 +30,7 @@ def test_help_is_the_same_with_colours(command: str) -> None:
 @pytest.mark.parametrize("variables", COLORLESS, ids=str)
 def test_help_obeys_the_environment(variables: dict[str, str]) -> None:
     """A terminal without colours gets none."""
-    assert "\x1b" not in on_terminal("--help", "--no-pager", **variables).screen
+    assert "\x1b" not in on_terminal("--help", "--no-pager", env=variables).screen
 
 
 def test_every_command_has_examples() -> None:
@@ -47,7 +47,7 @@ def test_every_command_has_examples() -> None:
 )
 def test_errors_are_red_on_a_terminal(variables: dict[str, str], *, colored: bool) -> None:
     """Only the name of the program: the message can be copied."""
-    screen = on_terminal("explain", "nothing", with_stderr=True, **variables).screen
+    screen = on_terminal("explain", "nothing", with_stderr=True, env=variables).screen
     head = "\x1b[31m\x1b[1mext4audit:\x1b[0m" if colored else "ext4audit:"
     assert screen.startswith(f"{head} no rule is called 'nothing'")
 

@@ -37,7 +37,7 @@ SHORT = ("explain", "LAY", "--no-pager")
 )
 def test_a_terminal_that_has_links_gets_them(variables: dict[str, str], *, linked: bool) -> None:
     """By the variables of the terminal, and where the text may have escape sequences."""
-    screen = on_terminal(*SHORT, **variables).screen
+    screen = on_terminal(*SHORT, env=variables).screen
     found = {each["text"]: each["page"] for each in LINK.finditer(screen)}
     assert "LAY001" in screen
     assert ("LAY001" in found) is linked
@@ -81,5 +81,5 @@ def test_a_pipe_gets_no_link(arguments: tuple[str, ...]) -> None:
 
 def test_a_machine_format_gets_no_link() -> None:
     """JSON on a terminal is JSON."""
-    done = on_terminal("rules", "-f", "json", "--no-pager", VTE_VERSION="7600")
+    done = on_terminal("rules", "-f", "json", "--no-pager", env={"VTE_VERSION": "7600"})
     assert "\x1b" not in done.screen

@@ -25,7 +25,7 @@ def pager(tmp_path: Path) -> tuple[Path, str]:
 def test_long_text_goes_to_the_pager(pager: tuple[Path, str]) -> None:
     """With the colours of the terminal and git's default of LESS; the screen gets nothing else."""
     kept, path = pager
-    done = on_terminal(*PAGE, PAGER=path)
+    done = on_terminal(*PAGE, env={"PAGER": path})
     assert (done.code, done.screen, done.stderr) == (0, "", "")
     head, _, text = kept.read_text().partition("\n")
     assert head == "LESS=FRX"
@@ -36,7 +36,7 @@ def test_long_text_goes_to_the_pager(pager: tuple[Path, str]) -> None:
 def test_the_users_less_stays(pager: tuple[Path, str]) -> None:
     """The default replaces nothing."""
     kept, path = pager
-    on_terminal(*PAGE, PAGER=path, LESS="-S")
+    on_terminal(*PAGE, env={"PAGER": path, "LESS": "-S"})
     assert kept.read_text().startswith("LESS=-S\n")
 
 
@@ -44,7 +44,7 @@ def test_the_users_less_stays(pager: tuple[Path, str]) -> None:
 def test_help_and_rules_are_paged(pager: tuple[Path, str], arguments: tuple[str, ...]) -> None:
     """They are longer than the terminal."""
     kept, path = pager
-    assert on_terminal(*arguments, PAGER=path).code == 0
+    assert on_terminal(*arguments, env={"PAGER": path}).code == 0
     assert kept.exists()
 
 
@@ -52,7 +52,7 @@ def test_the_exit_code_is_that_of_the_audit(pager: tuple[Path, str]) -> None:
     """A pager that succeeds hides no finding."""
     kept, path = pager
     snapshot = Path(__file__).parents[3] / "fixtures" / "hosts" / "lvm-linear-nobarrier"
-    done = on_terminal("scan", "--from", str(snapshot / "snapshot"), rows=5, PAGER=path)
+    done = on_terminal("scan", "--from", str(snapshot / "snapshot"), rows=5, env={"PAGER": path})
     assert done.code == 1
     assert "DUR001" in kept.read_text()
 
@@ -76,7 +76,7 @@ def test_the_screen_gets_it_without_a_pager(
 ) -> None:
     """By the option, by the environment, and where the text fits the terminal."""
     kept, path = pager
-    done = on_terminal(*arguments, rows=rows, **{"PAGER": path, **variables})
+    done = on_terminal(*arguments, rows=rows, env={"PAGER": path, **variables})
     assert done.code == 0
     assert done.screen
     assert not kept.exists()

@@ -35,6 +35,7 @@ def page(text: str) -> bool:
 def _is_wanted() -> bool:
     context = click.get_current_context(silent=True)
     refused = context is not None and context.meta.get(NO_PAGER, False)
+    refused = refused or os.environ.get("TERM", "dumb") == "dumb"
     return not refused and os.environ.get("PAGER", "less").strip() not in NOT_PAGERS
 
 
