@@ -42,8 +42,8 @@ def test_words_choose_profiles(
         ("xyz", "no profile is called 'xyz' (choose from tidb, "),
         ("", "no profile is called ''"),
         ("tidb,", "no profile is called ''"),
-        ("tidb=", "a mount point begins with /"),
-        ("tidb=data", "--profile tidb=data: a mount point begins with /"),
+        ("tidb=", "a mount point starts with /"),
+        ("tidb=data", "--profile tidb=data: a mount point starts with /"),
     ],
 )
 def test_what_names_no_profile_is_refused(word: str, reported: str) -> None:

@@ -226,7 +226,11 @@ def _program_page() -> str:
         _section(
             "OPTIONS",
             VERSION,
-            *(_option(each) for each in app.params if "--no-pager" in each.opts),
+            *(
+                _option(each)
+                for each in app.params
+                if isinstance(each, click.Option) and "--no-pager" in each.opts
+            ),
             HELP,
         ),
         _section("EXIT STATUS", *_codes(OF_AUDITS), prose("The pages of the commands say more.")),

@@ -160,7 +160,9 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     if len(places) == 1:
         return _scan_one(places[0], words, asked)
     if any(output.fmt == "json" for output in asked.outputs):
-        raise click.UsageError(f"{len(places)} hosts are not one object: use -f ndjson")
+        raise click.UsageError(
+            f"-f json is for one host, and there are {len(places)}: use -f ndjson"
+        )
     code: int = lazily("cli.fleet", "scan_fleet")(places, words, asked)
     return code
 
@@ -168,7 +170,7 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
 def _places(sources: list[str]) -> list[Place]:
     """Return the location of each host's evidence; raises UsageError for a bad source."""
     if sources.count(STANDARD_INPUT) > 1:
-        raise click.UsageError("standard input can be read once only")
+        raise click.UsageError("--from - can be given only once")
     places = []
     try:
         for source in sources:
@@ -183,7 +185,7 @@ def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     """Audit the sources, which must be of one host; raises UsageError."""
     places = _places([utf8(source) for source in sources])
     if len(places) != 1:
-        raise click.UsageError(f"{len(places)} hosts: a script is for one")
+        raise click.UsageError(f"fix works on one host, and --from has {len(places)}")
     try:
         with progress(quiet=asked.verbosity < 0, doing=f"reading {places[0].path}"):
             return _audited(places[0], tuple(map(utf8, targets)), asked)

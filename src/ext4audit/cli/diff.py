@@ -44,14 +44,14 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     type=Choice(tuple(RENDERERS)),
     default="text",
     show_default=True,
-    help="How the difference is printed.",
+    help="Format of the comparison.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     shell_complete=completer("files"),
-    help="Write to FILE, which appears whole.",
+    help="Write FILE atomically.",
 )
 @color_option
 @click.option(
@@ -64,13 +64,12 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 def command(*, old: str, new: str, fmt: str, output: str | None, color: str, fail_on: str) -> int:
     """Print which findings are new, fixed and unchanged between two reports.
 
-    Reports are those of `scan -f json`, or of `-f ndjson` for many hosts, which are paired by
-    their names. A finding is the same when rule, superblock UUID and the fact that failed are:
-    renamed devices change nothing. What has become worse is new, and so is what a suppression
-    accepted that holds no more. What the newer report could not look for is neither fixed nor
-    unchanged.
+    Reports come from `scan -f json`, or from `scan -f ndjson` for many hosts; hosts are paired by
+    name. Two findings are the same if rule, superblock UUID and failed fact are the same, even if
+    the device was renamed. A finding is new if its severity has increased or its suppression has
+    expired. A finding that the new report could not check again is listed as not checked.
 
-    Exit codes: 0 nothing new at or above --fail-on that is not suppressed, 1 something,
+    Exit codes: 0 no new finding at or above --fail-on, 1 at least one that is not suppressed,
     2 usage error.
 
     \b

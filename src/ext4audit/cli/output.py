@@ -98,11 +98,11 @@ def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, 
     if len(outputs) != len(named) and (outputs or len(named) > 1):
         raise click.UsageError(
             f"--format is given {counted(len(formats))} and --output {counted(len(outputs))}: "
-            "several formats need an --output each, - for standard output"
+            "with several formats each needs its --output (- for standard output)"
         )
     paths = [None if path == STANDARD_OUTPUT else path for path in outputs] or [None]
     if len({_place(path) for path in paths}) < len(paths):
-        raise click.UsageError("two formats cannot go to the same place")
+        raise click.UsageError("two formats have the same --output")
     return tuple(Output(fmt, path) for fmt, path in zip(named, paths, strict=True))
 
 

@@ -42,7 +42,7 @@ def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
             near = did_you_mean(name.lower(), known) or f" (choose from {', '.join(known)})"
             raise click.UsageError(f"no profile is called {name!r}{near}")
         if equals and not place.startswith(("/", "*")):
-            raise click.UsageError(f"--profile {word}: a mount point begins with /")
+            raise click.UsageError(f"--profile {word}: a mount point starts with / or *")
         yield ActiveProfile(known[name.lower()], place or None)
 
 
@@ -121,7 +121,7 @@ def _check_trusted(path: str, status: os.stat_result) -> None:
     elif any(_is_written_by_others(each) for each in every):
         refusal = "others may write to it or to its directory"
     if refusal:
-        raise click.UsageError(f"{refusal}: use --config to name the file, if you trust it")
+        raise click.UsageError(f"{refusal}: if you trust the file, name it by --config")
 
 
 def _is_written_by_others(status: os.stat_result) -> bool:
@@ -183,7 +183,7 @@ def selected(
         near = lazily("cli.terminal.errors", "near_rule")(unknown.word, rules)
         raise click.UsageError(f"no rule is called {unknown.word!r}{near}") from None
     except NothingSelected:
-        raise click.UsageError("--select and --ignore leave no rule to judge by") from None
+        raise click.UsageError("--select and --ignore leave no rule to run") from None
 
 
 def _words(values: Sequence[str]) -> list[str]:
