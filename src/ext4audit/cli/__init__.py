@@ -242,7 +242,7 @@ def app() -> None:
 
     \b
     Examples:
-      ext4audit scan                      audit all ext4 filesystems of this host
+      ext4audit scan                      audit this host
       ext4audit scan /var/lib/mysql       audit the filesystem of a directory
       ext4audit scan --from host.tar.gz   audit a snapshot of another host
       ext4audit scan -f json -o out.json  write a report in JSON

@@ -105,7 +105,7 @@ def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: Scene)
     write(scene, steps)
     path.write_text("other\n")
     done = scene.sh("--apply")
-    assert (done.returncode, "with other content" in done.stderr) == (1, True)
+    assert (done.returncode, "exists with different content" in done.stderr) == (1, True)
     path.unlink()
     assert scene.sh("--apply").returncode == 0
     assert path.read_text() == "a\nb\n"
