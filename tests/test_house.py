@@ -49,6 +49,7 @@ SUB_ROOMS: dict[str, frozenset[str]] = {
     "assemble/image": frozenset({"devices"}),
     "assemble/options": frozenset(),
     "assemble/planned": frozenset({"options"}),
+    "cli/terminal": frozenset(),
     "renderers/html": frozenset({"shared", "json_v1"}),
     "renderers/json_v1": frozenset({"shared"}),
     "renderers/layout": frozenset({"shared", "text", "json_v1"}),

@@ -170,7 +170,7 @@ def test_what_was_refused_is_told() -> None:
     done = run_python("-c", loaded, "collect", "-o", "/dev/null")
     assert done.returncode == 0
     lines = done.stderr.splitlines()
-    assert lines[:-1] == [line for line in lines if line.startswith("ext4audit: not seen: ")]
+    assert lines[:-1] == [line for line in lines if line.startswith("ext4audit: not read: ")]
     assert all(line.endswith("(run as root)") for line in lines[:-1])
 
 
@@ -193,7 +193,7 @@ def test_the_script_takes_its_options_itself(extra: tuple[str, ...]) -> None:
     done = run("collect", "--script", *extra)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[0] == (
-        "ext4audit: --script takes no TARGET, --lean or --text: the script does"
+        "ext4audit: --script excludes TARGET, --lean and --text: pass them to the script"
     )
 
 
@@ -206,7 +206,7 @@ def test_a_time_limit_must_be_one(seconds: str) -> None:
 def test_no_snapshot_goes_to_a_terminal() -> None:
     """It would show nothing to a person, and leave the terminal in an odd state."""
     reported = run_python("-c", ON_A_TERMINAL, "collect").stdout
-    assert reported.startswith("2 ext4audit: a terminal shows no snapshot: use -o FILE")
+    assert reported.startswith("2 ext4audit: a snapshot is binary: use -o FILE")
 
 
 def test_a_full_disk_is_an_error() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
-from ext4audit.cli.explain import page
+from ext4audit.renderers.catalogue import page_of
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from support.program import run
@@ -37,18 +38,57 @@ def test_a_rule_is_found_by_code_or_name_in_any_case(word: str) -> None:
     assert run("explain", word).stdout == run("explain", "LAY001").stdout
 
 
-@pytest.mark.parametrize("word", ["LAY", "LAY00", "", "hotspot"])
-def test_a_part_of_a_name_is_not_enough(word: str) -> None:
-    """A page is one rule's; families and prefixes select, and do not explain."""
+@pytest.mark.parametrize("word", ["prf2", "PRF02", "Prf002"])
+def test_a_code_needs_no_zeros(word: str) -> None:
+    """The number decides."""
+    assert run("explain", word).stdout == run("explain", "PRF002").stdout
+
+
+@pytest.mark.parametrize("word", ["DUR", "dur"])
+def test_a_family_is_listed(word: str) -> None:
+    """Its rules stand in the lines of `ext4audit rules`."""
+    done = run("explain", word)
+    listed = run("rules").stdout.splitlines()
+    assert done.returncode == 0
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        line.split()[:2] for line in listed if line.startswith("DUR")
+    ]
+
+
+def test_json_has_the_page_and_markdown_its_source() -> None:
+    """One object for a rule, a list for a family; Markdown is the text of a pipe."""
+    (rule,) = (each for each in all_rules() if each.code == "LAY001")
+    found = json.loads(run("explain", "LAY001", "-f", "json").stdout)
+    assert found["page"] == rule.page
+    assert (found["code"], found["name"]) == (rule.code, rule.name)
+    family = json.loads(run("explain", "LAY", "-f", "json").stdout)
+    assert {each["family"] for each in family} == {"LAY"}
+    assert run("explain", "LAY001", "-f", "markdown").stdout == page_of(rule)
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("LAY00", "did you mean LAY0"),
+        ("", ""),
+        ("hotspot", "did you mean striped-metadata-hotspot?"),
+        ("BARRIER", "did you mean barrier-disabled?"),
+        ("xyz", ""),
+    ],
+)
+def test_a_part_of_a_name_is_not_enough(word: str, near: str) -> None:
+    """A page is of one rule; what is near is suggested."""
     done = run("explain", word)
     assert done.returncode == 2
     assert f"no rule is called {word!r}" in done.stderr
+    assert near in done.stderr
+    assert ("did you mean" in done.stderr) is bool(near)
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_every_rule_has_a_whole_page(rule: Rule) -> None:
     """All headings in their order, and every reference as a point of the list."""
-    text = page(rule)
+    text = page_of(rule)
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
     assert [f"- {each}" for each in rule.references] == text.partition("## References\n\n")[
         2

@@ -61,10 +61,10 @@ def test_what_is_left_out_is_told_twice() -> None:
     """On standard error and in the head of the script, with the reason."""
     done = run("fix", "--from", NOBARRIER)
     assert done.returncode == 0
-    lines = [line for line in done.stderr.splitlines() if "left out: " in line]
+    lines = [line for line in done.stderr.splitlines() if "omitted: " in line]
     assert any("DUR001 barrier-disabled" in line and "--disruption" in line for line in lines)
     for line in lines:
-        assert f"#   {line.partition('left out: ')[2]}" in done.stdout.splitlines()
+        assert f"#   {line.partition('omitted: ')[2]}" in done.stdout.splitlines()
 
 
 def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
@@ -79,7 +79,7 @@ def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
         text=True,
         check=False,
     )
-    assert (ran.returncode, ran.stdout) == (0, "there is nothing to do\n")
+    assert (ran.returncode, ran.stdout) == (0, "nothing to do\n")
 
 
 @pytest.mark.parametrize("words", [["--no"], ["--only"], ["--only", "x"], ["--apply", "now"]])
@@ -101,12 +101,12 @@ def test_the_same_evidence_makes_the_same_script() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--choose", "DUR001"], "--choose DUR001: say a rule and words"),
-        (["--choose", "XYZ001=a"], "--choose XYZ001=a: say a rule and words"),
-        (["--choose", "DUR001=x"], "--choose DUR001 has no remedy 'x': there are "),
-        (["--disruption", "recreate"], "there is no 'recreate'"),
-        (["--from", HEALTHY], "2 hosts: a script is for one"),
-        (["-f", "yaml"], "there is no 'yaml'"),
+        (["--choose", "DUR001"], "--choose DUR001: not RULE=WORDS"),
+        (["--choose", "XYZ001=a"], "--choose XYZ001=a: not RULE=WORDS"),
+        (["--choose", "DUR001=x"], "--choose DUR001 has no remedy 'x' (choose from "),
+        (["--disruption", "recreate"], "invalid value 'recreate'"),
+        (["--from", HEALTHY], "fix works on one host, and --from has 2"),
+        (["-f", "yaml"], "invalid value 'yaml'"),
         (["--from", "/none"], "/none"),
     ],
 )

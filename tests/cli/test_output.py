@@ -142,7 +142,7 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     """What cannot be written is refused before anything is audited."""
     assert refused(str(tmp_path)) == f"ext4audit: --output {tmp_path}: is a directory"
-    assert refused("") == "ext4audit: --output : names no file"
+    assert refused("") == "ext4audit: --output : is empty"
 
 
 def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
@@ -287,13 +287,13 @@ def test_each_format_goes_to_the_output_of_its_number(
         ((), ("a", "b"), "--format is given never and --output twice"),
         (("json",), ("a", "b"), "--format is given once and --output twice"),
         (("json", "text"), (), "--format is given twice and --output never"),
-        (("text", "json"), ("a",), "an --output each, - for standard output"),
+        (("text", "json"), ("a",), "each needs its --output (- for standard output)"),
         (("text", "json", "csv"), ("a", "b"), "--format is given 3 times and --output twice"),
-        (("text", "json"), ("-", "-"), "two formats cannot go to the same place"),
-        (("text", "json"), ("a", "a"), "two formats cannot go to the same place"),
-        (("text", "json"), ("a", "./a"), "two formats cannot go to the same place"),
-        (("text", "json"), ("-", "/dev/stdout"), "two formats cannot go to the same place"),
-        (("text", "json"), ("/dev/fd/1", "-"), "two formats cannot go to the same place"),
+        (("text", "json"), ("-", "-"), "two formats have the same --output"),
+        (("text", "json"), ("a", "a"), "two formats have the same --output"),
+        (("text", "json"), ("a", "./a"), "two formats have the same --output"),
+        (("text", "json"), ("-", "/dev/stdout"), "two formats have the same --output"),
+        (("text", "json"), ("/dev/fd/1", "-"), "two formats have the same --output"),
     ],
 )
 def test_what_would_be_guessed_is_refused(
@@ -443,5 +443,5 @@ def test_no_snapshot_goes_into_another_users_file(tmp_path: Path) -> None:
     path.touch()
     os.chown(path, 12345, 54321)
     done = run("collect", "-o", str(path))
-    assert complaint(done).endswith(": belongs to another user, who could read it")
+    assert complaint(done).endswith(": belongs to another user, who could read the snapshot")
     assert path.read_bytes() == b""

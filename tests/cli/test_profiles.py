@@ -39,11 +39,11 @@ def test_words_choose_profiles(
     ("word", "reported"),
     [
         ("tdb", "no profile is called 'tdb' (did you mean tidb?)"),
-        ("xyz", "no profile is called 'xyz' (there are tidb, "),
+        ("xyz", "no profile is called 'xyz' (choose from tidb, "),
         ("", "no profile is called ''"),
         ("tidb,", "no profile is called ''"),
-        ("tidb=", "a mount point begins with /"),
-        ("tidb=data", "--profile tidb=data: a mount point begins with /"),
+        ("tidb=", "a mount point starts with /"),
+        ("tidb=data", "--profile tidb=data: a mount point starts with /"),
     ],
 )
 def test_what_names_no_profile_is_refused(word: str, reported: str) -> None:
@@ -97,3 +97,36 @@ def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
     run_program(["scan", *sources, "--profile", "neo4j", "-f", "ndjson", "-o", str(out)])
     reports = [json.loads(line) for line in out.read_text().splitlines()]
     assert [outcomes(report, "CMP007") for report in reports] == [{"fail"}, {"fail"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "reported"),
+    [
+        (("--profile", "tidb=/nowhere"), True),
+        (("--profile", "etcd,tidb=/nowhere/*"), True),
+        (("--profile", "tidb=/"), False),
+        (("--profile", "tidb=*"), False),
+        (("--profile", "tidb"), False),
+        (("--profile", "tidb=/nowhere", "/"), False),
+    ],
+    ids=str,
+)
+def test_a_profile_for_no_mount_is_reported(
+    tmp_path: Path, words: tuple[str, ...], *, reported: bool
+) -> None:
+    """As a suppression that matches nothing: only where all filesystems were audited."""
+    notices = scanned(tmp_path, *words)["notices"]
+    assert [("tidb" in each, "no mount point" in each) for each in notices] == (
+        [(True, True)] if reported else []
+    )
+
+
+@pytest.mark.parametrize(("place", "reported"), [("/nowhere", True), ("/", False)])
+def test_a_profile_of_a_fleet_needs_one_host(
+    capfd: pytest.CaptureFixture[str], place: str, *, reported: bool
+) -> None:
+    """It is reported once, where no host has such a mount."""
+    sources = ["--from", HEALTHY, "--from", str(HOSTS / "lvm-linear-nobarrier" / "snapshot")]
+    run_program(["scan", *sources, "--profile", f"tidb={place}", "-f", "ndjson"])
+    errors = capfd.readouterr().err
+    assert errors.count("the profile tidb") == (1 if reported else 0)

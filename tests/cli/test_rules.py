@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from ext4audit.rules import all_rules
@@ -36,3 +37,19 @@ def test_the_columns_are_aligned() -> None:
     }
     assert len({summary for _, summary in columns}) == 1
     assert all(re.match(r"[A-Z]{3}\d{3}  [a-z]", line) for line in lines)
+
+
+def test_json_is_a_list_of_objects() -> None:
+    """One object a rule, without its page."""
+    found = json.loads(run("rules", "-f", "json").stdout)
+    assert [(each["code"], each["severity"], each["default"]) for each in found] == [
+        (rule.code, rule.severity.value, rule.default) for rule in all_rules()
+    ]
+    assert all("page" not in each for each in found)
+
+
+def test_markdown_is_a_table() -> None:
+    """Below the head one row a rule, of five cells."""
+    rows = run("rules", "-f", "markdown").stdout.splitlines()
+    assert [row.split(" | ")[0] for row in rows[2:]] == [f"| {rule.code}" for rule in all_rules()]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {6}

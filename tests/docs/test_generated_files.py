@@ -157,5 +157,8 @@ def test_the_wheel_brings_them_along() -> None:
     """Below the prefix, where bash, zsh, fish and man look for them."""
     project = toml_reader().loads((SHARE.parent / "pyproject.toml").read_text(encoding="utf-8"))
     targets = project["tool"]["hatch"]["build"]["targets"]
-    assert targets["wheel"]["shared-data"] == {"share": "share"}
+    assert targets["wheel"]["shared-data"] == {
+        "share": "share",
+        "docs/rules": "share/doc/ext4audit/rules",
+    }
     assert "share" in targets["sdist"]["include"]

@@ -57,7 +57,7 @@ def report(*remedies: Remedy, **changes: object) -> Report:
         ((ANEW, REMOUNT), Disruption.REMOUNT, REMOUNT),
         ((REMOUNT,), Disruption.ONLINE, "needs --disruption remount"),
         ((UNMOUNT,), Disruption.REMOUNT, "needs --disruption unmount"),
-        ((ANEW,), Disruption.REBOOT, "destroys what is there, and is never in a script"),
+        ((ANEW,), Disruption.REBOOT, "its remedy destroys data; scripts never include it"),
         ((ADVICE,), Disruption.REBOOT, "advice only: Ask somebody."),
         ((), Disruption.REBOOT, "no remedy"),
     ],
@@ -102,7 +102,8 @@ def test_another_remedy_is_chosen_by_its_name(words: str, expected: Remedy) -> N
 
 def test_a_name_that_no_remedy_has_is_answered_with_those_there_are() -> None:
     """The error lists the choices."""
-    with pytest.raises(NoSuchRemedy, match=r"DUR001 has no remedy 'x': .* barrier, dioread-lock"):
+    known = r"DUR001 has no remedy 'x' \(choose from barrier, dioread-lock\)"
+    with pytest.raises(NoSuchRemedy, match=known):
         choose(report(ONLINE, REMOUNT), Severity.LOW, Disruption.REBOOT, {"DUR001": "x"})
 
 

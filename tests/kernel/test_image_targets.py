@@ -77,7 +77,7 @@ def test_an_image_on_ext4_is_audited_and_not_what_it_lies_on(scratch: Make) -> N
     run("mke2fs", "-q", "-F", "-t", "ext4", image, "16M")
     devices, kind, reported = audited(image)
     assert (devices, kind) == ([(str(image), False)], "image")
-    assert "its directory stands for what it lies on" in reported
+    assert "to audit the filesystem that holds it, name its directory" in reported
     assert audited(image.parent)[0] == [(one.device, True)]
 
 

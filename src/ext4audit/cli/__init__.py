@@ -17,10 +17,29 @@ import click
 from ext4audit import __version__
 
 
-def print_diagnostic(message: str) -> None:
-    """Print one line; a newline in it comes from a hostile name and is shown escaped."""
+def lazily(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of another module of ours, which is imported when it is first called.
+
+    Besides the commands themselves this is the only way by which a module stays off the start of
+    a command that does not need it; tests/cli/test_startup.py holds what each command imports.
+    """
+
+    def call(*args: object, **kwargs: object) -> object:
+        return getattr(importlib.import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
+
+    return call
+
+
+def print_diagnostic(message: str, *, color: str = "yellow") -> None:
+    """Print one line; a newline in it comes from a hostile name and is shown escaped.
+
+    `color` is that of the program's name on a terminal: red for errors, yellow for notices.
+    """
     visible = lazily("renderers.shared", "visible")
-    print_error(f"ext4audit: {visible(message)}")
+    head = f"{PROGRAM}:"
+    if lazily("cli.terminal.help", "has_color")(sys.stderr):
+        head = click.style(head, fg=color, bold=True)
+    print_error(f"{head} {visible(message)}")
 
 
 def print_error(text: str) -> None:
@@ -45,19 +64,19 @@ ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
 """Holds the instruction of click's completion scripts, such as "bash_complete"."""
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
-    "fix": "Print a script that applies remedies and takes them back.",
-    "collect": "Capture a snapshot of this host, to be audited elsewhere.",
-    "layout": "Show which disk of an array holds the metadata.",
-    "plan": "Audit a filesystem that does not exist yet.",
-    "diff": "Print what two reports say differently.",
+    "fix": "Print a script that applies remedies and can undo them.",
+    "collect": "Capture a snapshot of this host for an audit on another machine.",
+    "layout": "Show which disks of an array hold the metadata.",
+    "plan": "Audit a filesystem before it is created.",
+    "diff": "Compare two reports.",
     "rules": "List the rules.",
-    "explain": "Print the page of one rule.",
+    "explain": "Print the page of a rule.",
     "schema": "Print the JSON Schema of `scan --format json`.",
     "completion": "Print the completion script of a shell.",
 }
 
 
-class OutputFailed(Exception):  # noqa: N818 - what happened, told to the user as it is
+class OutputFailed(Exception):  # noqa: N818 - the message is printed as it is
     """The output cannot be written; the message has the destination and the reason."""
 
 
@@ -65,13 +84,74 @@ class NoCommand(click.UsageError):
     """The command line is empty; the message is the complete help."""
 
 
+NO_PAGER = "EXT4AUDIT_NO_PAGER"
+"""The variable for --no-pager, and the key of either in the `meta` of a context."""
+
+
+class Context(click.Context):
+    """A context whose help has the colours of a terminal; who prints it removes them elsewhere."""
+
+    def make_formatter(self) -> click.HelpFormatter:
+        """Return the formatter of help pages."""
+        formatter: click.HelpFormatter = lazily("cli.terminal.help", "Formatter")(
+            width=self.terminal_width, max_width=self.max_content_width
+        )
+        return formatter
+
+
+_HELP = click.Option(
+    ["-h", "--help"],
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    help="Print this help.",
+    callback=lazily("cli.terminal.help", "print_help"),
+)
+_NO_PAGER = click.Option(
+    ["--no-pager"],
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    help="Do not show long text in a pager (PAGER, or less).",
+    envvar=NO_PAGER,
+)
+_SHARED = frozenset({"color", "config", "fail-on"})
+"""Options with one meaning in all commands: one variable sets them for all."""
+_WITH_REPORTS = frozenset({"scan", "plan"})
+"""The commands whose --format is set by EXT4AUDIT_FORMAT: those of the others differ."""
+
+
+def variables(command: str, option: str) -> list[str]:
+    """Return the variables that set an option of a command; the first that is set counts."""
+    is_shared = option in _SHARED or (option == "format" and command in _WITH_REPORTS)
+    names = (f"{command}_{option}", *((option,) if is_shared else ()))
+    return [f"{PROGRAM}_{name}".upper().replace("-", "_") for name in names]
+
+
+def _completed(command: click.Command, name: str) -> click.Command:
+    """Add what all commands have: coloured help, --no-pager, and variables for the options."""
+    if _HELP in command.params:
+        return command
+    command.context_class = Context
+    for option in command.params:
+        if isinstance(option, click.Option) and option.envvar is None:
+            option.envvar = variables(name, max(option.opts, key=len).lstrip("-"))
+    command.params += [_NO_PAGER, _HELP]
+    return command
+
+
 class LazyGroup(click.Group):
     """Imports a command's module when it runs: `--version` must not pay for the audit."""
+
+    context_class = Context
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse an empty command line: click 8.1 prints the help and exits 0, which is "clean"."""
         if not args and not ctx.resilient_parsing:
             raise NoCommand(ctx.get_help(), ctx)
+        # Of the command, too, and before --help prints, which click obeys as soon as it is read.
+        refused = "--no-pager" in args or os.environ.get(NO_PAGER, "0") not in {"", "0"}
+        ctx.meta[NO_PAGER] = refused
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -83,8 +163,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"ext4audit.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
+        return _completed(module.command, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""
@@ -106,19 +185,6 @@ class LazyGroup(click.Group):
         if word not in COMMANDS and not word.startswith("-"):
             ctx.fail(f"no such command: {word}{did_you_mean(word, COMMANDS)}")
         return super().resolve_command(ctx, args)
-
-
-def lazily(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of another module of ours, which is imported when it is first called.
-
-    Besides the commands themselves this is the only way by which a module stays off the start of
-    a command that does not need it; tests/cli/test_startup.py holds what each command imports.
-    """
-
-    def call(*args: object, **kwargs: object) -> object:
-        return getattr(importlib.import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
-
-    return call
 
 
 def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
@@ -151,33 +217,43 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
         words = [str(each) for each in self.choices]
         if value in words:
             return str(value)
-        near = did_you_mean(str(value).lower(), words, _ALIKE) or f" (there are {', '.join(words)})"
-        raise click.BadParameter(f"there is no {str(value)!r}{near}", ctx, param)
+        near = (
+            did_you_mean(str(value).lower(), words, _ALIKE) or f" (choose from {', '.join(words)})"
+        )
+        raise click.BadParameter(f"invalid value {str(value)!r}{near}", ctx, param)
 
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=[_NO_PAGER, _HELP],
+    context_settings={"max_content_width": 100},
 )
-@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", prog_name=PROGRAM, message="%(prog)s %(version)s"
+)
 def app() -> None:
-    """Audit ext4 filesystems for what the kernel really runs, with remedies that have been run.
+    """Audit the ext4 filesystems of a Linux host by the settings that are in force.
 
-    Nothing on the host is ever changed: what can be done is printed as commands.
+    Findings come with commands that fix them. ext4audit itself changes nothing on the host.
+
+    Environment variables set options: EXT4AUDIT_SCAN_SELECT is --select of scan. Without the
+    name of a command, EXT4AUDIT_FORMAT (scan and plan), EXT4AUDIT_FAIL_ON, EXT4AUDIT_CONFIG and
+    EXT4AUDIT_COLOR apply to all commands. The command line overrides both.
 
     \b
     Examples:
-      ext4audit scan                      audit every filesystem of this host
+      ext4audit scan                      audit this host
       ext4audit scan /var/lib/mysql       audit the filesystem of a directory
-      ext4audit scan --from host.tar.gz   audit what `collect` took elsewhere
-      ext4audit fix -o fix.sh             a script that applies remedies
-      ext4audit layout /srv               where the metadata lies on an array
+      ext4audit scan --from host.tar.gz   audit a snapshot of another host
+      ext4audit scan -f json -o out.json  write a report in JSON
+      ext4audit fix -o fix.sh             write a script that applies remedies
+      ext4audit layout /srv               show which disks hold the metadata
       ext4audit plan --raid0 12 --chunk 512K --size 1200G
-      ext4audit scan -f json -o out.json  for machines
-      ext4audit explain DUR001            what a rule checks, and why
+      ext4audit explain DUR001            print what a rule checks, and why
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
 
 
+RED = "red"
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
@@ -191,7 +267,7 @@ def run_program(arguments: Sequence[str]) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
-        print_diagnostic("interrupted")
+        print_diagnostic("interrupted", color=RED)
         return EXIT_INTERRUPTED
     except click.ClickException as error:
         return _refuse(error, arguments)
@@ -199,15 +275,15 @@ def run_program(arguments: Sequence[str]) -> int:
         discard(sys.stdout)
         return EXIT_CLOSED_PIPE
     except OutputFailed as error:
-        print_diagnostic(str(error))
+        print_diagnostic(str(error), color=RED)
         discard(sys.stdout)
         return EXIT_INTERNAL
     except Exception:  # noqa: BLE001 - the boundary: a crash has an exit code of its own
         import traceback  # noqa: PLC0415 - 5 ms of every start, for a crash only
 
-        print_diagnostic("internal error; please report it with this text")
+        print_diagnostic("internal error; please report it with this text", color=RED)
         for line in traceback.format_exc().splitlines():
-            print_diagnostic(line)
+            print_diagnostic(line, color=RED)
         return EXIT_INTERNAL
     return code
 
@@ -236,12 +312,12 @@ def _run(arguments: Sequence[str]) -> int:
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Print in one line what is wrong with the command line."""
     if isinstance(error, NoCommand):
-        print_error(error.message)
+        print_error(lazily("cli.terminal.help", "shown")(error.message, sys.stderr))
         return EXIT_USAGE
-    why = lazily("cli.errors", "reason")(error)
-    print_diagnostic(why)
+    why = lazily("cli.terminal.errors", "reason")(error)
+    print_diagnostic(why, color=RED)
     print_error(f"Try '{_page(error, arguments)} --help' for help.")
-    code: int | None = lazily("cli.errors", "refuse_as_plugin")(why, arguments)
+    code: int | None = lazily("cli.terminal.errors", "refuse_as_plugin")(why, arguments)
     return EXIT_USAGE if code is None else code
 
 

@@ -13,7 +13,7 @@ import click
 from ext4audit.api import audit_snapshot
 from ext4audit.cli import lazily
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.output import NAGIOS
+from ext4audit.cli.output import NAGIOS, progress
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.cli.reports import print_report, write_page
 from ext4audit.facts.profile import ActiveProfile
@@ -165,7 +165,9 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     if len(places) == 1:
         return _scan_one(places[0], words, asked)
     if any(output.fmt == "json" for output in asked.outputs):
-        raise click.UsageError(f"{len(places)} hosts are not one object: use -f ndjson")
+        raise click.UsageError(
+            f"-f json is for one host, and there are {len(places)}: use -f ndjson"
+        )
     code: int = lazily("cli.fleet", "scan_fleet")(places, words, asked)
     return code
 
@@ -173,7 +175,7 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
 def _places(sources: list[str]) -> list[Place]:
     """Return the location of each host's evidence; raises UsageError for a bad source."""
     if sources.count(STANDARD_INPUT) > 1:
-        raise click.UsageError("standard input can be read once only")
+        raise click.UsageError("--from - can be given only once")
     places = []
     try:
         for source in sources:
@@ -188,9 +190,10 @@ def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     """Audit the sources, which must be of one host; raises UsageError."""
     places = _places([utf8(source) for source in sources])
     if len(places) != 1:
-        raise click.UsageError(f"{len(places)} hosts: a script is for one")
+        raise click.UsageError(f"fix works on one host, and --from has {len(places)}")
     try:
-        return _audited(places[0], tuple(map(utf8, targets)), asked)
+        with progress(quiet=asked.verbosity < 0, doing=f"reading {places[0].path}"):
+            return _audited(places[0], tuple(map(utf8, targets)), asked)
     except ArchiveError as error:
         raise click.UsageError(str(error)) from None
 
@@ -211,7 +214,8 @@ def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Re
 
 def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:
     try:
-        report = _audited(place, targets, asked)
+        with progress(quiet=asked.verbosity < 0, doing=f"reading {place.path}"):
+            report = _audited(place, targets, asked)
     except ArchiveError as error:
         _write_unread(place.path, str(error), asked)
         if asked.outputs[0].fmt == NAGIOS:

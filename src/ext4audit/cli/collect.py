@@ -37,10 +37,15 @@ NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
     "--output",
     metavar="FILE",
     shell_complete=completer("files"),
-    help="Write to FILE, which its owner can read.",
+    help="Write FILE atomically; only its owner can read it.",
 )
-@click.option("--lean", is_flag=True, help="Leave out group descriptors and the udev database.")
-@click.option("--text", "as_text", is_flag=True, help="As base64 between marker lines.")
+@click.option("--lean", is_flag=True, help="Omit group descriptors and the udev database.")
+@click.option(
+    "--text",
+    "as_text",
+    is_flag=True,
+    help="Write base64 between marker lines, for terminals and mail.",
+)
 @click.option("--script", is_flag=True, help="Print the collector for hosts without Python.")
 @click.option(
     "--timeout",
@@ -49,7 +54,7 @@ NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
     default=20,
     show_default=True,
     metavar="SECONDS",
-    help="For each external command; at most a day.",
+    help="Time limit of each external command; at most a day.",
 )
 @deadline_option
 def command(
@@ -62,19 +67,19 @@ def command(
     timeout_seconds: int,
     deadline_seconds: float,
 ) -> int:
-    """Capture what an audit needs of this host, or of the filesystems that hold the TARGETs.
+    """Capture the evidence that an audit needs, of this host or of the TARGETs' filesystems.
 
-    The snapshot is a tar.gz. It holds /etc/fstab and the kernel's command line, without what
-    looks like a password in them: standard error and the snapshot tell where one was masked.
-    Run it as root to capture superblocks.
+    The snapshot is a tar.gz. It contains /etc/fstab and the kernel command line. Values that look
+    like passwords are masked; standard error and the snapshot list the masked files. Run it as
+    root to capture superblocks.
 
-    `--script` prints one POSIX sh file that captures the same on any Linux host, with the
-    options --text, --lean and -o FILE of its own. Nothing is installed there:
+    `--script` prints a POSIX sh script that captures the same evidence on a host without Python.
+    The script has the options --text, --lean and -o FILE:
 
     \b
       ssh HOST sudo sh -s < collect.sh | ext4audit scan --from -
 
-    Exit codes: 0 captured (standard error tells what could not be seen), 2 usage error,
+    Exit codes: 0 captured (standard error lists what could not be read), 2 usage error,
     70 internal error.
 
     \b
@@ -85,9 +90,11 @@ def command(
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     output = None if output == "-" else output
     if script and (targets or lean or as_text):
-        raise click.UsageError("--script takes no TARGET, --lean or --text: the script does")
+        raise click.UsageError(
+            "--script excludes TARGET, --lean and --text: pass them to the script"
+        )
     if output is None and sys.stdout.isatty() and not (script or as_text):
-        raise click.UsageError("a terminal shows no snapshot: use -o FILE, a pipe, or --text")
+        raise click.UsageError("a snapshot is binary: use -o FILE, a pipe, or --text")
     if output is None and sys.__stdout__ is None:
         raise click.UsageError("standard output is closed: use -o FILE")
     if output is not None:
@@ -96,7 +103,9 @@ def command(
         write(collect_script(__version__), output)
         return 0
     if output is not None and belongs_to_another(output):
-        raise click.UsageError(f"--output {output}: belongs to another user, who could read it")
+        raise click.UsageError(
+            f"--output {output}: belongs to another user, who could read the snapshot"
+        )
     host, content = _capture(
         targets, LiveSource(timeout_seconds, deadline_seconds=deadline_seconds), lean=lean
     )
@@ -151,7 +160,7 @@ def _tell_unseen(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None
         causes.setdefault((gap.detail, gap.hint), []).append(gap.what)
     for (detail, hint), what in causes.items():
         more = f" and {len(what) - 1} more" if len(what) > 1 else ""
-        print_diagnostic(f"not seen: {what[0]}{more}: {detail}{f' ({hint})' if hint else ''}")
+        print_diagnostic(f"not read: {what[0]}{more}: {detail}{f' ({hint})' if hint else ''}")
 
 
 def _wrapped(content: bytes) -> bytes:

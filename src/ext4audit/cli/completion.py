@@ -202,8 +202,8 @@ for _shell in SHELLS.values():
 def command(shell: str) -> int:
     """Print the completion script for bash, zsh or fish.
 
-    Packages bring it along. It asks the program itself, so that it fits every version, and
-    completes options, formats, rules with what they find, profiles, and files.
+    Packages install it. It completes options, formats, rules, profiles and files of the
+    installed version.
 
     \b
     Examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,14 @@ import click
 
 from ext4audit.cli import Choice, completer
 from ext4audit.cli.baseline import read_reports
-from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, write
+from ext4audit.cli.output import (
+    STANDARD_OUTPUT,
+    check_destination,
+    color_option,
+    progress,
+    wants_color,
+    write,
+)
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
 from ext4audit.policy.baseline import Difference, difference, known_host, original_text
@@ -17,6 +25,13 @@ from ext4audit.renderers.difference import render_json, render_text
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS
 
 RENDERERS = {"text": render_text, "json": render_json}
+STYLES: Mapping[str, Mapping[str, Any]] = {
+    "new": {"fg": "red"},
+    "fixed": {"fg": "green"},
+    "not checked again": {"fg": "yellow"},
+    "unchanged": {"dim": True},
+}
+"""The looks of the kinds of findings; the other lines are the totals of a host."""
 
 
 @click.command("diff")
@@ -29,15 +44,16 @@ RENDERERS = {"text": render_text, "json": render_json}
     type=Choice(tuple(RENDERERS)),
     default="text",
     show_default=True,
-    help="How the difference is printed.",
+    help="Format of the comparison.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     shell_complete=completer("files"),
-    help="Write to FILE, which appears whole.",
+    help="Write FILE atomically.",
 )
+@color_option
 @click.option(
     "--fail-on",
     type=Choice([*(severity.value for severity in Severity), NEVER]),
@@ -45,16 +61,15 @@ RENDERERS = {"text": render_text, "json": render_json}
     show_default=True,
     help="Exit 1 on a new finding of this severity or worse.",
 )
-def command(old: str, new: str, fmt: str, output: str | None, fail_on: str) -> int:
+def command(*, old: str, new: str, fmt: str, output: str | None, color: str, fail_on: str) -> int:
     """Print which findings are new, fixed and unchanged between two reports.
 
-    Reports are those of `scan -f json`, or of `-f ndjson` for many hosts, which are paired by
-    their names. A finding is the same when rule, superblock UUID and the fact that failed are:
-    renamed devices change nothing. What has become worse is new, and so is what a suppression
-    accepted that holds no more. What the newer report could not look for is neither fixed nor
-    unchanged.
+    Reports come from `scan -f json`, or from `scan -f ndjson` for many hosts; hosts are paired by
+    name. Two findings are the same if rule, superblock UUID and failed fact are the same, even if
+    the device was renamed. A finding is new if its severity has increased or its suppression has
+    expired. A finding that the new report could not check again is listed as not checked.
 
-    Exit codes: 0 nothing new at or above --fail-on that is not suppressed, 1 something,
+    Exit codes: 0 no new finding at or above --fail-on, 1 at least one that is not suppressed,
     2 usage error.
 
     \b
@@ -65,10 +80,28 @@ def command(old: str, new: str, fmt: str, output: str | None, fail_on: str) -> i
     output = None if output == STANDARD_OUTPUT else output
     if output is not None:
         check_destination(output)
-    found = list(_differences(_paired(read_reports(old), read_reports(new))))
-    write(RENDERERS[fmt](found), output)
+    with progress(quiet=False, doing="comparing reports"):
+        found = list(_differences(_paired(read_reports(old), read_reports(new))))
+    colored = fmt == "text" and _is_colored(color, output)
+    text = _coloured(found) if colored else RENDERERS[fmt](found)
+    write(text, output, linked=colored)
     fresh = [each for _, differs in found for each in differs.new if not each.suppressed]
     return EXIT_FINDINGS if _fails([each.severity for each in fresh], fail_on) else EXIT_CLEAN
+
+
+def _is_colored(choice: str, output: str | None) -> bool:
+    return choice == "always" or (output is None and wants_color(choice, sys.stdout))
+
+
+def _coloured(found: Sequence[tuple[str, Difference]]) -> str:
+    """Return the text with the kind of each finding in its colour."""
+    lines = render_text(found).splitlines()
+    return "".join(f"{_line(*line.partition(': '))}\n" for line in lines)
+
+
+def _line(kind: str, colon: str, rest: str) -> str:
+    look = STYLES.get(kind, {"bold": True})
+    return f"{click.style(kind, **look)}{colon}{rest}"
 
 
 def _fails(severities: Sequence[Severity], fail_on: str) -> bool:

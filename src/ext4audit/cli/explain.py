@@ -1,42 +1,69 @@
-"""`ext4audit explain`: one rule's page, from its own docstring."""
+"""`ext4audit explain`: one rule's page, from its own docstring, or the rules of a family."""
 
 from __future__ import annotations
 
+import re
+import sys
+
 import click
 
-from ext4audit.cli import completer, did_you_mean
-from ext4audit.cli.output import write
+from ext4audit.cli import Choice, completer, lazily
+from ext4audit.cli.output import color_option, is_drawn, wants_color, write
+from ext4audit.cli.rules import print_rules
+from ext4audit.renderers.catalogue import json_page_of, page_of
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 
+SHORT_CODE = re.compile(r"([A-Z]{3})0*([0-9]{1,3})")
+"""A code with or without its zeros: PRF2 is PRF002."""
+
 
 @click.command("explain")
-@click.argument("rule", metavar="CODE|NAME", shell_complete=completer("rules"))
-def command(rule: str) -> int:
+@click.argument("rule", metavar="CODE|NAME|FAMILY", shell_complete=completer("rules"))
+@click.option(
+    "-f",
+    "--format",
+    "fmt",
+    type=Choice(("text", "json", "markdown")),
+    default="text",
+    show_default=True,
+    help="The format of the page; text is Markdown, rendered on a terminal.",
+)
+@color_option
+def command(rule: str, fmt: str, color: str) -> int:
     """Print what a rule checks, why it matters, its remedy, and when to ignore it.
+
+    For the letters of a family, such as DUR, list the rules of the family.
 
     \b
     Examples:
       ext4audit explain LAY001
+      ext4audit explain prf2
       ext4audit explain striped-metadata-hotspot
+      ext4audit explain DUR
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    write(page(_find(rule)), None)
+    family = tuple(each for each in all_rules() if each.family == rule.upper())
+    if family:
+        print_rules(family, fmt, color)
+    else:
+        _print_page(_find(rule), fmt, color)
     return 0
 
 
-def page(rule: Rule) -> str:
-    """Return a rule's page as Markdown."""
-    head = f"# {rule.code} {rule.name}\n\n{rule.summary}\n\nWorst severity: {rule.severity.value}"
-    references = "\n".join(f"- {reference}" for reference in rule.references)
-    tail = f"\n\n## References\n\n{references}" if references else ""
-    return f"{head}. Since: {rule.since}.\n\n{rule.page}{tail}\n"
+def _print_page(rule: Rule, fmt: str, color: str) -> None:
+    colored = fmt == "text" and wants_color(color, sys.stdout)
+    text = json_page_of(rule) if fmt == "json" else page_of(rule)
+    if fmt == "text" and is_drawn(color):
+        text = lazily("cli.terminal.drawing", "draw_markdown")(text, color=colored)
+    write(text, None, linked=colored)
 
 
 def _find(word: str) -> Rule:
     rules = all_rules()
+    short = SHORT_CODE.fullmatch(word.upper())
+    code = f"{short[1]}{int(short[2]):03}" if short else word.upper()
     for rule in rules:
-        if word.upper() == rule.code or word.lower() == rule.name:
+        if code == rule.code or word.lower() == rule.name:
             return rule
-    names = [name for rule in rules for name in (rule.code, rule.name)]
-    near = did_you_mean(word.upper(), names) or did_you_mean(word.lower(), names)
+    near = lazily("cli.terminal.errors", "near_rule")(word, rules)
     raise click.UsageError(f"no rule is called {word!r}{near}")

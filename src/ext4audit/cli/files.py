@@ -82,12 +82,12 @@ def answered(call: Callable[[], T]) -> T:
 
 def _refusal(path: str) -> str | None:
     if not path:
-        return "names no file"
+        return "is empty"
     if Path(path).is_dir():
         return "is a directory"
     if Path(path).is_block_device():
         # A slip of the hand: the report would be written over its first sectors.
-        return "is a block device, and nothing is ever written to one"
+        return "is a block device; output to block devices is refused"
     if _is_written_in_place(path):
         return None if os.access(path, os.W_OK) else "not writable"
     return _refusal_to_replace(path)

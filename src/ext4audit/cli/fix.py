@@ -45,7 +45,7 @@ EXECUTABLE = 0o700
     multiple=True,
     metavar="SOURCE",
     shell_complete=completer("files"),
-    help="Captured evidence of one host instead of this one: a snapshot or an archive.",
+    help="Captured evidence of another host: a snapshot or an archive.",
 )
 @click.option(
     "-f",
@@ -55,28 +55,28 @@ EXECUTABLE = 0o700
     default=SCRIPT,
     show_default=True,
     metavar="FORMAT",
-    help="What is printed: sh, a script; or ansible, a playbook of the same remedies.",
+    help="Format: sh (a script) or ansible (a playbook with the same remedies).",
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     shell_complete=completer("files"),
-    help="Write to FILE, which appears whole; a script is made executable for its owner.",
+    help="Write FILE atomically; a script is executable for its owner.",
 )
 @click.option(
     "--disruption",
     type=Choice(ALLOWED),
     default=Disruption.ONLINE.value,
     show_default=True,
-    help="The most that a remedy may stop.",
+    help="Most disruptive kind of remedy to include.",
 )
 @click.option(
     "--choose",
     "choices",
     multiple=True,
     metavar="RULE=WORDS",
-    help="Another remedy of a rule than the safest: words of its name; repeatable.",
+    help="Use another remedy of a rule than the safest, by words of its name; repeatable.",
 )
 @rule_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
@@ -93,16 +93,17 @@ def command(
     deadline_seconds: float,
     **given: Any,  # noqa: ANN401 - every type that an option can have
 ) -> int:
-    """Print one POSIX sh script that applies the safest remedy of each finding.
+    """Print a POSIX sh script that applies the safest remedy of each finding.
 
-    It is for the findings at or above --fail-on that nothing suppresses, with remedies that stop
-    no more than --disruption, and never with one that destroys. Nothing is changed before the
-    script is run on the audited host with --apply. Without arguments it checks every guard and
-    shows what it would do; --verify checks; --undo returns to the state before. What it leaves
-    out, and why, is in its head and on standard error.
+    The script covers findings at or above --fail-on that are not suppressed. It includes no
+    remedy that is more disruptive than --disruption or that destroys data. Its head and standard
+    error list the omitted findings with the reason.
 
-    Exit codes: 0 printed (also a script that has nothing to do), 2 usage error or a host that
-    cannot be read, 70 internal error.
+    Run the script on the audited host: without arguments it checks all guards and shows the
+    changes, --apply makes them, --verify checks them, and --undo restores the previous state.
+
+    Exit codes: 0 printed (also an empty script), 2 usage error or unreadable host, 70 internal
+    error.
 
     \b
     Examples:
@@ -143,7 +144,7 @@ def _choices(words: Sequence[str]) -> dict[str, str]:
         rule, equals, wanted = word.partition("=")
         code = codes.get(rule.upper()) or codes.get(rule.lower())
         if code is None or not equals or not wanted:
-            raise click.UsageError(f"--choose {word}: say a rule and words, as PRF001=dioread-lock")
+            raise click.UsageError(f"--choose {word}: not RULE=WORDS, such as PRF001=dioread-lock")
         found[code] = wanted
     return found
 
@@ -163,7 +164,7 @@ def _report(
         report = audit(Source(LIVE, host.name), host, asked.rules, asked.profiles)
     if report.source.kind == "image":
         raise click.UsageError(
-            "an image file is no filesystem of a host: fix it where it is mounted"
+            "an image file cannot be fixed: run `fix` on the host that mounts it"
         )
     whole = not targets
     report = asked.post_processing.one(report, asked.rules, whole=whole)
@@ -183,9 +184,9 @@ def _audited(report: Report, source: LiveSource) -> Audited:
 
 def _tell(script: Script) -> None:
     for left in script.left:
-        print_diagnostic(f"left out: {left}")
+        print_diagnostic(f"omitted: {left}")
     if not script.chosen:
-        print_diagnostic("nothing to fix: what is printed does nothing")
+        print_diagnostic("nothing to fix: the script is empty")
 
 
 def _write_script(text: str, path: str | None) -> None:

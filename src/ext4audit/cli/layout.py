@@ -12,7 +12,15 @@ from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout import page_of_device, page_of_image
 from ext4audit.cli import Choice, completer, lazily, print_diagnostic
-from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write
+from ext4audit.cli.output import (
+    check_destination,
+    color_option,
+    is_ascii_only,
+    progress,
+    wants_color,
+    width,
+    write,
+)
 from ext4audit.cli.plan_input import size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
@@ -33,7 +41,7 @@ def _sectors(text: str) -> int:
     """Return bytes; ValueError for sizes that no device has, such as a chunk of 1 byte."""
     size_bytes = size_of(text)
     if size_bytes % SECTOR_BYTES:
-        raise ValueError(f"{text} is no multiple of {SECTOR_BYTES} bytes")
+        raise ValueError(f"{text} is not a multiple of {SECTOR_BYTES} bytes")
     return size_bytes
 
 
@@ -55,38 +63,34 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     type=Choice(["text", "json", "svg"]),
     default="text",
     show_default=True,
-    help="svg is a picture to paste.",
+    help="Format of the output; svg is a picture.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     shell_complete=completer("files"),
-    help="Write to FILE, which appears whole.",
+    help="Write FILE atomically.",
 )
 @click.option(
     "--members",
     type=click.IntRange(2, MOST_MEMBERS),
     metavar="N",
-    help="State an array of N disks: a RAID controller's, or the one that an image is for.",
+    help="Number of disks of an array that the kernel does not show (RAID controller, image).",
 )
-@click.option("--chunk", callback=_size, metavar="SIZE", help="Its chunk, such as 512K.")
+@click.option("--chunk", callback=_size, metavar="SIZE", help="Chunk size of that array: 512K.")
 @click.option(
-    "--level", type=Choice(LEVELS), help="Its level; raid0 if not said. md's default layouts."
+    "--level",
+    type=Choice(LEVELS),
+    help="RAID level of that array, in md's default layout.  [default: raid0]",
 )
 @click.option(
     "--offset",
     callback=_size,
     metavar="SIZE",
-    help="Where the filesystem begins on it, or in an image of a whole disk, such as 1M.",
+    help="Start of the filesystem on that array, or in an image of a whole disk: 1M.",
 )
-@click.option(
-    "--color",
-    type=Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
-)
+@color_option
 def command(
     *,
     target: str,
@@ -98,14 +102,13 @@ def command(
     offset: int | None,
     color: str,
 ) -> int:
-    """Show which disk of an array holds the metadata of each block group, and what evens it out.
+    """Show which disks of an array hold the metadata, and which mkfs options spread it evenly.
 
-    Bitmaps, inode tables and group descriptors are counted on each member. Only the superblock
-    and the descriptors are read, also on a mounted filesystem: a second for 64 TiB, where
-    dumpe2fs reads every bitmap. An array that the machine cannot show is stated with --members
-    and --chunk.
+    Count bitmaps, inode tables and group descriptors on each member of the array. Read the
+    superblock and the group descriptors only, also of a mounted filesystem; 64 TiB take less
+    than a second. Use --members and --chunk if the kernel does not show the array.
 
-    Exit codes: 0 shown, 2 usage error or not ext4, 3 the layout cannot be told, 70 internal error.
+    Exit codes: 0 success, 2 usage error or not ext4, 3 the layout is unknown, 70 internal error.
 
     \b
     Examples:
@@ -134,7 +137,7 @@ def _described_array(
             raise click.UsageError("--level needs --members and --chunk")
         return None
     if members is None or chunk is None:
-        raise click.UsageError("--members and --chunk are stated together")
+        raise click.UsageError("--members and --chunk need each other")
     level = level or "raid0"
     if members < LEAST_MEMBERS.get(level, 2):
         raise click.UsageError(f"{level} takes at least {LEAST_MEMBERS[level]} members")
@@ -148,7 +151,9 @@ def _read(target: str, described: StripeGeometry | None, offset: int) -> Evidenc
     path = os.fsencode(target).decode("utf-8", "surrogateescape")
     source = LiveSource(timeout_seconds=TIMEOUT_SECONDS)
     if _is_file(source, path):
-        return _of_image(page_of_image(source, path, described, offset), path)
+        with progress(quiet=False, doing=f"reading {path}"):
+            page = page_of_image(source, path, described, offset)
+        return _of_image(page, path)
     if offset and described is None:
         raise click.UsageError("--offset on a device needs --members and --chunk")
     inventory = take_inventory(source)
@@ -157,7 +162,8 @@ def _read(target: str, described: StripeGeometry | None, offset: int) -> Evidenc
         raise click.UsageError(f"{path}: {found.reason}")
     if found.note:
         print_diagnostic(f"{path}: {found.note}")
-    return page_of_device(source, inventory, found.device_numbers[0], described)
+    with progress(quiet=False, doing=f"reading {path}"):
+        return page_of_device(source, inventory, found.device_numbers[0], described)
 
 
 def _is_file(source: LiveSource, path: str) -> bool:
@@ -173,7 +179,7 @@ def _is_file(source: LiveSource, path: str) -> bool:
 def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
     """Refuse a file that is no image: the target is mistyped, and no evidence is missing."""
     if isinstance(page, Unknown):
-        raise click.UsageError(f"{path}: not an ext4 image that can be read: {page.detail}")
+        raise click.UsageError(f"{path}: not a readable ext4 image: {page.detail}")
     return page
 
 

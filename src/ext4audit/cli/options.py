@@ -21,7 +21,14 @@ from ext4audit.assemble.devices.target import (
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import Inventory, take_inventory
 from ext4audit.cli import Choice, completer, lazily, print_diagnostic
-from ext4audit.cli.output import FORMATS, Output, check_destination, outputs_of, progress
+from ext4audit.cli.output import (
+    FORMATS,
+    Output,
+    check_destination,
+    color_option,
+    outputs_of,
+    progress,
+)
 from ext4audit.cli.policy import (
     PostProcessing,
     active_profiles,
@@ -55,7 +62,7 @@ def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
         default=default_seconds,
         show_default=True,
         metavar="SECONDS",
-        help="For each external command; at most a day.",
+        help="Time limit of each external command; at most a day.",
     )
 
 
@@ -69,7 +76,7 @@ def deadline_option(command: Command) -> Command:
         default=DEFAULT_DEADLINE_SECONDS,
         show_default=True,
         metavar="SECONDS",
-        help="For all that is read of this host: the rest is not determined; at most a day.",
+        help="Time limit for reading this host; the rest is not determined; at most a day.",
     )(command)
 
 
@@ -118,7 +125,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         outputs=outputs,
         rules=selected(given, policy, profiles, usual),
         profiles=profiles,
-        post_processing=post_processing_of(policy, given["baseline"], utc_now()),
+        post_processing=post_processing_of(policy, given["baseline"], utc_now(), profiles),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
@@ -132,13 +139,13 @@ _OF_RULES = (
         "--config",
         metavar="FILE",
         shell_complete=completer("files"),
-        help="The policy file; else the nearest ext4audit.toml, else /etc/ext4audit.toml.",
+        help="Policy file.  [default: the nearest ext4audit.toml, else /etc/ext4audit.toml]",
     ),
     click.option(
         "--baseline",
         metavar="REPORT",
         shell_complete=completer("files"),
-        help="A report in JSON: only what is new since then counts, and what is fixed is told.",
+        help="Earlier report in JSON: only new findings count, and fixed ones are listed.",
     ),
     click.option(
         "--select",
@@ -146,7 +153,7 @@ _OF_RULES = (
         multiple=True,
         metavar="RULES",
         shell_complete=completer("rule_list"),
-        help="Only these rules: codes, prefixes (DUR) or names; comma lists, repeatable.",
+        help="Run only these rules: codes, prefixes (DUR) or names; comma lists, repeatable.",
     ),
     click.option(
         "--ignore",
@@ -154,17 +161,17 @@ _OF_RULES = (
         multiple=True,
         metavar="RULES",
         shell_complete=completer("rule_list"),
-        help="All but these rules.",
+        help="Do not run these rules.",
     ),
-    click.option("--pedantic", is_flag=True, help="Also the rules that are off by default."),
+    click.option("--pedantic", is_flag=True, help="Also run the rules that are off by default."),
     click.option(
         "--profile",
         "profiles",
         multiple=True,
         metavar="NAME[=MOUNT]",
         shell_complete=completer("profile_list"),
-        help="What a product's vendor demands (tidb, postgres, ...), of all filesystems or those "
-        "mounted on a glob; repeatable.",
+        help="Check the requirements of a product's vendor (tidb, postgres, ...) on all "
+        "filesystems, or on the mount points that match a glob; repeatable.",
     ),
     click.option(
         "--fail-on",
@@ -181,24 +188,20 @@ _OPTIONS = (
         multiple=True,
         metavar="FILE",
         shell_complete=completer("files"),
-        help="Write to FILE, which appears whole; repeatable, one for each -f in turn.",
+        help="Write FILE atomically; repeatable, the first -o belongs to the first -f.",
     ),
     *_OF_RULES,
-    click.option("--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 on blind spots."),
+    click.option(
+        "--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 if evidence is missing."
+    ),
     click.option(
         "-v",
         "--verbose",
         is_flag=True,
-        help="All evidence, all remedies, what passed, and what does not apply.",
+        help="Show all evidence, all remedies, what passed, and why rules do not apply.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Only the summary line."),
-    click.option(
-        "--color",
-        type=Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
-    ),
+    click.option("-q", "--quiet", is_flag=True, help="Show the summary line only."),
+    color_option,
 )
 
 
@@ -228,13 +231,13 @@ def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) ->
         type=Choice(formats),
         multiple=True,
         metavar="FORMAT",
-        help=f"How the report is printed: {', '.join(formats)}; repeatable, each with its own -o.  "
+        help=f"Format of the report: {', '.join(formats)}; repeatable, each with its own -o.  "
         "[default: text]",
     )
     return choose(command)
 
 
-READ_AS_IMAGE = "an image, audited from its bytes; its directory stands for what it lies on"
+READ_AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its directory"
 
 
 class Chosen(NamedTuple):
@@ -274,9 +277,9 @@ def _look_at(source: Source, inventory: Inventory, path: str) -> Target | Image:
     if isinstance(found, Image | Superblocks):
         return found
     if isinstance(found, BadImage):
-        return NotExt4(f"{found.reason}; its directory stands for what it lies on")
+        return NotExt4(f"{found.reason}; to audit the filesystem that holds it, name its directory")
     if found.note:
-        print_diagnostic(f"{path}: not taken for an image: {found.note}")
+        print_diagnostic(f"{path}: not an image: {found.note}")
     return resolver.resolve(path)
 
 

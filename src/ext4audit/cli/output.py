@@ -8,7 +8,7 @@ from typing import NamedTuple, TextIO
 
 import click
 
-from ext4audit.cli import OutputFailed, lazily
+from ext4audit.cli import Choice, OutputFailed, lazily
 from ext4audit.renderers import formats
 
 
@@ -22,12 +22,17 @@ def check_destination(path: str) -> None:
         raise click.UsageError(f"--output {path}: {reason}")
 
 
-def write(text: str, path: str | None) -> None:
-    """Write to `path`, or to standard output without one.
+def write(text: str, path: str | None, *, linked: bool = False) -> None:
+    """Write to `path`, or to standard output without one; on a terminal, in the pager.
 
-    Raises OutputFailed, and BrokenPipeError where the reader has gone.
+    With `linked`, the codes of rules are links on a terminal that has links. Raises OutputFailed,
+    and BrokenPipeError where the reader has gone.
     """
     with writing(path) as put:
+        if path is None and sys.stdout.isatty():
+            text = lazily("cli.terminal.links", "linked")(text) if linked else text
+            if lazily("cli.terminal.pager", "page")(text):
+                return
         put(text)
 
 
@@ -93,11 +98,11 @@ def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, 
     if len(outputs) != len(named) and (outputs or len(named) > 1):
         raise click.UsageError(
             f"--format is given {counted(len(formats))} and --output {counted(len(outputs))}: "
-            "several formats need an --output each, - for standard output"
+            "with several formats each needs its --output (- for standard output)"
         )
     paths = [None if path == STANDARD_OUTPUT else path for path in outputs] or [None]
     if len({_place(path) for path in paths}) < len(paths):
-        raise click.UsageError("two formats cannot go to the same place")
+        raise click.UsageError("two formats have the same --output")
     return tuple(Output(fmt, path) for fmt, path in zip(named, paths, strict=True))
 
 
@@ -133,6 +138,20 @@ def wants_color(choice: str, stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}
 
 
+def is_drawn(choice: str) -> bool:
+    """Whether text for people is drawn: on a terminal, and where colour is wanted anyway."""
+    return sys.stdout.isatty() or wants_color(choice, sys.stdout)
+
+
+color_option = click.option(
+    "--color",
+    type=Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="When to colour text; auto follows NO_COLOR, CLICOLOR_FORCE and FORCE_COLOR.",
+)
+
+
 def width(stream: TextIO) -> int | None:
     """Return the columns of a terminal, None for a pipe or file: there nothing is wrapped."""
     if not stream.isatty():
@@ -152,8 +171,8 @@ def is_ascii_only(stream: TextIO) -> bool:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows what is being read; it does nothing without a terminal."""
+def progress(*, quiet: bool, doing: str = "looking for ext4") -> Iterator[Callable[[str], None]]:
+    """Show `doing`, and yield a function that shows what is read; on a terminal only."""
     if quiet or not sys.stderr.isatty():
         yield lambda _doing: None
         return
@@ -163,5 +182,5 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     from ext4audit.renderers.shared import visible  # noqa: PLC0415
 
     spinner = "line" if is_ascii_only(sys.stderr) else "dots"
-    with Console(stderr=True).status(Text("looking for ext4"), spinner=spinner) as status:
-        yield lambda doing: status.update(Text(f"reading {visible(doing)}"))
+    with Console(stderr=True).status(Text(visible(doing)), spinner=spinner) as status:
+        yield lambda what: status.update(Text(f"reading {visible(what)}"))

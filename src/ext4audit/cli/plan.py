@@ -13,7 +13,7 @@ from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
 from ext4audit.cli import Choice, completer
 from ext4audit.cli.options import chosen, report_options, timeout_option
-from ext4audit.cli.output import FORMATS
+from ext4audit.cli.output import FORMATS, progress
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
 from ext4audit.cli.policy import on_plans
 from ext4audit.cli.reports import code_of, print_notices, write_page
@@ -109,7 +109,7 @@ def _assumed(plan: Plan) -> tuple[str, ...]:
             "all memory is available, and vm.dirty_* are the kernel's defaults (20 %, 10 %)"
         )
     if host.virtualization is None:
-        assumed.append("a physical machine (--virtualization says otherwise)")
+        assumed.append("a physical machine (see --virtualization)")
     return tuple(assumed)
 
 
@@ -119,58 +119,64 @@ PLAN_FORMATS = frozenset(FORMATS) - {"html"}
 
 @click.command("plan")
 @click.argument("file", required=False, metavar="[FILE.toml]", shell_complete=completer("files"))
-@click.option("--raid0", type=int, metavar="N", help="An md array of N disks that stripes.")
-@click.option("--raid10", type=int, metavar="N", help="The same with two copies, near=2.")
-@click.option("--raid5", type=int, metavar="N", help="The same with parity, N disks in all.")
-@click.option("--raid6", type=int, metavar="N", help="The same with two parities, N in all.")
-@click.option("--raid1", type=int, metavar="N", help="An md array of N copies.")
-@click.option("--chunk", metavar="SIZE", help="The array's chunk (512K is mdadm's default).")
-@click.option("--size", metavar="SIZE", help="Of the filesystem's device: 1200G, or bytes.")
-@click.option("--mkfs", metavar="WORDS", help='Options of mke2fs: "-g 32744 -O ^metadata_csum".')
-@click.option("--mount-options", metavar="WORDS", help='As in fstab: "noatime,nobarrier".')
+@click.option("--raid0", type=int, metavar="N", help="md RAID0 of N disks.")
+@click.option("--raid10", type=int, metavar="N", help="md RAID10 of N disks (near=2).")
+@click.option("--raid5", type=int, metavar="N", help="md RAID5 of N disks, parity included.")
+@click.option("--raid6", type=int, metavar="N", help="md RAID6 of N disks, parity included.")
+@click.option("--raid1", type=int, metavar="N", help="md RAID1 of N disks.")
+@click.option("--chunk", metavar="SIZE", help="Chunk size of the array (mdadm's default is 512K).")
+@click.option("--size", metavar="SIZE", help="Size of the device: 1200G, or a number of bytes.")
+@click.option("--mkfs", metavar="WORDS", help='mke2fs options: "-g 32744 -O ^metadata_csum".')
+@click.option(
+    "--mount-options", metavar="WORDS", help='Mount options, as in fstab: "noatime,nobarrier".'
+)
 @click.option(
     "--mount-point",
     metavar="PATH",
     shell_complete=completer("files"),
-    help="Where it is mounted; /data if not said.",
+    help="Mount point.  [default: /data]",
 )
 @click.option(
     "--device",
     metavar="PATH",
     shell_complete=completer("files"),
-    help="Its device; /dev/md0 or /dev/sdX if not said.",
+    help="Device of the filesystem.  [default: /dev/md0 for an array, else /dev/sdX]",
 )
-@click.option("--kernel", metavar="RELEASE", help="What uname -r will say: 6.1.0-18-amd64.")
-@click.option("--os", metavar="ID:VERSION", help="As os-release has them: debian:12.")
-@click.option("--memory", metavar="SIZE", help="Of the host: 64G.")
-@click.option("--virtualization", metavar="KIND", help="As systemd-detect-virt says: kvm.")
-@click.option("--rotational/--non-rotational", default=None, help="What the disks are.")
-@click.option("--write-cache", type=Choice(list(CACHES)), help="Of the disks.")
-@click.option("--nr-requests", type=int, metavar="N", help="Of the disks' queues.")
-@click.option("--max-sectors-kb", type=int, metavar="N", help="Of the disks' queues.")
-@click.option("--wbt-lat-usec", type=int, metavar="N", help="Of the disks' queues; 0 is off.")
-@click.option("--target-e2fsprogs", metavar="VERSION", help="Of the mke2fs that will make it.")
+@click.option("--kernel", metavar="RELEASE", help="Kernel release (uname -r): 6.1.0-18-amd64.")
+@click.option(
+    "--os", metavar="ID:VERSION", help="Distribution (ID and VERSION_ID of os-release): debian:12."
+)
+@click.option("--memory", metavar="SIZE", help="Memory of the host: 64G.")
+@click.option(
+    "--virtualization", metavar="KIND", help="Kind of virtualization (systemd-detect-virt): kvm."
+)
+@click.option("--rotational/--non-rotational", default=None, help="Whether the disks rotate.")
+@click.option("--write-cache", type=Choice(list(CACHES)), help="Write cache of the disks.")
+@click.option("--nr-requests", type=int, metavar="N", help="nr_requests of the disks' queues.")
+@click.option("--max-sectors-kb", type=int, metavar="N", help="max_sectors_kb of the queues.")
+@click.option("--wbt-lat-usec", type=int, metavar="N", help="wbt_lat_usec of the queues; 0 is off.")
+@click.option("--target-e2fsprogs", metavar="VERSION", help="Version of mke2fs on the host.")
 @click.option(
     "--mke2fs-conf",
     metavar="FILE",
     shell_complete=completer("files"),
-    help="mke2fs.conf of the host that will make it.",
+    help="mke2fs.conf of the host.",
 )
 @click.option(
     "--from",
     metavar="SOURCE",
     shell_complete=completer("files"),
-    help="The rest is as on this captured host.",
+    help="Take the other properties of the host from a snapshot or an archive.",
 )
 @report_options
 @timeout_option(60.0)
 def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
-    """Audit an ext4 filesystem that does not exist yet, and print the lines that make it.
+    """Audit an ext4 filesystem before it is created, and print the commands that create it.
 
-    The same rules judge it as judge a live one. Where the metadata will lie is simulated: the
-    real mke2fs makes the filesystem in memory, and nothing is written anywhere. What the plan
-    does not say is not assumed: the rules that need it are undetermined, and the hint names
-    the flag. A TOML file holds the same words as keys; flags beat it.
+    The rules are those of `scan`. The layout is simulated: the real mke2fs creates the filesystem
+    in memory. Missing values are not assumed: the rules that need them are undetermined, and the
+    hint names the option. A TOML file can hold the options as keys; the command line overrides
+    it.
 
     Exit codes: 0 clean and complete, 1 findings at or above --fail-on, 2 usage error or refused
     by mke2fs, 3 incomplete, 70 internal error.
@@ -186,7 +192,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     plan = plan_of(_settings(given))
     label = given["file"] or f"{plan.device} on {plan.mount_point}"
     judge = PlanJudge(options.rules, options.profiles, label, utc_now(), given["timeout_seconds"])
-    report, advice = judge_plan(plan, judge)
+    with progress(quiet=options.verbosity < 0, doing=f"simulating {label}"):
+        report, advice = judge_plan(plan, judge)
     report = options.post_processing.one(report, options.rules, whole=False)
     for output in options.outputs:
         shown = advice if output.fmt in PLAN_FORMATS else None

@@ -41,10 +41,10 @@ def size_of(text: str) -> int:
     """Return bytes of "512K", "1200G", "314376192"; units are binary. ValueError otherwise."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no size (512K, 1200G, or a number of bytes)")
+        raise ValueError(f"{text!r} is not a size (512K, 1200G, or a number of bytes)")
     size_bytes = int(match[1]) * _UNITS[match[2].upper()]
     if not 0 < size_bytes <= LARGEST_BYTES:
-        raise ValueError(f"{text} is not more than 0 and at most 1 PiB")
+        raise ValueError(f"{text} is not between 1 byte and 1 PiB")
     return size_bytes
 
 
@@ -62,14 +62,14 @@ def path_of(text: str) -> str:
     As the kernel spells mount points: no "//", no "." and no slash at the end.
     """
     if not text.startswith("/") or not text.isprintable():
-        raise ValueError(f"{text!r} is no absolute path of printable characters")
+        raise ValueError(f"{text!r} is not an absolute path of printable characters")
     return normpath(f"/{text.lstrip('/')}")
 
 
 def words_of(text: str) -> tuple[str, ...]:
     """Split mount options at the commas outside quotes; ValueError for what fstab cannot hold."""
     if not text.isprintable() or " " in text:
-        raise ValueError("mount options hold no blanks and no control characters")
+        raise ValueError("mount options cannot contain blanks or control characters")
     parts = re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', text)
     for word in parts:
         name, _, value = word.partition("=")
@@ -95,7 +95,7 @@ def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
         if name not in keys:
             raise click.UsageError(f"{path}: no key is called {key!r}{did_you_mean(key, keys)}")
         if isinstance(value, dict | list | float) or not isinstance(value, str | int):
-            raise click.UsageError(f"{path}: {key} is no text, number or boolean")
+            raise click.UsageError(f"{path}: {key} is not a text, number or boolean")
         found[name] = value
     return found
 
@@ -129,7 +129,7 @@ def not_set(key: str, example: str) -> Unknown:
     """Return the Unknown of a setting that a plan leaves open; the hint names the flag."""
     flag = f"--{key.replace('_', '-')}"
     hint = f"{flag} {example}".rstrip()
-    return Unknown(f"{key} of the plan", Why.NOT_CAPTURED, "the plan does not say", hint)
+    return Unknown(f"{key} of the plan", Why.NOT_CAPTURED, "not set in the plan", hint)
 
 
 def _setting(
@@ -151,7 +151,7 @@ def _setting(
 
 def _kernel(text: str) -> Kernel:
     if not text.isprintable() or " " in text:
-        raise ValueError(f"{text!r} is no release (uname -r)")
+        raise ValueError(f"{text!r} is not a release (uname -r)")
     return parse_kernel(f"{text}\n\n\n\n")
 
 
@@ -254,12 +254,14 @@ def _array(settings: Mapping[str, Any]) -> tuple[str, int]:
 def _chunk_bytes(settings: Mapping[str, Any], level: str) -> int:
     if level not in STRIPED:
         if settings.get("chunk") is not None:
-            raise click.UsageError("--chunk is of an array that stripes")
+            raise click.UsageError("--chunk needs --raid0, --raid10, --raid5 or --raid6")
         return 0
     chunk_bytes = _required(settings, "chunk", size_of)
     odd = chunk_bytes & (chunk_bytes - 1) if level != "raid0" else chunk_bytes % PAGE_BYTES
     if chunk_bytes < PAGE_BYTES or odd:
-        raise click.UsageError(f"--chunk {settings['chunk']}: md makes no {level} of such chunks")
+        raise click.UsageError(
+            f"--chunk {settings['chunk']}: md does not support this chunk size for {level}"
+        )
     return chunk_bytes
 
 
@@ -283,7 +285,9 @@ def _queue(settings: Mapping[str, Any]) -> QueueLimits:
 
 def _left_open(name: str) -> Unknown:
     """Return the Unknown of a property that no setting of a plan describes."""
-    return Unknown(f"queue/{name} of the planned disks", Why.NOT_CAPTURED, "no plan says it")
+    return Unknown(
+        f"queue/{name} of the planned disks", Why.NOT_CAPTURED, "no option of plan sets it"
+    )
 
 
 def _evidence(

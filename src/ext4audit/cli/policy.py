@@ -39,10 +39,10 @@ def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
     for word in (part.strip() for value in words for part in value.split(",")):
         name, equals, place = word.partition("=")
         if name.lower() not in known:
-            near = did_you_mean(name.lower(), known) or f" (there are {', '.join(known)})"
+            near = did_you_mean(name.lower(), known) or f" (choose from {', '.join(known)})"
             raise click.UsageError(f"no profile is called {name!r}{near}")
         if equals and not place.startswith(("/", "*")):
-            raise click.UsageError(f"--profile {word}: a mount point begins with /")
+            raise click.UsageError(f"--profile {word}: a mount point starts with / or *")
         yield ActiveProfile(known[name.lower()], place or None)
 
 
@@ -121,7 +121,7 @@ def _check_trusted(path: str, status: os.stat_result) -> None:
     elif any(_is_written_by_others(each) for each in every):
         refusal = "others may write to it or to its directory"
     if refusal:
-        raise click.UsageError(f"{refusal}: use --config to name the file, if you trust it")
+        raise click.UsageError(f"{refusal}: if you trust the file, name it by --config")
 
 
 def _is_written_by_others(status: os.stat_result) -> bool:
@@ -180,11 +180,10 @@ def selected(
             usual=lambda rule: pedantic or usual(rule) or rule.code in added,
         )
     except UnknownRule as unknown:
-        names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
-        near = did_you_mean(unknown.word.upper(), names) or did_you_mean(unknown.word, names)
+        near = lazily("cli.terminal.errors", "near_rule")(unknown.word, rules)
         raise click.UsageError(f"no rule is called {unknown.word!r}{near}") from None
     except NothingSelected:
-        raise click.UsageError("--select and --ignore leave no rule to judge by") from None
+        raise click.UsageError("--select and --ignore leave no rule to run") from None
 
 
 def _words(values: Sequence[str]) -> list[str]:
@@ -195,37 +194,47 @@ DAY_LETTERS = len("2026-01-31")
 
 
 class Processed(NamedTuple):
-    """A report as it is rendered, and the suppressions that matched in it.
+    """A report as it is rendered; `used` are the suppressions and profiles that matched in it.
 
-    `undetermined` are the codes of the rules that may have found more there, had they seen all.
+    `undetermined` are the codes of the rules that lacked evidence and may have found more.
     """
 
     report: Report
-    used: frozenset[SuppressionRule] = frozenset()
+    used: frozenset[object] = frozenset()
     undetermined: frozenset[str] = frozenset()
 
 
 class PostProcessing(NamedTuple):
     """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601).
 
-    `policy` is the path of the policy file, which each report names.
+    `policy` is the path of the policy file, which each report names. `places` are the profiles
+    for a mount point.
     """
 
     suppressions: tuple[SuppressionRule, ...] = ()
     today: str = ""
     baselines: Mapping[str, Sequence[Any]] | None = None
     policy: str | None = None
+    places: tuple[ActiveProfile, ...] = ()
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
-        used, undetermined = frozenset[SuppressionRule](), frozenset[str]()
+        used, undetermined = self._matched(report), frozenset[str]()
         report = report._replace(policy=self.policy)
         if self.suppressions:
-            report, used = suppress(report, self.suppressions, self.today)
+            report, accepting = suppress(report, self.suppressions, self.today)
+            used |= accepting
             undetermined = not_judged(report)
         if self.baselines is not None:
             report = lazily("cli.baseline", "compared")(self.baselines, report, alone=alone)
         return Processed(report, used, undetermined)
+
+    def _matched(self, report: Report) -> frozenset[object]:
+        """Return the profiles that apply to a filesystem; all of them where mounts are unknown."""
+        mounts = [fs.mount_points for fs in report.host.filesystems]
+        return frozenset(
+            each for each in self.places if report.host.gaps or any(map(each.covers, mounts))
+        )
 
     def one(self, report: Report, rules: Sequence[Rule], *, whole: bool) -> Report:
         """Return the report of a single host, with notices about the policy file.
@@ -244,14 +253,25 @@ class PostProcessing(NamedTuple):
         *,
         whole: bool,
     ) -> tuple[str, ...]:
-        """Return a sentence for each suppression that is stale."""
+        """Return a sentence for each stale suppression, and for each profile without a mount."""
         judged = (
             frozenset(rule.code for rule in rules) - undetermined if whole else frozenset[str]()
         )
-        return tuple(stale(self.suppressions, used, self.today, judged=judged))
+        unmatched = [each for each in self.places if whole and each not in used]
+        return (
+            *stale(self.suppressions, used, self.today, judged=judged),
+            *(
+                f"the profile {each.profile.name} for {each.place!r} matches no mount point of "
+                "an ext4 filesystem: remove it, or correct the mount point"
+                for each in unmatched
+            ),
+        )
 
 
-def post_processing_of(policy: Policy, baseline: str | None, now: str) -> PostProcessing:
+def post_processing_of(
+    policy: Policy, baseline: str | None, now: str, profiles: Sequence[ActiveProfile] = ()
+) -> PostProcessing:
     """Return the post-processing by the policy and --baseline; raises UsageError."""
     baselines = None if baseline is None else lazily("cli.baseline", "read_baselines")(baseline)
-    return PostProcessing(policy.suppressions, now[:DAY_LETTERS], baselines, policy.path)
+    places = tuple(each for each in profiles if each.place is not None)
+    return PostProcessing(policy.suppressions, now[:DAY_LETTERS], baselines, policy.path, places)

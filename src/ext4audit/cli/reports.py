@@ -112,7 +112,8 @@ def write_page(
 ) -> None:
     """Write hosts in one format to its place, a plan with its lines to use."""
     page = page_of(output, asked)
-    write(_rendered(output.module, hosts, page, advice), output.path)
+    text = _rendered(output.module, hosts, page, advice)
+    write(text, output.path, linked=output.fmt == DEFAULT and page.color)
     if output.fmt == "github":
         append_summary(hosts, page, advice)
 

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 import click
 
-from ext4audit.cli.output import write
+from ext4audit.cli import Choice, lazily
+from ext4audit.cli.output import color_option, is_drawn, wants_color, write
+from ext4audit.renderers.catalogue import json_of, markdown_of, text_of
+from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
+
+RENDERERS = {"text": text_of, "json": json_of, "markdown": markdown_of}
 
 
 @click.command("rules")
-def command() -> int:
-    """List every rule: code, name, worst severity, and what it says in one line.
+@click.option(
+    "-f",
+    "--format",
+    "fmt",
+    type=Choice(tuple(RENDERERS)),
+    default="text",
+    show_default=True,
+    help="The format of the list.",
+)
+@color_option
+def command(fmt: str, color: str) -> int:
+    """List all rules: code, name, worst severity, on or off by default, and a summary.
 
-    A rule marked "off" judges only where --select, --pedantic, a profile or a plan asks for it.
+    A rule that is off by default runs only if --select, --pedantic, a profile or a plan selects
+    it. In a pipe, each rule is one line.
 
     \b
     Examples:
       ext4audit rules
       ext4audit rules | grep ^DUR
+      ext4audit rules -f json | jq -r '.[].code'
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    rules = all_rules()
-    width = max(len(rule.name) for rule in rules)
-    lines = [
-        f"{rule.code}  {rule.name:<{width}}  {rule.severity.value:<8}  "
-        f"{'on ' if rule.default else 'off'}  {rule.summary}"
-        for rule in rules
-    ]
-    write("\n".join(lines) + "\n", None)
+    print_rules(all_rules(), fmt, color)
     return 0
+
+
+def print_rules(rules: Sequence[Rule], fmt: str, color: str) -> None:
+    """Print rules in a format; text fits the width of a terminal."""
+    colored = fmt == "text" and wants_color(color, sys.stdout)
+    if fmt == "text" and is_drawn(color):
+        text = lazily("cli.terminal.drawing", "draw_rules")(rules, color=colored)
+    else:
+        text = RENDERERS[fmt](rules)
+    write(text, None, linked=colored)

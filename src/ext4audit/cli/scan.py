@@ -22,8 +22,8 @@ from ext4audit.sources.live import LiveSource
     multiple=True,
     metavar="SOURCE",
     shell_complete=completer("files"),
-    help="Captured evidence instead of this host: a snapshot (directory, tar, text), a sosreport "
-    "or another archive, - for standard input, or a directory of many; repeatable.",
+    help="Audit captured evidence instead of this host: a snapshot (directory, tar, text), a "
+    "sosreport or another archive, a directory of them, or - for standard input; repeatable.",
 )
 @report_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
@@ -38,13 +38,13 @@ def command(
 ) -> int:
     """Audit the ext4 filesystems of this host, or only those that hold the TARGETs.
 
-    A TARGET is a mount point, any file or directory, a block device, or an image file: of a
-    filesystem, of a disk with partitions, or by e2image. A file that could be an image and cannot
-    be read as one is refused: name its directory for the filesystem that it lies on. Run it as
-    root to see superblocks and device-mapper tables; without root it says what it could not see.
+    A TARGET is a mount point, any file or directory, a block device, or an image file (of a
+    filesystem, of a disk with partitions, or by e2image). A damaged image file is an error; to
+    audit the filesystem that holds the file, name its directory. Superblocks and device-mapper
+    tables may need root; the report lists what could not be read.
 
-    With --from nothing of this host is read, and a TARGET is a path, device or UUID of the
-    captured host. Several hosts are printed as one line each, and a summary by rule.
+    With --from, nothing of this host is read, and a TARGET is a path, device or UUID of the
+    captured host. For several hosts, the report has one line a host and a summary by rule.
 
     Exit codes: 0 clean and complete, 1 findings at or above --fail-on, 2 usage error,
     3 incomplete, 70 internal error.

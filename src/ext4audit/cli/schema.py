@@ -10,15 +10,20 @@ from ext4audit.renderers.ndjson import unread_schema_text
 
 
 @click.command("schema")
-@click.option("--unread", is_flag=True, help="Of the ndjson line of a source without a report.")
+@click.option(
+    "--unread",
+    is_flag=True,
+    help="Print the schema of an ndjson line for a host that could not be read.",
+)
 def command(*, unread: bool) -> int:
-    """Print the JSON Schema (2020-12) that `ext4audit scan --format json` conforms to.
+    """Print the JSON Schema (2020-12) of `ext4audit scan --format json`.
 
-    Each line of `--format ndjson` conforms to it too, but for the lines with an `error`.
+    The lines of `--format ndjson` have the same schema, except for lines with `error`.
 
     \b
     Examples:
       ext4audit schema > ext4audit.schema.json
+      ext4audit schema --unread
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     write(unread_schema_text() if unread else schema_text(), None)
     return 0

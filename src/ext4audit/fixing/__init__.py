@@ -44,8 +44,8 @@ class LeftOut(NamedTuple):
         return f"{self.rule.code} {self.rule.name}, {self.subject}: {self.reason}"
 
 
-class NoSuchRemedy(ValueError):  # noqa: N818 - what is the case, told to the user as it is
-    """A choice matches no remedy of its rule; the message lists those that there are."""
+class NoSuchRemedy(ValueError):  # noqa: N818 - what is the case, the message is printed as it is
+    """A choice matches no remedy of its rule; the message lists the remedies."""
 
 
 def slug(remedy: Remedy) -> str:
@@ -105,11 +105,11 @@ def _pick(finding: Finding, most: Disruption, words: str | None, code: str) -> R
         return f"advice only: {finding.remedies[0].summary}" if finding.remedies else "no remedy"
     best = safest(ways)
     if best is None:
-        return "destroys what is there, and is never in a script"
+        return "its remedy destroys data; scripts never include it"
     if best.disruption.rank <= most.rank:
         return best
     if best.disruption is Disruption.RECREATE:
-        return "needs the filesystem to be made anew"
+        return "the filesystem must be created again"
     return f"needs --disruption {best.disruption.value}"
 
 
@@ -118,8 +118,8 @@ def _matching(ways: Sequence[Remedy], words: str, code: str) -> list[Remedy]:
     exact = [remedy for remedy in ways if slug(remedy) == wanted]
     found = exact or [r for r in ways if wanted and wanted in f"{slug(r)} {_slug(r.summary)}"]
     if not found:
-        known = ", ".join(map(slug, ways)) or "none that a script can apply"
-        raise NoSuchRemedy(f"{code} has no remedy {words!r}: there are {known}")
+        known = ", ".join(map(slug, ways)) or "no remedy that a script can apply"
+        raise NoSuchRemedy(f"{code} has no remedy {words!r} (choose from {known})")
     return found
 
 

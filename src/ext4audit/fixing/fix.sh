@@ -42,7 +42,7 @@ begun() { # a key: whether something of it may have to be taken back
 }
 open_state() {
 	umask 077
-	mkdir -p "$state_folder" || stop "cannot make $state_folder"
+	mkdir -p "$state_folder" || stop "cannot create $state_folder"
 	[ ! -L "$state" ] || stop "$state is a symbolic link"
 	(: >>"$state") || stop "cannot write to $state"
 	chmod 700 "$state_folder"
@@ -59,15 +59,15 @@ take_lock() {
 	until ln -s "$me" "$lock" 2>/dev/null; do
 		owner=$(readlink "$lock") || {
 			tries=$((tries + 1))
-			[ $tries -lt 9 ] || stop "cannot make $lock"
+			[ $tries -lt 9 ] || stop "cannot create $lock"
 			continue
 		}
 		[ "$owner" != "$(process "${owner%%-*}")" ] ||
-			stop "another one is running: process ${owner%%-*} (lock: $lock)"
+			stop "another script is running: process ${owner%%-*} (lock: $lock)"
 		# Of several that find a stale lock, each must take away that one and not a new one.
 		mv "$lock" "$lock.$$" 2>/dev/null || continue
 		if [ "$(readlink "$lock.$$")" = "$owner" ]; then
-			tell "the lock of process ${owner%%-*} was stale"
+			tell "removed the stale lock of process ${owner%%-*}"
 		else
 			mv "$lock.$$" "$lock"
 		fi
@@ -179,9 +179,9 @@ member() ( # kind, list
 
 # Guards of the host and of its filesystems.
 guard_host() {
-	[ "$(id -u)" = 0 ] || fails 'this needs root' || return
+	[ "$(id -u)" = 0 ] || fails 'root is required' || return
 	for tool in $tools; do
-		command -v "$tool" >/dev/null || fails "this needs $tool, which is not here" || return
+		command -v "$tool" >/dev/null || fails "$tool is not installed" || return
 	done
 	if [ -n "$machine_id" ]; then
 		here=$(cat /etc/machine-id 2>/dev/null)
@@ -194,12 +194,12 @@ guard_host() {
 }
 filesystem() { # device, kernel's name, number, uuid (empty: a step changes it)
 	here=$(cat "/sys/class/block/$2/dev" 2>/dev/null)
-	[ "$here" = "$3" ] || fails "$2 is device ${here:-none}, and was $3" || return
+	[ "$here" = "$3" ] || fails "$2 is device ${here:-none}, expected $3" || return
 	here=$(stat -L -c '%t %T' "$1" 2>/dev/null) && here=$((0x${here% *})):$((0x${here#* }))
-	[ "$here" = "$3" ] || fails "$1 is device ${here:-none}, and was $3" || return
+	[ "$here" = "$3" ] || fails "$1 is device ${here:-none}, expected $3" || return
 	[ -n "$4" ] || return 0
 	here=$(dd if="$1" bs=8 skip=141 count=2 2>/dev/null | od -An -v -tx1 | tr -d ' \n')
-	[ "$here" = "$(echo "$4" | tr -d -)" ] || fails "$1 holds another filesystem than $4"
+	[ "$here" = "$(echo "$4" | tr -d -)" ] || fails "$1 does not have the filesystem with UUID $4"
 }
 # What keeps a filesystem in use, as far as no open file does: umount itself refuses those. The
 # kernel unmounts copies in other namespaces too if they are peers or slaves of this mount: these
@@ -253,8 +253,8 @@ in_system() { # directory, key, number: names loop devices, swap files and devic
 }
 holders() { # directory, key, kernel's name, number
 	found=$({ in_mount_tables "$2" "$4" && in_system "$1" "$2" "$4"; } | sed '$!s/$/, /' | tr -d '\n')
-	[ -z "$found" ] || fails "$1 is held by $found" || return
-	case $(mount_above "$state_folder") in "$4 "*) fails "$1: $state_folder, the state of this script, is on it" ;; esac
+	[ -z "$found" ] || fails "$1 is in use by $found" || return
+	case $(mount_above "$state_folder") in "$4 "*) fails "$1: it contains $state_folder, where this script records its steps" ;; esac
 }
 
 # Steps. Each obeys $mode: guard (whether it can run), holds (0: what it leads to is so already;
@@ -272,7 +272,7 @@ run_step() { # command, undo, done
 	undo)
 		case $2,$1 in
 		,ls\ * | ,until\ * | ,test\ *) ;;
-		,*) say "  nothing takes this back: $1" ;;
+		,*) say "  cannot be undone: $1" ;;
 		*) loudly "$2" || fails "failed: $2" ;;
 		esac
 		;;
@@ -296,7 +296,7 @@ mount_step() { # key, command, undo, done
 unmount() { # directory, key, kernel's name, number, command, again
 	case $mode in
 	guard)
-		is_on "$2" "$4" || fails "$1 is not mounted as it was" || return
+		is_on "$2" "$4" || fails "$1 is not mounted as audited" || return
 		holders "$1" "$2" "$3" "$4"
 		;;
 	kind) return 1 ;;
@@ -351,7 +351,7 @@ remount() { # directory, key, kernel's name, number, source, is_bind, last resor
 		;;
 	settled) return ;;
 	esac
-	is_on "$key" "$4" || fails "$dir is not mounted as it was" || return
+	is_on "$key" "$4" || fails "$dir is not mounted as audited" || return
 	now=$(in_force "$bind")
 	shift 8
 	case $mode in
@@ -368,13 +368,13 @@ remount_guard() {
 		if [ "$g" = atime ] && [ -n "$before" ]; then
 			case $(member atime "$now") in
 			"$after" | "$before") ;;
-			*) fails "$dir: its access times are neither $before, as audited, nor $after" || return ;;
+			*) fails "$dir: the access-time option is neither $before (audited) nor $after" || return ;;
 			esac
 		fi
 		case $g,$after in ,*=*) ;; *) continue ;; esac
 		lists "$name" "$after" || [ -z "$before" ] || lists "$name" "$before" ||
 			! grep -q "^${after%%=*}=" "/proc/fs/ext4/$name/options" ||
-			fails "$dir: ${after%%=*}= is neither $before, as audited, nor $after" || return
+			fails "$dir: ${after%%=*} is neither $before (audited) nor $after" || return
 	done
 }
 afters() (
@@ -414,22 +414,22 @@ remount_undo() {
 		return
 	fi
 	remount_words "$words" 2>/dev/null && return
-	say "  no remount takes this back: $dir is mounted anew"
+	say "  a remount cannot undo this: $dir is unmounted and mounted again"
 	holders "$dir" "$key" "$name" "$number" || return
 	loudly "$resort" || fails "failed: $resort"
 }
 
 # Files in /etc. An edit starts from a line of its chain: what the edits before it leave.
 editable() { # path
-	[ ! -L "$1" ] || fails "$1 is a symbolic link to $(readlink "$1"): edit what makes it" || return
-	[ -f "$1" ] || fails "$1 is no regular file" || return
-	! mounted "$1" || fails "$1 is a mount of its own, which no rename can replace" || return
+	[ ! -L "$1" ] || fails "$1 is a symbolic link to $(readlink "$1"): change its source" || return
+	[ -f "$1" ] || fails "$1 is not a regular file" || return
+	! mounted "$1" || fails "$1 is a mount point and cannot be replaced by a rename" || return
 	place_writable "$1" || return
-	(: >>"$1") 2>/dev/null || fails "$1 cannot be written to: is it immutable (lsattr)?"
+	(: >>"$1") 2>/dev/null || fails "$1 is not writable; it may be immutable (lsattr)"
 }
 place_writable() { # path
 	folder=${1%/*}
-	[ -d "$folder" ] || fails "$folder is no directory" || return
+	[ -d "$folder" ] || fails "$folder is not a directory" || return
 	case $(mount_above "$(cd -P "$folder" && pwd)") in *ro) fails "$folder is on a read-only filesystem" || return ;; esac
 	command -v lsattr >/dev/null || return 0
 	for each in "$folder" "$1"; do
@@ -450,7 +450,7 @@ position() { # path, line number, chain: sets at, the place in the chain, from 1
 		at=$((at + 1))
 		[ "$text" != "$each" ] || return 0
 	done
-	fails "$place is not what was audited"
+	fails "$place has changed since the audit"
 }
 edit_line() { # path, line number, place of this edit in the chain, chain
 	file=$1 line_number=$2 k=$3
@@ -465,7 +465,7 @@ edit_line() { # path, line number, place of this edit in the chain, chain
 		;;
 	run)
 		position "$file" "$line_number" "$@" || return
-		[ $at -eq "$k" ] || fails "line $line_number of $file: an earlier edit is missing" || return
+		[ $at -eq "$k" ] || fails "line $line_number of $file lacks an earlier edit" || return
 		keep_copy "$file" || return
 		shift "$k"
 		write_line "$1"
@@ -473,7 +473,7 @@ edit_line() { # path, line number, place of this edit in the chain, chain
 	undo)
 		rm -f "$(beside "$file")"
 		position "$file" "$line_number" "$@" || return
-		[ $at -le "$((k + 1))" ] || fails "line $line_number of $file: a later edit is still there" || return
+		[ $at -le "$((k + 1))" ] || fails "line $line_number of $file still has a later edit" || return
 		[ $at -eq "$((k + 1))" ] || return 0
 		editable "$file" || return
 		shift $((k - 1))
@@ -487,7 +487,7 @@ keep_copy() { # path
 	backup=$1.$(date +%Y%m%d-%H%M%S)
 	[ ! -e "$backup" ] || return 0
 	cp -a "$1" "$backup" || fails "cannot copy $1 to $backup" || return
-	say "  $1 as it was: $backup"
+	say "  backup of $1: $backup"
 }
 write_line() { # the line; on a copy, which takes the place of the file
 	copy=$(beside "$file")
@@ -516,7 +516,7 @@ new_file() { # path, content without its last newline
 	guard)
 		place_writable "$1" || return
 		[ ! -L "$1" ] || fails "$1 is a symbolic link" || return
-		[ ! -e "$1" ] || same "$1" "$2" || fails "$1 is there already, with other content"
+		[ ! -e "$1" ] || same "$1" "$2" || fails "$1 exists with different content"
 		;;
 	holds) same "$1" "$2" ;;
 	show)
@@ -534,7 +534,7 @@ new_file() { # path, content without its last newline
 	undo)
 		rm -f "$(beside "$1")"
 		[ -e "$1" ] || return 0
-		same "$1" "$2" || fails "$1 has other content by now" || return
+		same "$1" "$2" || fails "the content of $1 has changed" || return
 		rm -f "$1" || fails "cannot remove $1"
 		;;
 	esac
@@ -571,7 +571,7 @@ is_applied() { # remedy
 	done
 	$any && { $dry || "remedy_$1" verify; }
 }
-verify() { quietly "$1" || fails "not verified: $1"; }
+verify() { quietly "$1" || fails "verification failed: $1"; }
 is_interrupted() { # remedy
 	state_of "R$1"
 	[ "$s" != complete ] || return
@@ -609,7 +609,7 @@ apply_remedy() {
 		with_mode run "$r" "$n" || return
 		if $strict; then
 			with_mode holds "$r" "$n"
-			[ $? -ne 1 ] || fails "step $n ran, and the state is not as wanted" || return
+			[ $? -ne 1 ] || fails "step $n ran without the expected result" || return
 		fi
 		record end "$r.$n" || return
 	done
@@ -622,7 +622,7 @@ dry_run() {
 	for r in $chosen; do
 		each_step "$r"
 		if is_interrupted "$r"; then
-			say "$r. $title: interrupted; --apply takes back what was begun, and starts again"
+			say "$r. $title: interrupted; --apply undoes the started steps and applies it again"
 			todo=$((todo + 1))
 		elif ! "remedy_$r" filesystems; then
 			tell "$r. $title: refused: $problem"
@@ -639,7 +639,7 @@ dry_run() {
 			todo=$((todo + 1))
 		fi
 	done
-	say "$todo to apply, $ready already applied, $failed refused; nothing was changed (--apply does it)"
+	say "$todo to apply, $ready already applied, $failed refused; nothing was changed (use --apply)"
 	[ $failed = 0 ]
 }
 apply_all() {
@@ -649,34 +649,34 @@ apply_all() {
 	for r in $opposite_order; do
 		each_step "$r"
 		is_interrupted "$r" || continue
-		"remedy_$r" filesystems || stop "$r. $title: interrupted, and now refused: $problem"
-		tell "$r. $title: an interrupted run is taken back first"
-		take_back "$r" || stop "$r. $title: could not be taken back: $problem"
+		"remedy_$r" filesystems || stop "$r. $title: interrupted before, and refused now: $problem"
+		tell "$r. $title: undoing an interrupted run first"
+		take_back "$r" || stop "$r. $title: could not be undone: $problem"
 	done
 	for r in $chosen; do
 		each_step "$r"
-		"remedy_$r" filesystems || stop "$r. $title: refused: $problem; nothing of it was changed"
+		"remedy_$r" filesystems || stop "$r. $title: refused: $problem; this remedy changed nothing"
 		if is_applied "$r"; then
 			say "$r. $title: already applied"
 			continue
 		fi
-		guarded "$r" || stop "$r. $title: refused: $problem; nothing of it was changed"
+		guarded "$r" || stop "$r. $title: refused: $problem; this remedy changed nothing"
 		say "$r. $title"
 		apply_remedy || roll_back
 		made=$((made + 1))
 	done
 	if [ $made = 0 ]; then
-		say 'nothing was changed: all is already applied'
+		say 'nothing was changed: all remedies are already applied'
 	else
-		say "$made applied and verified; --undo takes back what $state tells"
+		say "$made applied and verified; --undo restores the state recorded in $state"
 	fi
 }
 roll_back() {
 	tell "$r. $title: $problem"
 	if take_back "$r"; then
-		stop "$r. $title: rolled back; all is as it was before this remedy"
+		stop "$r. $title: rolled back; the state is as before this remedy"
 	fi
-	stop "$r. $title: not rolled back: $problem; --undo tries it again"
+	stop "$r. $title: not rolled back: $problem; --undo tries again"
 }
 verify_all() {
 	dry=false failed=0
@@ -694,7 +694,7 @@ verify_all() {
 }
 undo_all() {
 	made=0
-	[ -s "$state" ] || { say "nothing to undo: there is no $state" && return; }
+	[ -s "$state" ] || { say "nothing to undo: $state does not exist" && return; }
 	open_state
 	take_lock
 	for r in $opposite_order; do
@@ -706,7 +706,7 @@ undo_all() {
 		"remedy_$r" filesystems || stop "$r. $title: refused: $problem"
 		state_of "R$r"
 		[ "$s" = refused ] || record undoing "R$r" || stop "$problem"
-		take_back "$r" || stop "$r. $title: not undone: $problem; --undo tries it again"
+		take_back "$r" || stop "$r. $title: not undone: $problem; --undo tries again"
 		made=$((made + 1))
 	done
 	if [ $made = 0 ]; then say 'nothing to undo'; else say "$made undone"; fi
@@ -740,7 +740,7 @@ main() {
 		[ "${only:-$i}" = $i ] || continue
 		chosen="$chosen $i" opposite_order="$i $opposite_order"
 	done
-	[ -n "$chosen" ] || { say 'there is nothing to do' && exit 0; }
+	[ -n "$chosen" ] || { say 'nothing to do' && exit 0; }
 	guard_host || stop "refused: $problem; nothing was changed"
 	$action
 }

@@ -32,18 +32,18 @@ IMAGES = frozenset({"image", "e2image"})
 HEAD = """\
 #!/bin/sh
 # ext4audit {version}: remedies for {node}, as audited {taken_at}.
-# Usage: sh FILE             check every guard and print what --apply would do; change nothing
-#        sh FILE --apply     do it step by step; verify each remedy, roll back one that fails
-#        sh FILE --verify    check that it is applied
-#        sh FILE --undo      return to the state before, by what --apply recorded in
+# Usage: sh FILE             check all guards and show the changes; change nothing
+#        sh FILE --apply     apply and verify each remedy; roll back one that fails
+#        sh FILE --verify    check that the remedies are applied
+#        sh FILE --undo      restore the previous state, which --apply recorded in
 #                            ${{EXT4AUDIT_STATE:-/var/lib/ext4audit}}
-#        --only NUMBER       that remedy alone
+#        --only NUMBER       this remedy only
 # shellcheck disable=SC2016 # commands are data until their step runs
 """
 
 
-class Unwritable(Exception):  # noqa: N818 - what is the case, told to the user as it is
-    """A remedy that no script can hold; the message says why."""
+class Unwritable(Exception):  # noqa: N818 - what is the case, the message is printed as it is
+    """A remedy that a script cannot contain; the message has the reason."""
 
 
 class Audited(NamedTuple):
@@ -102,13 +102,13 @@ def _head(audited: Audited, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -
     about = HEAD.format(
         version=audited.version, node=_plain(audited.node), taken_at=audited.taken_at
     )
-    lines = ["# It applies:" if chosen else "# It applies nothing."]
+    lines = ["# Applied remedies:" if chosen else "# Applied remedies: none."]
     lines += [
         f"#   {n}. {_plain(each.title)}: {_plain(each.remedy.summary)}"
         for n, each in enumerate(chosen, 1)
     ]
     if left:
-        lines += ["# It leaves out:", *(f"#   {_plain(str(each))}" for each in left)]
+        lines += ["# Omitted findings:", *(f"#   {_plain(str(each))}" for each in left)]
     return about + "\n".join(lines)
 
 
@@ -159,9 +159,9 @@ def _guards(each: Chosen) -> Iterator[str]:
     new_uuid = any(NEW_UUID in step.command for step in each.remedy.steps)
     for fs in each.filesystems:
         if getattr(for_wording(fs.stack, None), "kind", "") in IMAGES:
-            raise Unwritable("it is an image, and no filesystem of the host")
+            raise Unwritable("it is an image, not a mounted filesystem of the host")
         if fs.uuid is None:
-            raise Unwritable("its UUID is not known, so that no guard could recognize it")
+            raise Unwritable("its UUID is unknown, so the script could not identify it")
         uuid = "" if new_uuid else fs.uuid
         yield _call("filesystem", fs.device, fs.name, str(fs.device_number), uuid)
 
@@ -219,14 +219,14 @@ def _mounted_at(each: Chosen, place: str) -> Filesystem:
     for fs in each.filesystems:
         if place in fs.mount_points:
             return fs
-    raise Unwritable(f"nothing that was audited is mounted on {place}")
+    raise Unwritable(f"no audited filesystem is mounted on {place}")
 
 
 def _on_device(each: Chosen, device: str) -> Filesystem:
     for fs in each.filesystems:
         if fs.device == device:
             return fs
-    raise Unwritable(f"{device} is no filesystem that was audited")
+    raise Unwritable(f"{device} is not an audited filesystem")
 
 
 def _names(fs: Filesystem) -> tuple[str, str]:
@@ -246,5 +246,5 @@ def _word(text: str) -> str:
     """Return a shell word of printable ASCII; raises Unwritable."""
     word = quote(text)
     if word is None:
-        raise Unwritable("a name in it cannot be written in a script")
+        raise Unwritable("it contains a name that a shell script cannot contain")
     return word

@@ -28,7 +28,7 @@ def test_sizes_are_binary(text: str, size_bytes: int) -> None:
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5T", "1E", "12 34", "2P", "9" * 20, "١٢"])
 def test_other_sizes_are_refused(text: str) -> None:
     """Nothing is guessed."""
-    with pytest.raises(ValueError, match=r"no size|at most 1 PiB"):
+    with pytest.raises(ValueError, match=r"not a size|1 PiB"):
         size_of(text)
 
 
@@ -43,7 +43,7 @@ def test_paths_are_spelled_as_the_kernel_spells_them(text: str, path: str) -> No
 @pytest.mark.parametrize("text", ["", "data", "-x", "/a\nb", "/a\x1b[31m", "/\udcff"])
 def test_paths_that_cannot_be_printed_are_refused(text: str) -> None:
     """They stand in the commands that people copy."""
-    with pytest.raises(ValueError, match="no absolute path"):
+    with pytest.raises(ValueError, match="not an absolute path"):
         path_of(text)
 
 
@@ -65,7 +65,7 @@ def test_mount_options_are_split_outside_quotes(text: str, words: tuple[str, ...
 @pytest.mark.parametrize("text", ["a b", "a\tb", "a\nb", "\udcff"])
 def test_mount_options_that_fstab_cannot_hold_are_refused(text: str) -> None:
     """A blank would begin the next field."""
-    with pytest.raises(ValueError, match="no blanks"):
+    with pytest.raises(ValueError, match="cannot contain blanks"):
         words_of(text)
 
 

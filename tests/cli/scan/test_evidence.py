@@ -323,7 +323,7 @@ def test_the_exit_code_is_the_worst_of_all(
     ("arguments", "message"),
     [
         (["--from", "/gone"], "/gone: No such file or directory"),
-        (["--from", "-", "--from", "-"], "standard input can be read once only"),
+        (["--from", "-", "--from", "-"], "--from - can be given only once"),
         (["--from", "/dev/null"], "/dev/null: a device"),
         (["--from", str(RAID10), "--from", str(NOBARRIER), "-f", "json"], "use -f ndjson"),
         (["--from", str(RAID10), "--from", str(NOBARRIER), "/gone"], "no host has a filesystem"),

@@ -19,7 +19,7 @@ from support.scratch import run as shell
 
 pytestmark = needs_e2fsprogs
 MIB = 1 << 20
-AS_IMAGE = "an image, audited from its bytes; its directory stands for what it lies on"
+AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its directory"
 
 
 def make(image: Path, *options: str, at: int = 0) -> Path:
@@ -235,7 +235,7 @@ def test_a_disk_without_ext4_is_refused(tmp_path: Path) -> None:
     done = run("scan", str(disk))
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{disk}: no ext2, ext3 or ext4 in its partitions (1)" in done.stderr
-    assert "its directory stands for what it lies on" in done.stderr
+    assert "to audit the filesystem that holds it, name its directory" in done.stderr
 
 
 def test_a_zeroed_superblock_is_named_with_its_backups(tmp_path: Path) -> None:

@@ -169,8 +169,8 @@ def test_another_filesystem_on_the_device_is_refused(made: Made) -> None:
     run("mke2fs", "-q", "-F", "-t", "ext4", scene.device)
     run("mount", "-o", OPTIONS, scene.device, scene.where)
     before = scene.state()
-    refused(scene.sh(), "holds another filesystem than")
-    refused(scene.sh("--apply"), "holds another filesystem than")
+    refused(scene.sh(), "does not have the filesystem with UUID")
+    refused(scene.sh("--apply"), "does not have the filesystem with UUID")
     assert scene.state() == before
 
 
@@ -180,8 +180,8 @@ def test_a_line_that_was_changed_since_is_refused(made: Made) -> None:
     scene.fix(*TWO)
     scene.fstab.write_bytes(scene.fstab.read_bytes().replace(b"noatime", b"relatime"))
     before = scene.state()
-    refused(scene.sh(), "line 2 of /etc/fstab is not what was audited")
-    refused(scene.sh("--apply"), "line 2 of /etc/fstab is not what was audited")
+    refused(scene.sh(), "line 2 of /etc/fstab has changed since the audit")
+    refused(scene.sh("--apply"), "line 2 of /etc/fstab has changed since the audit")
     assert scene.state() == before
 
 
@@ -229,7 +229,7 @@ def read_only(_scene: Scene) -> Callable[[], object]:
     ("prepare", "reason"),
     [
         (symlinked, "/etc/fstab is a symbolic link to "),
-        (bound, "/etc/fstab is a mount of its own"),
+        (bound, "/etc/fstab is a mount point"),
         (immutable, "/etc/fstab is immutable or append-only"),
         (read_only, "/etc is on a read-only filesystem"),
     ],
@@ -260,13 +260,13 @@ def test_two_do_not_run_at_once(made: Made) -> None:
     stat = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(") ")[2].split()
     (state / "lock").symlink_to(f"{os.getpid()}-{stat[19]}")
     before = scene.state()
-    refused(scene.sh("--apply"), f"another one is running: process {os.getpid()}")
+    refused(scene.sh("--apply"), f"another script is running: process {os.getpid()}")
     assert scene.state() == before
     (state / "lock").unlink()
     (state / "lock").symlink_to(f"{os.getpid()}-1")
     done = scene.sh("--apply")
     succeeded(done)
-    assert "was stale" in done.stderr
+    assert "removed the stale lock" in done.stderr
     assert not (state / "lock").is_symlink()
 
 
@@ -289,7 +289,7 @@ def test_the_edited_file_keeps_its_mode_and_owner_and_a_copy(made: Made) -> None
     scene.fix(*TWO)
     before = scene.fstab.read_bytes()
     printed = succeeded(scene.sh("--apply"))
-    (name,) = (line.split()[-1] for line in printed.splitlines() if " as it was: " in line)
+    (name,) = (line.split()[-1] for line in printed.splitlines() if " backup of " in line)
     assert Path(name).read_bytes() == before
     status = scene.fstab.stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (7, 8, 0o640)
@@ -341,9 +341,9 @@ def bound_elsewhere(scene: Scene) -> Callable[[], object]:
     ("prepare", "reason"),
     [
         (overlay, "the overlay on "),
-        (looped, "is held by the loop device loop"),
+        (looped, "is in use by the loop device loop"),
         (elsewhere, "in the mount namespace of process "),
-        (bound_elsewhere, "is held by the mount on "),
+        (bound_elsewhere, "is in use by the mount on "),
     ],
 )
 def test_what_holds_a_filesystem_is_named_before_the_unmount(

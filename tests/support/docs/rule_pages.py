@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ext4audit.cli.explain import page
+from ext4audit.renderers.catalogue import page_of
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 
@@ -49,7 +49,7 @@ def rule_pages() -> Mapping[str, str]:
 
 def rule_page(rule: Rule) -> str:
     """Return the page of one rule: what `explain` prints, and when the rule judges."""
-    return f"{page(rule)}\n[All rules]({INDEX}) · runs: {runs(rule)}\n"
+    return f"{page_of(rule)}\n[All rules]({INDEX}) · runs: {runs(rule)}\n"
 
 
 def index() -> str:

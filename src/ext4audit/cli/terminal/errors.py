@@ -1,38 +1,47 @@
-"""Usage errors in our own words, and what a Nagios plugin prints when it cannot run."""
+"""Usage errors in our own words, and the output of a Nagios plugin that cannot run."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
 
 import click
+from click.core import ParameterSource
 
-from ext4audit.cli import OutputFailed, did_you_mean, discard
+from ext4audit.cli import OutputFailed, did_you_mean, discard, variables
 from ext4audit.cli.output import NAGIOS, write
 from ext4audit.renderers.nagios import unknown
 from ext4audit.report import NAGIOS_UNKNOWN
+from ext4audit.rule import Rule
 
 FORMAT = re.compile("--format(?:=(?P<long>.*))?|-[qv]*f(?P<short>.*)", re.DOTALL)
 """The option that names a format, alone or with its value."""
+LEAST_PART = 4
+"""Letters of a part of a name that is suggested: fewer are in too many names."""
 
 
 def _is_plugin(arguments: Sequence[str]) -> bool:
     """Whether the first format of a command line is that of Nagios, whose exit codes then apply.
 
-    The command line may be one that cannot be parsed.
+    The command line may be one that cannot be parsed. Without a format, the environment has it.
     """
     for word, following in zip(arguments, (*arguments[1:], ""), strict=True):
         found = FORMAT.fullmatch(word)
         if found:
             return (found["long"] or found["short"] or following) == NAGIOS
-    return False
+    return any(
+        os.environ[name].split()[:1] == [NAGIOS]
+        for name in variables(next(iter(arguments), ""), "format")
+        if name in os.environ
+    )
 
 
 def refuse_as_plugin(why: str, arguments: Sequence[str]) -> int | None:
     """Print the status line of a plugin that was called wrongly, and return its exit code.
 
-    None means that the command line asks for no plugin. The code is UNKNOWN (Monitoring Plugins
+    None means that the format is another one. The code is UNKNOWN (Monitoring Plugins
     Development Guidelines, "Plugin Return Codes": invalid command line arguments).
     """
     if not _is_plugin(arguments):
@@ -53,7 +62,7 @@ def reason(error: click.ClickException) -> str:
     if isinstance(error, click.MissingParameter):
         return f"{_name(error.param)} is missing"
     if isinstance(error, click.BadParameter):
-        return f"{_name(error.param)}: {_plain(error.message)}"
+        return f"{_name(error.param)}{_variable(error)}: {_plain(error.message)}"
     return _plain(error.format_message())
 
 
@@ -79,6 +88,25 @@ def _name(parameter: click.Parameter | None) -> str:
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
     return parameter.metavar or f"{parameter.name}".upper()
+
+
+def _variable(error: click.BadParameter) -> str:
+    """Return " (VARIABLE)" for a value from the environment, else nothing."""
+    option, context = error.param, error.ctx
+    if option is None or context is None or not isinstance(option.envvar, list):
+        return ""
+    if context.get_parameter_source(f"{option.name}") is not ParameterSource.ENVIRONMENT:
+        return ""
+    return f" ({next(name for name in option.envvar if os.environ.get(name))})"
+
+
+def near_rule(word: str, rules: Sequence[Rule]) -> str:
+    """Return " (did you mean …?)" for a rule whose code, name or family is near, else nothing."""
+    named = [rule.name for rule in rules if len(word) >= LEAST_PART and word.lower() in rule.name]
+    if len(named) == 1:
+        return f" (did you mean {named[0]}?)"
+    names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
+    return did_you_mean(word.upper(), names) or did_you_mean(word.lower(), names)
 
 
 def _plain(message: str) -> str:

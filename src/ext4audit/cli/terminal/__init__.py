@@ -1,0 +1,1 @@
+"""What only a terminal gets: coloured help, tables, rendered Markdown, links and the pager."""

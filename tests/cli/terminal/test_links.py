@@ -1,0 +1,85 @@
+"""Links from the codes of rules to their pages: on terminals that have them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ext4audit.cli.terminal.links import with_links
+from support.program import run
+from support.terminals import on_terminal
+
+LINK = re.compile(r"\x1b\]8;[^;]*;(?P<page>[^\x1b]+)\x1b\\(?P<text>[^\x1b]*)\x1b\]8;;\x1b\\")
+SHORT = ("explain", "LAY", "--no-pager")
+
+
+@pytest.mark.parametrize(
+    ("variables", "linked"),
+    [
+        ({}, False),
+        ({"VTE_VERSION": "5001"}, True),
+        ({"VTE_VERSION": "7600"}, True),
+        ({"VTE_VERSION": "5000"}, False),
+        ({"VTE_VERSION": "new"}, False),
+        ({"TERM_PROGRAM": "WezTerm"}, True),
+        ({"TERM_PROGRAM": "Apple_Terminal"}, False),
+        ({"KONSOLE_VERSION": "220401"}, True),
+        ({"KITTY_WINDOW_ID": "1"}, True),
+        ({"TERM": "xterm-kitty"}, False),
+        ({"FORCE_HYPERLINK": "1"}, True),
+        ({"FORCE_HYPERLINK": "0", "VTE_VERSION": "7600"}, False),
+        ({"NO_COLOR": "1", "VTE_VERSION": "7600"}, False),
+        ({"TERM": "dumb", "VTE_VERSION": "7600"}, False),
+    ],
+    ids=str,
+)
+def test_a_terminal_that_has_links_gets_them(variables: dict[str, str], *, linked: bool) -> None:
+    """By the variables of the terminal, and where the text may have escape sequences."""
+    screen = on_terminal(*SHORT, env=variables).screen
+    found = {each["text"]: each["page"] for each in LINK.finditer(screen)}
+    assert "LAY001" in screen
+    assert ("LAY001" in found) is linked
+    assert ("\x1b]8;" in screen) is linked
+
+
+def test_a_link_leads_to_the_page() -> None:
+    """To the file of the rule on this host."""
+    found = LINK.search(with_links("see DUR001."))
+    assert found is not None
+    assert found["text"] == "DUR001"
+    path = found["page"].removeprefix("file://").partition("/")[2]
+    assert Path(f"/{path}").read_text().startswith("# DUR001 ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "XYZ001",
+        "DUR001X",
+        "CVE-DUR001",
+        "DUR0011",
+        "\x1b]8;;https://x/DUR001\x1b\\DUR001\x1b]8;;\x1b\\",
+    ],
+)
+def test_other_text_stays(text: str) -> None:
+    """What is no code of a rule, and what is a link already."""
+    assert with_links(text) == text
+
+
+def test_a_code_behind_a_colour_is_a_link() -> None:
+    """The letter that ends an escape sequence is no part of the code."""
+    assert "\x1b]8;" in with_links("\x1b[31mDUR001\x1b[0m")
+
+
+@pytest.mark.parametrize("arguments", [("rules",), ("rules", "--color", "always")], ids=" ".join)
+def test_a_pipe_gets_no_link(arguments: tuple[str, ...]) -> None:
+    """Not even with colours."""
+    assert "\x1b]8;" not in run(*arguments, env={"VTE_VERSION": "7600"}).stdout
+
+
+def test_a_machine_format_gets_no_link() -> None:
+    """JSON on a terminal is JSON."""
+    done = on_terminal("rules", "-f", "json", "--no-pager", env={"VTE_VERSION": "7600"})
+    assert "\x1b" not in done.screen

@@ -1,0 +1,84 @@
+"""Options from the environment: for one command, for all, and below the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from ext4audit.cli import COMMANDS, app, variables
+from support.program import run
+
+HOST = str(Path(__file__).parents[2] / "fixtures" / "hosts" / "lvm-linear-nobarrier" / "snapshot")
+SCAN = ("scan", "--from", HOST, "-q")
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "code"),
+    [
+        ({}, (), 1),
+        ({"EXT4AUDIT_FAIL_ON": "never"}, (), 3),
+        ({"EXT4AUDIT_SCAN_FAIL_ON": "never"}, (), 3),
+        ({"EXT4AUDIT_FAIL_ON": "never", "EXT4AUDIT_SCAN_FAIL_ON": "low"}, (), 1),
+        ({"EXT4AUDIT_FAIL_ON": "low", "EXT4AUDIT_SCAN_FAIL_ON": "never"}, (), 3),
+        ({"EXT4AUDIT_FAIL_ON": "never"}, ("--fail-on", "low"), 1),
+        ({"EXT4AUDIT_PLAN_FAIL_ON": "never"}, (), 1),
+        ({"EXT4AUDIT_FAIL_ON": ""}, (), 1),
+        ({"EXT4AUDIT_SCAN_SELECT": "LAY001 HLT"}, (), 3),
+        ({"EXT4AUDIT_SELECT": "LAY001"}, (), 1),
+    ],
+    ids=str,
+)
+def test_the_nearest_word_counts(
+    given: dict[str, str], arguments: tuple[str, ...], code: int
+) -> None:
+    """The command line, the variable of the command, the variable of all, the default.
+
+    The host has findings, and lacks evidence: without the former, the exit code is 3.
+    """
+    assert run(*SCAN, *arguments, env=given).returncode == code
+
+
+def test_a_format_and_a_policy_file(tmp_path: Path) -> None:
+    """EXT4AUDIT_FORMAT is of reports only, and EXT4AUDIT_CONFIG names the file."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text('select = ["LAY001"]\n')
+    given = {"EXT4AUDIT_FORMAT": "json", "EXT4AUDIT_CONFIG": str(policy)}
+    found = json.loads(run("scan", "--from", HOST, env=given).stdout)
+    assert {each["rule"] for each in found["verdicts"]} == {"LAY001"}
+    assert run("fix", "--from", HOST, env=given).stdout.startswith("#!/bin/sh")
+    assert run("scan", "--from", HOST, "-f", "csv", env=given).stdout.startswith("host,")
+    assert json.loads(run("rules", env={"EXT4AUDIT_RULES_FORMAT": "json"}).stdout)
+
+
+def test_a_wrong_value_names_its_variable() -> None:
+    """The command line does not show where it comes from."""
+    done = run("scan", env={"EXT4AUDIT_FAIL_ON": "worst"})
+    assert done.returncode == 2
+    assert done.stderr.startswith("ext4audit: --fail-on (EXT4AUDIT_FAIL_ON): invalid value 'worst'")
+    done = run("scan", "--fail-on", "worst", env={"EXT4AUDIT_FAIL_ON": "low"})
+    assert done.stderr.startswith("ext4audit: --fail-on: invalid value 'worst'")
+
+
+@pytest.mark.parametrize("name", ["EXT4AUDIT_FORMAT", "EXT4AUDIT_SCAN_FORMAT"])
+def test_a_plugin_is_one_by_the_environment_too(name: str) -> None:
+    """Its usage errors are UNKNOWN."""
+    done = run("scan", "--nonsense", env={name: "nagios"})
+    assert done.returncode == 3
+    assert done.stdout.startswith("EXT4AUDIT UNKNOWN")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_has_a_variable_of_its_own(command: str) -> None:
+    """Its name is that of the long option."""
+    found = app.get_command(click.Context(app), command)
+    assert found is not None
+    options = [each for each in found.params if isinstance(each, click.Option)]
+    named = {max(each.opts, key=len)[2:]: each.envvar for each in options}
+    assert named.pop("help") is None
+    assert named.pop("no-pager") == "EXT4AUDIT_NO_PAGER"
+    assert named == {name: variables(command, name) for name in named}
+    prefix = f"EXT4AUDIT_{command.upper()}_"
+    assert all(variables(command, name)[0].startswith(prefix) for name in named)
