@@ -27,7 +27,7 @@ def prf002_writeback_throttling() -> JsonObject:
             replay_udev_rules(knob.parents[1])
 
         try:
-            cured = patient.cure("Switch writeback throttling off", again=start_again)
+            cured = patient.cure("Disable writeback throttling", again=start_again)
             restored = knob.read_text() == latency
         finally:
             knob.write_text(latency)
@@ -43,7 +43,7 @@ def prf002_dirty_limit() -> JsonObject:
             run("sysctl", "-q", "-w", f"vm.dirty_bytes={DIRTY_BYTES}")
             run("sysctl", "-q", "-p", "/etc/sysctl.d/60-ext4audit-dirty.conf")
 
-        cured = patient.cure("Bound the backlog of dirty memory", again=start_again)
+        cured = patient.cure("Limit dirty memory", again=start_again)
         restored = int(Path("/proc/sys/vm/dirty_bytes").read_text()) == DIRTY_BYTES
         return {**cured, "knob_restored": restored, "fsck": patient.fsck()}
 

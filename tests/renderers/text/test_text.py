@@ -42,7 +42,7 @@ NIGHT = r"""
       option in force  nobarrier     (/proc/fs/ext4/md127/options)
       mount point      /mnt/a\x1b[b  (/proc/self/mountinfo)
 
-    Remedy (online): Turn barriers on again.
+    Remedy (online): Enable barriers again.
       now:
         mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
       for good:
@@ -82,7 +82,7 @@ X /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
       option in force  nobarrier     (/proc/fs/ext4/md127/options)
       mount point      /mnt/a\x1b[b  (/proc/self/mountinfo)
 
-    Remedy (online): Turn barriers on again.
+    Remedy (online): Enable barriers again.
       now:
         mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
       for good:
@@ -138,7 +138,7 @@ NIGHT_NARROW = r"""
                        (/proc/fs/ext4/md127/options)
       mount point      /data      (/proc/self/mountinfo)
 
-    Remedy (online): Turn barriers on again.
+    Remedy (online): Enable barriers again.
       now:
         mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
       for good:

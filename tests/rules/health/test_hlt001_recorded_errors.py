@@ -156,8 +156,8 @@ def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
     ("mounts", "words"),
     [
         ((mount("/"),), "fsck.mode=force"),
-        ((mount("/a"), mount("/b", mount_id=31)), "once it is mounted nowhere"),
-        ((), "once the mount namespace that holds it has unmounted it"),
+        ((mount("/a"), mount("/b", mount_id=31)), "as soon as it is not mounted anywhere"),
+        ((), "as soon as the mount namespace that uses it has unmounted it"),
     ],
 )
 def test_hlt001_has_no_commands_where_one_unmount_is_not_enough(

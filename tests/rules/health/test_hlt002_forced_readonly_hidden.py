@@ -222,11 +222,11 @@ def test_hlt002_says_that_the_mount_table_hides_it() -> None:
     """The message tells why nobody noticed."""
     (finding,) = verdict(erring(journal_errno=known(-5))).findings
     assert finding.message == (
-        "It refuses writes and says rw: the journal has given up with error -5. What writes to it "
+        "It refuses writes and says rw: the journal was aborted with error -5. What writes to it "
         "then fails until it is unmounted and checked."
     )
     (honest,) = verdict(read_only("rw")).findings
-    assert honest.message.startswith("It refuses writes: it is read-only and /etc/fstab line 7")
+    assert honest.message.startswith("It refuses writes: it is read-only, but /etc/fstab line 7")
 
 
 def test_hlt002_has_what_is_only_possible_tried_first() -> None:
@@ -309,7 +309,7 @@ def test_hlt002_a_mark_without_a_count_is_possible_only() -> None:
     """When the error happened is not known; trying a write tells."""
     (finding,) = verdict(filesystem(superblock=MARKED, options=REMOUNT_RO)).findings
     assert (finding.confidence, finding.severity) == (Confidence.POSSIBLE, Severity.HIGH)
-    assert "is marked with errors that no counter records" in finding.message
+    assert "is marked with errors, but counts none" in finding.message
     assert {"errors": "0", "state": "clean with errors"}.items() <= {
         citation.label: citation.value for citation in finding.citations
     }.items()
