@@ -472,8 +472,15 @@ def below(*names: str) -> Alter:
     return chosen
 
 
-PUT = "in force and into fstab"
+PUT = "in fstab and put it in force"
 REMEDY_CASES = (
+    RemedyCase(
+        "a forbidden option",
+        PUT,
+        mount="noauto_da_alloc",
+        fstab="noauto_da_alloc",
+        alter=below("etcd"),
+    ),
     RemedyCase("noatime by fstab", PUT, fstab="defaults", alter=below("neo4j")),
     RemedyCase("noatime by hand", PUT, mount="nosuid", alter=below("neo4j")),
     RemedyCase(

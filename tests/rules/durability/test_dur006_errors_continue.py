@@ -216,7 +216,7 @@ def test_rootflags_are_named() -> None:
 
 
 # errors=remount-ro by remount, kept in the superblock or in fstab.
-SUMMARY = "Make it read-only at the first error"
+SUMMARY = "Stop writing at the first error"
 
 REMEDY_CASES = (
     RemedyCase(name="by the superblock", remedy=SUMMARY, fstab="defaults"),

@@ -204,14 +204,14 @@ def mark_and_mount(stage: Stage) -> None:
 REMEDY_CASES = (
     RemedyCase(
         name="marked with errors that nothing counts",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         mounted=False,
         prepare=mark_and_mount,
         restores=False,
     ),
     RemedyCase(
         name="mounted by fstab",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         fstab="noatime",
         mount="noatime",
         prepare=record_an_error,
@@ -219,7 +219,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="mounted as fstab does not say",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         fstab="defaults",
         mount="nosuid,commit=30",
         prepare=record_an_error,
@@ -227,7 +227,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="without a journal",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         mke2fs=("-O", "^has_journal"),
         prepare=record_an_error,
         restores=False,

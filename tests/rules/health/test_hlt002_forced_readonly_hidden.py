@@ -319,7 +319,7 @@ def test_hlt002_a_mark_without_a_count_is_possible_only() -> None:
 REMEDY_CASES = (
     RemedyCase(
         name="an error, mounted by fstab",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         fstab="errors=remount-ro,noatime",
         mount="errors=remount-ro,noatime",
         prepare=stop_by_an_error,
@@ -327,7 +327,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="an error, no fstab entry",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         tune=("-e", "remount-ro"),
         mount="nodev,commit=30",
         prepare=stop_by_an_error,
@@ -335,7 +335,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="a shutdown",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         mount="nosuid",
         fstab="nosuid",
         prepare=shut_down,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.evidence import Unknown
+from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.devices import BlockDevice, DmDevice
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
@@ -29,7 +30,7 @@ from support.builders import (
 from support.remedies.case import RemedyCase
 
 TAKES = queue(discard_max_bytes=1 << 31, rotational=False)
-CONFIRMED, LIKELY, POSSIBLE = Confidence.CONFIRMED, Confidence.LIKELY, Confidence.POSSIBLE
+CONFIRMED, LIKELY = Confidence.CONFIRMED, Confidence.LIKELY
 NVME = disk("nvme0n1", DeviceNumber(259, 0), TAKES)
 SATA = disk("sda", DeviceNumber(8, 0), TAKES)
 
@@ -196,8 +197,23 @@ def test_fstrim_shows_what_is_free_through_dm_crypt(stack: BlockDevice, *, leaks
 
 # Online discard goes off by remount, from wherever it was set.
 SUMMARY = "Disable online discard"
+
+
+def as_disk(real: Host) -> Host:
+    """Return the host as a physical machine with a disk in the place of the loop device."""
+    (fs, *others) = real.filesystems
+    stack = Known(replace(need(fs.stack), loop=None, below=Known((), "test")), "test")
+    return real._replace(
+        virtualization=Known(None, "test"), filesystems=(fs._replace(stack=stack), *others)
+    )
+
+
 REMEDY_CASES = (
-    RemedyCase("set by fstab", SUMMARY, mount="noatime,discard", fstab="noatime,discard"),
-    RemedyCase("set by the superblock", SUMMARY, tune=("-o", "discard"), fstab="defaults"),
-    RemedyCase("set by hand", SUMMARY, mount="discard,nodev"),
+    RemedyCase(
+        "set by fstab", SUMMARY, mount="noatime,discard", fstab="noatime,discard", alter=as_disk
+    ),
+    RemedyCase(
+        "set by the superblock", SUMMARY, tune=("-o", "discard"), fstab="defaults", alter=as_disk
+    ),
+    RemedyCase("set by hand", SUMMARY, mount="discard,nodev", alter=as_disk),
 )
