@@ -68,7 +68,7 @@ def test_the_rollback_takes_back_the_last_step_first() -> None:
         Step(Phase.PERSISTENT, "tune2fs -o ^nobarrier", "tune2fs -o nobarrier"),
         Step(Phase.VERIFY, "grep -x barrier"),
     )
-    remedy = Remedy("Turn barriers on.", Disruption.REMOUNT, there)
+    remedy = Remedy("Enable barriers.", Disruption.REMOUNT, there)
     assert remedy.steps == there
     assert remedy.lines == (
         *there,

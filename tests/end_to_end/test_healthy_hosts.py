@@ -26,6 +26,7 @@ from support.images.mke2fs import needs_e2fsprogs
 from support.program import run
 
 EVERY_HOST = pytest.mark.parametrize("name", HEALTHY)
+MOST_LINES = 3
 NEEDS_ROOT = frozenset({"dumpe2fs", "dmsetup"})
 DISKS = {
     "a hard disk": "--rotational --write-cache back --wbt-lat-usec 75000",
@@ -135,3 +136,11 @@ def test_a_plan_by_the_defaults_is_clean(
     found = report["summary"]["findings"]
     assert (found["critical"], found["high"], found["medium"]) == (0, 0, 0)
     assert report["complete"]
+
+
+@EVERY_HOST
+def test_a_default_scan_of_a_healthy_host_has_few_lines(name: str) -> None:
+    """A report has one line for each rule and cause: at most three."""
+    verdicts = audited(name, default_rules()).verdicts
+    lines = {(v.rule.code, finding.short) for v in verdicts for finding in v.findings}
+    assert len(lines) <= MOST_LINES, lines

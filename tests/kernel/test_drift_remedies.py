@@ -177,7 +177,7 @@ def test_drf001_does_not_write_down_what_another_rule_warns_of(
     one = scratch().make().mount(word)
     write_fstab(etc, one, "defaults")
     (finding,) = one.judge("DRF001").findings
-    assert "warns of" in finding.remedies[0].summary
+    assert "reports" in finding.remedies[0].summary
     assert not any(step.phase is Phase.PERSISTENT for r in finding.remedies for step in r.steps)
 
 

@@ -57,7 +57,7 @@ def test_no_command_is_printed_for_a_mount_that_another_hides(scratch: Make) -> 
     above = scratch("same").make().mount()
     verdict = judge_host(scan(device), "DUR001")
     assert verdict.outcome is Outcome.FAIL
-    assert "once no other mount hides it" in verdict.findings[0].remedies[0].summary
+    assert "as soon as no other mount hides it" in verdict.findings[0].remedies[0].summary
     assert verdict.findings[0].remedies[0].steps == ()
     assert above.judge("DUR001").outcome is Outcome.PASS
 

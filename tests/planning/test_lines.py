@@ -10,7 +10,7 @@ import pytest
 from ext4audit.facts.plan import Plan
 from ext4audit.finding import Disruption, Finding, Severity
 from ext4audit.planning.lines import correct, plan_lines, with_plan_remedies
-from support.builders import superblock, unknown
+from support.builders import known, memory, superblock, unknown
 from support.hosts.plans import disk_plan, judge_by, plan
 from support.images.mke2fs import needs_e2fsprogs
 
@@ -155,7 +155,8 @@ def test_a_plan_without_findings_stays_as_it_is() -> None:
 
 def test_notes_cause_no_change() -> None:
     """A finding of severity info is no reason for a change."""
-    of = disk_plan(size_bytes=256 << 20)
+    of = disk_plan(size_bytes=400 << 30)
+    of = replace(of, host=replace(of.host, memory=known(memory(dirty_bytes=400 << 20))))
     judge = judge_by("PRF002")
     assert [each.severity for each in judge(of).findings] == [Severity.INFO]
     found = correct(of, judge)

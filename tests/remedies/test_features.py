@@ -38,7 +38,7 @@ def steps(do: Sequence[str], verify: Sequence[str], undo: Sequence[str] = ()) ->
 def test_a_plan_leaves_features_out_at_mkfs() -> None:
     """Nothing exists that could be changed."""
     remedy = without_features(IDLE, ("orphan_file", "large_dir"), planned=True)
-    assert remedy.summary == "Make it with -O ^orphan_file,^large_dir."
+    assert remedy.summary == "Create it with -O ^orphan_file,^large_dir."
     assert remedy.steps == ()
 
 
@@ -46,7 +46,7 @@ def test_features_that_tune2fs_clears_are_cleared_and_set_again() -> None:
     """Each is verified by itself, and a failing tune2fs -l is no success."""
     remedy = without_features(IDLE, ("orphan_file", "fast_commit"), planned=False)
     assert (remedy.summary, remedy.disruption, remedy.destructive) == (
-        "Take orphan_file, fast_commit out.",
+        "Remove orphan_file, fast_commit.",
         Disruption.UNMOUNT,
         False,
     )
@@ -70,7 +70,7 @@ def test_the_summary_names_the_place_where_no_commands_are() -> None:
     """Of the root, from a rescue system."""
     fs = filesystem(mounts=(mount("/"),))
     remedy = without_features(fs, ("orphan_file",), planned=False)
-    assert remedy.summary.startswith("Take orphan_file out, from a rescue system")
+    assert remedy.summary.startswith("Remove orphan_file, from a rescue system")
     assert remedy.steps == ()
 
 

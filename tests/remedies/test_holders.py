@@ -55,14 +55,14 @@ HOLDERS = {
 @pytest.mark.parametrize(("mounts", "name"), HOLDERS.values(), ids=HOLDERS.keys())
 def test_holders_are_named_by_the_mount_table(mounts: tuple[Mount, ...], name: str) -> None:
     """An overlay holds the filesystem of each of its directories, a mount the one below it."""
-    expected = f" First stop what holds it: {name}." if name else ""
+    expected = f" First stop everything that uses it: {name}." if name else ""
     assert first_stop(*with_table(*mounts)) == expected
 
 
 def test_a_loop_device_holds_the_filesystem_of_its_image() -> None:
     """It is found in the stack of whatever filesystem lies on it."""
     fs = filesystem()
-    named = " First stop what holds it: the loop device loop0 (image /var/lib/image.img)."
+    named = " First stop everything that uses it: the loop device loop0 (image /var/lib/image.img)."
     assert first_stop(fs, host(fs, IMAGE)) == named
     assert first_stop(fs, host(fs, idle=known((IMAGE,)))) == named
     assert first_stop(IMAGE, host(fs, IMAGE)) == ""
@@ -71,7 +71,7 @@ def test_a_loop_device_holds_the_filesystem_of_its_image() -> None:
 def test_the_other_mounts_of_it_are_holders() -> None:
     """An unmount of one place leaves the others."""
     fs = filesystem(mounts=(DATA, mount("/again", mount_id=31)))
-    assert first_stop(fs, host(fs)) == " First stop what holds it: the mount on /again."
+    assert first_stop(fs, host(fs)) == " First stop everything that uses it: the mount on /again."
 
 
 def test_hundreds_of_holders_are_counted() -> None:

@@ -38,11 +38,9 @@ def test_a_journal_is_replaced_where_twice_its_size_is_free() -> None:
     assert verify.phase is Phase.VERIFY
     assert "exit !(n >= 1024)" in verify.command
     assert back == (Step(Phase.ROLLBACK, swap(8, 1024)),)
-    assert remedy.summary == (
-        "Replace the journal by one of the usual size: a journal of 1024 MiB."
-    )
+    assert remedy.summary == ("Replace the journal with one of the usual size, 1024 MiB.")
     assert remedy.trade_off is not None
-    assert remedy.trade_off.startswith("It takes 1016 MiB more")
+    assert remedy.trade_off.startswith("The journal takes 1016 MiB more")
 
 
 def test_a_journal_that_does_not_fit_is_not_tried() -> None:
@@ -50,7 +48,7 @@ def test_a_journal_that_does_not_fit_is_not_tried() -> None:
     for fs in (with_free(2047), filesystem(superblock=known(superblock()), **IDLE)):
         remedy = enlarge_journal(fs, 8 * MIB, 1024 * MIB)
         assert remedy.steps == ()
-        assert "once 2048 MiB are free" in remedy.summary
+        assert "as soon as 2048 MiB are free" in remedy.summary
 
 
 def test_room_alone_does_not_unmount_the_root() -> None:

@@ -94,4 +94,4 @@ def test_growth_is_told_with_the_width_that_it_makes() -> None:
     (grow,) = [remedy for remedy in remedies(striped()) if not remedy.destructive]
     assert grow.summary == "Grow the array from 12 to 13 members with mdadm, online."
     assert grow.disruption is Disruption.ONLINE
-    assert "width must then become 1664 blocks" in (grow.trade_off or "")
+    assert "Then set the stripe width of the superblock to 1664 blocks" in (grow.trade_off or "")

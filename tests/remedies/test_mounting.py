@@ -197,7 +197,7 @@ def test_where_one_part_is_impossible_nothing_is_moved(
         ),
         (
             (),
-            " It must be unmounted and mounted again in the mount namespace that has it mounted.",
+            " Unmount it and mount it again in the mount namespace that has it mounted.",
             Disruption.UNMOUNT,
             False,
         ),

@@ -55,16 +55,19 @@ def test_what_is_not_mounted_is_only_checked() -> None:
     ("fs", "words"),
     [
         (ROOT, ", from a rescue system, because the root cannot be unmounted"),
-        (ELSEWHERE, ", once the mount namespace that holds it has unmounted it"),
-        (TWICE, ", once it is mounted nowhere"),
-        (filesystem(device="/dev/\0"), ", once it is mounted nowhere"),
-        (filesystem(mounts=(mount("/data\n"),)), ", once it is mounted nowhere"),
-        (filesystem(stack=known(replace(disk(), kind="e2image"))), ", once it is mounted nowhere"),
+        (ELSEWHERE, ", as soon as the mount namespace that uses it has unmounted it"),
+        (TWICE, ", as soon as it is not mounted anywhere"),
+        (filesystem(device="/dev/\0"), ", as soon as it is not mounted anywhere"),
+        (filesystem(mounts=(mount("/data\n"),)), ", as soon as it is not mounted anywhere"),
+        (
+            filesystem(stack=known(replace(disk(), kind="e2image"))),
+            ", as soon as it is not mounted anywhere",
+        ),
         (
             filesystem(
                 device="disk.img?offset=1048576", stack=known(replace(disk(), kind="image"))
             ),
-            ", once it is mounted nowhere",
+            ", as soon as it is not mounted anywhere",
         ),
     ],
     ids=["root", "elsewhere", "twice", "device", "mount point", "e2image", "part of an image"],
@@ -84,15 +87,15 @@ def test_a_summary_with_steps_has_no_such_clause() -> None:
 def test_what_holds_a_filesystem_is_named_where_it_is_known() -> None:
     """Without a mount table that has it, an open file is as likely."""
     unseen = ELSEWHERE._replace(fstype=unknown("filesystem type"))
-    assert why_by_hand(ELSEWHERE) == "once the mount namespace that holds it has unmounted it"
-    assert "neither a mount namespace nor an open file" in why_by_hand(unseen)
+    assert why_by_hand(ELSEWHERE) == "as soon as the mount namespace that uses it has unmounted it"
+    assert "no mount namespace and no open file uses it" in why_by_hand(unseen)
 
 
 def test_a_destroyed_superblock_is_repaired_by_a_person() -> None:
     """The advice has no steps; what is mounted is saved before."""
     advice = repair_from_backup(filesystem(), known(1024))
     assert (advice.steps, advice.disruption) == ((), Disruption.UNMOUNT)
-    assert advice.summary.startswith("Copy the data away now, and neither unmount it nor restart")
+    assert advice.summary.startswith("Copy the data first, before any unmount or restart")
     assert "e2fsck -b 8193 -B 1024" in advice.summary
     assert repair_from_backup(IDLE, unknown("block size")).summary.startswith("Find out what")
 

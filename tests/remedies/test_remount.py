@@ -190,9 +190,13 @@ FROZEN = mount("/frozen", mount_id=27, flags=("ro",))
         ((mount("/b", mount_id=31), mount("/a")), "/a", None),
         ((HIDDEN, PART, FROZEN, mount("/a")), "/a", None),
         ((), None, "in the mount namespace that has it mounted"),
-        ((HIDDEN,), None, "once no other mount hides it"),
-        ((HIDDEN, PART), None, "through a mount of the whole filesystem, which is not here"),
-        ((FROZEN,), None, "through a mount of the whole filesystem, which is not here"),
+        ((HIDDEN,), None, "as soon as no other mount hides it"),
+        (
+            (HIDDEN, PART),
+            None,
+            "through a mount of the whole filesystem, which this namespace lacks",
+        ),
+        ((FROZEN,), None, "through a mount of the whole filesystem, which this namespace lacks"),
     ],
 )
 def test_the_mount_to_work_on(

@@ -17,7 +17,7 @@ def test_the_fullest_directories_are_looked_for_below_a_mount_point() -> None:
     fs = filesystem(mounts=(mount("/a\n"), mount("/my data", mount_id=31)))
     assert "(find '/my data' -xdev -printf '%h\\n' | sort" in find_many_files(fs).summary
     nowhere = find_many_files(filesystem(mounts=())).summary
-    assert nowhere.endswith("delete what nobody needs.")
+    assert nowhere.endswith("delete files that are not needed.")
 
 
 def test_the_reserve_is_set_and_set_back() -> None:

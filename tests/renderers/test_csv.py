@@ -77,7 +77,7 @@ def test_a_finding_is_a_row() -> None:
         "can corrupt the filesystem.",
         "evidence": "option in force: nobarrier (/proc/fs/ext4/md127/options); "
         r"mount point: /mnt/a\x1b[b (/proc/self/mountinfo)",
-        "remedy": "Turn barriers on again.",
+        "remedy": "Enable barriers again.",
         "disruption": "online",
         "commands": "mount -o remount,barrier \"$(printf '/mnt/a\\033\\133b')\" && "
         "tune2fs -o ^nobarrier /dev/md127 && grep -x barrier /proc/fs/ext4/md127/options",

@@ -67,7 +67,7 @@ def test_a_finding_annotates_the_run() -> None:
             "title": r"DUR001 barrier-disabled on db1, /dev/md127 on /mnt/a\x1b[b",
         },
         "CRITICAL: Write barriers are off above disks with a volatile write cache: a power cut can "
-        "corrupt the filesystem.\nRemedy: Turn barriers on again.",
+        "corrupt the filesystem.\nRemedy: Enable barriers again.",
     )
     assert medium.name == "warning"
     assert last == "ext4audit: 1 host: 1 critical, 1 medium; audit complete"

@@ -149,7 +149,7 @@ def test_a_finding_is_a_failure() -> None:
     assert lines[0].startswith("CRITICAL: Write barriers are off")
     assert "  option in force: nobarrier (/proc/fs/ext4/md127/options)" in lines
     assert "      mount -o remount,barrier \"$(printf '/mnt/a\\033\\133b')\"" in lines
-    assert "  Remedy (online): Turn barriers on again." in lines
+    assert "  Remedy (online): Enable barriers again." in lines
 
 
 def test_what_does_not_apply_is_no_case() -> None:

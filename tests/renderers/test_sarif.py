@@ -128,7 +128,7 @@ def test_a_finding_is_a_result() -> None:
             "Evidence:\n"
             "- option in force: nobarrier (/proc/fs/ext4/md127/options)\n"
             "- mount point: /mnt/a\\x1b[b (/proc/self/mountinfo)\n\n"
-            "Remedy (online): Turn barriers on again.\n"
+            "Remedy (online): Enable barriers again.\n"
             "Or (needs an unmount): Use drives with power-loss protection."
         },
         "locations": [
@@ -151,7 +151,7 @@ def test_a_finding_is_a_result() -> None:
             "confidence": "confirmed",
             "fact": "",
             "remedies": [
-                "Remedy (online): Turn barriers on again.",
+                "Remedy (online): Enable barriers again.",
                 "  now:",
                 "    mount -o remount,barrier \"$(printf '/mnt/a\\033\\133b')\"",
                 "  for good:",

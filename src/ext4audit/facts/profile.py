@@ -15,7 +15,7 @@ AT_LEAST = "+"
 class Profile(NamedTuple):
     """One product's requirements; profiles.toml explains the fields.
 
-    `forbid` are pairs of an option and the rule that reports it, `rate` pairs of a rule and a
+    `forbid` are pairs of an option and the rule that explains it, `rate` pairs of a rule and a
     severity, with "+" in front where it is the least and not the most.
     """
 

@@ -18,32 +18,32 @@ MIB = 1 << 20
 SIZE_IN_MIB = "/ournal size:/ { n = $NF + 0; if ($NF ~ /k$/) n /= 1024 }"
 """awk on what dumpe2fs prints: "Total journal size:       128M", in KiB ("4096k") below 8 MiB."""
 FREE_SHARE = 2
-"""tune2fs 1.47.0 makes no journal larger than half of what is free."""
+"""tune2fs 1.47.0 creates no journal larger than half of the free space."""
 
 
 def enlarge_journal(fs: Filesystem, present_bytes: int, wanted_bytes: int) -> Remedy:
     """Return the remedy that replaces an internal journal by a larger one.
 
-    tune2fs takes the old one out first. Where the new one then does not fit, the old size is
-    made again, so that the filesystem is not left without one.
+    tune2fs removes the old one first. If the new one then does not fit, the old size is created
+    again, so that the filesystem is not left without a journal.
     """
     new, old = (max(1, each // MIB) for each in (wanted_bytes, present_bytes))
     needed_mib = FREE_SHARE * new
     is_enough = (free_bytes(fs) or 0) >= needed_mib * MIB
     steps = _replacement(fs, new, old) if is_enough else ()
-    missing = f"once {needed_mib} MiB are free: tune2fs wants twice its size"
+    missing = f"as soon as {needed_mib} MiB are free: tune2fs requires twice its size"
     where = "" if steps else f", {why_by_hand(fs) if is_enough else missing}"
     return Remedy(
-        f"Replace the journal by one of the usual size: a journal of {new} MiB{where}.",
+        f"Replace the journal with one of the usual size, {new} MiB{where}.",
         Disruption.UNMOUNT,
         steps,
-        trade_off=f"It takes {new - old} MiB more of the filesystem; the kernel replays up to so "
-        "much after a crash.",
+        trade_off=f"The journal takes {new - old} MiB more space, and its replay after a crash can "
+        "take longer.",
     )
 
 
 def free_bytes(fs: Filesystem) -> int | None:
-    """Return what is free, None where it is not known.
+    """Return the free space, None if it is unknown.
 
     The superblock's own counter is out of date while the filesystem is mounted.
     """
@@ -153,17 +153,17 @@ def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
 
 
 REMOVABLE = frozenset({"metadata_csum_seed", "orphan_file", "fast_commit"})
-"""Features that tune2fs (1.47) takes out of an unmounted filesystem and puts back."""
+"""Features that tune2fs (1.47) can clear and set on an unmounted filesystem."""
 
 
 def without_features(fs: Filesystem, features: Sequence[str], *, planned: bool) -> Remedy:
-    """Return how the filesystem loses features: an option of mke2fs in a plan, else tune2fs."""
+    """Return the remedy that removes features: with mke2fs in a plan, else with tune2fs."""
     cleared = ",".join(f"^{feature}" for feature in features)
     if planned:
-        return Remedy(f"Make it with -O {cleared}.", Disruption.ONLINE)
+        return Remedy(f"Create it with -O {cleared}.", Disruption.ONLINE)
     if not REMOVABLE.issuperset(features):
         return Remedy(
-            f"Make it anew with -O {cleared}: tune2fs cannot take all of them out.",
+            f"Recreate it with -O {cleared}: tune2fs cannot remove all of these features.",
             Disruption.RECREATE,
             destructive=True,
         )
@@ -174,12 +174,12 @@ def without_features(fs: Filesystem, features: Sequence[str], *, planned: bool) 
         tuple(f"{listed} && ! {listed} | grep -qw {feature}" for feature in features),
         (checked(fs), _set(fs, ",".join(features))),
     )
-    summary = f"Take {', '.join(features)} out{by_hand(fs, steps)}."
+    summary = f"Remove {', '.join(features)}{by_hand(fs, steps)}."
     return Remedy(summary, Disruption.UNMOUNT, steps)
 
 
 def clear_fast_commit(fs: Filesystem) -> tuple[Step, ...]:
-    """Return the steps that take fast_commit out; nothing else of the filesystem changes."""
+    """Return the steps that clear fast_commit; nothing else of the filesystem changes."""
     listed = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:'"
     return unmounted_steps(
         fs,
@@ -221,7 +221,7 @@ def convert_to_64bit(fs: Filesystem) -> tuple[Step, ...]:
 def convert_to_ext4(
     fs: Filesystem, lines: Sequence[FstabLine], features: Sequence[str]
 ) -> tuple[Step, ...]:
-    """Return the steps that make ext4 of an ext3 filesystem, for which there is no rollback.
+    """Return the steps that convert an ext3 filesystem to ext4, without a rollback.
 
     `lines` of fstab change their type first: the ext4 driver mounts it before and after. Empty
     where one of them cannot be edited.

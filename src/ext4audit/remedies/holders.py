@@ -1,4 +1,4 @@
-r"""What holds a filesystem in use: found and named before a remedy unmounts it.
+r"""Users of a filesystem, which must stop before a remedy unmounts it.
 
 Seen on 6.18: below an overlay, a bind mount in another namespace or an open file of it, umount and
 mount both exit with 0, and the superblock stays as it was, with its old options; over the backing
@@ -23,10 +23,9 @@ LAYERS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 
 
 def with_holders(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
-    """Return a remedy that unmounts with the sentence on what must be stopped before.
+    """Return a remedy with a sentence on the users of the filesystem, if it unmounts it.
 
-    Nothing is said of advice, and of the root: everything holds it, and another system works on
-    it.
+    Advice is left as it is, and so are remedies for the root, which run from another system.
     """
     unmounts = remedy.disruption is Disruption.UNMOUNT and remedy.steps
     if not unmounts or not fs.alive or "/" in fs.mount_points:
@@ -35,20 +34,20 @@ def with_holders(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
 
 
 def first_stop(fs: Filesystem, host: Host) -> str:
-    """Return the sentence that names what holds a filesystem; empty where nothing is known to."""
+    """Return the sentence that names the users of a filesystem; empty if none is known."""
     names = tuple(holders(fs, host))
     if not names:
         return ""
     more = len(names) - MOST_NAMED
     shown = [*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
-    return f" First stop what holds it: {', '.join(shown)}."
+    return f" First stop everything that uses it: {', '.join(shown)}."
 
 
 def holders(fs: Filesystem, host: Host) -> Iterator[str]:
-    """Yield the names of what is known to hold a mounted filesystem.
+    """Yield the names of the known users of a mounted filesystem.
 
-    Swap files, open files and mounts in other namespaces are not among the facts of a host that
-    has it mounted here: the script of `ext4audit fix` looks for them when it runs.
+    Swap files, open files and mounts in other namespaces are not among the facts of a host: the
+    script of `ext4audit fix` looks for them when it runs.
     """
     mounts = for_wording(host.mounts, ())
     ours = [mount.mount_id for mount in fs.mounts]

@@ -55,15 +55,15 @@ def _recreate(
         Step(Phase.VERIFY, f"dumpe2fs -h {quoted} 2>/dev/null | grep -Eq '{pattern}'"),
     )
     return Remedy(
-        summary="Back up, unmount, recreate with groups that fit the stripe, restore: "
+        summary="Back up, unmount, recreate with block groups that fit the stripe, restore: "
         f"mkfs DESTROYS all data on {device}.",
         disruption=Disruption.RECREATE,
         steps=steps if quoted else (),
         destructive=True,
-        trade_off="Group starts no longer lie on chunk limits, and few people run such layouts. "
-        "With very many inodes mke2fs lowers the group size silently, so verify it. Label, UUID, "
-        "reserved blocks and all features not named here are yours to carry over. Nothing "
-        "smaller helps: stride and stripe width serve the allocator and move no bitmap, and "
+        trade_off="Groups no longer start on chunk boundaries, and few systems use such layouts. "
+        "With very many inodes mke2fs silently lowers the group size, so verify it. Copy label, "
+        "UUID, reserved blocks and all features that are not named here yourself. There is no "
+        "smaller change: stride and stripe width only affect the allocator and move no bitmap, and "
         "resize2fs keeps the group size.",
     )
 
@@ -98,7 +98,7 @@ def _kept(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]:
 
 
 def _data_columns(geometry: StripeGeometry) -> int:
-    """Return how many members hold data in each stripe, copies and parity left out (mke2fs(8))."""
+    """Return how many members hold data in each stripe, without copies and parity (mke2fs(8))."""
     members = len(geometry.members)
     if geometry.level == "raid10":
         copies = (NEAR_2 if geometry.layout is None else geometry.layout) & NEAR_COPIES_MASK
@@ -109,7 +109,7 @@ def _data_columns(geometry: StripeGeometry) -> int:
 def _grow(
     layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock
 ) -> Iterator[Remedy]:
-    """Offer the next number of members that makes the present layout even, if it is near."""
+    """Offer the next number of members that makes the current layout even, if it is near."""
     grown = growth_for(layout, superblock)
     if grown is None:
         return
@@ -117,6 +117,6 @@ def _grow(
     yield Remedy(
         summary=f"Grow the array from {now} to {grown.members} members with mdadm, online.",
         disruption=Disruption.ONLINE,
-        trade_off="It rewrites the whole array: back up first. The superblock's stripe "
-        f"width must then become {width} blocks.",
+        trade_off="The reshape rewrites the whole array: back up first. Then set the stripe width "
+        f"of the superblock to {width} blocks.",
     )

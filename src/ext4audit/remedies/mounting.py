@@ -1,4 +1,4 @@
-"""Mount a filesystem, or mount it anew with options that no remount can change.
+"""Mount a filesystem, or mount it again with options that a remount cannot change.
 
 Seen on Linux 4.19 to 7.2: a remount refuses every change of `data=`, and no option cancels
 journal_async_commit or norecovery.
@@ -126,9 +126,9 @@ def single_mount(fs: Filesystem) -> Mount | None:
 
 
 def left_by_hand(fs: Filesystem) -> str:
-    """Return the sentence on what is left to do by hand; empty where the steps are complete."""
+    """Return the sentence on manual steps; empty if the steps are complete."""
     if usable_mount(fs) is None:
-        return f" It must be unmounted and mounted again {without_mount(fs)}."
+        return f" Unmount it and mount it again {without_mount(fs)}."
     if "/" in fs.mount_points:
         return " Then restart: the root cannot be unmounted."
     if single_mount(fs) is None:
@@ -137,7 +137,7 @@ def left_by_hand(fs: Filesystem) -> str:
 
 
 def disruption_of_new_mount(fs: Filesystem) -> Disruption:
-    """Return what a new mount stops: all that uses it, or the host where it is the root."""
+    """Return the disruption of a new mount: a restart for the root, else an unmount."""
     return Disruption.REBOOT if "/" in fs.mount_points else Disruption.UNMOUNT
 
 
@@ -177,7 +177,7 @@ def mount_by_fstab(mount_point: str) -> tuple[Step, ...]:
 
 
 def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]:
-    """Return the steps that move options, by name, from the superblock to fstab, and mount anew.
+    """Return the steps that move options, by name, from the superblock to fstab, and mount again.
 
     A mount table omits what the superblock sets, also where fstab sets it too (6.18). Empty
     where fstab does not mount it, or where more than one mount must be unmounted.

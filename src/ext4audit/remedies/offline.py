@@ -19,9 +19,9 @@ PREEN = CHECK.replace("-f -p", "-p")
 ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
 """Options that the mount table shows after an error, and that no mount accepts."""
 LOOK_FIRST = (
-    "Save dmesg and look at the disk first (smartctl, /proc/mdstat): on hardware that fails, "
-    "e2fsck makes it worse. Where -p gives up, e2fsck -f asks before each repair: take an image "
-    "of the device before."
+    "Save dmesg and check the disk first (smartctl, /proc/mdstat): on failing hardware e2fsck can "
+    "make the damage worse. If -p gives up, e2fsck -f asks before each repair: take an image of "
+    "the device first."
 )
 
 
@@ -69,9 +69,9 @@ def why_by_hand(fs: Filesystem) -> str:
         return "from a rescue system, because the root cannot be unmounted"
     if fs.alive and not fs.mounts:
         if isinstance(fs.fstype, Unknown):
-            return "once nothing holds it any more, neither a mount namespace nor an open file"
-        return "once the mount namespace that holds it has unmounted it"
-    return "once it is mounted nowhere"
+            return "as soon as no mount namespace and no open file uses it"
+        return "as soon as the mount namespace that uses it has unmounted it"
+    return "as soon as it is not mounted anywhere"
 
 
 def preen(fs: Filesystem) -> tuple[Step, ...]:
@@ -90,8 +90,8 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
     """
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return Remedy(
-            summary="Boot once with fsck.mode=force on the kernel's command line, which makes "
-            "systemd or the initramfs check the root; or check it from a rescue system.",
+            summary="Boot once with fsck.mode=force on the kernel command line, so that systemd or "
+            "the initramfs checks the root; or check it from a rescue system.",
             disruption=Disruption.REBOOT,
             trade_off=LOOK_FIRST,
         )
@@ -100,7 +100,7 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
     verify = (_no_errors_left(fs), *_no_mark_left(fs), *writes)
     steps = unmounted_steps(before, (checked(fs),), verify)
     return Remedy(
-        summary="Stop what writes to it, unmount it, let e2fsck check it, and mount it"
+        summary="Stop all writers, unmount it, check it with e2fsck, and mount it"
         f"{by_hand(fs, steps)}.",
         disruption=Disruption.UNMOUNT,
         steps=steps,
@@ -113,16 +113,16 @@ def repair_from_backup(fs: Filesystem, block_bytes: Evidence[int]) -> Remedy:
 
     The command names the first backup as mke2fs places it, where the size of a block is known.
     """
-    save = "Copy the data away now, and neither unmount it nor restart before. " if fs.alive else ""
-    command = "e2fsck -b, with the block of a backup, and -B, with the size of a block"
+    save = "Copy the data first, before any unmount or restart. " if fs.alive else ""
+    command = "e2fsck -b, with the block of a backup, and -B, with the block size"
     if isinstance(block_bytes, Known):
         _group, block = usual_backups(block_bytes.value)[0]
-        command = f"e2fsck -b {block} -B {block_bytes.value}, where mke2fs puts the first one"
+        command = f"e2fsck -b {block} -B {block_bytes.value}, the first backup of mke2fs"
     return Remedy(
-        summary=f"{save}Find out what has written to the device, take an image of it, and repair "
-        f"that from a backup superblock: {command}.",
+        summary=f"{save}Find out what wrote to the device, take an image of it, and repair the "
+        f"image from a backup superblock: {command}.",
         disruption=Disruption.UNMOUNT,
-        trade_off="e2fsck takes over the state of the backup. What else was overwritten is lost.",
+        trade_off="e2fsck restores the state of the backup. Other overwritten blocks are lost.",
     )
 
 

@@ -117,7 +117,7 @@ def not_persistent(steps: tuple[Step, ...]) -> str:
     """Return the sentence for steps of which none is persistent; else empty."""
     if not steps or any(step.phase is Phase.PERSISTENT for step in steps):
         return ""
-    return " No fstab entry names it: the unit or script that mounts it must ask for it too."
+    return " It has no fstab entry: also correct the unit or script that mounts it."
 
 
 def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[Step]:

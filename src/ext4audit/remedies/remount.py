@@ -54,8 +54,8 @@ def without_mount(fs: Filesystem) -> str:
     if not fs.mounts:
         return "in the mount namespace that has it mounted"
     if all(mount.overmounted for mount in fs.mounts):
-        return "once no other mount hides it"
-    return "through a mount of the whole filesystem, which is not here"
+        return "as soon as no other mount hides it"
+    return "through a mount of the whole filesystem, which this namespace lacks"
 
 
 def fstab_line(fs: Filesystem, mount: Mount) -> FstabLine | None:

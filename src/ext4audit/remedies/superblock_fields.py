@@ -131,7 +131,7 @@ def find_many_files(fs: Filesystem) -> Remedy:
     where = next(filter(None, map(quote, fs.mount_points)), None)
     find = f" (find {where} -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail)"
     return Remedy(
-        "Find the directories that hold most files, and delete what nobody needs"
+        "Find the directories with the most files, and delete files that are not needed"
         f"{find if where else ''}.",
         Disruption.ONLINE,
     )

@@ -24,7 +24,7 @@ def dur001_nobarrier_on_a_mirror() -> JsonObject:
         md("1", members, "--size=163840", "--metadata=1.2") as device,
         prepared("DUR001", "nobarrier", device) as patient,
     ):
-        cured = patient.cure("Turn barriers on")
+        cured = patient.cure("Enable barriers")
         return {**cured, "fsck": patient.fsck()}
 
 
@@ -33,7 +33,7 @@ def dur002_bits() -> JsonObject:
     """Cure what `tune2fs -o` set: two options that a remount can change back."""
     with prepared("DUR002", "defaults", tune=["-o", "nobarrier,nodelalloc"]) as patient:
         cured = patient.cure(
-            "Return the superblock to the kernel's defaults", mount_after_rollback=True
+            "Reset the superblock to the kernel's defaults", mount_after_rollback=True
         )
         return {**cured, "fsck": patient.fsck()}
 
@@ -46,7 +46,7 @@ def dur002_string_and_data_mode() -> JsonObject:
         "DUR002", "defaults", tune=["-o", "journal_data_writeback"], string=string
     ) as patient:
         cured = patient.cure(
-            "Return the superblock to the kernel's defaults", mount_after_rollback=True
+            "Reset the superblock to the kernel's defaults", mount_after_rollback=True
         )
         return {**cured, "fsck": patient.fsck()}
 
@@ -57,7 +57,7 @@ def prf001_nodelalloc() -> JsonObject:
     with prepared("PRF001", "defaults,nodelalloc") as seen:
         patient = replace(seen, see=_affected)
         cured = {
-            "delalloc": patient.cure("Turn delayed allocation on"),
+            "delalloc": patient.cure("Enable delayed allocation"),
             "dioread_lock": patient.cure("turn dioread_nolock off"),
         }
         return {**cured, "fsck": patient.fsck()}

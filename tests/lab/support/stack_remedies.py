@@ -34,5 +34,5 @@ def turn_barriers_on(device: str) -> JsonObject:
     """Run DUR001's remedy on a mount without barriers that fstab does not ask for."""
     entry = f"{device} {PLACE} ext4 defaults 0 2\n"
     with host_called_lab(entry), mounted(device, "nobarrier", at=PLACE, mkfs=None):
-        cured = Patient(device, "DUR001", Path(PLACE)).cure("Turn barriers on")
+        cured = Patient(device, "DUR001", Path(PLACE)).cure("Enable barriers")
     return {**cured, "fsck": run("e2fsck", "-fn", device)}

@@ -40,7 +40,7 @@ CRITICAL  DUR001 barrier-disabled · /mnt/a\x1b[b, /srv (/dev/md127)
   Write barriers are off above disks with a volatile write cache: a power cut can corrupt the filesystem.
     option in force  nobarrier     /proc/fs/ext4/md127/options
     mount point      /mnt/a\x1b[b  /proc/self/mountinfo
-  Remedy (online): Turn barriers on again.
+  Remedy (online): Enable barriers again.
   Now:
     mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
   For good:
@@ -71,7 +71,7 @@ X /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
       option in force  nobarrier     (/proc/fs/ext4/md127/options)
       mount point      /mnt/a\x1b[b  (/proc/self/mountinfo)
 
-    Remedy (online): Turn barriers on again.
+    Remedy (online): Enable barriers again.
       now:
         mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
       for good:
@@ -123,7 +123,7 @@ CRITICAL  DUR001 barrier-disabled · /data, /srv (/dev/md127)
   cache: a power cut can corrupt the filesystem.
     option in force  nobarrier  /proc/fs/ext4/md127/options
     mount point      /data      /proc/self/mountinfo
-  Remedy (online): Turn barriers on again.
+  Remedy (online): Enable barriers again.
   Now:
     mount -o remount,barrier "$(printf '/mnt/a\033\133b')"
   For good:

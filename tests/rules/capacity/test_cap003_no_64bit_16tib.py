@@ -114,8 +114,11 @@ def test_cap003_converts_the_unmounted_filesystem() -> None:
     ("changes", "words"),
     [
         ({"mounts": (mount("/"),)}, "from a rescue system"),
-        ({"mounts": (mount("/a"), mount("/b", mount_id=31))}, "once it is mounted nowhere"),
-        ({"mounts": ()}, "mount namespace that holds it"),
+        (
+            {"mounts": (mount("/a"), mount("/b", mount_id=31))},
+            "as soon as it is not mounted anywhere",
+        ),
+        ({"mounts": ()}, "mount namespace that uses it"),
     ],
 )
 def test_cap003_prints_no_commands_where_one_unmount_is_not_enough(

@@ -106,7 +106,7 @@ def by_old_grub(host: Host) -> Host:
 REMEDY_CASES = (
     RemedyCase(
         name="metadata_csum_seed on /boot",
-        remedy="Take metadata_csum_seed out",
+        remedy="Remove metadata_csum_seed",
         mke2fs=("-O", "metadata_csum_seed"),
         at="/boot",
         alter=by_old_grub,

@@ -71,14 +71,14 @@ def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Seve
 def test_cmp002_tells_a_plan_the_option_of_mkfs() -> None:
     """Nothing exists that could be unmounted."""
     (finding,) = verdict(made("orphan_file")).findings
-    assert finding.remedies[0].summary == "Make it with -O ^orphan_file."
+    assert finding.remedies[0].summary == "Create it with -O ^orphan_file."
 
 
 # The features are taken out, and the rollback puts them back.
 REMEDY_CASES = (
     RemedyCase(
         name="orphan_file, mounted",
-        remedy="Take orphan_file out",
+        remedy="Remove orphan_file",
         mke2fs=("-O", "orphan_file"),
         mount="noatime",
         fstab="noatime",
@@ -86,14 +86,14 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="metadata_csum_seed, not mounted",
-        remedy="Take metadata_csum_seed out",
+        remedy="Remove metadata_csum_seed",
         mke2fs=("-O", "metadata_csum_seed"),
         mounted=False,
         alter=on_kernel("4.1.0-1-amd64"),
     ),
     RemedyCase(
         name="fast_commit, mounted",
-        remedy="Take fast_commit out",
+        remedy="Remove fast_commit",
         mke2fs=("-O", "fast_commit"),
         alter=on_kernel("5.4.0-150-generic"),
     ),

@@ -155,6 +155,6 @@ def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> N
 
 # An entry that names a loop device by its number.
 REMEDY_CASES = (
-    RemedyCase(name="mounted", remedy="by its UUID", fstab="noatime", mount="noatime"),
-    RemedyCase(name="not mounted", remedy="by its UUID", fstab="noauto", mounted=False),
+    RemedyCase(name="mounted", remedy="Use the UUID", fstab="noatime", mount="noatime"),
+    RemedyCase(name="not mounted", remedy="Use the UUID", fstab="noauto", mounted=False),
 )

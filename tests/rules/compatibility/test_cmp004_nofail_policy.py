@@ -101,7 +101,7 @@ def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str)
 def test_cmp004_spells_the_mount_point_as_a_unit_file_does() -> None:
     """A blank ends a path there for systemd, and % begins a specifier."""
     (finding,) = verdict(machine(entry(where="/my 50% data"))).findings
-    assert 'RequiresMountsFor="/my 50%% data" first' in (finding.remedies[0].trade_off or "")
+    assert 'RequiresMountsFor="/my 50%% data" to its unit' in (finding.remedies[0].trade_off or "")
 
 
 def test_cmp004_prints_no_command_for_a_name_that_no_shell_takes() -> None:
@@ -112,10 +112,10 @@ def test_cmp004_prints_no_command_for_a_name_that_no_shell_takes() -> None:
 
 # An entry without nofail, on a machine that is a virtual one.
 REMEDY_CASES = (
-    RemedyCase(name="defaults", remedy="Let the boot go on", fstab="defaults"),
+    RemedyCase(name="defaults", remedy="Let the boot continue", fstab="defaults"),
     RemedyCase(
         name="a timeout of its own",
-        remedy="Let the boot go on",
+        remedy="Let the boot continue",
         fstab="noatime,x-systemd.device-timeout=5",
         mount="noatime",
     ),

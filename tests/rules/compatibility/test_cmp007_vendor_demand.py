@@ -12,6 +12,7 @@ from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Disruption, Finding, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp007_vendor_demand import check
+from ext4audit.rules.compatibility.vendor_demands import OPPOSITE
 from support.builders import (
     filesystem,
     fstab_entry,
@@ -192,7 +193,7 @@ def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
     assert not any("noatime" in line for line in to_root)
     assert "immediate: mount -o remount,rw,noatime /dev/sda /data1" in told
     assert "persistent: fstab 7: defaults -> defaults,nodelalloc,dioread_lock" in told
-    assert "nodelalloc belongs to the whole filesystem: it is then in force on / too" in (
+    assert "nodelalloc applies to the whole filesystem: it is then in force on / too" in (
         remedy.summary
     )
 
@@ -250,12 +251,12 @@ def test_what_is_only_hidden_or_advised_weighs_less(
         (
             made(reserved_blocks=1310720),
             "k8s-csi",
-            "5.0 % is reserved for root, and at most 1 % may be",
+            "5.0 % is reserved for root; the limit is 1 %",
         ),
         (
             made(features=BIGALLOC, cluster_blocks=16),
             "mysql-aws-twp",
-            "its clusters have 64 KiB instead of 16.",
+            "its clusters have 64 KiB instead of 16 KiB.",
         ),
     ],
 )
@@ -283,7 +284,7 @@ def test_what_a_boot_sets_is_named_where_there_is_any(flags: tuple[str, ...]) ->
     profiles = (ActiveProfile(all_profiles()["tidb"]),)
     on = host(fs, profiles=profiles, kernel_arguments=known(("quiet", *flags)))
     summary = remedy_of(judge(check, fs, on)).summary
-    assert ("rootflags= must ask for it too" in summary) is bool(flags)
+    assert ("Also set it in rootflags=" in summary) is bool(flags)
 
 
 def test_the_vendors_words_and_page_are_the_evidence() -> None:
@@ -297,12 +298,54 @@ def test_the_vendors_words_and_page_are_the_evidence() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("tokens", "names", "facts"),
+    [
+        ((), ("clickhouse",), []),
+        (("nobarrier",), ("clickhouse",), ["forbidden nobarrier"]),
+        (("nobarrier",), ("postgres",), ["missing barrier"]),
+        (("nobarrier",), ("clickhouse", "postgres"), ["missing barrier"]),
+        (("noauto_da_alloc",), ("etcd",), ["forbidden noauto_da_alloc"]),
+        (("noauto_da_alloc",), ("tidb",), ["missing nodelalloc"]),
+    ],
+)
+def test_an_option_that_a_profile_forbids_is_reported_once(
+    tokens: tuple[str, ...], names: tuple[str, ...], facts: list[str]
+) -> None:
+    """Also where a profile requires the opposite."""
+    assert [finding.fact for finding in verdict_of(mounted(*tokens), *names).findings] == facts
+
+
+def test_a_forbidden_option_is_replaced_by_its_opposite() -> None:
+    """The finding names the rule that explains the option."""
+    (finding,) = verdict_of(mounted("noauto_da_alloc"), "etcd").findings
+    assert finding.severity is Severity.MEDIUM
+    assert finding.message == (
+        "etcd and bbolt: noauto_da_alloc is forbidden but in force (see DUR008)."
+    )
+    (remount,) = [s.command for s in finding.remedies[0].steps if "remount" in s.command]
+    assert ",auto_da_alloc" in remount
+
+
+def test_whether_a_forbidden_option_is_in_force_may_be_unknown() -> None:
+    """A gap is no pass."""
+    verdict = verdict_of(mounted(options=gap("the options")), "etcd")
+    assert verdict.outcome is Outcome.UNDETERMINED
+
+
+def test_every_forbidden_option_has_an_opposite() -> None:
+    """The remedy sets it."""
+    forbidden = {token for profile in all_profiles().values() for token, _ in profile.forbid}
+    assert forbidden <= OPPOSITE.keys()
+
+
 def test_a_pass_names_who_demands_what_is_there() -> None:
     """The evidence of a pass is each demand, with its profiles."""
     verdict = verdict_of(mounted(), "postgres", "etcd", "neo4j")
     assert [(c.value, c.origin) for c in verdict.evidence] == [
         ("barrier", "profile postgres, etcd"),
         ("noatime", "profile neo4j"),
+        ("noauto_da_alloc", "profile etcd"),
     ]
 
 
@@ -376,7 +419,7 @@ def test_a_mount_that_no_remount_reaches_has_no_commands() -> None:
 def test_what_nothing_makes_last_is_told() -> None:
     """Where no fstab entry names it, the unit that mounts it must be corrected."""
     fs = filesystem(fstab=known(()))
-    assert "No fstab entry names it" in remedy_of(verdict_of(fs, "neo4j")).summary
+    assert "It has no fstab entry" in remedy_of(verdict_of(fs, "neo4j")).summary
 
 
 def test_a_hidden_option_moves_to_fstab() -> None:
@@ -394,7 +437,7 @@ def test_a_hidden_option_moves_to_fstab() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"fstab": known(())}, "No fstab entry names it"),
+        ({"fstab": known(())}, "It has no fstab entry"),
         ({"mounts": (mount("/", flags=("rw", "noatime")),)}, "the root cannot be unmounted"),
         ({"mounts": (*GENTLE, *(mount("/b", flags=("rw", "noatime"), mount_id=31),))}, "from all"),
     ],
@@ -429,8 +472,15 @@ def below(*names: str) -> Alter:
     return chosen
 
 
-PUT = "in force and into fstab"
+PUT = "in fstab and put it in force"
 REMEDY_CASES = (
+    RemedyCase(
+        "a forbidden option",
+        PUT,
+        mount="noauto_da_alloc",
+        fstab="noauto_da_alloc",
+        alter=below("etcd"),
+    ),
     RemedyCase("noatime by fstab", PUT, fstab="defaults", alter=below("neo4j")),
     RemedyCase("noatime by hand", PUT, mount="nosuid", alter=below("neo4j")),
     RemedyCase(

@@ -127,11 +127,11 @@ def test_drf002_offers_a_remount_to_nodelalloc_where_the_kernel_takes_it(
 
 
 def test_drf002_leaves_out_what_another_rule_warns_of() -> None:
-    """PRF003 warns of nodelalloc that no profile demands, and says so where fstab is corrected."""
+    """PRF003 reports nodelalloc that no profile demands, and says so where fstab is corrected."""
     (finding,) = verdict(asked("nodelalloc")).findings
     (remedy,) = finding.remedies
     assert remedy.summary == (
-        "Change fstab to match the options in force: remove nodelalloc. PRF003 warns of nodelalloc."
+        "Change fstab to match the options in force: remove nodelalloc. PRF003 reports nodelalloc."
     )
 
 
@@ -210,10 +210,10 @@ def test_drf002_remount_names_the_word_of_atime(
 
 
 def test_drf002_does_not_bring_writes_at_every_read() -> None:
-    """PRF008 warns of strictatime."""
+    """PRF008 reports strictatime."""
     (finding,) = verdict(asked("strictatime")).findings
     (remedy,) = finding.remedies
-    assert remedy.summary.endswith("remove strictatime. PRF008 warns of strictatime.")
+    assert remedy.summary.endswith("remove strictatime. PRF008 reports strictatime.")
 
 
 def test_drf002_edits_only_words_that_stand_in_fstab() -> None:

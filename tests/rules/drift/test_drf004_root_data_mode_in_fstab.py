@@ -135,7 +135,7 @@ def test_drf004_stores_no_mode_that_another_rule_warns_of(mode: str, code: str) 
     """That rule is named, and no remedy makes the mode last."""
     (finding,) = verdict(root(mode)).findings
     assert [remedy.summary for remedy in finding.remedies] == [
-        f"Remove {mode} from fstab. {code} warns of {mode}."
+        f"Remove {mode} from fstab. {code} reports {mode}."
     ]
 
 

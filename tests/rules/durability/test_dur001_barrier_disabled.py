@@ -264,7 +264,7 @@ def test_the_finding_cites_every_device_and_whoever_set_the_option() -> None:
         "fstab line 7": "noatime,barrier=0",
         "write cache of sdb": "write through",
         "write cache of sdc": "write back",
-        "write cache of md127": "write back (an md array always says so)",
+        "write cache of md127": "write back (md arrays always report this)",
     }
     assert all(each.origin for each in finding.citations)
     assert "sdc: its write cache is volatile" in finding.message
@@ -313,21 +313,21 @@ def test_a_hidden_nobarrier_has_the_superblock_as_its_cause() -> None:
         (
             on(disk(), mounts=(mount("/"),)),
             ("quiet", "rootflags=noatime,barrier=0"),
-            "Turn barriers on. Correct rootflags= in the boot loader's configuration as well.",
+            "Enable barriers. Correct rootflags= in the boot loader's configuration as well.",
         ),
         (
             on(disk()),
             ("rootflags=nobarrier",),
             (
-                "Turn barriers on. Neither fstab nor the superblock has it: correct the unit or "
+                "Enable barriers. Neither fstab nor the superblock sets it: correct the unit or "
                 "script that mounts it."
             ),
         ),
-        (on(disk(), fstab=known((fstab_entry("nobarrier"),))), (), "Turn barriers on."),
+        (on(disk(), fstab=known((fstab_entry("nobarrier"),))), (), "Enable barriers."),
         (
             on(disk(), fstab=known((fstab_entry("nobarrier"),)), mounts=()),
             (),
-            "Turn barriers on, in the mount namespace that has it mounted.",
+            "Enable barriers, in the mount namespace that has it mounted.",
         ),
     ],
     ids=["rootflags", "not the root", "fstab", "elsewhere"],

@@ -148,8 +148,9 @@ def test_before_a_mount_the_superblock_tells_what_will_be_hidden(
     """The string wins over the bits; what other rules judge when it is mounted is medium."""
     finding = finding_of(unmounted(*bits, string=string))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
-    assert finding.message.startswith("From the next mount on in force, ")
-    assert finding.message.endswith(f"in the superblock: {words}.")
+    assert finding.message.startswith("The superblock sets ")
+    assert finding.message.startswith(f"The superblock sets {words}, which no mount table shows")
+    assert finding.message.endswith("in force from the next mount on.")
 
 
 def test_a_superblock_without_danger_passes_before_its_mount() -> None:
@@ -185,7 +186,7 @@ def test_what_fstab_says_of_it_is_told_before_the_mount() -> None:
     """An entry of its device decides what is in force in the end."""
     fs = unmounted("nodelalloc", fstab=known((fstab_entry("noatime", "delalloc"),)))
     finding = finding_of(fs)
-    assert "fstab does say something of nodelalloc" in finding.message
+    assert "fstab also sets nodelalloc" in finding.message
     assert "noatime,delalloc" in [each.value for each in finding.citations]
 
 
@@ -203,7 +204,7 @@ def test_a_string_in_the_superblock_is_told_even_when_it_is_harmless() -> None:
 def test_an_option_that_fstab_says_too_is_told_so() -> None:
     """Then the administrator knows it, although the mount table is silent."""
     finding = finding_of(hiding("nodelalloc", fstab=known((fstab_entry("noatime", "nodelalloc"),))))
-    assert "fstab does say something of nodelalloc" in finding.message
+    assert "fstab also sets nodelalloc" in finding.message
     assert "noatime,nodelalloc" in [each.value for each in finding.citations]
 
 
@@ -227,7 +228,7 @@ def test_the_remedy_clears_everything_in_one_go() -> None:
         "mount -t ext4 -o rw,relatime /dev/sda /data",
     ]
     assert remedy.disruption is Disruption.UNMOUNT
-    assert "No remount can change data=" in remedy.summary
+    assert "A remount cannot change data=" in remedy.summary
 
 
 def below_tidb(fs: Filesystem) -> Finding:
@@ -249,7 +250,7 @@ def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
         superblock=known(superblock(default_mount_options=("journal_data",))),
     )
     remedy = below_tidb(fs).remedies[0]
-    assert "nodelalloc is said then: " in remedy.summary
+    assert "nodelalloc is set: required by " in remedy.summary
     assert "persistent: mount -t ext4 -o rw,relatime,data=ordered,nodelalloc" in " ".join(
         plain(remedy.steps)
     )
@@ -262,7 +263,7 @@ def test_what_a_profile_demands_stays(mounted: bool) -> None:
     finding = below_tidb(hiding(*words) if mounted else unmounted(*words))
     remedy = finding.remedies[0]
     assert "nodelalloc" in finding.message
-    assert "nodelalloc stays, by demand of TiDB and TiKV (profile tidb)." in remedy.summary
+    assert "nodelalloc is kept: required by TiDB and TiKV (profile tidb)." in remedy.summary
     assert any("nobarrier" in step.command for step in remedy.lines)
     assert not any("delalloc" in step.command for step in remedy.lines)
 
@@ -272,7 +273,7 @@ def test_what_is_only_demanded_is_moved_at_most(mounted: bool) -> None:
     """Nothing is left that could return to the kernel's default."""
     finding = below_tidb(hiding("nodelalloc") if mounted else unmounted("nodelalloc"))
     assert [remedy.steps for remedy in finding.remedies] == [()]
-    assert finding.remedies[0].summary.startswith("If they are wanted: write them into fstab")
+    assert finding.remedies[0].summary.startswith("If the options are wanted: set them in fstab")
 
 
 @pytest.fixture

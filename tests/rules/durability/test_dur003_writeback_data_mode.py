@@ -25,6 +25,7 @@ from support.remedies.plain import plain
 from support.scratch import run
 
 WRITEBACK = "data=writeback"
+NOLOCK_OFF = "nodioread_nolock"
 NO_JOURNAL = options()
 NO_JOURNAL_OPTIONS = type(NO_JOURNAL)(
     NO_JOURNAL.source,
@@ -65,7 +66,7 @@ def writeback(*tokens: str, **changes: Any) -> Filesystem:
 )
 def test_it_is_worse_where_several_users_keep_their_files(place: str, severity: Severity) -> None:
     """What a crash uncovers there belongs to somebody else."""
-    finding = finding_of(writeback(mounts=(mount(place),)))
+    finding = finding_of(writeback(NOLOCK_OFF, mounts=(mount(place),)))
     assert finding.severity is severity
     assert ("mount points", place) in [(each.label, each.value) for each in finding.citations]
 
@@ -97,24 +98,27 @@ def test_layers_of_containers_are_tenants(
     others: tuple[Mount, ...], around: dict[str, Any], severity: Severity
 ) -> None:
     """Container storage mostly lies in a folder of the root."""
-    fs = writeback(mounts=(mount("/"),))
+    fs = writeback(NOLOCK_OFF, mounts=(mount("/"),))
     finding = finding_of(fs, mounts=known((*fs.mounts, *others)), **around)
     assert finding.severity is severity
 
 
 @pytest.mark.parametrize(
-    ("tokens", "confidence"),
+    ("place", "tokens", "grade"),
     [
-        ((), Confidence.LIKELY),
-        (("nodelalloc",), Confidence.CONFIRMED),
-        (("nodioread_nolock",), Confidence.CONFIRMED),
+        ("/data", (), (Severity.LOW, Confidence.LIKELY)),
+        ("/home", (), (Severity.LOW, Confidence.LIKELY)),
+        ("/home", ("nodelalloc",), (Severity.HIGH, Confidence.CONFIRMED)),
+        ("/home", ("nodioread_nolock",), (Severity.HIGH, Confidence.CONFIRMED)),
     ],
 )
-def test_unwritten_extents_make_it_only_likely(
-    tokens: tuple[str, ...], confidence: Confidence
+def test_with_unwritten_extents_it_is_low_and_likely(
+    place: str, tokens: tuple[str, ...], grade: tuple[Severity, Confidence]
 ) -> None:
     """With delalloc and dioread_nolock most new blocks show zeros until their data is there."""
-    assert finding_of(writeback(*tokens)).confidence is confidence
+    finding = finding_of(writeback(*tokens, mounts=(mount(place),)))
+    assert (finding.severity, finding.confidence) == grade
+    assert ("prevent it for most files" in finding.message) is (not tokens)
 
 
 def test_old_kernels_have_no_unwritten_extents_by_default() -> None:
@@ -127,7 +131,7 @@ def test_a_read_only_mount_is_a_note() -> None:
     """Nothing is being written when it crashes."""
     finding = finding_of(writeback(read_only=known(value=True)))
     assert finding.severity is Severity.INFO
-    assert finding.message.endswith("once it is mounted writable.")
+    assert finding.message.endswith("as soon as it is mounted writable.")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +218,7 @@ def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
 def test_journal_async_commit_goes_with_it() -> None:
     """The kernel refuses the option in the ordered mode."""
     (remedy,) = finding_of(writeback("journal_async_commit")).remedies
-    assert "journal_async_commit goes with it" in remedy.summary
+    assert "journal_async_commit is removed too" in remedy.summary
     checks = [step.command for step in remedy.lines if step.phase is Phase.VERIFY]
     assert any("! grep -qx journal_async_commit" in command for command in checks)
 
@@ -254,7 +258,7 @@ def test_the_root_needs_a_restart() -> None:
 
 
 # Back to data=ordered: unmounted, with what set data=writeback corrected before.
-SUMMARY = "Return to data=ordered"
+SUMMARY = "Mount with data=ordered"
 
 
 def _store_a_list(stage: Stage) -> None:

@@ -142,10 +142,10 @@ AGAIN = mount("/again", mount_id=31)
 @pytest.mark.parametrize(
     ("mounts", "summary"),
     [
-        ((ROOT,), "Make a journal while it is mounted. Restart: it is used from then on."),
+        ((ROOT,), "Create a journal while it is mounted. Restart, which activates it."),
         (
             (mount(), AGAIN),
-            f"Make a journal while it is mounted. {EVERYWHERE}: it is used from then on.",
+            f"Create a journal while it is mounted. {EVERYWHERE}, which activates it.",
         ),
     ],
     ids=["root", "several mounts"],
@@ -165,16 +165,16 @@ def test_what_cannot_be_unmounted_gets_its_journal_while_it_is_mounted(
     ("mounts", "where"),
     [
         ((ROOT, BIND), "from a rescue system, because the root cannot be unmounted"),
-        ((BIND,), "once it is mounted nowhere"),
-        ((), "once the mount namespace that holds it has unmounted it"),
-        ((mount("/a\nb\n"),), "once it is mounted nowhere"),
+        ((BIND,), "as soon as it is not mounted anywhere"),
+        ((), "as soon as the mount namespace that uses it has unmounted it"),
+        ((mount("/a\nb\n"),), "as soon as it is not mounted anywhere"),
     ],
     ids=["bind beside the root", "bind", "elsewhere", "unquotable"],
 )
 def test_tune2fs_is_not_let_at_what_it_may_mistake(mounts: tuple[Mount, ...], where: str) -> None:
     """It makes a file below the first mount that it finds, or takes it for unmounted."""
     (remedy,) = found(without(mounts=mounts)).remedies
-    assert (remedy.steps, remedy.summary) == ((), f"Make a journal, {where}.")
+    assert (remedy.steps, remedy.summary) == ((), f"Create a journal, {where}.")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
     """It is not made twice."""
     fs = without(superblock=known(superblock()), mounts=(mount(point),))
     finding = found(fs)
-    assert finding.message.startswith("Its journal is not in use before the next mount: ")
+    assert finding.message.startswith("The journal is not in use before the next mount: ")
     (remedy,) = finding.remedies
     assert (remedy.steps, remedy.disruption) == ((), disruption)
     assert remedy.summary.startswith("Restart")
@@ -226,7 +226,7 @@ class MountedCase(RemedyCase):
 REMEDY_CASES = (
     RemedyCase(
         name="mounted",
-        remedy="Make a journal",
+        remedy="Create a journal",
         mke2fs=("-O", "^has_journal"),
         size="2G",
         fstab="noatime",
@@ -234,7 +234,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="mounted as fstab does not say",
-        remedy="Make a journal",
+        remedy="Create a journal",
         mke2fs=("-O", "^has_journal"),
         size="2G",
         fstab="defaults",
@@ -242,7 +242,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="not mounted",
-        remedy="Make a journal",
+        remedy="Create a journal",
         mke2fs=("-O", "^has_journal"),
         size="2G",
         mounted=False,

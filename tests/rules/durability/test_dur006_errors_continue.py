@@ -54,18 +54,33 @@ def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
+    ("place", "severity", "words"),
     [
-        ("/var/lib/postgresql", "below a database"),
-        ("/var/lib/mysql/data", "below a database"),
-        ("/var/lib/kubelet/pods/1/volumes/a/mount", "an orchestrator gives out"),
+        ("/var/lib/postgresql", Severity.MEDIUM, "on the data directory of a database"),
+        ("/var/lib/mysql/data", Severity.MEDIUM, "on the data directory of a database"),
+        (
+            "/var/lib/kubelet/pods/1/volumes/a/mount",
+            Severity.LOW,
+            "on a volume of an orchestrator",
+        ),
     ],
 )
-def test_databases_and_volumes_have_more_to_lose(place: str, words: str) -> None:
-    """The mount point tells what it is for."""
+def test_databases_and_volumes_have_more_to_lose(
+    place: str, severity: Severity, words: str
+) -> None:
+    """The mount point shows what it is for."""
     finding = finding_of(filesystem(mounts=(mount(place),)))
-    assert finding.severity is Severity.MEDIUM
+    assert finding.severity is severity
     assert words in finding.message
+
+
+def test_volumes_of_a_host_share_a_summary() -> None:
+    """The report has one entry for all of them."""
+    places = (f"/var/lib/kubelet/pods/{number}/volumes/a/mount" for number in range(3))
+    summaries = {finding_of(filesystem(mounts=(mount(place),))).summary for place in places}
+    assert summaries == {
+        "errors=continue: the kernel keeps writing after a metadata error, on volumes"
+    }
 
 
 @pytest.mark.parametrize(
@@ -99,7 +114,7 @@ def test_what_stops_at_an_error_passes(token: str) -> None:
         (filesystem(read_only=known(value=True)), "read-only"),
         (
             filesystem(errors=known(ErrorCounters(errors=3)), journal_errno=known(-5)),
-            "HLT002 says what comes first",
+            "see HLT002",
         ),
     ],
 )
@@ -190,7 +205,7 @@ def test_where_no_command_is_certain_it_is_advice(fs: Filesystem) -> None:
     """A string in the superblock overrules the field, and another namespace cannot be reached."""
     (remedy,) = finding_of(fs).remedies
     assert (remedy.steps, remedy.disruption) == ((), Disruption.REMOUNT)
-    assert ("overrules its field" in remedy.summary) == bool(fs.mounts)
+    assert ("overrides this field" in remedy.summary) == bool(fs.mounts)
 
 
 def test_rootflags_are_named() -> None:
@@ -201,7 +216,7 @@ def test_rootflags_are_named() -> None:
 
 
 # errors=remount-ro by remount, kept in the superblock or in fstab.
-SUMMARY = "Make it read-only at the first error"
+SUMMARY = "Stop writing at the first error"
 
 REMEDY_CASES = (
     RemedyCase(name="by the superblock", remedy=SUMMARY, fstab="defaults"),

@@ -50,7 +50,7 @@ def test_the_longer_the_more_is_lost(seconds: int, place: str, severity: Severit
     """The root and databases have most to lose."""
     finding = finding_of(committing(seconds, place))
     assert finding.severity is severity
-    assert f"a crash undoes up to {seconds} s" in finding.message
+    assert f"a crash loses up to {seconds} s" in finding.message
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 30])
@@ -106,7 +106,7 @@ def test_it_is_off_by_default() -> None:
 
 
 # commit=5 by remount, and out of whatever set the interval.
-SUMMARY = "Return to the default of 5 seconds"
+SUMMARY = "Set the default of 5 seconds"
 
 REMEDY_CASES = (
     RemedyCase(name="by fstab", remedy=SUMMARY, fstab="commit=600", mount="commit=600"),

@@ -140,7 +140,7 @@ def test_in_another_namespace_there_is_no_command() -> None:
 
 
 # auto_da_alloc by remount, and noauto_da_alloc out of whatever set it.
-SUMMARY = "Turn auto_da_alloc on"
+SUMMARY = "Enable auto_da_alloc"
 
 REMEDY_CASES = (
     RemedyCase(

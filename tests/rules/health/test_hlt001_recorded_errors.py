@@ -155,8 +155,8 @@ def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
     ("mounts", "words"),
     [
         ((mount("/"),), "fsck.mode=force"),
-        ((mount("/a"), mount("/b", mount_id=31)), "once it is mounted nowhere"),
-        ((), "once the mount namespace that holds it has unmounted it"),
+        ((mount("/a"), mount("/b", mount_id=31)), "as soon as it is not mounted anywhere"),
+        ((), "as soon as the mount namespace that uses it has unmounted it"),
     ],
 )
 def test_hlt001_has_no_commands_where_one_unmount_is_not_enough(
@@ -203,14 +203,14 @@ def mark_and_mount(stage: Stage) -> None:
 REMEDY_CASES = (
     RemedyCase(
         name="marked with errors that nothing counts",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         mounted=False,
         prepare=mark_and_mount,
         restores=False,
     ),
     RemedyCase(
         name="mounted by fstab",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         fstab="noatime",
         mount="noatime",
         prepare=record_an_error,
@@ -218,7 +218,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="mounted as fstab does not say",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         fstab="defaults",
         mount="nosuid,commit=30",
         prepare=record_an_error,
@@ -226,7 +226,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="without a journal",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         mke2fs=("-O", "^has_journal"),
         prepare=record_an_error,
         restores=False,

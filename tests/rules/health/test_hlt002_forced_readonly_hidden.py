@@ -313,7 +313,7 @@ def test_hlt002_a_mark_without_a_count_is_possible_only() -> None:
     """When the error happened is not known; trying a write tells."""
     (finding,) = verdict(filesystem(superblock=MARKED, options=REMOUNT_RO)).findings
     assert (finding.confidence, finding.severity) == (Confidence.POSSIBLE, Severity.HIGH)
-    assert "is marked with errors that no counter records" in finding.message
+    assert "is marked with errors, but counts none" in finding.message
     assert {"errors": "0", "state": "clean with errors"}.items() <= {
         citation.label: citation.value for citation in finding.citations
     }.items()
@@ -323,7 +323,7 @@ def test_hlt002_a_mark_without_a_count_is_possible_only() -> None:
 REMEDY_CASES = (
     RemedyCase(
         name="an error, mounted by fstab",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         fstab="errors=remount-ro,noatime",
         mount="errors=remount-ro,noatime",
         prepare=stop_by_an_error,
@@ -331,7 +331,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="an error, no fstab entry",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         tune=("-e", "remount-ro"),
         mount="nodev,commit=30",
         prepare=stop_by_an_error,
@@ -339,7 +339,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="a shutdown",
-        remedy="let e2fsck check it",
+        remedy="check it with e2fsck",
         mount="nosuid",
         fstab="nosuid",
         prepare=shut_down,

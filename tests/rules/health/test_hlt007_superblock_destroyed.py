@@ -79,7 +79,7 @@ def test_hlt007_of_an_unmounted_filesystem_has_nothing_to_save_first() -> None:
     fs = having(stored(), alive=False, mounts=(), superblock=unknown("s"), usage=unknown("u"))
     (finding,) = verdict(fs).findings
     assert finding.message.endswith("is destroyed (it is zeroed): it cannot be mounted.")
-    assert finding.remedies[0].summary.startswith("Find out what has written to the device")
+    assert finding.remedies[0].summary.startswith("Find out what wrote to the device")
     assert "with the block of a backup" in finding.remedies[0].summary
 
 

@@ -109,7 +109,7 @@ def test_one_finding_names_all_that_are_exposed() -> None:
             "uname",
         ),
         (
-            "kernel bug, needs",
+            "kernel bug requires",
             (
                 "write(2) at the file's own position; pwrite(2), as most databases use it, names "
                 "its offset"

@@ -139,7 +139,9 @@ def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
         "6.6.9 (from 6.5, where it was first seen, and without 1f6bc02f1848, which is in 6.8)",
         "uname",
     )
-    assert reported["kernel bug, needs"][1] == "https://bugzilla.kernel.org/show_bug.cgi?id=217965"
+    assert (
+        reported["kernel bug requires"][1] == "https://bugzilla.kernel.org/show_bug.cgi?id=217965"
+    )
     assert reported["option in force: stripe"] == ("stripe=48", "/proc/fs/ext4/sda/options")
     assert reported["RAID hints"] == ("stride 128, width 384 blocks", "dumpe2fs -h /dev/sda")
 

@@ -113,7 +113,7 @@ def test_the_finding_says_what_is_lost_and_who_says_so() -> None:
             "uname",
         ),
         (
-            "kernel bug, needs",
+            "kernel bug requires",
             "a crash: power failure, hard reset, panic",
             "https://github.com/etcd-io/bbolt/blob/main/README.md#known-issues",
         ),

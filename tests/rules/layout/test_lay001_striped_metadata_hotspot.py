@@ -275,7 +275,7 @@ def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() 
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
     recreate = [r for r in finding.remedies if r.disruption is Disruption.RECREATE]
     assert [(remedy.steps, remedy.destructive) for remedy in recreate] == [((), True)]
-    assert "bigalloc, by demand of MySQL" in recreate[0].summary
+    assert "bigalloc, required by MySQL" in recreate[0].summary
 
 
 def test_a_hostile_device_name_is_quoted_or_left_out() -> None:

@@ -126,8 +126,8 @@ def test_nodelalloc_is_enough_where_dioread_nolock_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        ({"fstype": known("ext3")}, "it is mounted as ext3, which dioread_nolock does not concern"),
-        ({"fstype": known("ext2")}, "it is mounted as ext2, which dioread_nolock does not concern"),
+        ({"fstype": known("ext3")}, "it is mounted as ext3, which has no dioread_nolock"),
+        ({"fstype": known("ext2")}, "it is mounted as ext2, which has no dioread_nolock"),
         ({"alive": False, "options": unknown("options")}, "it is not mounted"),
         (
             {"options": known(options(*BOTH, "data=journal", release=OLD))},
@@ -193,8 +193,8 @@ def test_the_finding_cites_kernel_options_fstab_and_mount_points() -> None:
             "uname",
         ),
         ("option in force: delalloc", "nodelalloc", "/proc/fs/ext4/sda/options"),
-        ("mount table", "rw,dioread_nolock,nodelalloc", "/proc/self/mountinfo"),
         ("fstab line 7", "noatime,dioread_nolock,nodelalloc", "/etc/fstab"),
+        ("mount table", "rw,dioread_nolock,nodelalloc", "/proc/self/mountinfo"),
         ("option in force: dioread_nolock", "dioread_nolock", "/proc/fs/ext4/sda/options"),
         ("mount points", "/data, /srv/tikv", "/proc/self/mountinfo"),
     ]
@@ -209,8 +209,8 @@ def test_what_acts_at_once_comes_first() -> None:
     assert (update.steps, update.disruption) == ((), Disruption.REBOOT)
     assert update.summary == "Update the kernel to 4.19.91-26.al7 or later, and restart."
     assert "unmount" in (delalloc.trade_off or "")
-    assert "also to open files" in (lock.trade_off or "")
-    assert "Files that are open or cached stay without it" in delalloc.summary
+    assert "also for open files" in (lock.trade_off or "")
+    assert "Files that are open or cached keep the old allocation mode" in delalloc.summary
 
 
 def test_other_kernels_are_pointed_at_the_upstream_fix() -> None:
@@ -264,7 +264,7 @@ def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
     assert "fails without nodelalloc" in finding.citations[-1].value
     (remedy,) = finding.remedies
     assert remedy.summary.startswith(
-        "Keep nodelalloc, by demand of TiDB and TiKV (profile tidb), and turn dioread_nolock off."
+        "Keep nodelalloc, required by TiDB and TiKV (profile tidb), and disable dioread_nolock."
     )
     assert not any(",delalloc" in step.command for step in remedy.lines)
 

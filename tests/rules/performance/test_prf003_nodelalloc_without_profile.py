@@ -88,7 +88,7 @@ def test_a_profile_that_asks_for_it_silences_the_rule() -> None:
     """The best known false positive: TiDB's own check fails without nodelalloc."""
     verdict = verdict_of(with_options("nodelalloc"), profiles=(ActiveProfile(TIDB),))
     assert verdict.outcome is Outcome.NOT_APPLICABLE
-    assert verdict.note == "TiDB asks for nodelalloc (profile tidb)"
+    assert verdict.note == "TiDB requires nodelalloc (profile tidb)"
 
 
 def test_it_is_a_note_with_its_commands() -> None:
@@ -107,7 +107,7 @@ def test_it_is_a_note_with_its_commands() -> None:
         "verify: grep -qx delalloc /proc/fs/ext4/sda/options",
     ]
     assert remedy.disruption is Disruption.REMOUNT
-    assert "Files that are open or cached stay without it" in remedy.summary
+    assert "Files that are open or cached keep the old allocation mode" in remedy.summary
 
 
 WRITE_TO_BOTH = """
@@ -139,7 +139,7 @@ def test_a_remount_reaches_no_file_that_is_open(tmp_path: Path) -> None:
 
 
 # Delayed allocation goes on by remount, from wherever nodelalloc was set.
-SUMMARY = "Turn delayed allocation on"
+SUMMARY = "Enable delayed allocation"
 REMEDY_CASES = (
     RemedyCase("set by fstab", SUMMARY, mount="nodelalloc", fstab="nodelalloc"),
     RemedyCase("set by the superblock", SUMMARY, tune=("-o", "nodelalloc"), fstab="noatime"),

@@ -65,7 +65,7 @@ def test_the_finding_is_low_and_likely() -> None:
     """A vendor's agent may trim, which no file tells."""
     (finding,) = verdict_of(on()).findings
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.LIKELY)
-    assert finding.message.startswith("sda takes discards")
+    assert finding.message.startswith("sda supports discards")
     assert "systemctl enable --now fstrim.timer" in finding.remedies[0].summary
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
 

@@ -48,9 +48,9 @@ def found(fs: Filesystem) -> Finding:
 
 def test_who_waits_for_nothing_is_not_told_to_wait() -> None:
     """With noinit_itable the kernel zeroes nothing."""
-    assert "the kernel is at work" in found(left(9)).message
+    assert "the kernel is zeroing them" in found(left(9)).message
     assert len(found(left(9)).remedies) == 2
-    assert "noinit_itable keeps it so" in found(left(9, "noinit_itable")).message
+    assert "noinit_itable stops the kernel from it" in found(left(9, "noinit_itable")).message
     assert len(found(left(9, "noinit_itable")).remedies) == 1
 
 

@@ -96,7 +96,7 @@ def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
 
 
 # Back from data=journal to data=ordered; what the mode turned off comes back with it.
-SUMMARY = "Return to data=ordered"
+SUMMARY = "Mount with data=ordered"
 
 REMEDY_CASES = (
     RemedyCase(

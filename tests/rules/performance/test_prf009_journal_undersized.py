@@ -96,7 +96,7 @@ def test_no_command_takes_a_journal_out_that_may_not_fit_again(room: Any) -> Non
     """tune2fs makes no journal of more than half of the free space."""
     remedy = remedy_of(sized(8, usage=room))
     assert remedy.steps == ()
-    assert "once 1024 MiB are free" in remedy.summary
+    assert "as soon as 1024 MiB are free" in remedy.summary
 
 
 def test_fast_commits_have_no_rollback() -> None:

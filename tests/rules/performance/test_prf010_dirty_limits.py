@@ -102,8 +102,8 @@ def test_the_slowest_filesystem_is_named() -> None:
     (finding,) = verdict_of(host(*both, memory=LARGE)).findings
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.LIKELY)
     assert finding.message == (
-        "102400 MiB may wait in memory for /sda, which should take ~895 s to write them: a sync "
-        "or an unmount waits as long."
+        "Memory may hold 102400 MiB of dirty data for /sda; writing it takes ~895 s at the assumed "
+        "speed, and a sync or an unmount waits as long."
     )
     assert [(c.label, c.value) for c in finding.citations] == [
         (
@@ -173,4 +173,4 @@ class WithLimits(RemedyCase):
                     run("sysctl", "-qw", f"vm.{name}={value}")
 
 
-REMEDY_CASES = (WithLimits("a backlog of gigabytes", "Bound the backlog", size="16G"),)
+REMEDY_CASES = (WithLimits("a backlog of gigabytes", "Limit dirty memory", size="16G"),)

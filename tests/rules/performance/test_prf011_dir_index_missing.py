@@ -117,7 +117,7 @@ def test_the_root_is_left_to_a_rescue_system() -> None:
 
 
 # The feature is set while it is mounted; e2fsck -D indexes what is there already.
-ONLINE, ALL = "grow from now on", "index all directories"
+ONLINE, ALL = "grow from now on", "index all existing directories"
 WITHOUT = ("-O", "^dir_index")
 
 

@@ -136,7 +136,7 @@ def test_dirsync_goes_by_a_new_mount() -> None:
         (
             mounted("sync", mounts=(mount("/b", root="/sub", super_options=("rw", "sync")),)),
             Disruption.REMOUNT,
-            "which is not here",
+            "which this namespace lacks",
         ),
     ],
 )

@@ -233,9 +233,9 @@ def test_the_words_about_what_stays_and_what_is_warned_of() -> None:
     """Nothing to say is nothing said."""
     kept = demanded(filesystem(), by("neo4j"))
     product = all_profiles()["neo4j"].product
-    assert stays(kept) == f" noatime stays, by demand of {product} (profile neo4j)."
+    assert stays(kept) == f" noatime is kept: required by {product} (profile neo4j)."
     assert stays({}) == ""
     assert warning({"discard": "PRF004", "sync": "PRF012"}) == (
-        "PRF004 warns of discard, PRF012 warns of sync"
+        "PRF004 reports discard, PRF012 reports sync"
     )
     assert warning({}) == ""

@@ -86,7 +86,7 @@ def barriers(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 BARRIERS_ON = Remedy(
-    "Turn barriers on again.",
+    "Enable barriers again.",
     Disruption.ONLINE,
     (
         Step(

@@ -1,4 +1,4 @@
-"""CMP001: The boot loader cannot read the filesystem that holds the kernels: the boot stops."""
+"""CMP001: The boot loader cannot read the filesystem with the kernels: the host does not boot."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ PATCHED, COMPLETE = (2, 6), (2, 12)
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the filesystem that holds /boot, or the root where /boot is none of its own, has a
+    Whether the filesystem of /boot, or the root if /boot is not a separate filesystem, has a
     feature that the boot loader cannot read: metadata_csum_seed and large_dir before GRUB 2.12
     (in Debian before 2.06-8), inline_data, casefold, ea_inode and bigalloc. Critical for a GRUB
-    that is too old; for metadata_csum_seed high with Ubuntu's 2.06, and low with a 2.06 that does
-    not tell its package, because Red Hat's and others read it; medium, and only possible, for
-    another boot loader or where GRUB's version is not known.
+    that is too old. For metadata_csum_seed alone: high with Ubuntu's 2.06, low with a 2.06 without
+    a package version, because Red Hat and others have patched it. Medium with confidence possible
+    for other boot loaders and unknown versions of GRUB.
 
     ## Why it matters
 
-    GRUB refuses the whole filesystem for one such feature ("unknown filesystem"): no menu, no
-    kernel, no boot. mke2fs 1.47 sets metadata_csum_seed by default. orphan_file is no obstacle.
+    GRUB refuses the whole filesystem because of one such feature ("unknown filesystem"), so the
+    host does not boot. mke2fs 1.47 sets metadata_csum_seed by default. GRUB accepts orphan_file.
 
     ## Remedy
 
-    Take the feature out while the filesystem is unmounted, or make /boot with
-    `-O ^metadata_csum_seed`; or install a GRUB that reads it, to the disk as well.
+    Remove the feature while the filesystem is unmounted, or create /boot with
+    `-O ^metadata_csum_seed`. Or install a GRUB that supports it, also to the disk (grub-install).
 
     ## When to ignore
 
-    Where a vendor has put support for the feature into an older GRUB.
+    If the vendor has backported support for the feature to an older GRUB.
     """
     _concerns_boot(fs, host)
     superblock = need(fs.superblock)
@@ -76,9 +76,9 @@ def _concerns_boot(fs: Filesystem, host: Host) -> None:
         return
     need(fs.mounted_here)
     if ROOT not in fs.mount_points:
-        raise NotApplicable("it holds neither /boot nor the root")
+        raise NotApplicable("it is neither /boot nor the root")
     if any(mount.mount_point == BOOT for mount in need(host.mounts)):
-        raise NotApplicable("/boot is a filesystem of its own")
+        raise NotApplicable("/boot is a separate filesystem")
 
 
 def _unread(loader: BootLoader, obstacles: Sequence[str]) -> tuple[str, ...]:
@@ -97,20 +97,21 @@ def _finding(fs: Filesystem, loader: BootLoader, features: Sequence[str]) -> Fin
     severity, confidence = _weigh(loader, features)
     verb = "cannot" if confidence is Confidence.LIKELY else "may not"
     return Finding(
-        message=f"{_name(loader)} {verb} read {', '.join(features)}, which the filesystem of the "
-        "kernels has: it then finds no kernel, and the boot stops.",
+        message=f"{_name(loader)} {verb} support {', '.join(features)} on the filesystem with the "
+        "kernels: it then finds no kernel, and the host does not boot.",
         severity=severity,
         confidence=confidence,
         citations=cite_features(fs),
         remedies=(remedies.features.without_features(fs, features, planned=False),),
+        summary=f"the boot loader {verb} support features of the filesystem with the kernels",
     )
 
 
 def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confidence]:
-    """Return how bad it is; what releases from 2.12 on learnt is not established.
+    """Return the severity; support in releases from 2.12 on is not established.
 
-    Fedora's and Red Hat's 2.06 tells no package and reads the checksum seed, which is a default
-    there; Ubuntu's is older than Debian's correction, and an update may have brought it.
+    The 2.06 of Fedora and Red Hat has no package version and supports the checksum seed, a default
+    there. Ubuntu's 2.06 is older than Debian's fix, which an update may have added.
     """
     version = _version(loader)
     if version is None or version >= COMPLETE:
@@ -125,5 +126,5 @@ def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confi
 
 def _name(loader: BootLoader) -> str:
     if loader.loader is Loader.NONE_FOUND:
-        return "The boot loader, which is not known,"
+        return "The boot loader, which is unknown,"
     return " ".join(filter(None, (loader.loader.value, loader.version)))

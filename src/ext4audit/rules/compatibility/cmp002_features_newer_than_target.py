@@ -1,4 +1,4 @@
-"""CMP002: The filesystem has features that its kernel does not know, and may not be mountable."""
+"""CMP002: The filesystem has features that its kernel does not know, so it may not mount."""
 
 from __future__ import annotations
 
@@ -31,31 +31,30 @@ SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the kernel that is to mount the filesystem, the one that runs or that of the plan, is
-    at least the first that knows each of its features. High where the kernel refuses to mount it
-    or to write to it, medium where it mounts it.
+    Whether the running kernel, or the kernel of the plan, knows all features of the filesystem.
+    High if the kernel refuses to mount it or to write to it, medium if it mounts it.
 
     ## Why it matters
 
     mke2fs 1.47 sets features by default that older systems do not know: metadata_csum_seed and
-    orphan_file. An image built there does not boot on them, or their e2fsck refuses it.
+    orphan_file. An image that was built with it does not boot there, or e2fsck refuses it.
 
     ## Remedy
 
-    Make it without the features, or take them out while it is unmounted.
+    Create it without the features, or remove them while it is unmounted.
 
     ## When to ignore
 
-    Where a vendor has put the feature into an older kernel.
+    If the vendor has backported the feature to an older kernel.
     """
     if isinstance(fs.stack, Known) and fs.stack.value.kind in IMAGES and not host.planned:
-        raise NotApplicable("the kernel that is to mount it is not known")
+        raise NotApplicable("the kernel that will mount it is unknown")
     superblock = need(fs.superblock)
     yield from cite_features(fs)
     kernel = need(host.kernel)
     yield Citation("kernel", kernel.release, "uname -r")
     newer = _newer(superblock.features, kernel)
-    # What a kernel has mounted, it knows; the others it takes without looking.
+    # A kernel knows the features that it has mounted, and mounts unknown ones of the compat set.
     concerned = newer if host.planned or not fs.alive else [f for f in newer if f in SOFT]
     if concerned:
         yield _finding(fs, host, kernel, concerned)
@@ -68,12 +67,14 @@ def _newer(features: frozenset[str], kernel: Kernel) -> list[str]:
 
 def _finding(fs: Filesystem, host: Host, kernel: Kernel, features: Sequence[str]) -> Finding:
     soft = SOFT.issuperset(features)
-    end = "it mounts it, but not always after a crash" if soft else "it refuses to mount it"
+    end = "may refuse to mount it after a crash" if soft else "refuses to mount it"
+    words = ", ".join(features)
     return Finding(
-        message=f"Linux {kernel.release} is older than {', '.join(features)}, which the filesystem "
-        f"has: {end}, and e2fsck of its time refuses it.",
+        message=f"Linux {kernel.release} is older than features of the filesystem ({words}): the "
+        f"kernel {end}, and e2fsck of the same age refuses it.",
         severity=Severity.MEDIUM if soft else Severity.HIGH,
         confidence=Confidence.LIKELY,
         citations=cite_features(fs),
         remedies=(remedies.features.without_features(fs, features, planned=host.planned),),
+        summary=f"has features that are newer than the kernel, which {end}",
     )

@@ -1,4 +1,4 @@
-"""CMP003: fstab names a device by a name that the next boot may give to another one."""
+"""CMP003: fstab uses a device name that may belong to another device after the next boot."""
 
 from __future__ import annotations
 
@@ -45,28 +45,27 @@ NAMED_BY_HYPERVISOR = "xvd"
 def check(host: Host) -> RuleOutput:
     """## What it checks
 
-    ext2, ext3 and ext4 entries of fstab whose first field is a name that is given out in the
-    order in which devices appear: `/dev/sda1`, `/dev/nvme1n1`, `/dev/xvdf`, `/dev/dm-0`,
-    `/dev/loop0`, and `/dev/md0` where no ARRAY line of mdadm.conf has it. UUID=, LABEL=,
-    PARTUUID=, `/dev/disk/by-…`, `/dev/mapper/…` and paths of logical volumes are stable. It is
-    high where several disks of the kind are present, low on a virtual machine with one.
+    ext2, ext3 and ext4 entries of fstab whose first field is a name that depends on the order of
+    device detection: `/dev/sda1`, `/dev/nvme1n1`, `/dev/xvdf`, `/dev/dm-0`, `/dev/loop0`, and
+    `/dev/md0` without an ARRAY line in mdadm.conf. UUID=, LABEL=, PARTUUID=, `/dev/disk/by-…`,
+    `/dev/mapper/…` and paths of logical volumes are stable. High if the host has several disks of
+    that kind, low on a virtual machine with one.
 
     ## Why it matters
 
-    Disks are probed side by side: a boot can swap the names of two, and a disk that is added or
-    missing shifts them. Then another filesystem is mounted in the wrong place and services write
-    to it, or the device is not there and the boot stops in emergency mode. The host runs well
-    until its next boot.
+    Disks are probed in parallel: a boot can swap two names, and an added or missing disk shifts
+    them. Then the wrong filesystem is mounted and services write to it, or the device is missing
+    and the boot stops in emergency mode. The host works until its next boot.
 
     ## Remedy
 
-    Name the filesystem by its UUID. The command edits the first field of that line, and changes
-    nothing where the line no longer holds the audited name. systemd reads fstab again after
+    Use the UUID of the filesystem. The command edits the first field of that line, and changes
+    nothing if the line no longer contains the audited name. systemd reads fstab again after
     `systemctl daemon-reload`.
 
     ## When to ignore
 
-    Where udev rules or the machine's firmware pin the names.
+    If udev rules or the firmware of the machine pin the names.
     """
     container = need(host.container)
     if container:
@@ -87,7 +86,7 @@ def check(host: Host) -> RuleOutput:
 
 
 def _is_unstable(entry: FstabEntry, host: Host, gaps: list[Unknown]) -> bool:
-    """Whether the name may be another device's after a boot; adds what it could not see."""
+    """Whether the name may change at boot; adds missing evidence to `gaps`."""
     spec = entry.line.spec
     array = re.fullmatch(ARRAY, spec)
     if array is None:
@@ -99,7 +98,7 @@ def _is_unstable(entry: FstabEntry, host: Host, gaps: list[Unknown]) -> bool:
 
 
 def _array_name(name: str) -> str:
-    """Return what is equal in "/dev/md0", "/dev/md/0" and "md0": mdadm takes them for one."""
+    """Return the common part of "/dev/md0", "/dev/md/0" and "md0", which mdadm treats as equal."""
     return re.sub(r"^(/dev/)?md/?", "", name)
 
 
@@ -124,7 +123,7 @@ def _families(devices: tuple[LsblkDevice, ...]) -> Counter[str]:
 
 
 def _grade(entry: FstabEntry, host: Host) -> Severity:
-    """Grade by how likely the name moves, and by whether a boot needs it."""
+    """Grade by how likely the name changes, and by whether a boot needs it."""
     family = _family(entry.line.spec)
     if "noauto" in entry.line.options:
         return Severity.LOW
@@ -142,13 +141,14 @@ def _finding(entry: FstabEntry, host: Host) -> Finding:
     among = f", one of {count} disks {family}*" if count is not None and count > 1 else ""
     severity = _grade(entry, host)
     return Finding(
-        message=f"fstab mounts {line.mount_point} from {line.spec}{among}: a boot may give that "
-        "name to another device, and then mounts the wrong filesystem or stops.",
+        message=f"fstab mounts {line.mount_point} from {line.spec}{among}: after a reboot the name "
+        "may belong to another device, so the boot mounts the wrong filesystem or stops.",
         severity=severity,
         confidence=Confidence.CONFIRMED if severity is Severity.HIGH else Confidence.LIKELY,
         citations=tuple(_cite(entry, host, family, count)),
         remedies=(_remedy(entry, host),),
         fact=line.mount_point,
+        summary="fstab uses a device name that can change at boot",
     )
 
 
@@ -170,14 +170,14 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
     """Return the edit of the line, or why there is none."""
     uuid = _uuid(entry, host)
     if uuid is None or not re.fullmatch(UUID, uuid):
-        return _advice("Name the filesystem by UUID= (see `blkid`): it could not be read here.")
+        return _advice("Use UUID= in fstab (see `blkid`); the UUID could not be read.")
     if _is_shared(uuid, entry, host):
         return _advice(
-            f"Do not name it by UUID yet: whether {uuid} is on one device only is not known, or "
-            "it is not. Give the copy another UUID first, or use a path of /dev/disk/by-id."
+            f"Do not use the UUID yet: another device has {uuid} as well, or may have it. Assign a "
+            "new UUID to the copy first, or use a path below /dev/disk/by-id."
         )
     steps = remedies.fstab.device_steps(entry.line, f"UUID={uuid}")
-    return Remedy(f"Name the filesystem by its UUID ({uuid}).", Disruption.ONLINE, steps)
+    return Remedy(f"Use the UUID of the filesystem ({uuid}).", Disruption.ONLINE, steps)
 
 
 def _advice(text: str) -> Remedy:

@@ -1,4 +1,4 @@
-"""CMP004: A data volume of a virtual machine stops the boot when it is missing."""
+"""CMP004: A missing data volume stops the boot of a virtual machine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 TIMEOUT = "x-systemd.device-timeout="
 DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-initrd.mount"})
-"""Words of an entry that a boot does not fail for, or that the boot itself needs.
+"""Options of entries that do not stop a boot, or that the boot itself needs.
 
-With _netdev it belongs to remote-fs.target, whose failure stops nothing (systemd.special(7))."""
+_netdev moves an entry to remote-fs.target, whose failure stops nothing (systemd.special(7))."""
 NEEDED = frozenset("/ /etc /nix /nix/store /tmp /var /var/lib /var/log /var/tmp".split())
 NEEDED_BELOW = ("/boot", "/usr")
-"""Places without which a system does not run, so that a boot is right to stop."""
+"""Mount points that a system needs to run: the boot should stop without them."""
 
 
 @host_rule(
@@ -42,39 +42,38 @@ NEEDED_BELOW = ("/boot", "/usr")
 def check(host: Host) -> RuleOutput:
     """## What it checks
 
-    On virtual machines: mounted ext2, ext3 and ext4 entries of fstab for data volumes, which lack
-    `nofail`. A data volume is what the system does not need to run (not `/`, `/usr`, `/var`,
-    `/boot` and the like) and what does not lie on the disk of the root filesystem. Entries that
-    are not mounted are DRF006's.
+    On virtual machines: mounted ext2, ext3 and ext4 entries of fstab for data volumes that lack
+    `nofail`. A data volume is not needed to run the system (unlike `/`, `/usr`, `/var`, `/boot`
+    and similar mount points) and is not on the disk of the root filesystem. DRF006 checks entries
+    that are not mounted.
 
     ## Why it matters
 
-    A volume of a cloud is attached over the network: it can be late, detached, or left behind
-    when a snapshot or image of the machine is started elsewhere. Without `nofail` systemd waits
-    90 seconds for it and then stops in emergency mode, where no network and no ssh is; many
-    clouds offer no console to log in to.
+    Cloud volumes are attached over the network: a volume can be late, detached, or missing when a
+    snapshot or image of the machine is started elsewhere. Without `nofail` systemd waits 90 seconds
+    for it and then stops in emergency mode, without network and ssh. Many clouds offer no console.
 
     ## Remedy
 
-    Add `nofail` and a shorter timeout, and make the service that uses the volume require it:
-    `RequiresMountsFor=` in its unit. Both belong together.
+    Add `nofail` and a shorter timeout, and let the service that uses the volume require it:
+    `RequiresMountsFor=` in its unit. Make both changes together.
 
     ## When to ignore
 
-    Where a console is at hand and a machine without its data must not come up at all.
+    If a console is available and the machine must not start without its data.
     """
     container = need(host.container)
     if container:
         raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
     virtualization = need(host.virtualization)
     if virtualization is None:
-        raise NotApplicable("it is no virtual machine")
+        raise NotApplicable("it is not a virtual machine")
     entries, mounts = need(host.fstab, host.mounts)
     root = next((fs for fs in host.filesystems if "/" in fs.mount_points), None)
     of_root = _bottom(root)
     volumes = [e for e in entries if _is_mounted(e, mounts) and _is_volume(e, host, of_root)]
     if not volumes:
-        raise NotApplicable("fstab has no data volume of ext4 that is mounted")
+        raise NotApplicable("fstab has no mounted ext4 data volume")
     for entry in volumes:
         line = entry.line
         if DECIDED.isdisjoint(line.options):
@@ -84,14 +83,14 @@ def check(host: Host) -> RuleOutput:
 
 
 def _is_mounted(entry: FstabEntry, mounts: tuple[Mount, ...]) -> bool:
-    """Whether what the entry names, or may name, is mounted in its place."""
+    """Whether the device of the entry, if known, is mounted on its mount point."""
     there = [mount.device_number for mount in entry.mounted_there(mounts)]
     named = derive("named there", lambda number: number in there, entry.device_number)
     return for_wording(named, bool(there))
 
 
 def _is_volume(entry: FstabEntry, host: Host, of_root: set[DeviceNumber]) -> bool:
-    """Whether an entry is for data that the system runs without, on a disk of its own."""
+    """Whether an entry is for a volume that the system does not need, on a separate disk."""
     where = entry.line.mount_point.rstrip("/") or "/"
     needed = where in NEEDED or any(f"{where}/".startswith(f"{p}/") for p in NEEDED_BELOW)
     if needed or entry.line.fstype == "auto":
@@ -109,8 +108,8 @@ def _bottom(fs: Filesystem | None) -> set[DeviceNumber]:
 def _finding(entry: FstabEntry, virtualization: str) -> Finding:
     line = entry.line
     return Finding(
-        message=f"{line.mount_point} has no nofail: a boot that does not find {line.spec} waits "
-        "90 seconds and stops in emergency mode, out of reach over the network.",
+        message=f"{line.mount_point} lacks nofail: if {line.spec} is missing, the boot waits "
+        "90 seconds and stops in emergency mode, without network.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(
@@ -119,14 +118,15 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
         ),
         remedies=(
             Remedy(
-                "Let the boot go on without it, after 30 seconds.",
+                "Let the boot continue without it after 30 seconds.",
                 Disruption.ONLINE,
                 remedies.fstab.option_steps(line, (), _missing(line.options)),
-                trade_off="What starts without the volume writes into the empty directory below: "
-                f"give its unit RequiresMountsFor={_in_a_unit(line.mount_point)} first.",
+                trade_off="A service that starts without the volume writes to the empty directory: "
+                f"first add RequiresMountsFor={_in_a_unit(line.mount_point)} to its unit.",
             ),
         ),
         fact=line.mount_point,
+        summary="a missing data volume stops the boot: fstab lacks nofail",
     )
 
 

@@ -1,4 +1,4 @@
-"""CMP005: A RAID0 of unequal disks does not say which of two layouts it has."""
+"""CMP005: A RAID0 of unequal disks does not record which of two layouts it has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 LAYOUTS = {1: "original", 2: "alternate"}
-"""md's numbers: what Linux before 3.14 wrote, and what 3.14 and later write (md(4))."""
+"""The numbers of md: the layout of Linux before 3.14, and that of 3.14 and later (md(4))."""
 GIB = 1 << 30
 
 
@@ -27,26 +27,26 @@ GIB = 1 << 30
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    md RAID0 arrays below the filesystem whose members differ in size: whether the array records
-    which layout it has (`md/layout`: 1 original, 2 alternate). Where it does not, a
-    `raid0.default_layout` of the running kernel makes it medium instead of high.
+    Whether md RAID0 arrays with members of different sizes record their layout (`md/layout`:
+    1 original, 2 alternate). It is high if they do not, and medium if `raid0.default_layout` of
+    the running kernel sets the layout.
 
     ## Why it matters
 
-    Where the smallest disk ends, the rest is striped over the others, and Linux 3.14 changed by
-    accident which disk comes first there. Read in the wrong layout, everything beyond the
-    smallest disk is garbage, and a write destroys it. Since Linux 5.4 (and 5.3.4) the kernel
-    therefore refuses to assemble such an array unless the array or a parameter names the layout.
+    Beyond the end of the smallest disk, data is striped over the other disks, and Linux 3.14
+    accidentally changed which disk comes first there. With the wrong layout, all data in that
+    area reads as garbage, and writes destroy it. Since Linux 5.4 (and 5.3.4) the kernel refuses
+    to assemble such an array unless the array or a parameter sets the layout.
 
     ## Remedy
 
-    Find out which kernel wrote the data, then record the layout in the array. It must be stopped
-    for it. Where kernels before 3.14 and later ones both wrote, part of the data is damaged
-    already: compare with a backup first.
+    Find out which kernel wrote the data, then record the layout in the stopped array. If kernels
+    before 3.14 and later ones both wrote to it, part of the data is already corrupt: compare it
+    with a backup first.
 
     ## When to ignore
 
-    Never, where the array is to survive the next kernel or another machine.
+    Only if the array will never be used with another kernel or machine.
     """
     arrays = [device for device in need(fs.stack).walk() if device.md is not None]
     unknowns = [device.md for device in arrays if isinstance(device.md, Unknown)]
@@ -60,7 +60,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if unknowns:
         raise Undetermined(tuple(unknowns))
     if not found:
-        raise NotApplicable("no RAID0 of unequal disks lies below it")
+        raise NotApplicable("there is no RAID0 of unequal disks below it")
 
 
 def _in_zones(array: MdArray) -> bool:
@@ -93,10 +93,10 @@ def _finding(
     unseen = isinstance(parameter, Unknown) and parameter.why is not Why.ABSENT
     name = f"{device.name}, a RAID0 of {len(array.members)} disks of unequal size,"
     consequence = (
-        f"only raid0.default_layout of this kernel ({default}) lets it be assembled"
+        f"only raid0.default_layout of this kernel ({default}) allows its assembly"
         if default
-        else "Linux 5.4 and later refuse to assemble it, and in the wrong layout all data beyond "
-        "the smallest disk is garbage"
+        else "Linux 5.4 and later refuse to assemble it, and with the wrong layout all data beyond "
+        "the end of the smallest disk is garbage"
     )
     return Finding(
         message=f"{name} does not record its layout: {consequence}.",
@@ -109,10 +109,11 @@ def _finding(
                 "--update=layout-alternate if Linux 3.14 or later wrote its data, with "
                 "--update=layout-original if only older kernels did.",
                 Disruption.UNMOUNT,
-                trade_off="The wrong choice damages all data beyond the smallest disk: mount "
-                "read-only first, and compare with the backup.",
+                trade_off="The wrong choice corrupts all data beyond the end of the smallest disk: "
+                "mount read-only first, and compare with the backup.",
             ),
         ),
+        summary="a RAID0 of unequal disks does not record its layout",
     )
 
 

@@ -1,4 +1,4 @@
-"""CMP006: The filesystem has the format of ext3: no extents, and slow work on large files."""
+"""CMP006: The filesystem has the ext3 format: no extents, so large files are slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 OLD_TYPES = frozenset({"ext2", "ext3"})
 BOOT = "/boot"
 WANTED = "extent", "uninit_bg", "dir_index"
-"""What makes ext4 of ext3 (Documentation/admin-guide/ext4.rst); all else needs mke2fs."""
+"""Features that convert ext3 to ext4 (Documentation/admin-guide/ext4.rst)."""
 
 
 @rule(
@@ -33,35 +33,36 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Filesystems of more than 1 GiB that are mounted as ext3 or ext2, which the ext4 driver
-    serves, or that lack the feature extent. /boot is left out: boot loaders read it.
+    serves, or that lack the feature extent. /boot is excluded, because boot loaders read it.
 
     ## Why it matters
 
-    Without extents each block of a file has an entry of its own in its map. Deleting and truncating
-    large files reads and writes all of the map. fallocate(2) is refused, and the C library then
-    writes zeros instead: dqlite took 12 s for 8 MB on ext3. Mounted as ext3 or ext2 there is no
-    delayed allocation either.
+    Without extents the block map of a file has one entry for each block. Deleting and truncating
+    large files reads and writes the whole map. fallocate(2) fails, and the C library writes zeros
+    instead: dqlite took 12 s for 8 MB on ext3. Filesystems that are mounted as ext3 or ext2 do
+    not use delayed allocation either.
 
     ## Remedy
 
-    Best a new filesystem, and the files copied: it has larger inodes and checksums, too. In
-    place: mount it as ext4, set the features, check it.
+    Preferably create a new filesystem, which also has larger inodes and checksums, and copy the
+    files. In place: mount it as ext4, set the features, and check it.
 
     ## When to ignore
 
-    Where an old system or a boot loader must read the disk, and where all files are small.
+    If an old system or a boot loader must read the disk, or if all files are small.
     """
     if fs.alive and (fstype := need(fs.fstype)) in OLD_TYPES:
         seen = Citation("mounted as", fstype, "/proc/self/mountinfo")
-        sentence = f"It is mounted as {fstype}: it has neither extents nor delayed allocation"
+        sentence = f"It is mounted as {fstype}, without extents and delayed allocation"
     else:
         superblock = need(fs.superblock)
         origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
-        seen = Citation("features", " ".join(sorted(superblock.features)), origin)
+        words = " ".join(sorted(superblock.features))
+        seen = Citation("features", words, origin, detail=True)
         if "extent" in superblock.features:
             yield seen
             return
-        sentence = "It has no extents: each block of a file has an entry of its own in its map"
+        sentence = "It has no extents"
     _refuse(fs)
     yield _finding(fs, seen, sentence)
 
@@ -77,19 +78,20 @@ def _refuse(fs: Filesystem) -> None:
 def _finding(fs: Filesystem, seen: Citation, sentence: str) -> Finding:
     total = need(device_bytes(fs))
     return Finding(
-        message=f"{sentence}, so that deleting, truncating and allocating large files on these "
-        f"{size(total)} takes long.",
+        message=f"{sentence}: deleting, truncating and allocating large files is slow on this "
+        f"filesystem of {size(total)}.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(seen, *_cite_fstab(fs)),
         remedies=(
             Remedy(
-                "Make a new ext4 filesystem, and copy the files: only a new one has larger inodes, "
-                "checksums and flexible groups.",
+                "Create a new ext4 filesystem and copy the files: only a new one has larger "
+                "inodes, checksums and flexible groups.",
                 Disruption.RECREATE,
             ),
             _in_place(fs),
         ),
+        summary="ext3 format without extents: large files are slow",
     )
 
 
@@ -106,17 +108,17 @@ def _old_lines(fs: Filesystem) -> tuple[FstabLine, ...]:
 def _in_place(fs: Filesystem) -> Remedy:
     steps = remedies.features.convert_to_ext4(fs, _old_lines(fs), _missing(fs))
     return Remedy(
-        "In place, after a backup: mount it as ext4 from now on, and set the features"
+        "In place, after a backup: mount it as ext4 and set the features"
         f"{remedies.offline.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
-        trade_off="There is no way back: tune2fs cannot take extents away, and ext3 can no longer "
-        "mount it. Files that exist keep their maps until they are written anew.",
+        trade_off="This cannot be undone: tune2fs cannot remove extents, and ext3 can no longer "
+        "mount it. Existing files keep their block maps until they are rewritten.",
     )
 
 
 def _missing(fs: Filesystem) -> tuple[str, ...]:
-    """Return the features to set; metadata_csum makes uninit_bg needless."""
+    """Return the features to set; metadata_csum replaces uninit_bg."""
     superblock = for_wording(fs.superblock, None)
     there = superblock.features if superblock else frozenset()
     needless = {"uninit_bg"} if "metadata_csum" in there else frozenset[str]()

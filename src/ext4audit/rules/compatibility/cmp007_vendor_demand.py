@@ -1,4 +1,4 @@
-"""CMP007: A product's vendor demands what this filesystem does not have."""
+"""CMP007: The filesystem does not meet the requirements of a product's vendor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.compatibility.vendor_demands import demanded_options, made_otherwise
+from ext4audit.rules.compatibility.vendor_demands import (
+    demanded_options,
+    forbidden_options,
+    made_otherwise,
+)
 
 
 @rule(
@@ -25,36 +29,37 @@ from ext4audit.rules.compatibility.vendor_demands import demanded_options, made_
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether a filesystem has what the vendors of the products on it demand: mount options,
-    features, cluster size, the share of reserved blocks. It judges with `--profile` only; the
-    profile says which product, and `--profile NAME=MOUNT_POINT` on which filesystems. An option
-    that is in force and hidden in the superblock satisfies the kernel, and not a vendor's check
-    that reads the mount table: that is said too.
+    Whether a filesystem meets the requirements of the vendors whose products use it: mount options
+    that must or must not be in force, features, cluster size, the share of reserved blocks. The
+    rule needs `--profile NAME`, which selects the product, or `--profile NAME=MOUNT_POINT` for
+    single filesystems. It also reports a required option that the superblock hides, if the
+    vendor's own check reads the mount table.
 
     ## Why it matters
 
-    A precheck that fails stops an installation (TiUP refuses to deploy without nodelalloc), and
-    a layout that a vendor's guarantee rests on can only be given when the filesystem is made:
-    torn write prevention on AWS does nothing without bigalloc and clusters of 16 KiB.
+    A failed precheck stops an installation: TiUP refuses to deploy without nodelalloc. An option
+    that the vendor forbids can void its guarantees: without barriers, PostgreSQL loses committed
+    transactions. Some requirements can only be met when the filesystem is created: torn write
+    prevention on AWS has no effect without bigalloc and clusters of 16 KiB.
 
     ## Remedy
 
-    Put the options in force and into fstab; from Linux 6.13 on nodelalloc needs an unmount. Where
-    another rule warns of what the vendor demands on this kernel, the commands satisfy both:
-    TiDB's nodelalloc goes with dioread_lock where dioread_nolock would make writes slow
-    (PRF001). What mkfs decides needs a new filesystem.
+    Set the options in fstab and put them in force; from Linux 6.13 on nodelalloc needs an unmount.
+    If another rule reports the required option on this kernel, the commands satisfy both: for
+    TiDB they set dioread_lock with nodelalloc where dioread_nolock makes writes slow (PRF001).
+    Requirements of mkfs need a new filesystem.
 
     ## When to ignore
 
-    When the product runs elsewhere, or the vendor has withdrawn the demand.
+    If the product does not use this filesystem, or the vendor has withdrawn the requirement.
     """
     if any(profile.place is not None for profile in host.profiles):
         need(fs.mounted_here)
     profiles = host.profiles_of(fs)
     if not profiles:
-        raise NotApplicable("no profile is chosen for it")
+        raise NotApplicable("no profile is selected for it")
     if not any(_demands(profile) for profile in profiles):
-        raise NotApplicable("nothing is demanded of it")
+        raise NotApplicable("its profiles have no requirements")
     if not (fs.alive or any(_demands_layout(profile) for profile in profiles)):
         raise NotApplicable("it is not mounted")
     gaps: list[Unknown] = []
@@ -65,7 +70,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _collected(part: RuleOutput, gaps: list[Unknown]) -> RuleOutput:
-    """Yield what one part yields, and collect its unknowns in `gaps`."""
+    """Yield the output of one part, and collect its unknowns in `gaps`."""
     try:
         yield from part
     except Undetermined as met:
@@ -73,15 +78,16 @@ def _collected(part: RuleOutput, gaps: list[Unknown]) -> RuleOutput:
 
 
 def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterator[RuleOutput]:
-    """Yield what is judged separately: a gap in one hides nothing of another."""
+    """Yield the parts that are judged separately, so that a gap in one does not hide another."""
     if fs.alive:
         yield demanded_options(fs, host, profiles)
+        yield forbidden_options(fs, host, profiles)
     for profile in profiles:
         yield from made_otherwise(fs, profile)
 
 
 def _demands(profile: Profile) -> bool:
-    return bool(profile.options) or _demands_layout(profile)
+    return bool(profile.options or profile.forbid) or _demands_layout(profile)
 
 
 def _demands_layout(profile: Profile) -> bool:

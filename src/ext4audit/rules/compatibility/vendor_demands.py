@@ -1,4 +1,4 @@
-"""What a vendor demands of features, clusters, reserve and mount options, and how it is met."""
+"""Vendor requirements for features, clusters, reserve and mount options, and their remedies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ext4audit.rules.shared.demands import canonical
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
     """Return the remedy that moves options from the superblock to fstab, and mounts anew."""
     return Remedy(
-        f"Ask for {', '.join(options)} in fstab, clear it in the superblock, and mount it anew."
+        f"Set {', '.join(options)} in fstab, clear it in the superblock, and mount it again."
         f"{remedies.mounting.left_by_hand(fs)}{_first(fs, host)}",
         remedies.mounting.disruption_of_new_mount(fs) if fs.alive else Disruption.ONLINE,
         remedies.mounting.move_to_fstab(fs, _tokens(options)),
@@ -40,13 +40,13 @@ def _tokens(options: Sequence[str]) -> dict[str, str]:
 
 
 def _first(fs: Filesystem, host: Host) -> str:
-    """Return the sentence on what must set the option where no entry of fstab mounts it."""
+    """Return the sentence on other places that must set the option, if fstab does not mount it."""
     if "/" in fs.mount_points:
-        return " rootflags= must ask for it too." if for_wording(rootflags(host), ()) else ""
+        return " Also set it in rootflags=." if for_wording(rootflags(host), ()) else ""
     mount = remedies.mounting.single_mount(fs)
     if mount is None or remedies.remount.fstab_line(fs, mount) is not None:
         return ""
-    return " No fstab entry names it: the unit or script that mounts it must ask for it first."
+    return " It has no fstab entry: first set it in the unit or script that mounts it."
 
 
 def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
@@ -64,7 +64,7 @@ def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remed
     by_hand += [what_else_sets_it(fs, host, name) for name in tokens]
     by_hand += [_also_on(fs, host, list(tokens.values()))]
     return Remedy(
-        f"Put {', '.join(options)} in force and into fstab{also}."
+        f"Set {', '.join(options)} in fstab and put it in force{also}."
         f"{''.join(dict.fromkeys((*by_hand, remedies.options.not_persistent(steps))))}",
         remedies.mounting.disruption_of_new_mount(fs)
         if anew
@@ -76,20 +76,20 @@ def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remed
 
 
 def _mounts(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
-    """Return the mounts in this namespace on which a profile demands a token."""
+    """Return the mounts in this namespace on which a profile requires a token."""
     demanding = [active for active in host.profiles if token in _words(active.profile)]
     return tuple(m for m in fs.mounts if any(each.covers((m.mount_point,)) for each in demanding))
 
 
 def _also_on(fs: Filesystem, host: Host, tokens: Sequence[str]) -> str:
-    """Return the sentence on mounts that get ext4 options with the one that a profile means."""
+    """Return the sentence on further mounts that ext4 options apply to."""
     wanted = {mount for token in tokens for mount in _mounts(fs, host, token)}
     others = [mount.mount_point for mount in fs.mounts if mount not in wanted]
     if not wanted or not others:
         return ""
     return (
-        f" {', '.join(tokens)} belongs to the whole filesystem: it is then in force on "
-        f"{_listed(others)} too, and the line of fstab that mounts it first must ask for it."
+        f" {', '.join(tokens)} applies to the whole filesystem: it is then in force on "
+        f"{_listed(others)} too, and the first line of fstab that mounts it must set it."
     )
 
 
@@ -99,7 +99,7 @@ def _listed(places: Sequence[str]) -> str:
 
 
 def _beside(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, str]:
-    """Return what must go with nodelalloc where dioread_nolock would make writes slow."""
+    """Return the option that nodelalloc needs if dioread_nolock would make writes slow."""
     if tokens.get("delalloc") != "nodelalloc":
         return {}
     option = option_of(fs, "dioread_nolock")
@@ -117,12 +117,14 @@ def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
     return kernel is None or kernel.since(*remedies.remount.DELALLOC_STAYS_SINCE)
 
 
+OPPOSITE = {"nobarrier": "barrier", "noauto_da_alloc": "auto_da_alloc"}
+"""The state to set instead of each option that a profile forbids."""
 PERCENT = 100
 KIB = 1024
 
 
 def made_otherwise(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:
-    """Yield what is judged of one profile, each apart; they raise Undetermined."""
+    """Yield the checks of one profile; each can raise Undetermined."""
     if profile.features:
         yield _features(fs, profile)
     if profile.cluster_bytes:
@@ -134,7 +136,7 @@ def made_otherwise(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:
 
 
 def statement(profile: Profile) -> Citation:
-    """Cite the demand of the vendor."""
+    """Cite the statement of the vendor."""
     return Citation(f"profile {profile.name}", profile.says, profile.source)
 
 
@@ -144,7 +146,7 @@ def _features(fs: Filesystem, profile: Profile) -> RuleOutput:
     if lacking:
         words = ", ".join(lacking)
         yield _creation_finding(
-            profile, f"the filesystem was made without {words}", words, _anew(profile)
+            profile, f"the filesystem was created without {words}", words, _anew(profile)
         )
     else:
         yield Citation("features", ", ".join(profile.features), _origin(fs))
@@ -159,7 +161,7 @@ def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> RuleOutput:
     )
     has = block_bytes * blocks
     if has != wanted:
-        what = f"its clusters have {has // KIB} KiB instead of {wanted // KIB}"
+        what = f"its clusters have {has // KIB} KiB instead of {wanted // KIB} KiB"
         yield _creation_finding(profile, what, "clusters", _anew(profile))
     else:
         yield Citation("cluster size", f"{has // KIB} KiB", _origin(fs))
@@ -174,13 +176,13 @@ def _reserve(fs: Filesystem, profile: Profile, most: int) -> RuleOutput:
         yield Citation("reserved blocks", str(reserved), _origin(fs))
         return
     share = reserved * PERCENT / blocks
-    what = f"{share:.1f} % is reserved for root, and at most {most} % may be"
+    what = f"{share:.1f} % is reserved for root; the limit is {most} %"
     yield _creation_finding(profile, what, "reserve", _free(fs, reserved))
 
 
 def _another(profile: Profile) -> RuleOutput:
-    advice = Remedy("See the vendor's page before the data grows.", Disruption.RECREATE)
-    what = f"it is ext4, and the vendor recommends {profile.instead_of_ext4}"
+    advice = Remedy("Read the vendor's page before the data grows.", Disruption.RECREATE)
+    what = f"the filesystem is ext4, but the vendor recommends {profile.instead_of_ext4}"
     yield _creation_finding(profile, what, "filesystem", advice, Severity.INFO)
 
 
@@ -198,13 +200,14 @@ def _creation_finding(
         citations=(statement(profile),),
         remedies=(remedy,),
         fact=f"{profile.name} {fact}",
+        summary=f"does not meet the requirements of profile {profile.name}: {fact}",
     )
 
 
 def _anew(profile: Profile) -> Remedy:
     clusters = f" -C {profile.cluster_bytes}" if profile.cluster_bytes else ""
     return Remedy(
-        "Back up, recreate, restore: no tool changes it in place, and mkfs.ext4 -O "
+        "Back up, recreate and restore; it cannot be changed in place. mkfs.ext4 -O "
         f"{','.join(profile.features)}{clusters} DESTROYS all data.",
         Disruption.RECREATE,
         destructive=True,
@@ -212,7 +215,7 @@ def _anew(profile: Profile) -> Remedy:
 
 
 def _free(fs: Filesystem, reserved: int) -> Remedy:
-    """Return the remedy that gives up the reserve."""
+    """Return the remedy that sets the reserve to zero."""
     return Remedy(
         "Reserve nothing for root.",
         Disruption.ONLINE,
@@ -226,7 +229,7 @@ def _origin(fs: Filesystem) -> str:
 
 
 def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:
-    """Judge once, for all profiles, which options are missing or hidden; raises Undetermined."""
+    """Judge which required options are missing or hidden, for all profiles together."""
     missing, hidden = [], []
     for token in dict.fromkeys(w for profile in profiles for w in _words(profile)):
         demanding = _demanding([token], profiles)
@@ -236,7 +239,7 @@ def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) ->
             hidden.append(token)
         else:
             names = ", ".join(profile.name for profile in demanding)
-            yield Citation("demanded, and in force", token, f"profile {names}")
+            yield Citation("required, and in force", token, f"profile {names}")
     if missing:
         yield _missing(missing, _demanding(missing, profiles), in_force_remedy(fs, host, missing))
     if hidden:
@@ -277,14 +280,14 @@ def _is_hidden(fs: Filesystem, token: str) -> bool:
 
 def _missing(words: Sequence[str], demanding: Sequence[Profile], remedy: Remedy) -> Finding:
     return _options_finding(
-        f"{_demanded(words, demanding)} and not in force", words, demanding, remedy
+        f"{_demanded(words, demanding)} but not in force", words, demanding, remedy
     )
 
 
 def _hidden(words: Sequence[str], demanding: Sequence[Profile], remedy: Remedy) -> Finding:
     what = (
-        f"{_demanded(words, demanding)} and in force, but set where no mount table shows it, and "
-        "the vendor's check reads the mount table"
+        f"{_demanded(words, demanding)} and in force, but hidden in the superblock: the vendor's "
+        "check reads the mount table and fails"
     )
     return _options_finding(what, words, demanding, remedy, hidden=True)
 
@@ -304,9 +307,42 @@ def _options_finding(
         citations=tuple(statement(profile) for profile in demanding),
         remedies=(remedy,),
         fact=f"{'hidden' if hidden else 'missing'} {','.join(sorted(words))}",
+        summary=f"required option {'hidden' if hidden else 'missing'}: {', '.join(sorted(words))}",
+    )
+
+
+def forbidden_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:
+    """Judge which forbidden options are in force; raises Undetermined.
+
+    An option whose other state a profile requires is left to `demanded_options`.
+    """
+    required = {word for profile in profiles for word in _words(profile)}
+    for token in dict.fromkeys(t for profile in profiles for t, _ in profile.forbid):
+        wanted = OPPOSITE[token]
+        if wanted in required:
+            continue
+        by = [profile for profile in profiles if token in dict(profile.forbid)]
+        if _is_in_force(fs, host, token):
+            yield _forbidden(token, by, in_force_remedy(fs, host, [wanted]))
+        else:
+            names = ", ".join(profile.name for profile in by)
+            yield Citation("forbidden, and not in force", token, f"profile {names}")
+
+
+def _forbidden(token: str, by: Sequence[Profile], remedy: Remedy) -> Finding:
+    products = ", ".join(profile.product for profile in by)
+    rules = ", ".join(dict.fromkeys(dict(profile.forbid)[token] for profile in by))
+    return Finding(
+        message=f"{products}: {token} is forbidden but in force (see {rules}).",
+        severity=Severity.MEDIUM,
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(statement(profile) for profile in by),
+        remedies=(remedy,),
+        fact=f"forbidden {token}",
+        summary=f"forbidden option in force: {token}",
     )
 
 
 def _demanded(words: Sequence[str], demanding: Sequence[Profile]) -> str:
     products = ", ".join(profile.product for profile in demanding)
-    return f"{products}: {', '.join(words)} {'is' if len(words) == 1 else 'are'} demanded"
+    return f"{products}: {', '.join(words)} {'is' if len(words) == 1 else 'are'} required"

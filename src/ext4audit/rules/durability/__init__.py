@@ -1,4 +1,4 @@
-"""Durability: what a crash or a power failure can lose; the volatile write caches below."""
+"""Durability: data loss in a crash or power failure; the volatile write caches below."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Severity
 
 INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
-"""What names a disk that is lost with its virtual machine, in its model or its udev links."""
+"""Models or udev links of disks that are lost with their virtual machine."""
 
 
 class Part(NamedTuple):
@@ -31,7 +31,7 @@ def parts_below(fs: Filesystem, device: BlockDevice, host: Host) -> tuple[Part, 
     """Judge every leaf device of a stack, without flushes from the filesystem above.
 
     The cache mode that a stacked device reports is not used where its members can be seen: it is
-    inherited at creation, and md reports "write back" whatever its members do (md.c, 5.10 to
+    inherited at creation, and md reports "write back" for any members (md.c, 5.10 to
     6.18).
     """
     return tuple(_parts(device, host, frozenset({fs.device_number})))
@@ -43,13 +43,14 @@ def worst(parts: tuple[Part, ...]) -> Part:
 
 
 def still_claims_write_back(device: BlockDevice) -> Citation | None:
-    """Return the evidence that a stacked device reports write back, None where it does not."""
+    """Return the evidence that a stacked device reports write back, None if it does not."""
     cache = device.queue.write_cache
     if not device.known_below or not isinstance(cache, Known) or cache.value != "write back":
         return None
     shown = "write back"
     if device.md is not None or device.loop is not None:
-        shown = f"write back ({'a loop device' if device.loop else 'an md array'} always says so)"
+        kind = "loop devices" if device.loop else "md arrays"
+        shown = f"write back ({kind} always report this)"
     return Citation(f"write cache of {device.name}", shown, cache.origin)
 
 
@@ -70,13 +71,13 @@ def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterato
     barrier = _barrier(lower)
     if lower is None or not isinstance(barrier, Known) or lower.device_number in passed:
         sentence = (
-            "the filesystem that holds its file decides what is flushed, and is not known here"
+            "the filesystem that holds its backing file decides about flushes, and is unknown"
         )
         cite = Citation(f"file of {device.name}", _file(device), f"/sys/block/{device.name}/loop")
         yield Part(device.name, Severity.MEDIUM, Confidence.LIKELY, sentence, cite)
     elif barrier.value == "barrier":
         sentence = (
-            f"its file lies on {lower.name}, whose barriers do not order the writes in this one"
+            f"its backing file is on {lower.name}, whose barriers do not order writes within it"
         )
         cite = Citation(f"barriers of {lower.name}", "on", barrier.origin)
         yield Part(device.name, Severity.MEDIUM, Confidence.CONFIRMED, sentence, cite)
@@ -105,17 +106,15 @@ def _leaf(device: BlockDevice) -> Part:
     unseen = device.below if device.md and isinstance(device.below, Unknown) else None
     cache = unseen or device.queue.write_cache
     if isinstance(cache, Unknown):
-        sentence = "whether its write cache is volatile is not known"
-        cite = Citation(label, f"not known: {cache.detail}", cache.what)
+        sentence = "whether its write cache is volatile is unknown"
+        cite = Citation(label, f"unknown: {cache.detail}", cache.what)
         return Part(device.name, Severity.HIGH, Confidence.POSSIBLE, sentence, cite, cache)
     cite = Citation(label, cache.value, cache.origin)
     if cache.value == "write through":
-        sentence = "it says that it has no volatile write cache"
+        sentence = "it reports no volatile write cache"
         return Part(device.name, Severity.INFO, Confidence.CONFIRMED, sentence, cite)
     if _is_instance_store(device):
-        sentence = (
-            "its write cache is volatile, and the whole disk is lost with its virtual machine"
-        )
+        sentence = "its write cache is volatile, and the disk is lost with its virtual machine"
         return Part(device.name, Severity.HIGH, Confidence.CONFIRMED, sentence, cite)
     sentence = "its write cache is volatile"
     return Part(device.name, Severity.CRITICAL, Confidence.CONFIRMED, sentence, cite)

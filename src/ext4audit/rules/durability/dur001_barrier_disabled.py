@@ -1,4 +1,4 @@
-"""DUR001: Write barriers are off, so that fsync() does not flush the disk's write cache."""
+"""DUR001: Write barriers are disabled, so fsync() does not flush the write cache of the disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability import Part, parts_below, still_claims_write_back, worst
 from ext4audit.rules.shared import cite_option, what_else_sets_it
 
-NO_FLUSH = "Barriers are off: neither fsync() nor a journal commit flushes the write cache"
+NO_FLUSH = "Write barriers are disabled, so fsync() and journal commits do not flush write caches"
+
+VOLATILE_LOSS = "write barriers are disabled: a power failure can lose synced data"
+SUMMARIES = {
+    Severity.CRITICAL: VOLATILE_LOSS,
+    Severity.HIGH: VOLATILE_LOSS,
+    Severity.MEDIUM: "write barriers are disabled on a loop device",
+    Severity.INFO: "write barriers are disabled, which has no effect here",
+}
+"""Each is true of all causes of its severity."""
 
 
 @rule(
@@ -27,36 +36,35 @@ NO_FLUSH = "Barriers are off: neither fsync() nor a journal commit flushes the w
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `nobarrier` (also spelled `barrier=0`) is in force on an ext4, ext3 or ext2
-    superblock that the ext4 driver serves, whoever set it: fstab, a remount, or the superblock,
-    where no mount table shows it. How bad it is depends on the devices at the bottom of the
-    stack. Any with a volatile write cache ("write back") makes it critical. Where all say
-    "write through" the option does nothing (info). A loop device is judged by the filesystem
-    that holds its file; a device whose cache cannot be seen is taken for dangerous (high).
-    The word of a stacked device does not count: md always says "write back".
+    Whether `nobarrier` (also spelled `barrier=0`) is in force on a filesystem that the ext4 driver
+    serves, from fstab, a remount, or the superblock, which no mount table shows. The severity
+    depends on the devices at the bottom of the stack: critical if any has a volatile write cache
+    ("write back"), high if a write cache is unknown, informational if all report "write through",
+    because the option then has no effect. A loop device is graded by the filesystem that holds
+    its backing file. The cache mode of a stacked device is not used: md always reports
+    "write back".
 
     ## Why it matters
 
-    Without barriers ext4 sends no cache flush at all, not even for fsync(). A disk then keeps
-    acknowledged data in volatile memory for as long as it likes and writes in the order it
-    likes. A power failure loses transactions that a database had confirmed, and can write the
-    journal's commit before what it commits: not only the last seconds are lost, but the
-    filesystem itself is damaged.
+    Without barriers ext4 sends no cache flush at all, not even for fsync(). The disk may keep
+    acknowledged data in volatile memory for any time and write it in any order. A power failure
+    then loses transactions that a database had confirmed. It can also leave a journal commit on
+    the disk without the blocks that it commits, which corrupts the filesystem.
 
     ## Remedy
 
-    Turn barriers on; it works by remount, at once. Where it was done for speed, write fewer
-    and larger transactions, relax the database's own setting on machines whose data may be
-    lost, or use drives with power-loss protection, which answer flushes at once.
+    Enable barriers; a remount suffices. If they were disabled for speed, use fewer and larger
+    transactions, relax the setting of the database if its data may be lost, or use drives with
+    power-loss protection, which complete flushes immediately.
 
     ## When to ignore
 
-    On volumes whose content may vanish with the machine: instance stores, scratch, CI. A crash
-    of the guest alone loses nothing there. Vendors disagree: Microsoft's guide for Azure premium
-    disks asked for `barrier=0` where host caching is None or ReadOnly, Red Hat says never on
-    virtual machines and counts 3 % of speed, ClickHouse dropped nobarrier from its advice. A
-    "write through" can also be an administrator's override of `queue/write_cache`: it changes
-    what the kernel believes, not what the disk does.
+    On volumes whose content may be lost with the machine: instance stores, scratch, CI. A crash
+    of the guest alone loses no data there. Vendors disagree: Microsoft's guide for Azure premium
+    disks recommended `barrier=0` with host caching None or ReadOnly, Red Hat advises against it
+    on virtual machines and measures 3 % of speed, ClickHouse dropped nobarrier from its advice.
+    "write through" can also be an administrator's override of `queue/write_cache`, which changes
+    what the kernel assumes, not what the disk does.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -65,8 +73,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_option(fs, "barrier")
         return
     if not isinstance(fs.stack, Known):
-        unseen = Citation("devices below", f"not known: {fs.stack.detail}", fs.stack.what)
-        sentence = "whether that cache is volatile could not be seen"
+        unseen = Citation("devices below", f"unknown: {fs.stack.detail}", fs.stack.what)
+        sentence = "whether a write cache is volatile is unknown"
         yield _finding(fs, host, (Severity.HIGH, Confidence.POSSIBLE), sentence, (unseen,))
         need(fs.stack)
         return
@@ -80,7 +88,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _grade(parts: tuple[Part, ...], claim: Citation | None) -> tuple[Severity, Confidence]:
-    """Grade by the worst device; a claim of write back above write through casts doubt on it."""
+    """Grade by the worst device; the confidence falls if a device above reports write back."""
     part = worst(parts)
     doubtful = part.severity is Severity.INFO and claim is not None
     return part.severity, Confidence.LIKELY if doubtful else part.confidence
@@ -104,13 +112,14 @@ def _finding(
     message = f"{NO_FLUSH}; {sentence}"
     if is_surely(fs.read_only):
         severity = Severity.INFO
-        message = f"{message}. It is mounted read-only: nothing is lost before it is writable"
+        message = f"{message}. It is mounted read-only, so no data is at risk until it is writable"
     return Finding(
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
         citations=(*cite_option(fs, "barrier"), *citations),
         remedies=_remedies(fs, host),
+        summary=SUMMARIES[severity],
     )
 
 
@@ -119,17 +128,17 @@ def _remedies(fs: Filesystem, host: Host) -> tuple[Remedy, ...]:
     where = "" if steps else f", {remedies.remount.without_mount(fs)}"
     return (
         Remedy(
-            f"Turn barriers on{where}.{what_else_sets_it(fs, host, 'barrier')}",
+            f"Enable barriers{where}.{what_else_sets_it(fs, host, 'barrier')}",
             remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
             steps,
-            trade_off="Every fsync() waits for a flush: hardly anything on drives with power-loss "
-            "protection, tenfold or more in fsync-bound work on consumer drives.",
+            trade_off="Every fsync() waits for a flush: negligible on drives with power-loss "
+            "protection; work that syncs often can be ten times slower on consumer drives.",
         ),
         Remedy(
-            "If it was set for speed: group commits in the application, relax the database's own "
-            "setting (synchronous_commit, innodb_flush_log_at_trx_commit) where the last seconds "
-            "may be lost, run throw-away jobs under eatmydata, or use drives with power-loss "
-            "protection. data=writeback is no substitute.",
+            "If it was set for speed: group commits in the application, relax the setting of the "
+            "database (synchronous_commit, innodb_flush_log_at_trx_commit) if the last seconds may "
+            "be lost, run disposable jobs under eatmydata, or use drives with power-loss "
+            "protection. data=writeback is not a substitute.",
             Disruption.ONLINE,
         ),
     )

@@ -1,4 +1,4 @@
-"""DUR002: The superblock sets dangerous mount options that no mount table shows."""
+"""DUR002: The superblock sets risky mount options that no mount table shows."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ext4audit.rules.shared import PLACES, cite_mount_table
 from ext4audit.rules.shared.demands import against, beside_ordered, stays
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
-"""DUR001 and DUR003 judge these wherever they come from; here they count only as hidden."""
+"""DUR001 and DUR003 grade these from any origin; here they count only as hidden."""
 DANGEROUS = {
     "nobarrier": Severity.LOW,
     "data=writeback": Severity.LOW,
@@ -36,13 +36,14 @@ HARMLESS = {
     "auto_da_alloc": "auto_da_alloc",
     "dioread_nolock": "dioread_nolock",
 }
-"""What each of these options is where nobody sets it, on the kernels that can have it hidden."""
+"""The default of each option, on the kernels that can hide it."""
 
-TO_DEFAULTS = "Return the superblock to the kernel's defaults."
-TRADE_OFF = "Whoever set them may have had a reason: look at what the host is for."
+NAMED = 2
+TO_DEFAULTS = "Reset the superblock to the kernel's defaults."
+TRADE_OFF = "The options may have been set on purpose: check what the host is used for."
 IN_FSTAB = Remedy(
-    "If they are wanted: write them into fstab, where people look, and clear the superblock "
-    "(tune2fs -o ^WORD, tune2fs -E mount_opts=).",
+    "If the options are wanted: set them in fstab, where they are visible, and clear the "
+    "superblock (tune2fs -o ^OPTION, tune2fs -E mount_opts=).",
     Disruption.ONLINE,
 )
 
@@ -62,31 +63,31 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Options in force that the superblock sets, by its bits (`tune2fs -o`) or by its string
-    (`tune2fs -E mount_opts=`), that differ from the kernel's default, and that are dangerous or
+    (`tune2fs -E mount_opts=`), that differ from the default of the kernel, and that are risky or
     costly: nobarrier, data=writeback, data=journal, nodelalloc, discard, noblock_validity,
-    noauto_da_alloc, nodioread_nolock. All that one superblock hides make one finding. A string
-    that is set is reported even when it holds nothing dangerous. Of a filesystem that is not
-    mounted, and of an image file, it is what the next mount will put in force; nobarrier is
-    medium there.
+    noauto_da_alloc, nodioread_nolock. The options of one superblock make one finding. A string
+    that is set is reported even without such options. For a filesystem that is not mounted, and
+    for an image file, the rule checks the options that the next mount puts in force; nobarrier
+    and data=writeback are medium there.
 
     ## Why it matters
 
     /proc/mounts, mount and findmnt show an option only where it differs from the superblock's
     own defaults. After `tune2fs -o nobarrier,nodelalloc,journal_data_writeback` they print
-    `rw,relatime`, and fstab says nothing, while the kernel runs all three. Whoever looks for
-    the cause of lost data or slow writes does not find it. The options file in /proc/fs/ext4,
-    which any user can read, shows them.
+    `rw,relatime` and fstab shows nothing, although all three are in force. The cause of lost data
+    or slow writes is then hard to find. The options file in /proc/fs/ext4, which any user can
+    read, shows them.
 
     ## Remedy
 
-    Take the options out of the superblock, or write them where people look: into fstab. tune2fs
-    may do so while it is mounted; a remount puts all but data= in force at once.
+    Remove the options from the superblock, or set them in fstab, where they are visible. tune2fs
+    can do this while the filesystem is mounted; a remount then applies all changes except data=.
 
     ## When to ignore
 
-    Appliances and disk images that set them on purpose. What is hidden counts as low here where
-    it is mounted, because DUR001, DUR003 and DUR008 judge nobarrier, data=writeback and
-    noauto_da_alloc by what they do, and cite the superblock as the cause.
+    Appliances and disk images that set them on purpose. Hidden options of a mounted filesystem
+    are low, because DUR001, DUR003 and DUR008 grade nobarrier, data=writeback and noauto_da_alloc
+    by their effect and cite the superblock as the cause.
     """
     if not fs.alive:
         yield from _at_the_next_mount(fs, host, need(fs.superblock))
@@ -131,7 +132,7 @@ def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
 
 
 def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> RuleOutput:
-    """Judge a filesystem that is not mounted by what its superblock holds."""
+    """Judge a filesystem that is not mounted by its superblock."""
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
     bits = ", ".join(superblock.default_mount_options) or "none"
     yield Citation("superblock, default mount options", bits, origin)
@@ -149,19 +150,20 @@ def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> Ru
             citations=tuple(_next_citations(fs, stored, string)),
             remedies=tuple(_next_remedies(fs, host, stored)),
             fact=",".join(sorted(option.token for option in stored)),
+            summary=_summary([option.token for option in stored]),
         )
 
 
 def _next_severity(token: str) -> Severity:
-    """Grade a token as what it is, because the other rules have no mount to judge here."""
+    """Grade a token by its effect, because the other rules need a mount."""
     return Severity.MEDIUM if token in JUDGED_WHEN_MOUNTED else DANGEROUS[token]
 
 
 def _next_message(fs: Filesystem, stored: list[OnDiskDefault]) -> str:
     words = ", ".join(option.token for option in stored)
     return (
-        "From the next mount on in force, and set where no mount table shows it, in the "
-        f"superblock: {words}{_also(fs, stored)}."
+        f"The superblock sets {words}, which no mount table shows{_also(fs, stored)}; in force "
+        "from the next mount on."
     )
 
 
@@ -186,7 +188,7 @@ def _next_remedies(fs: Filesystem, host: Host, stored: list[OnDiskDefault]) -> I
             fs, {each.name: wanted[each.name] for each in changed}
         )
         yield Remedy(
-            f"Return the superblock to the kernel's defaults before it is mounted.{stays(kept)}",
+            f"Reset the superblock to the kernel's defaults before it is mounted.{stays(kept)}",
             Disruption.ONLINE,
             steps,
             trade_off=TRADE_OFF,
@@ -195,7 +197,7 @@ def _next_remedies(fs: Filesystem, host: Host, stored: list[OnDiskDefault]) -> I
 
 
 def _string(fs: Filesystem) -> Citation | None:
-    """Return the superblock's string as evidence, None where it is empty or not seen."""
+    """Return the string of the superblock as evidence, None if it is empty or unknown."""
     if not isinstance(fs.superblock, Known) or not fs.superblock.value.mount_option_string:
         return None
     text = fs.superblock.value.mount_option_string
@@ -218,22 +220,32 @@ def _finding(
         citations=tuple(_citations(fs, options, hidden, string)),
         remedies=tuple(_remedies(fs, host, hidden)),
         fact=",".join(sorted(option.token for option in hidden)),
+        summary=_summary([option.token for option in hidden]),
     )
+
+
+def _summary(tokens: Sequence[str]) -> str:
+    """Return the line for all superblocks with these options; the first of many are named."""
+    if not tokens:
+        return "the superblock has a string of mount options"
+    named = ", ".join(sorted(tokens)[:NAMED])
+    more = f" and {len(tokens) - NAMED} more" if len(tokens) > NAMED else ""
+    return f"the superblock sets hidden options: {named}{more}"
 
 
 def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | None) -> str:
     if not hidden:
         value = string.value if string else ""
-        return f"Each mount also gets the options that the superblock holds as a string: {value}."
+        return f"The superblock has a string of mount options, which every mount applies: {value}."
     words = ", ".join(option.token for option in hidden)
     also = _also(fs, hidden)
-    return f"In force, and set where no mount table shows it, in the superblock: {words}{also}."
+    return f"The superblock sets {words}, which no mount table shows{also}."
 
 
 def _also(fs: Filesystem, options: Sequence[EffectiveOption | OnDiskDefault]) -> str:
-    """Return the clause on the options that fstab sets to some state."""
+    """Return the clause on options that fstab sets as well."""
     shown = [option.token for option in options if fstab_lines(fs, option.name)]
-    return f" (fstab does say something of {', '.join(shown)})" if shown else ""
+    return f" (fstab also sets {', '.join(shown)})" if shown else ""
 
 
 def _citations(
@@ -278,7 +290,7 @@ def _by_new_mount(fs: Filesystem, host: Host, tokens: dict[str, str], kept: str)
     wanted = {**tokens, **others}
     by_hand = remedies.mounting.left_by_hand(fs)
     return Remedy(
-        f"{TO_DEFAULTS} No remount can change data=.{why}{by_hand}{kept}",
+        f"{TO_DEFAULTS} A remount cannot change data=.{why}{by_hand}{kept}",
         remedies.mounting.disruption_of_new_mount(fs),
         remedies.mounting.change_by_new_mount(fs, wanted, explicit="delalloc" in others),
         trade_off=TRADE_OFF,

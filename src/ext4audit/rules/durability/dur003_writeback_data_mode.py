@@ -1,4 +1,4 @@
-"""DUR003: data=writeback lets a crash leave old contents of the disk in new files."""
+"""DUR003: With data=writeback a crash can expose stale data of deleted files in new files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ext4audit.rules.shared.demands import (
 )
 
 MESSAGE = (
-    "data=writeback: after a crash, files that were being written can show old contents of the "
-    "disk, of files that anybody deleted"
+    "data=writeback: after a crash, files that were being written can contain stale data of "
+    "deleted files"
 )
 
 
@@ -36,42 +36,36 @@ MESSAGE = (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `data=writeback` is in force on a filesystem with a journal, whoever set it. It is
-    medium; high where the mount point is one of several users or of containers (/home,
-    /var/lib/docker, /var/lib/kubelet and the like), or where overlays of running containers
-    write to it, because there the old contents belong to somebody else; info while it is
-    mounted read-only. Where delayed allocation and
-    dioread_nolock are in force as well the finding is only likely: most new blocks are then
-    marked unwritten until their data is there, in this mode too.
+    Whether `data=writeback` is in force on a filesystem with a journal. It is medium; high if
+    several users or containers share the filesystem (/home, /var/lib/docker, /var/lib/kubelet and
+    similar mount points, or overlays of running containers), because the stale data then belongs
+    to others; informational on a read-only mount. It is low if delayed allocation and
+    dioread_nolock are also in force, the default since Linux 5.6: ext4 then marks new blocks of
+    most files as unwritten until their data is on the disk, in this mode too.
 
     ## Why it matters
 
-    In the default mode, ordered, ext4 writes a file's data before it commits the metadata that
-    points to it. With writeback the metadata may be first: a crash between the two leaves a file
-    with the right size whose blocks hold whatever lay there before. The kernel's documentation
-    calls it a security exposure. A program that calls fsync() is safe either way.
+    In the default mode, ordered, ext4 writes file data before it commits the metadata that points
+    to it. With writeback the metadata may reach the disk first: a crash between the two leaves a
+    file with the right size and the previous content of its blocks. The kernel documentation
+    calls it a security exposure. A program that calls fsync() is safe in both modes.
 
     ## Remedy
 
-    Return to data=ordered. No kernel changes the mode by remount: it takes an unmount, or a
-    restart for the root, whose rootflags= on the kernel command line must agree.
+    Mount with data=ordered. A remount cannot change the mode: it takes an unmount, or a restart
+    for the root, whose rootflags= on the kernel command line must agree.
 
     ## When to ignore
 
-    Volumes that belong to one service which checks what it reads or has copies elsewhere:
-    Kafka's documentation advises this mode for its logs, PostgreSQL's mentions it. Nothing is
-    gained on them by a crash, and nothing leaks to another user.
+    Volumes of one service that verifies its data or has replicas: the Kafka documentation advises
+    this mode for its logs, that of PostgreSQL mentions it. No data leaks to another user there.
     """
     mode = data_mode(fs)
     if mode != "data=writeback":
         yield from cite_option(fs, "data")
         return
     layer = next(container_layers(fs, host), None)
-    severity = Severity.HIGH if layer or holds_tenants(fs) else Severity.MEDIUM
-    message = MESSAGE
-    if is_surely(fs.read_only):
-        severity = Severity.INFO
-        message = f"{MESSAGE}, once it is mounted writable"
+    severity, message = _grade(fs, shared=layer is not None or holds_tenants(fs))
     yield Finding(
         message=f"{message}.",
         severity=severity,
@@ -81,17 +75,27 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             back_to_ordered(
                 fs,
                 host,
-                trade_off="An fsync() of one file may wait for the data of others that were "
-                "written in the same transaction.",
+                trade_off="fsync() of one file may wait for the data of other files in the same "
+                "transaction.",
             ),
         ),
+        summary="data=writeback: a crash can expose stale data of deleted files",
     )
 
 
+def _grade(fs: Filesystem, *, shared: bool) -> tuple[Severity, str]:
+    if is_surely(fs.read_only):
+        return Severity.INFO, f"{MESSAGE}, as soon as it is mounted writable"
+    if _marks_unwritten(fs):
+        return Severity.LOW, f"{MESSAGE}; dioread_nolock and delalloc prevent it for most files"
+    return Severity.HIGH if shared else Severity.MEDIUM, MESSAGE
+
+
 def _cite_places(fs: Filesystem, layer: str | None) -> Iterator[Citation]:
-    """Yield what tells whose files lie there."""
+    """Yield the evidence for who uses the filesystem."""
     if fs.mounts:
-        yield Citation("mount points", ", ".join(fs.mount_points), "/proc/self/mountinfo")
+        points = ", ".join(fs.mount_points)
+        yield Citation("mount points", points, "/proc/self/mountinfo", detail=True)
     if layer:
         yield Citation("layer of a container", layer, "/proc/self/mountinfo")
 

@@ -1,4 +1,4 @@
-"""DUR004: A journal commit may reach the disk before what it commits."""
+"""DUR004: A journal commit may reach the disk before the blocks that it commits."""
 
 from __future__ import annotations
 
@@ -33,26 +33,25 @@ VOLATILE = frozenset({Severity.CRITICAL, Severity.HIGH})
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `journal_async_commit` is in force, whoever set it. It is high where a device below
-    has a volatile write cache, or one that cannot be seen; medium on others; info while it is
-    mounted read-only. The kernel refuses the option with data=ordered, so that it always comes
-    with data=writeback or data=journal.
+    Whether `journal_async_commit` is in force. It is high if a device below has a volatile or
+    unknown write cache, informational on a read-only mount, and medium otherwise. The kernel
+    refuses the option with data=ordered, so it always occurs with data=writeback or data=journal.
 
     ## Why it matters
 
-    With it the journal's commit block is sent together with the blocks that it commits, and a
-    commit flushes the device's cache once where it otherwise flushes twice (measured: 20 for 20
-    fsync() calls, not 40). Only a checksum then tells, after a power failure, that the
-    transaction is not all there: it is thrown away, and nothing orders the data of the files
-    against it. Kernels that do not know the journal's feature cannot mount the disk.
+    With the option the kernel submits the commit block of the journal together with the blocks
+    that it commits, and flushes the cache of the device once per commit instead of twice
+    (measured: 20 flushes for 20 fsync() calls, not 40). After a power failure only a checksum
+    detects an incomplete transaction, which is then discarded, and file data is not ordered
+    against it. Kernels that do not know the journal feature cannot mount the disk.
 
     ## Remedy
 
-    Leave the option out. That needs an unmount: no word of a remount takes it back.
+    Remove the option. That needs an unmount: a remount cannot clear it.
 
     ## When to ignore
 
-    Volumes whose content can be made again after a power failure.
+    Volumes whose content can be recreated after a power failure.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -60,16 +59,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield cite_not_in_force(fs, NAME)
         return
     severity, confidence, cited = _grade(fs, host)
-    message = f"{NAME}: a power failure can keep a commit of the journal and lose what it commits"
+    message = f"{NAME}: a power failure can keep a journal commit and lose the committed blocks"
     if is_surely(fs.read_only):
         severity = Severity.INFO
-        message = f"{message}, once it is mounted writable"
+        message = f"{message}, as soon as it is mounted writable"
     yield Finding(
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
         citations=(*dict.fromkeys((*cite_option(fs, NAME), *cite_option(fs, "data"))), *cited),
         remedies=(_remedy(fs, host),),
+        summary=f"{NAME}: a power failure can lose committed blocks",
     )
     gap = worst(parts_below(fs, need(fs.stack), host)).gap
     if gap is not None:
@@ -77,9 +77,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _grade(fs: Filesystem, host: Host) -> tuple[Severity, Confidence, tuple[Citation, ...]]:
-    """Grade by the write caches below; an unknown one is taken for volatile."""
+    """Grade by the write caches below; an unknown one counts as volatile."""
     if not isinstance(fs.stack, Known):
-        unseen = Citation("devices below", f"not known: {fs.stack.detail}", fs.stack.what)
+        unseen = Citation("devices below", f"unknown: {fs.stack.detail}", fs.stack.what)
         return Severity.HIGH, Confidence.POSSIBLE, (unseen,)
     parts = parts_below(fs, fs.stack.value, host)
     part = worst(parts)
@@ -93,5 +93,5 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
         f"{what_else_sets_it(fs, host, NAME)}",
         remedies.mounting.disruption_of_new_mount(fs),
         remedies.mounting.change_by_new_mount(fs, {NAME: remedies.mounting.NOT_SET}),
-        trade_off="Each commit flushes the device's cache twice and not once.",
+        trade_off="Each commit flushes the cache of the device twice instead of once.",
     )

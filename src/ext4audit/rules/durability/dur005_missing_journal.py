@@ -1,4 +1,4 @@
-"""DUR005: Without a journal a crash can lose files, and only a full check repairs the rest."""
+"""DUR005: Without a journal a crash can lose files, and only a full e2fsck repairs the rest."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ext4audit.rules.shared.quantities import GIB, device_bytes, size, usual_blo
 
 PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")
 FLEETING = tuple(f"/{name}" for name in ("tmp", "var/tmp", "var/cache"))
-UNUSED = "Mounted with norecovery, it leaves its journal out"
-NOT_YET = "Its journal is not in use before the next mount"
+UNUSED = "norecovery disables the journal"
+NOT_YET = "The journal is not in use before the next mount"
 MADE_WHILE_MOUNTED = (
-    " Until then it goes on without a journal, and has a file .journal, which e2fsck hides at the "
-    "next start. Only an unmounted filesystem can lose it again. Where the kernel forbids writing "
-    "to mounted devices (CONFIG_BLK_DEV_WRITE_MOUNTED=n, since 6.8), tune2fs fails: then make it "
-    "from a rescue system."
+    " Until then the filesystem runs without a journal and shows a file .journal, which e2fsck "
+    "hides at the next start. Removing the journal again needs an unmount. If the kernel forbids "
+    "writes to mounted devices (CONFIG_BLK_DEV_WRITE_MOUNTED=n, since 6.8), tune2fs fails: use a "
+    "rescue system."
 )
 
 
@@ -40,33 +40,31 @@ MADE_WHILE_MOUNTED = (
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether an ext4 filesystem of at least 1 GiB that is mounted writable has a journal: with
-    one, the kernel's options file has a line `data=`. Of what is not mounted, the feature
-    has_journal is judged. High for the root, /etc, /home, /srv, /usr, /var and what lies below
-    them; medium elsewhere; low for caches, for /tmp and for instance stores, which are lost with
-    their machine, and for what is not mounted.
+    Whether an ext4 filesystem of at least 1 GiB that is mounted writable has a journal: if it
+    does, the options file of the kernel has a line `data=`. For an unmounted filesystem the rule
+    checks the feature has_journal. High for the root, /etc, /home, /srv, /usr, /var and directories
+    below them; low for caches, /tmp, instance stores and unmounted filesystems; medium elsewhere.
 
     ## Why it matters
 
-    A journal makes a change of several blocks happen as a whole or not at all. Without it, a
-    crash leaves directories, bitmaps and inodes that contradict each other. Nobody
-    should mount the filesystem until e2fsck has read all of it, which can take hours on large
-    disks, and what it cannot join ends in lost+found or is gone.
+    A journal makes a change of several blocks atomic. Without it, a crash leaves directories,
+    bitmaps and inodes that contradict each other. The filesystem should not be mounted until
+    e2fsck has read all of it, which can take hours on large disks. Files that e2fsck cannot
+    reattach end in lost+found or are lost.
 
     ## Remedy
 
-    Unmount it, check it, let tune2fs make a journal. Its size is chosen by that of the
-    filesystem; it can lie on another device. What cannot be unmounted, the root above all, gets
-    its journal while it is mounted, and uses it from the next mount on: restart. Until then it
-    goes on without one. Since Linux 6.8 a kernel can forbid writing to mounted devices
+    Unmount and check the filesystem, then create a journal with tune2fs. Its size follows from
+    the size of the filesystem. On a filesystem that cannot be unmounted, such as the root,
+    tune2fs creates the journal while it is mounted, and the journal is used from the next mount
+    on. Since Linux 6.8 a kernel can forbid writes to mounted devices
     (CONFIG_BLK_DEV_WRITE_MOUNTED=n, or bdev_allow_write_mounted=0 on its command line): tune2fs
-    then fails, and a rescue system remains.
+    then fails, and a rescue system is needed.
 
     ## When to ignore
 
-    Where the content may be lost with the machine, or is held by other machines as well: Kafka's
-    documentation and large storage fleets do without on purpose. On flash memory that is
-    hardly ever written.
+    If the content may be lost with the machine or is replicated: the Kafka documentation and
+    large storage fleets omit the journal on purpose. On flash memory that is rarely written.
     """
     journaled = _journaled(fs)
     if isinstance(journaled, Known) and journaled.value:
@@ -95,13 +93,13 @@ def _journaled(fs: Filesystem) -> Evidence[bool]:
 
 
 def _refuse(fs: Filesystem) -> None:
-    """Refuse what needs no journal: ext2, what nobody writes to, and what is soon checked."""
+    """Raise NotApplicable for ext2, and for read-only and small filesystems."""
     device = device_bytes(fs)
     if isinstance(device, Known) and device.value < GIB:
         raise NotApplicable(f"a check of {size(device.value)} takes seconds")
     if not fs.alive:
         if "extent" not in need(fs.superblock).features:
-            raise NotApplicable("it is made as ext2, which has no journal")
+            raise NotApplicable("it has the format of ext2, which has no journal")
         return
     if need(fs.fstype) == "ext2":
         raise NotApplicable("ext2 has no journal")
@@ -113,12 +111,13 @@ def _finding(fs: Filesystem) -> Finding:
     severity, confidence = _grade(fs)
     state = UNUSED if _is_left_out(fs) else NOT_YET if _waits(fs) else "It has no journal"
     return Finding(
-        message=f"{state}: a crash can lose files that were not being written, and only a "
-        "full e2fsck repairs the rest.",
+        message=f"{state}: a crash can lose files that were not even being written, and only a "
+        "full e2fsck repairs the filesystem.",
         severity=severity,
         confidence=confidence,
         citations=tuple(_citations(fs)),
         remedies=(_remedy(fs),),
+        summary=f"{state[0].lower()}{state[1:]}: a crash can lose files and needs a full e2fsck",
     )
 
 
@@ -127,7 +126,8 @@ def _citations(fs: Filesystem) -> Iterator[Citation]:
         yield Citation("option data", "not listed: no journal is in use", fs.options.value.source)
     yield from cite_features(fs)
     if fs.mount_points:
-        yield Citation("mount points", ", ".join(fs.mount_points), "/proc/self/mountinfo")
+        points = ", ".join(fs.mount_points)
+        yield Citation("mount points", points, "/proc/self/mountinfo", detail=True)
 
 
 def _grade(fs: Filesystem) -> tuple[Severity, Confidence]:
@@ -152,13 +152,13 @@ def _is_instance_store(fs: Filesystem) -> bool:
 
 
 def _is_left_out(fs: Filesystem) -> bool:
-    """Whether the mount leaves an existing journal out."""
+    """Whether the mount does not use an existing journal."""
     options = for_wording(fs.options, None)
     return options is not None and fs.alive and is_in_force(options, "norecovery")
 
 
 def _waits(fs: Filesystem) -> bool:
-    """Whether a journal was made while it is mounted: the superblock has it, the mount has not."""
+    """Whether a journal was created while it is mounted: only the superblock has it."""
     superblock = for_wording(fs.superblock, None)
     return fs.alive and superblock is not None and superblock.has_journal
 
@@ -168,21 +168,21 @@ def _remedy(fs: Filesystem) -> Remedy:
         return Remedy("Unmount it, and mount it without norecovery (noload).", Disruption.UNMOUNT)
     if _waits(fs):
         return Remedy(f"{_new_mount(fs)}.", remedies.mounting.disruption_of_new_mount(fs))
-    trade_off = f"{_cost(fs)}Changes of metadata are written twice."
+    trade_off = f"{_cost(fs)}Metadata changes are written twice."
     steps = remedies.features.add_journal(fs)
     if steps:
-        return Remedy("Make a journal.", Disruption.UNMOUNT, steps, trade_off=trade_off)
+        return Remedy("Create a journal.", Disruption.UNMOUNT, steps, trade_off=trade_off)
     return _while_mounted(fs, trade_off)
 
 
 def _while_mounted(fs: Filesystem, trade_off: str) -> Remedy:
-    """Return the remedy for what no command can unmount."""
+    """Return the remedy for a filesystem that no command can unmount."""
     steps = remedies.features.add_journal_while_mounted(fs) if fs.alive else ()
     if not steps:
         where = remedies.offline.why_by_hand(fs)
-        return Remedy(f"Make a journal, {where}.", Disruption.UNMOUNT, trade_off=trade_off)
+        return Remedy(f"Create a journal, {where}.", Disruption.UNMOUNT, trade_off=trade_off)
     return Remedy(
-        f"Make a journal while it is mounted. {_new_mount(fs)}: it is used from then on.",
+        f"Create a journal while it is mounted. {_new_mount(fs)}, which activates it.",
         Disruption.REBOOT,
         steps,
         trade_off=f"{trade_off}{MADE_WHILE_MOUNTED}",
@@ -190,14 +190,14 @@ def _while_mounted(fs: Filesystem, trade_off: str) -> Remedy:
 
 
 def _new_mount(fs: Filesystem) -> str:
-    """Return how to mount it anew."""
+    """Return how to mount it again."""
     if "/" in fs.mount_points:
         return "Restart"
     return "Restart, or unmount it everywhere and mount it again"
 
 
 def _cost(fs: Filesystem) -> str:
-    """Return the sentence on what the journal takes, where the size is known."""
+    """Return the sentence on the size of the journal, if it is known."""
     superblock = for_wording(fs.superblock, None)
     if superblock is None or superblock.block_bytes is None:
         return ""

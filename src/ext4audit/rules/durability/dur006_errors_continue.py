@@ -1,4 +1,4 @@
-"""DUR006: After an error in its metadata the filesystem is written on as if nothing were wrong."""
+"""DUR006: The kernel keeps writing after a metadata error, which can spread the damage."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ext4audit.rules.shared import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume
 from ext4audit.rules.shared.error_state import has_stopped
 
-MESSAGE = "errors=continue: when the kernel finds broken metadata it logs it and goes on writing"
+MESSAGE = "errors=continue: after a metadata error the kernel logs it and keeps writing"
+SUMMARY = "errors=continue: the kernel keeps writing after a metadata error"
 REMOUNT_READ_ONLY = "errors=remount-ro"
 STOPPING = frozenset({REMOUNT_READ_ONLY, "errors=panic"})
 
 BOOT = " Correct rootflags= in the boot loader's configuration as well."
 OVERRULED = (
-    " The superblock's string of mount options overrules its field: take errors= out of it "
+    " The mount options string of the superblock overrides this field: remove errors= from it "
     "(tune2fs -E mount_opts=)."
 )
 
@@ -39,47 +40,48 @@ OVERRULED = (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `errors=continue` is in force on a writable filesystem. It is what mke2fs writes
-    unless told otherwise, and so it is a note; medium where the mount point is a database's or a
-    volume of an orchestrator; high when the kernel has already recorded errors. Plans are not
-    judged by it.
+    Whether `errors=continue` is in force on a writable filesystem. It is the default of mke2fs, so
+    the finding is informational; low on volumes of an orchestrator, which CSI drivers format with
+    the default; medium on the data directory of a database; high if the kernel has already
+    recorded errors. Plans are not checked.
 
     ## Why it matters
 
-    An ext4 error says that metadata on the disk contradicts itself: a bitmap, a directory, an
-    extent tree. To write on can spread it: blocks that count as free by mistake are given to a
-    second file. With errors=remount-ro the damage stays as it is until e2fsck has run. A
-    journal that cannot be written stops the filesystem in either case.
+    An ext4 error means that metadata on the disk is inconsistent: a bitmap, a directory, an extent
+    tree. Further writes can spread the damage: blocks that are free by mistake are allocated to a
+    second file. With errors=remount-ro the damage does not grow until e2fsck has run. A failed
+    write to the journal stops the filesystem in both modes.
 
     ## Remedy
 
-    Set errors=remount-ro: in the superblock, or in fstab where fstab says otherwise; where
-    fstab or the superblock asks for errors=panic, put that in force. Watch
-    /sys/fs/ext4/*/errors_count then: newer kernels stop writing and still show `rw`. Of one
-    that has stopped already HLT002 speaks, and this rule after it is checked.
+    Set errors=remount-ro in the superblock, or in fstab if fstab sets another value. If fstab or
+    the superblock sets errors=panic, put that in force. Then monitor
+    /sys/fs/ext4/*/errors_count: newer kernels stop writing and still show `rw`. HLT002 reports a
+    filesystem that has already stopped; this rule applies again after the check.
 
     ## When to ignore
 
-    Appliances that would rather run on damaged than stop, and whose data is made again.
+    Appliances that must keep running on a damaged filesystem and can recreate their data.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     if is_surely(fs.read_only):
-        raise NotApplicable("it is mounted read-only: an error has nothing to spread by")
+        raise NotApplicable("it is mounted read-only, so an error cannot spread")
     options = need(fs.options)
     if need(options.token("errors")) != "errors=continue":
         yield from cite_option(fs, "errors")
         return
     if has_stopped(fs):
-        raise NotApplicable("it has stopped taking writes: HLT002 says what comes first")
+        raise NotApplicable("it no longer accepts writes; see HLT002")
     recorded = tuple(_recorded(fs))
-    severity, message = _grade(fs, recorded)
+    severity, message, summary = _grade(fs, recorded)
     yield Finding(
         message=f"{message}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=(*cite_option(fs, "errors"), *recorded),
         remedies=(_remedy(fs, host),),
+        summary=summary,
     )
 
 
@@ -92,21 +94,25 @@ def _recorded(fs: Filesystem) -> Iterator[Citation]:
         yield Citation("errors recorded", str(count), fs.superblock.origin)
 
 
-def _grade(fs: Filesystem, recorded: tuple[Citation, ...]) -> tuple[Severity, str]:
+def _grade(fs: Filesystem, recorded: tuple[Citation, ...]) -> tuple[Severity, str, str]:
+    """Return the severity, the message and the summary."""
     if recorded:
-        times = recorded[0].value
-        return Severity.HIGH, f"{MESSAGE}, and it has already recorded errors: {times}"
+        count = recorded[0].value
+        message = f"{MESSAGE}, and it has already recorded errors: {count}"
+        return Severity.HIGH, message, f"{SUMMARY}, and errors are recorded"
     if holds_database(fs):
-        return Severity.MEDIUM, f"{MESSAGE}, below a database"
+        message = f"{MESSAGE}, on the data directory of a database"
+        return Severity.MEDIUM, message, f"{SUMMARY}, on a database"
     if holds_volume(fs):
-        return Severity.MEDIUM, f"{MESSAGE}, on a volume that an orchestrator gives out"
-    return Severity.INFO, MESSAGE
+        message = f"{MESSAGE}, on a volume of an orchestrator"
+        return Severity.LOW, message, f"{SUMMARY}, on volumes"
+    return Severity.INFO, MESSAGE, f"{SUMMARY} (default)"
 
 
 def _wanted(fs: Filesystem, host: Host) -> str:
-    """Return how it must stop at an error: as demanded, or as fstab or the superblock has it.
+    """Return the errors= token to set: of a profile, else of fstab, else of the superblock.
 
-    A panic that is configured somewhere is deliberate, and no other rule proposes less.
+    A configured panic is deliberate, and no other rule proposes a milder setting.
     """
     demands = (token for token in demanded(fs, host) if token.startswith("errors="))
     lines = fstab_lines(fs, "errors")
@@ -120,7 +126,7 @@ def _wanted(fs: Filesystem, host: Host) -> str:
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     wanted = _wanted(fs, host)
     steps = remedies.superblock_fields.stop_at_errors(fs, wanted)
-    what = "Make it read-only" if wanted == REMOUNT_READ_ONLY else "Stop the host"
+    what = "Stop writing" if wanted == REMOUNT_READ_ONLY else "Stop the host"
     where = "" if remedies.remount.usable_mount(fs) else f", {remedies.remount.without_mount(fs)}"
     overruled = OVERRULED if remedies.superblock_fields.errors_in_string(fs) else ""
     boot = BOOT if in_rootflags(fs, host, "errors") else ""
@@ -128,6 +134,6 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
         f"{what} at the first error ({wanted}){where}.{overruled}{boot}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
-        trade_off="An error then ends all writing until somebody runs e2fsck, and a monitor that "
-        "looks for `ro` in the mount table may not see it: on newer kernels it stays `rw`.",
+        trade_off="An error then stops all writes until e2fsck has run. A monitor that looks for "
+        "`ro` in the mount table may miss it: newer kernels still show `rw`.",
     )

@@ -1,4 +1,4 @@
-"""DUR007: The journal commits so rarely that a crash undoes minutes of work."""
+"""DUR007: The commit interval is so long that a crash loses minutes of work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ext4audit.rules.shared.demands import holds_database
 
 DEFAULT = "commit=5"
 USUAL_SECONDS = 30
-"""What delayed allocation may hold back anyway (vm.dirty_expire_centisecs)."""
+"""How long delayed allocation may hold data back anyway (vm.dirty_expire_centisecs)."""
 LONG_SECONDS = 60
 VERY_LONG_SECONDS = 300
 
@@ -30,24 +30,24 @@ VERY_LONG_SECONDS = 300
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    The `commit=` interval in force, 5 seconds by default. More than 30 is a note, more than 60
-    is low, more than 300 is medium on the root and where a database keeps its data.
+    The `commit=` interval in force, 5 seconds by default. More than 30 seconds are informational,
+    more than 60 low; more than 300 are medium on the root and the data directory of a database.
 
     ## Why it matters
 
-    What no program has synced reaches the journal only at a commit, so that a crash undoes as
-    many seconds of creating, renaming and writing. Long intervals also gather more to write at
-    once. Delayed allocation holds data back for up to 30 seconds by itself, which is why
-    shorter intervals are no finding.
+    Changes that no program has synced reach the journal only at a commit, so a crash loses up to
+    one interval of created, renamed and written files. Long intervals also make each commit
+    larger. Delayed allocation holds data back for up to 30 seconds anyway, so shorter intervals
+    are no finding.
 
     ## Remedy
 
-    Leave the option out; a remount with commit=5 works at once.
+    Remove the option; a remount with commit=5 takes effect immediately.
 
     ## When to ignore
 
-    Laptops whose disk is to sleep, and flash that is to be spared. Programs that call fsync()
-    lose nothing by it: that forces a commit.
+    Laptops whose disk should spin down, and flash memory that should be written rarely. Programs
+    that call fsync() are not affected: it forces a commit.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -56,16 +56,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_option(fs, "commit")
         return
     severity = _severity(fs, seconds)
-    message = f"commit={seconds}: a crash undoes up to {seconds} s of what no program has synced"
+    message = f"commit={seconds}: a crash loses up to {seconds} s of changes that are not synced"
     if is_surely(fs.read_only):
         severity = Severity.INFO
-        message = f"{message}, once it is mounted writable"
+        message = f"{message}, as soon as it is mounted writable"
     yield Finding(
         message=f"{message}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_option(fs, "commit")),
         remedies=(_remedy(fs, host),),
+        summary=f"commit={seconds}: a crash loses up to {seconds} s of changes",
     )
 
 
@@ -87,9 +88,9 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
     steps = remedies.options.change_option(fs, "commit", DEFAULT)
     where = "" if steps else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
-        f"Return to the default of 5 seconds{where}.{what_else_sets_it(fs, host, 'commit')}",
+        f"Set the default of 5 seconds{where}.{what_else_sets_it(fs, host, 'commit')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
-        trade_off="The journal is written every 5 s while something changes: a disk does not "
-        "sleep, and flash is written more often.",
+        trade_off="The journal is written every 5 s while files change: a disk does not spin down, "
+        "and flash memory is written more often.",
     )

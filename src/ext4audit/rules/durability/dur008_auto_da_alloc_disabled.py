@@ -1,4 +1,4 @@
-"""DUR008: A file that was replaced without fsync() can be empty or short after a crash."""
+"""DUR008: A file that was replaced without fsync() can be empty or truncated after a crash."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NAMES = ("auto_da_alloc", "delalloc")
 KEPT = ("/etc", "/home", "/root", "/var", "/srv", "/opt")
 SCRATCH = ("/var/cache", "/var/tmp", "/var/log")  # noqa: S108 - names of mount points
 MESSAGE = (
-    "noauto_da_alloc: a file that a program replaced by rename, or truncated and wrote again, "
-    "without fsync() can be empty or short after a crash"
+    "noauto_da_alloc: a file that was replaced by rename, or truncated and rewritten, without "
+    "fsync() can be empty or truncated after a crash"
 )
 
 
@@ -33,27 +33,26 @@ MESSAGE = (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `noauto_da_alloc` is in force together with delayed allocation, whoever set it. It is
-    medium on the root, below /etc, /home, /root, /var, /srv and /opt, and where a database
-    keeps its data; low elsewhere, and below /var/cache, /var/log and /var/tmp; info while it is
-    mounted read-only.
+    Whether `noauto_da_alloc` is in force together with delayed allocation. It is medium on the
+    root, below /etc, /home, /root, /var, /srv and /opt, and on the data directory of a database;
+    low elsewhere, and below /var/cache, /var/log and /var/tmp; informational on a read-only mount.
 
     ## Why it matters
 
-    Programs replace a file by writing a new one and renaming it over the old. With delayed
-    allocation the rename may be on the disk half a minute before the data, so that a crash
-    leaves neither the old content nor the new: so desktop settings were lost in 2009, when
-    ext4 was new. auto_da_alloc, on by default since, starts the writing at the rename, and at
-    the close of a file that had been truncated. It is a safety net and no substitute for fsync().
+    Programs replace a file by writing a new one and renaming it over the old one. With delayed
+    allocation the rename may reach the disk half a minute before the data, so a crash leaves
+    neither the old content nor the new: desktop settings were lost that way in 2009.
+    auto_da_alloc, on by default since, starts writeback at the rename, and at the close of a file
+    that was truncated. It is a safety net, not a substitute for fsync().
 
     ## Remedy
 
-    Turn auto_da_alloc on; it works by remount, at once.
+    Enable auto_da_alloc; a remount suffices.
 
     ## When to ignore
 
-    Scratch, build and cache volumes, where PRF002 names noauto_da_alloc as the last resort
-    against renames that stall; and where every writer calls fsync() before it renames.
+    Scratch, build and cache volumes, on which PRF002 lists noauto_da_alloc as the last resort
+    against renames that block; and if every writer calls fsync() before the rename.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -62,7 +61,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_option(fs, "auto_da_alloc")
         return
     if need(options.token("delalloc")) == "nodelalloc":
-        raise NotApplicable("delayed allocation is off, without which the option does nothing")
+        raise NotApplicable("delayed allocation is off, so the option has no effect")
     yield _finding(fs, host)
 
 
@@ -71,20 +70,21 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
     message = MESSAGE
     if is_surely(fs.read_only):
         severity = Severity.INFO
-        message = f"{MESSAGE}, once it is mounted writable"
+        message = f"{MESSAGE}, as soon as it is mounted writable"
     points = ", ".join(fs.mount_points) or "none in this mount namespace"
     cited = dict.fromkeys(each for name in NAMES for each in cite_option(fs, name))
     return Finding(
         message=f"{message}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
-        citations=(*cited, Citation("mount points", points, "/proc/self/mountinfo")),
+        citations=(*cited, Citation("mount points", points, "/proc/self/mountinfo", detail=True)),
         remedies=(_remedy(fs, host),),
+        summary="noauto_da_alloc: files replaced without fsync() can be empty after a crash",
     )
 
 
 def _holds_what_must_last(fs: Filesystem) -> bool:
-    """Whether a mount point says that files of lasting worth are replaced there."""
+    """Whether the mount points show that the data must survive."""
     lasting = [point for point in fs.mount_points if not below(point, SCRATCH)]
     return "/" in lasting or holds_database(fs) or any(below(point, KEPT) for point in lasting)
 
@@ -93,9 +93,9 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
     steps = remedies.options.change_option(fs, "auto_da_alloc", "auto_da_alloc")
     where = "" if steps else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
-        f"Turn auto_da_alloc on{where}.{what_else_sets_it(fs, host, 'auto_da_alloc')}",
+        f"Enable auto_da_alloc{where}.{what_else_sets_it(fs, host, 'auto_da_alloc')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
-        trade_off="A rename over an existing file waits until the new one is submitted to the "
-        "disk: seconds for hundreds of megabytes that nobody synced (PRF002).",
+        trade_off="A rename over an existing file waits until the new file is submitted to the "
+        "disk: seconds for hundreds of megabytes that are not synced (PRF002).",
     )

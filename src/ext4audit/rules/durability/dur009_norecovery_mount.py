@@ -1,4 +1,4 @@
-"""DUR009: It is mounted without replaying its journal, and is inconsistent or unprotected."""
+"""DUR009: norecovery skips the journal replay: the filesystem is inconsistent or unprotected."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ from ext4audit.rules.shared import (
 
 NAME = "norecovery"
 WRITABLE = (
-    "norecovery on a writable mount: it runs without a journal, so that a crash damages it, and "
-    "what the journal may still hold is thrown away at the unmount"
+    "norecovery on a writable mount: the filesystem runs without a journal, so a crash corrupts "
+    "it, and the unmount discards the changes in the old journal"
 )
-UNREPLAYED = "norecovery: the journal waits to be replayed, and what is read contradicts itself"
-PERHAPS = "norecovery: if the journal waits to be replayed, what is read contradicts itself"
-SNAPSHOT = f"{UNREPLAYED}, as is to be expected of a snapshot"
-CLEAN = "norecovery on a read-only mount: its journal is empty, and nothing was left out"
+UNREPLAYED = "norecovery: the journal is not replayed, so the content is inconsistent"
+PERHAPS = "norecovery: if the journal needs recovery, the content is inconsistent"
+SNAPSHOT = f"{UNREPLAYED}, as expected of a snapshot"
+CLEAN = "norecovery on a read-only mount: the journal is empty, so the option has no effect"
+SUMMARIES = {
+    WRITABLE: "norecovery on a writable mount: no journal protects it",
+    UNREPLAYED: UNREPLAYED,
+    PERHAPS: PERHAPS,
+    SNAPSHOT: "norecovery on a snapshot: the journal is not replayed",
+    CLEAN: "norecovery has no effect: the journal is empty",
+}
 
 
 @rule(
@@ -38,25 +45,25 @@ CLEAN = "norecovery on a read-only mount: its journal is empty, and nothing was 
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `norecovery`, also spelled `noload`, is in force. On a writable mount it is
-    critical. On a read-only one it is medium while the superblock says that the journal needs
-    recovery; a note where the journal is empty or where a device below is a snapshot.
+    Whether `norecovery`, also spelled `noload`, is in force. On a writable mount it is critical.
+    On a read-only mount it is medium if the superblock shows that the journal needs recovery,
+    and informational if the journal is empty or a device below is a snapshot.
 
     ## Why it matters
 
-    Without the replay the metadata on the disk is what it happened to be at the crash: files
-    seem missing, or hold blocks of others. A kernel refuses to mount such a disk writable, but
-    it does let a remount make it writable: it then runs without a journal, and at the unmount
-    it marks the old journal as done, so that what lay in it is gone (seen on 6.18).
+    Without the replay the metadata is in the state of the crash: files seem missing or contain
+    blocks of other files. The kernel refuses to mount such a filesystem writable, but allows a
+    remount to make it writable: it then runs without a journal, and the unmount marks the old
+    journal as replayed, which loses its content (seen on 6.18).
 
     ## Remedy
 
-    Unmount it and mount it without the option, which replays the journal. After a writable
-    mount e2fsck must look first: it ran without a journal.
+    Unmount it and mount it without the option, which replays the journal. After a writable mount,
+    which ran without a journal, run e2fsck first.
 
     ## When to ignore
 
-    Forensics, rescue of a broken disk, and read-only mounts of a snapshot of a live volume.
+    Forensics, data recovery from a failing disk, and read-only mounts of snapshots of live volumes.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -70,6 +77,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         confidence=confidence,
         citations=(*cite_option(fs, NAME), *_cite_features(fs)),
         remedies=(_remedy(fs, host),),
+        summary=SUMMARIES[message],
     )
     gaps = _gaps(fs)
     if gaps:
@@ -116,8 +124,8 @@ def _gaps(fs: Filesystem) -> tuple[Unknown, ...]:
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     unsure = not isinstance(fs.read_only, Known) or _is_writable(fs)
-    inspected = " e2fsck looks before, and only looks: where it complains, make a copy of the disk "
-    inspected += "before it repairs."
+    inspected = " e2fsck checks it first, without repairs: if it reports errors, copy the disk "
+    inspected += "before you repair it."
     return Remedy(
         f"Mount it without norecovery.{inspected if unsure else ''}"
         f"{remedies.mounting.left_by_hand(fs)}{what_else_sets_it(fs, host, NAME)}",
@@ -125,6 +133,6 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
         remedies.mounting.change_by_new_mount(
             fs, {NAME: remedies.mounting.NOT_SET}, inspect=unsure
         ),
-        trade_off="The replay writes to the disk, also for a read-only mount: take an image "
-        "first where the state after the crash is evidence.",
+        trade_off="The replay writes to the disk, also for a read-only mount: take an image first "
+        "if the state after the crash is needed as evidence.",
     )

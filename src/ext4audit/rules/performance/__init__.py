@@ -1,8 +1,8 @@
-"""Performance; how much dirty data waits in memory, and how long its submission takes.
+"""Performance; how much dirty data waits in memory, and how long submitting it takes.
 
-The caller waits for what does not fit into the block queue: (dirty bytes - what the queue takes)
-/ throughput. This fits what was measured on 4.19, 5.10 and 6.12 with a disk of 30 MiB/s: 240 MiB
-took 7.6 s with writeback throttling and 0.1 s without, for the queue then took all of it.
+The caller waits for the data that does not fit into the block queue: (dirty bytes - capacity of
+the queue) / throughput. This fits measurements on 4.19, 5.10 and 6.12 with a disk of 30 MiB/s:
+240 MiB took 7.6 s with writeback throttling and 0.1 s without, when the queue took all of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,17 +15,17 @@ from ext4audit.facts.host import Filesystem, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
 
 MIB = 1 << 20
+GIB = 1 << 30
 LOADED_BEFORE = (
-    " Files that are open or cached stay without it, whatever the options then show: ext4 decides "
-    "when it loads an inode. Afterwards unmount it and mount it again, or restart; dropping "
-    "caches reaches no file that is open."
+    " Files that are open or cached keep the old allocation mode, because ext4 sets it when it "
+    "loads an inode. Unmount and mount the filesystem, or restart, to reach all files."
 )
-"""Seen on 6.18: what is written to such a file is allocated at once (FIEMAP), after a remount with
+"""Seen on 6.18: writes to such a file are allocated at once (FIEMAP), after a remount with
 delalloc as before; only a new mount reaches all files."""
 
 
 def backlog_bytes(fs: Filesystem, memory: Memory) -> int:
-    """Return what can be dirty: the limit, or all of a filesystem that is smaller."""
+    """Return how much can be dirty: the limit, or the size of a smaller filesystem."""
     return min(memory.dirty_limit_bytes, _device_bytes(fs) or memory.dirty_limit_bytes)
 
 
@@ -33,11 +33,12 @@ def cite_size(fs: Filesystem, memory: Memory) -> Iterator[Citation]:
     """Cite the device's size where it, and not the limit, bounds the backlog."""
     size_bytes = _device_bytes(fs)
     if 0 < size_bytes < memory.dirty_limit_bytes and isinstance(fs.stack, Known):
-        yield Citation("size", f"{size_bytes // MIB} MiB: no more can be dirty", fs.stack.origin)
+        value = f"{size_bytes // MIB} MiB: no more can be dirty"
+        yield Citation("size", value, fs.stack.origin, detail=True)
 
 
 def cite_memory(memory: Known[Memory]) -> Citation:
-    """Cite the limit of dirty memory, and which setting makes it."""
+    """Cite the limit of dirty memory, and the setting that it follows from."""
     facts = memory.value
     limit = (
         f"vm.dirty_bytes = {facts.dirty_bytes}"
@@ -49,6 +50,7 @@ def cite_memory(memory: Known[Memory]) -> Citation:
         "dirty limit",
         f"{facts.dirty_limit_bytes // MIB} MiB ({limit}; memory {facts.total_bytes // MIB} MiB)",
         memory.origin,
+        detail=True,
     )
 
 
@@ -62,20 +64,26 @@ def _device_bytes(fs: Filesystem) -> int:
 THROTTLED_REQUESTS = 8
 """Assumed: writeback throttling lets only a few requests through (block/blk-wbt.c)."""
 VIRTUAL_NAMES = ("vd", "xvd")
-"""Virtual disks: what their `rotational` says is the driver's default, not the disk's nature."""
+"""Virtual disks: their `rotational` is the driver's default and says nothing about the disk."""
+ROTATIONAL = ("rotational disk", 120)
+REMOVABLE = ("memory card or USB disk", 40)
+VIRTUAL = ("network or virtual disk", 175)
+"""Between what clouds guarantee for a disk of the usual size: 125 MB/s (gp3) to 250 MB/s (gp2)."""
+SLOW = frozenset({ROTATIONAL[0], REMOVABLE[0]})
+"""Classes of disks that are known to be slow; a virtual disk can be anything."""
 STRIPED = frozenset({"raid0", "dm-striped"})
-"""Devices that spread a file evenly over what lies below."""
+"""Devices that spread a file evenly over their members."""
 KIB = 1024
 NO_QUEUE = Unknown(
-    "queues below a filesystem", Why.UNPARSABLE, "its stack has no device at the end"
+    "queues below a filesystem", Why.UNPARSABLE, "its device stack has no leaf device"
 )
-"""A stack that leads back into itself, which only odd evidence shows."""
+"""A stack that contains itself, which only inconsistent evidence shows."""
 
 
 class Drain(NamedTuple):
-    """One request queue that dirty data leaves by, and the speed that its device should have.
+    """One request queue below a filesystem, and the assumed speed of its device.
 
-    `shares` is how many queues take an equal part of the data each: the members of a stripe.
+    `shares` is the number of queues that take an equal part of the data: the members of a stripe.
     """
 
     name: str
@@ -87,17 +95,22 @@ class Drain(NamedTuple):
     shares: int = 1
 
     @property
+    def bytes_per_second(self) -> int:
+        """The assumed speed of all devices that share the data."""
+        return self.megabytes_per_second * self.shares * 1_000_000
+
+    @property
     def throttled(self) -> bool:
         """Whether writeback throttling keeps the queue shallow."""
         return self.wbt_latency_usec > 0
 
     def holds_bytes(self, *, throttled: bool) -> int:
-        """Return how much the queue takes before the one who submits must wait."""
+        """Return how much the queue takes before the submitter must wait."""
         requests = min(self.nr_requests, THROTTLED_REQUESTS) if throttled else self.nr_requests
         return requests * self.max_sectors_kb * KIB
 
     def seconds(self, dirty_bytes: int, *, throttled: bool) -> float:
-        """Return how long the submission of its part of `dirty_bytes` takes."""
+        """Return how long submitting its part of `dirty_bytes` takes."""
         part_bytes = dirty_bytes / self.shares
         waiting_bytes = max(0, part_bytes - self.holds_bytes(throttled=throttled))
         return waiting_bytes / (self.megabytes_per_second * 1_000_000)
@@ -148,82 +161,88 @@ def _speed(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[tuple
     """Return the class of a device and the megabytes per second that it is assumed to write."""
     if device.name.startswith("nvme"):
         return Known(("NVMe", 1000), device.name)
+    if is_removable(device):
+        return Known(REMOVABLE, device.name)
     if device.name.startswith(VIRTUAL_NAMES) or for_wording(virtual, None):
-        return Known(("network or virtual disk", 125), device.name)
+        return Known(VIRTUAL, device.name)
     return derive(
         f"rotational of {device.name}",
-        lambda rotational, _: ("rotational disk", 120) if rotational else ("SATA or SAS SSD", 400),
+        lambda rotational, _: ROTATIONAL if rotational else ("SATA or SAS SSD", 400),
         device.queue.rotational,
         virtual,
     )
 
 
+def is_removable(device: BlockDevice) -> bool:
+    """Whether udev or the name shows a USB disk or a memory card."""
+    return ("ID_BUS", "usb") in device.udev or device.name.startswith("mmcblk")
+
+
 STALL_SECONDS = 2
-"""What a stall may take before it is more than a note, and what a bounded backlog takes."""
+"""The longest stall that is acceptable, and how long writing a bounded backlog takes."""
 VISIBLE_SHARE = 0.1
-"""The share by which steps must lower the estimate to be offered."""
+"""The share of the estimate that a remedy must save to be offered."""
 
 IN_THE_APPLICATION = Remedy(
-    summary="In the application: fsync the new file before the rename, or rename it to a name "
-    "that does not exist yet.",
+    summary="In the application: call fsync() on the new file before the rename, or rename it to "
+    "a name that does not exist yet.",
     disruption=Disruption.ONLINE,
-    trade_off="The fsync waits instead, but for this file only, and outside the directory's lock.",
+    trade_off="fsync() waits instead, but for this file only, and without the directory's lock.",
 )
 
-# No steps: DUR008 would propose to undo them in the next report.
+# No steps: the next report would propose to undo them (DUR008).
 WITHOUT_AUTO_DA_ALLOC = Remedy(
-    summary="Last, and only where a crash may cost what was not synced: the mount option "
-    "noauto_da_alloc. Rename and close then submit nothing, and DUR008 warns of it from then on.",
+    summary="As a last resort, for data that a crash may destroy: mount with noauto_da_alloc. "
+    "rename() and close() then do not block. DUR008 reports the option.",
     disruption=Disruption.REMOUNT,
-    trade_off="A file that is replaced without fsync can be empty or short after a crash: "
-    "only for scratch data, or where every writer calls fsync.",
+    trade_off="A file that was replaced without fsync() can be empty or truncated after a crash: "
+    "use it for scratch data only, or where every writer calls fsync().",
 )
 
 
 def stall_remedies(
-    memory: Memory, backlog: int, drains: Sequence[Drain], *, contained: bool
+    memory: Memory, file_bytes: int, drains: Sequence[Drain], *, contained: bool
 ) -> Iterator[Remedy]:
-    """Yield all remedies, the safest first; `backlog` is in bytes.
+    """Yield the remedies that keep crash safety, the safest first.
 
-    Queues and the limits of dirty memory are the host's, and not to be set where `contained`.
+    Queues and the limits of dirty memory belong to the host: a container cannot set them.
     """
     yield IN_THE_APPLICATION
     if not contained:
-        yield from _unthrottle(backlog, drains)
+        yield from _unthrottle(file_bytes, drains)
         yield bound(memory, drains)
-    yield WITHOUT_AUTO_DA_ALLOC
 
 
-def _unthrottle(backlog: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
-    """Yield the remedy that disables writeback throttling where the estimate then falls visibly."""
-    now = stall_seconds(backlog, drains)
-    then = stall_seconds(backlog, drains, throttling=False)
+def _unthrottle(file_bytes: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
+    """Yield the remedy that disables writeback throttling, if it lowers the estimate visibly."""
+    now = stall_seconds(file_bytes, drains)
+    then = stall_seconds(file_bytes, drains, throttling=False)
     throttled = [drain for drain in drains if drain.throttled]
     if now - then < VISIBLE_SHARE * now:
         return
     takes_bytes = min(drain.holds_bytes(throttled=False) * drain.shares for drain in drains)
     yield Remedy(
-        summary=f"Switch writeback throttling off on {', '.join(d.name for d in throttled)}: a "
-        f"file of up to {takes_bytes // MIB} MiB then stalls nothing, the worst case falls from "
-        f"~{now:.1f} s to ~{then:.1f} s.",
+        summary=f"Disable writeback throttling on {', '.join(d.name for d in throttled)}: renaming "
+        f"a file of up to {takes_bytes // MIB} MiB then does not block, and the estimate falls "
+        f"from ~{now:.1f} s to ~{then:.1f} s.",
         disruption=Disruption.ONLINE,
         steps=remedies.kernel_settings.disable_writeback_throttling(
             [(d.name, d.wbt_latency_usec) for d in throttled]
         ),
-        trade_off="Reads wait longer behind background writes. The udev rule goes by the "
+        trade_off="Reads wait longer behind background writes. The udev rule matches the "
         "kernel's name of the disk, which may change when disks are added.",
     )
 
 
 def bound(memory: Memory, drains: Sequence[Drain]) -> Remedy:
     """Limit dirty memory to what the slowest queue writes within `STALL_SECONDS`."""
-    slowest = min(drain.megabytes_per_second * drain.shares for drain in drains)
-    limit_bytes = STALL_SECONDS * slowest * 1_000_000 // MIB * MIB
+    slowest = min(drain.bytes_per_second for drain in drains)
+    limit_bytes = STALL_SECONDS * slowest // MIB * MIB
     return Remedy(
-        summary=f"Bound the backlog of dirty memory to {limit_bytes // MIB} MiB, which is "
-        f"{STALL_SECONDS} s of writing.",
+        summary=f"Limit dirty memory to {limit_bytes // MIB} MiB, which the slowest device should "
+        f"write in {STALL_SECONDS} s.",
         disruption=Disruption.ONLINE,
         steps=remedies.kernel_settings.limit_dirty_memory(memory, limit_bytes),
-        trade_off="It holds for all filesystems of the host: programs that write in bursts wait "
-        "sooner. A later file in /etc/sysctl.d, or tuned, may set it back at boot.",
+        trade_off="The limit applies to all filesystems of the host: programs that write in "
+        "bursts wait earlier. A later file in /etc/sysctl.d, or tuned, may override it at boot.",
     )

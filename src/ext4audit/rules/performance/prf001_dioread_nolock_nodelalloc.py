@@ -1,4 +1,4 @@
-"""PRF001: Every page of a buffered write becomes an extent of its own until writeback."""
+"""PRF001: Every page of a buffered write becomes a separate extent until writeback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ext4audit.rules.shared import (
 from ext4audit.rules.shared.demands import by_demand, demanded
 
 OPTIONS = {"delalloc": "nodelalloc", "dioread_nolock": "dioread_nolock"}
-"""The two states that are harmless alone."""
+"""The two states; each is harmless without the other."""
 
 
 @rule(
@@ -43,39 +43,40 @@ OPTIONS = {"delalloc": "nodelalloc", "dioread_nolock": "dioread_nolock"}
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether dioread_nolock and nodelalloc are in force together on a kernel that suffers from
-    it: Alibaba Cloud Linux 2 from 4.19.24-9.al7 to before 4.19.91-26.al7 (confirmed by the
-    vendor), and other kernels before 5.6.13 without commit c8980e1980cc: kernel.org's, 4.14, 4.19
-    and 5.4 LTS included, Debian's and Red Hat's up to 4.18.0-240 are likely to suffer, other
-    vendors' may. Up to 5.5 both must be asked for; on 5.6.0 to 5.6.12 nodelalloc is enough.
+    Whether dioread_nolock and nodelalloc are both in force on an affected kernel: Alibaba Cloud
+    Linux 2 from 4.19.24-9.al7 to before 4.19.91-26.al7 (confirmed by the vendor), and other
+    kernels before 5.6.13 without commit c8980e1980cc. Kernels of kernel.org (including 4.14, 4.19
+    and 5.4 LTS), of Debian and of Red Hat up to 4.18.0-240 are likely affected; those of other
+    vendors may be. Up to 5.5 both options must be set; on 5.6.0 to 5.6.12 nodelalloc is enough.
 
     ## Why it matters
 
-    Without delayed allocation ext4 allocates page by page; with dioread_nolock each of these
+    Without delayed allocation ext4 allocates page by page. With dioread_nolock each of these
     allocations is an unwritten extent of 4 KiB, and writeback converts them one by one. Writing
-    192 MiB took 24 s on 4.19.222 and 56 s on 5.4.286, in 48,000 extents, where every other pair
-    of the options took less than one second. Data is not at risk. Direct I/O does not feel it;
-    copies, logs and buffered databases do.
+    192 MiB took 24 s on 4.19.222 and 56 s on 5.4.286, in 48,000 extents; every other combination
+    of the two options took less than one second. Data is not at risk. Copies, logs and buffered
+    databases are affected, direct I/O is not.
 
     ## Remedy
 
-    Take dioread_lock: it acts on the next write, also to files that are open, and leaves
-    nodelalloc to the product that demands it (TiDB's check does). Turning delayed allocation on
-    is slower to act: ext4 decides for each file when it loads the inode, so that files which are
-    open or cached go on as before. They need an unmount and a mount, or a restart; dropping
-    caches reaches no file that is open, and this rule passes all the same. Or update the kernel.
+    Mount with dioread_lock. It takes effect on the next write, also for open files, and keeps
+    nodelalloc for products that require it (TiDB checks for it). Enabling delayed allocation
+    takes effect later: ext4 sets the allocation mode of a file when it loads the inode, so open
+    or cached files keep the old mode until the filesystem is mounted again or the host restarts.
+    Dropping caches does not reach open files, and this rule passes in the meantime. The other
+    remedy is a kernel update.
 
     ## When to ignore
 
-    Never on the evidence of the two words alone: from 5.6.13 and 5.7 on the kernel ignores
-    dioread_nolock where delalloc is off, although its options file lists both, and this rule
-    passes. Filesystems mounted as ext2 or ext3, or with data=journal, are not concerned.
+    Do not ignore it on an affected kernel. From 5.6.13 and 5.7 on the kernel ignores
+    dioread_nolock if delalloc is off, although its options file lists both, and this rule passes.
+    Filesystems mounted as ext2 or ext3, or with data=journal, are not affected.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     _, fstype = need(host.kernel, fs.fstype)
     if fstype != "ext4":
-        raise NotApplicable(f"it is mounted as {fstype}, which dioread_nolock does not concern")
+        raise NotApplicable(f"it is mounted as {fstype}, which has no dioread_nolock")
     exposed = need(exposure("PRF001", host.kernel))
     seen = cite_kernel(host, exposed)
     if not exposed.affected:
@@ -93,7 +94,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _harmless(options: EffectiveOptions) -> bool:
-    """Whether one of the two is known to be off, whatever the other is."""
+    """Whether one of the two is known to be off."""
     return any(
         isinstance(token := options.token(name), Known) and token.value != bad
         for name, bad in OPTIONS.items()
@@ -101,7 +102,7 @@ def _harmless(options: EffectiveOptions) -> bool:
 
 
 def _cite(fs: Filesystem) -> Iterator[Citation]:
-    """Yield the evidence of both options; what they share (mount table, fstab) once."""
+    """Yield the evidence for both options; shared lines (mount table, fstab) once."""
     yield from dict.fromkeys(each for name in OPTIONS for each in cite_option(fs, name))
 
 
@@ -110,32 +111,33 @@ def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> F
     message = exposed.symptom
     if is_surely(fs.read_only):
         severity = Severity.INFO
-        message = f"{message}, once it is mounted writable"
+        message = f"{message}, as soon as it is mounted writable"
     points = ", ".join(fs.mount_points) or "none in this mount namespace"
-    where = Citation("mount points", points, "/proc/self/mountinfo")
+    where = Citation("mount points", points, "/proc/self/mountinfo", detail=True)
     return Finding(
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
         citations=(seen, *_cite(fs), where, *_vendor(fs, host)),
         remedies=tuple(_remedies(fs, host, exposed)),
+        summary="dioread_nolock with nodelalloc makes buffered writes slow on this kernel",
     )
 
 
 def _vendor(fs: Filesystem, host: Host) -> Iterator[Citation]:
-    """Yield who demands the one of the two that stays."""
+    """Yield the profile that requires nodelalloc."""
     profile = demanded(fs, host).get("nodelalloc")
     if profile is not None:
         yield Citation(f"profile {profile.name}", profile.says, profile.source)
 
 
 def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]:
-    """Yield what ends it: nothing but the lock where a profile demands nodelalloc."""
+    """Yield the remedies; only dioread_lock if a profile requires nodelalloc."""
     profile = demanded(fs, host).get("nodelalloc")
     if profile is not None:
         yield _dioread_lock(fs, host, f"Keep nodelalloc, {by_demand(profile)},")
         return
-    yield _dioread_lock(fs, host, "Keep nodelalloc, which some products demand (TiDB, TiKV),")
+    yield _dioread_lock(fs, host, "Keep nodelalloc, which some products require (TiDB, TiKV),")
     yield _delalloc(fs, host)
     yield update(exposed)
 
@@ -143,21 +145,21 @@ def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]
 def _delalloc(fs: Filesystem, host: Host) -> Remedy:
     steps = remedies.options.change_option(fs, "delalloc", "delalloc")
     return Remedy(
-        f"Turn delayed allocation on.{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
+        f"Enable delayed allocation.{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
-        trade_off="What is written and not synced may reach the disk up to 30 s later, so that a "
-        "crash can lose more of it, and allocation comes in bursts. After an update to a kernel "
-        "of 6.13 or later the way back needs an unmount.",
+        trade_off="Data that is not synced may reach the disk up to 30 s later, so a crash can "
+        "lose more of it, and allocation comes in bursts. From Linux 6.13 on, going back needs an "
+        "unmount.",
     )
 
 
 def _dioread_lock(fs: Filesystem, host: Host, first: str) -> Remedy:
     steps = remedies.options.change_option(fs, "dioread_nolock", "nodioread_nolock")
     return Remedy(
-        f"{first} and turn dioread_nolock off.{what_else_sets_it(fs, host, 'dioread_nolock')}",
+        f"{first} and disable dioread_nolock.{what_else_sets_it(fs, host, 'dioread_nolock')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
-        trade_off="It acts on the next write, also to open files. Direct reads of a file wait "
-        "again while it is being written.",
+        trade_off="Direct reads of a file wait while it is being written. The change takes effect "
+        "on the next write, also for open files.",
     )

@@ -1,4 +1,4 @@
-"""PRF003: Delayed allocation is off, so that buffered writes are placed page by page."""
+"""PRF003: Delayed allocation is off, so blocks of buffered writes are allocated page by page."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ from ext4audit.rules.shared.demands import demanded
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether nodelalloc is in force on a writable filesystem that is mounted as ext4, whoever set
-    it. Where data=journal turns delayed allocation off, the rule does not apply.
+    Whether nodelalloc is in force on a writable filesystem that is mounted as ext4, from fstab,
+    the superblock or a remount. The rule does not apply if data=journal disables delayed
+    allocation.
 
     ## Why it matters
 
-    With delayed allocation the kernel chooses the blocks of a file when it writes the file out,
-    and then sees all of it. Without, it chooses at each write(2) and one page at a time: files
-    that grow side by side end up in smaller pieces, buffered writing costs more processor time,
-    and files that are deleted soon are allocated all the same.
+    With delayed allocation the kernel chooses the blocks of a file at writeback, when its size is
+    known. Without it, the kernel chooses them at each write(2), one page at a time: files that
+    grow concurrently fragment, buffered writes cost more processor time, and short-lived files
+    are allocated as well.
 
     ## Remedy
 
-    Turn delayed allocation on. A remount suffices for files that are opened for the first time.
-    ext4 decides for each file when it loads the inode: files that are open or cached go on
-    without, until the filesystem is unmounted and mounted again, or the host restarts. Dropping
-    caches reaches no file that is open. The options, and this rule, show delalloc at once.
+    Enable delayed allocation. A remount suffices for files that are opened for the first time.
+    ext4 sets the allocation mode of a file when it loads the inode: open or cached files keep the
+    old mode until the filesystem is mounted again or the host restarts. Dropping caches does not
+    reach open files. The option listing, and this rule, show delalloc at once.
 
     ## When to ignore
 
-    Where a product asks for it: TiDB and TiKV (their check fails without it, though the reasons
-    were questioned in tikv#7892), DAOS on persistent memory, GBase 8a. The rule is off by default
-    for that reason. Databases that use direct I/O do not feel the difference.
+    If a product requires it: TiDB and TiKV (their check fails without it, although tikv#7892
+    questions the reasons), DAOS on persistent memory, GBase 8a. The rule is off by default
+    for that reason. Databases that use direct I/O are not affected.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -61,7 +62,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     profile = demanded(fs, host).get("nodelalloc")
     if profile is not None:
-        raise NotApplicable(f"{profile.product} asks for nodelalloc (profile {profile.name})")
+        raise NotApplicable(f"{profile.product} requires nodelalloc (profile {profile.name})")
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
     _refuse_data_journal(options)
@@ -69,12 +70,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _refuse_data_journal(options: EffectiveOptions) -> None:
-    """Raise where data=journal turns delayed allocation off, or may do so unseen."""
+    """Raise if data=journal disables delayed allocation, or if that is unknown."""
     option = options.find("delalloc")
     data = options.token("data")
     journal = isinstance(data, Known) and data.value == "data=journal"
     if journal or (option is not None and option.set_by is Provenance.IMPLIED):
-        raise NotApplicable("data=journal turns delayed allocation off")
+        raise NotApplicable("data=journal disables delayed allocation")
     if not options.complete:
         need(data)
 
@@ -82,20 +83,20 @@ def _refuse_data_journal(options: EffectiveOptions) -> None:
 def _finding(fs: Filesystem, host: Host) -> Finding:
     steps = remedies.options.change_option(fs, "delalloc", "delalloc")
     return Finding(
-        message="Delayed allocation is off: buffered writes get their blocks page by page, and "
-        "files that grow side by side fragment each other.",
+        message="Delayed allocation is off (nodelalloc): buffered writes are allocated page by "
+        "page, and files that grow concurrently fragment each other.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_option(fs, "delalloc")),
         remedies=(
             Remedy(
-                "Turn delayed allocation on, unless a product that runs here asks for nodelalloc."
+                "Enable delayed allocation, unless a product on this host requires nodelalloc."
                 f"{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
                 remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
                 steps,
-                trade_off="What is written and not synced may reach the disk up to 30 s later, so "
-                "that a crash can lose more of it. From Linux 6.13 on the way back needs an "
-                "unmount.",
+                trade_off="Data that is not synced may reach the disk up to 30 s later, so a "
+                "crash can lose more of it. From Linux 6.13 on, going back needs an unmount.",
             ),
         ),
+        summary="nodelalloc: files that grow concurrently fragment each other",
     )

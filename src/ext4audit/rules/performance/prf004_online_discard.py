@@ -1,8 +1,9 @@
-"""PRF004: Each deletion is passed on to a device that discards slowly, or twice."""
+"""PRF004: Each deletion sends a discard to a device that handles discards slowly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, is_surely, need
@@ -20,18 +21,27 @@ from ext4audit.rules.shared import (
     what_else_sets_it,
 )
 
+ONLINE = "online discard"
 AMAZON_STORE = "Amazon EC2 NVMe Instance Storage"
-"""The model of the disks that belong to an instance; discards of Google's are recommended."""
+"""The model of local instance disks; Google recommends discards on its own."""
 LATER = (
-    "What is deleted is given back to the device by the next fstrim only, which then has a week's "
-    "work to do at once."
+    "Freed blocks are returned to the device by the next fstrim only, which then discards those of "
+    "a week at once."
 )
 LEAKS = (
-    " Through dm-crypt fstrim shows the same free blocks as online discard. Where nobody may see "
-    "them, run no fstrim and take allow-discards from the mapping (cryptsetup(8), crypttab(5)); "
-    "what is shown already stays so until it is overwritten."
+    " fstrim through dm-crypt reveals free blocks as online discard does. If they must stay "
+    "secret, do not run fstrim, and remove allow-discards from the mapping (cryptsetup(8), "
+    "crypttab(5)). Blocks that are already discarded stay visible until they are overwritten."
 )
-Grade = tuple[Severity, Confidence, str]
+
+
+class Grade(NamedTuple):
+    """How harmful online discard is on a device stack; severity None where it is wanted."""
+
+    severity: Severity | None
+    confidence: Confidence
+    sentence: str
+    summary: str
 
 
 @rule(
@@ -48,28 +58,27 @@ Grade = tuple[Severity, Confidence, str]
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `discard` is in force on a writable filesystem whose device takes discards, whoever
-    set it. It is medium on SATA disks, on the instance storage of Amazon EC2, through dm-crypt,
-    and where fstrim also runs regularly; low on other disks of a physical machine; a note (info)
-    on virtual disks, thin volumes and loop devices, which may want it.
+    Whether `discard` is in force on a writable filesystem whose device supports discards. It is
+    medium on SATA disks, on the instance storage of Amazon EC2, through dm-crypt, and if fstrim
+    also runs regularly; low on other disks of a physical machine. Virtual disks, thin volumes and
+    loop devices pass, because discards return space to the layer below: Debian's and Ubuntu's
+    cloud images set the option for that reason.
 
     ## Why it matters
 
-    Each deletion becomes a discard soon after the journal's commit. Many disks carry out discards
-    slowly, and reads and fsync() wait behind them: a service that deletes much sees delays
-    that nothing in its own log explains. With a weekly fstrim beside it the same is done twice.
+    Each deletion becomes a discard soon after the journal commit. Many disks process discards
+    slowly, and reads and fsync() wait behind them: a service that deletes many files sees delays
+    that its own log does not explain. A weekly fstrim discards the same blocks again.
 
     ## Remedy
 
-    Mount with nodiscard; it works by remount. Let fstrim.timer trim once a week, at an hour
-    without load. Through dm-crypt fstrim shows the same free blocks as online discard: where
-    nobody may see them, dm-crypt has to refuse discards, and the timer is not enabled.
+    Mount with nodiscard; a remount suffices. Let fstrim.timer trim once a week, at a time of low
+    load. fstrim through dm-crypt reveals free blocks as online discard does: if they must stay
+    secret, remove allow-discards from the mapping and do not enable the timer.
 
     ## When to ignore
 
-    Where space should return at once: thin pools, images of virtual machines, disks of clouds
-    that charge or copy by what is in use. Debian's and Ubuntu's cloud images set it for that
-    reason; on virtual disks it is a note only.
+    If freed space must be returned at once, for example to storage that charges for used blocks.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -77,43 +86,38 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_option(fs, "discard")
         return
     if need(fs.read_only):
-        raise NotApplicable("it is read-only: nothing is freed")
+        raise NotApplicable("it is read-only, so no blocks are freed")
     device = need(fs.stack)
     if need(device.queue.discard_max_bytes) == 0:
-        raise NotApplicable(f"{NO_DISCARD}: the option does nothing")
-    yield _finding(fs, host, device)
+        raise NotApplicable(f"{NO_DISCARD}, so the option has no effect")
+    grade = next(_grades(device, host))
+    cited = (*cite_option(fs, "discard"), *cite_discard(device), cite_fstrim(host))
+    if grade.severity is None:
+        yield from cited
+        return
+    yield Finding(
+        message=f"Each deletion sends a discard to {device.name}: {grade.sentence}.",
+        severity=grade.severity,
+        confidence=grade.confidence,
+        citations=cited,
+        remedies=(_remedy(fs, host, device),),
+        summary=grade.summary,
+    )
     if not _is_virtual_by_name(device):
         need(host.virtualization)
 
 
-def _finding(fs: Filesystem, host: Host, device: BlockDevice) -> Finding:
-    severity, confidence, sentence = next(_grades(device, host))
-    return Finding(
-        message=f"Each deletion is discarded on {device.name} while the filesystem is in use: "
-        f"{sentence}.",
-        severity=severity,
-        confidence=confidence,
-        citations=(*cite_option(fs, "discard"), *cite_discard(device), cite_fstrim(host)),
-        remedies=(_remedy(fs, host, device),),
-    )
-
-
 def _grades(device: BlockDevice, host: Host) -> Iterator[Grade]:
-    """Yield what is known of discards on this stack, what decides first."""
+    """Yield what is known about discards on this stack, the decisive fact first."""
     nodes = tuple(device.walk())
     leaves = device.leaves()
     if any(AMAZON_STORE in (leaf.model or "") for leaf in leaves):
-        words = "on instance storage the time that it takes varies widely"
-        yield Severity.MEDIUM, Confidence.LIKELY, words
-    if any(node.loop is not None for node in nodes):
-        words = "the loop device punches holes into its file, which keeps the file small"
-        yield Severity.INFO, Confidence.CONFIRMED, words
-    if any(node.kind == "dm-thin" for node in nodes):
-        yield Severity.INFO, Confidence.CONFIRMED, "the thin pool gets the space back"
+        words = "their latency varies widely on instance storage"
+        yield Grade(Severity.MEDIUM, Confidence.LIKELY, words, f"{ONLINE} on EC2 instance storage")
     virtual = for_wording(host.virtualization, None) is not None
-    if virtual or _is_virtual_by_name(device):
-        words = "what lies below the virtual disk decides how long that takes, and may want it"
-        yield Severity.INFO, Confidence.POSSIBLE, words
+    thin = any(node.loop is not None or node.kind == "dm-thin" for node in nodes)
+    if thin or virtual or _is_virtual_by_name(device):
+        yield Grade(None, Confidence.CONFIRMED, "they return space to the layer below", "")
     yield from _physical_grades(nodes, leaves, host)
 
 
@@ -124,21 +128,24 @@ def _is_virtual_by_name(device: BlockDevice) -> bool:
 def _physical_grades(
     nodes: tuple[BlockDevice, ...], leaves: tuple[BlockDevice, ...], host: Host
 ) -> Iterator[Grade]:
-    """Yield the same for the disks of a physical machine."""
+    """Yield the grades for disks of a physical machine."""
     if any(_is_sata(leaf, host) for leaf in leaves):
-        words = "a SATA disk without queued TRIM finishes all other commands first"
-        yield Severity.MEDIUM, Confidence.LIKELY, words
+        words = "a SATA disk without queued TRIM completes all other commands first"
+        yield Grade(Severity.MEDIUM, Confidence.LIKELY, words, f"{ONLINE} on a SATA disk")
     if any(_is_crypt(node) for node in nodes):
-        words = "dm-crypt passes the discards on, so that the disk shows which blocks are free"
-        yield Severity.MEDIUM, Confidence.CONFIRMED, words
+        words = "dm-crypt passes it on, so the disk reveals which blocks are free"
+        summary = f"{ONLINE} through dm-crypt reveals free blocks"
+        yield Grade(Severity.MEDIUM, Confidence.CONFIRMED, words, summary)
     if is_surely(host.fstrim):
-        words = "fstrim runs regularly as well, and does the same work again"
-        yield Severity.MEDIUM, Confidence.CONFIRMED, words
-    yield Severity.LOW, Confidence.LIKELY, "other requests wait where the disk is slow at it"
+        words = "fstrim also runs regularly and discards the same blocks again"
+        summary = f"{ONLINE} in addition to a regular fstrim"
+        yield Grade(Severity.MEDIUM, Confidence.CONFIRMED, words, summary)
+    words = "if the disk is slow at discards, other requests wait"
+    yield Grade(Severity.LOW, Confidence.LIKELY, words, f"{ONLINE} can delay other requests")
 
 
 def _is_sata(leaf: BlockDevice, host: Host) -> bool:
-    """Whether a disk is on SATA, as lsblk or udev knows it."""
+    """Whether lsblk or udev shows a SATA disk."""
     listed = devices_by_number(for_wording(host.devices, ())).get(leaf.device_number, ())
     transports = {device.transport for device in listed}
     return "sata" in transports or ("ID_BUS", "ata") in leaf.udev
@@ -153,7 +160,7 @@ def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
     encrypted = any(_is_crypt(node) for node in device.walk())
     instead = "" if encrypted else _instead(host)
     return Remedy(
-        f"Turn online discard off.{instead}{what_else_sets_it(fs, host, 'discard')}",
+        f"Disable online discard.{instead}{what_else_sets_it(fs, host, 'discard')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
         steps,
         trade_off=f"{LATER}{LEAKS if encrypted else ''}",
@@ -161,8 +168,8 @@ def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
 
 
 def _instead(host: Host) -> str:
-    """Return the sentence on what trims instead."""
+    """Return the sentence on what trims the filesystem instead."""
     enable = f"`systemctl enable --now {TIMER}`"
     if not isinstance(host.fstrim, Known):
-        return f" See first that something trims it regularly: {enable}, or a cron job."
+        return f" First make sure that it is trimmed regularly: {enable}, or a cron job."
     return "" if host.fstrim.value else f" Nothing else trims it: first {enable}, or a cron job."

@@ -1,4 +1,4 @@
-"""PRF005: The device takes discards, and nothing ever tells it which blocks are free."""
+"""PRF005: The device supports discards, but nothing trims the filesystem."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from ext4audit.rules.shared import (
 )
 
 BY_TIMER = Remedy(
-    f"Where systemd runs: `systemctl enable --now {TIMER}`, which trims all filesystems of fstab "
+    f"With systemd: `systemctl enable --now {TIMER}`, which trims all filesystems of fstab "
     "once a week.",
     Disruption.ONLINE,
-    trade_off="The first run discards all that was ever freed, and can keep the disks busy for "
-    "minutes. On dm-crypt the disk then shows which blocks are free.",
+    trade_off="The first run discards all free blocks and can keep the disks busy for minutes. On "
+    "dm-crypt the disk then reveals which blocks are free.",
 )
 BY_HAND = Remedy(
-    "Elsewhere: a weekly cron job with `fstrim -a`, or with `fstrim DIR` for what is not in fstab.",
+    "Without systemd: a weekly cron job with `fstrim -a`, or `fstrim DIR` for mounts that are not "
+    "in fstab.",
     Disruption.ONLINE,
 )
 
@@ -47,24 +48,24 @@ BY_HAND = Remedy(
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    A writable filesystem on a device that takes discards, without `discard`, on a host where
-    neither fstrim.timer nor a cron job trims all filesystems regularly.
+    Whether a writable filesystem on a device that supports discards is trimmed: by the option
+    `discard`, by fstrim.timer, or by a cron job for all filesystems.
 
     ## Why it matters
 
-    The device believes for ever that all that was once written is in use. An SSD moves this dead
-    data about and writes more slowly and wears out sooner, a thin pool or a sparse image
-    never shrinks. fstrim has given back large parts of such disks at once.
+    The device treats every block that was ever written as in use. An SSD keeps copying this
+    stale data, so it writes more slowly and wears out earlier; a thin pool or a sparse image
+    never shrinks.
 
     ## Remedy
 
-    Enable fstrim.timer. It is gentler than the option discard, which PRF004 judges.
+    Enable fstrim.timer. It causes less latency than the option discard, which PRF004 checks.
 
     ## When to ignore
 
-    Where something else trims: the vendor's agent, a job of configuration management. On SSDs
-    with much spare room the effect is small. In a container the host's timers are not seen, and
-    no plan tells of timers and discards: there the rule does not apply.
+    If something else trims it: the vendor's agent, a job of configuration management. On SSDs
+    with much spare space the effect is small. The rule does not apply in containers, where the
+    host's timers are not visible, and to plans, which do not describe timers and discards.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -72,12 +73,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_option(fs, "discard")
         return
     if need(fs.read_only):
-        raise NotApplicable("it is read-only: nothing is freed")
+        raise NotApplicable("it is read-only, so no blocks are freed")
     if host.planned:
-        raise NotApplicable("no plan tells whether its disks take discards, and what trims them")
+        raise NotApplicable("a plan does not describe discards and timers")
     container = need(host.container)
     if container:
-        raise NotApplicable(f"in a {container} container, the host's timers are not seen")
+        raise NotApplicable(f"in a {container} container, the host's timers are not visible")
     device = need(fs.stack)
     if need(device.queue.discard_max_bytes) == 0:
         raise NotApplicable(NO_DISCARD)
@@ -89,10 +90,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _finding(fs: Filesystem, host: Host, device: BlockDevice) -> Finding:
     return Finding(
-        message=f"{device.name} takes discards, and neither the option discard nor a regular "
-        "fstrim ever tells it which blocks are free.",
+        message=f"{device.name} supports discards, but neither the option discard nor a regular "
+        "fstrim tells it which blocks are free.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(*cite_option(fs, "discard"), *cite_discard(device), cite_fstrim(host)),
         remedies=(BY_TIMER, BY_HAND),
+        summary="the device supports discards, but nothing trims the filesystem",
     )

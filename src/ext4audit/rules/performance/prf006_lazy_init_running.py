@@ -1,4 +1,4 @@
-"""PRF006: Inode tables are still being zeroed in the background, which disturbs measurements."""
+"""PRF006: The kernel still zeroes inode tables in the background, which skews measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ext4audit.finding import (
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 LAST_GROUP = 1
-"""The last group alone is often left: the kernel does not come back for it."""
+"""The kernel often leaves the last group as it is."""
 OPTION = "init_itable"
 
 
@@ -34,30 +34,30 @@ OPTION = "init_itable"
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    How many block groups have an inode table that nobody has zeroed yet. mke2fs leaves them to
-    the kernel (`lazy_itable_init`), whose thread ext4lazyinit zeroes one after another while the
-    filesystem is mounted writable. One group that is left is normal. With `noinit_itable` they
-    stay as they are.
+    How many block groups have an inode table that is not zeroed yet. mke2fs leaves this work to
+    the kernel (`lazy_itable_init`): its thread ext4lazyinit zeroes one table after another while
+    the filesystem is mounted writable. One remaining group is normal. With `noinit_itable` the
+    kernel zeroes none.
 
     ## Why it matters
 
     The thread writes all inode tables once, 1.6 % of the filesystem with the defaults, and
     pauses ten times as long as each write took: a new filesystem of some terabytes is busy for
-    an hour or more. Whoever measures a disk meanwhile measures that as well.
+    an hour or more. A benchmark during that time measures this load as well.
 
     ## Remedy
 
-    Wait, or let it run without pauses. New filesystems can be made with
-    `-E lazy_itable_init=0,lazy_journal_init=0`, which takes longer at once.
+    Wait, or let it run without pauses. Create new filesystems with
+    `-E lazy_itable_init=0,lazy_journal_init=0`, which makes mkfs slower.
 
     ## When to ignore
 
-    Always, unless the speed of the disk is being measured or a new machine handed over.
+    Always, except before a benchmark or the handover of a new machine.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     if need(fs.read_only):
-        raise NotApplicable("it is read-only, which pauses it")
+        raise NotApplicable("it is read-only, which pauses the work")
     groups = need(fs.unzeroed_groups)
     seen = Citation("groups to be zeroed", str(groups), _origin(fs))
     if groups <= LAST_GROUP:
@@ -65,12 +65,15 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         return
     stopped = _is_stopped(fs)
     yield Finding(
-        message=f"{groups} block groups have inode tables that are yet to be zeroed, and "
-        f"{'noinit_itable keeps it so' if stopped else 'the kernel is at work on them'}.",
+        message=f"{groups} block groups have inode tables that are not zeroed yet, and "
+        f"{'noinit_itable stops the kernel from it' if stopped else 'the kernel is zeroing them'}.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=(seen,),
         remedies=tuple(_remedies(fs, stopped=stopped)),
+        summary="inode tables are not zeroed yet"
+        if stopped
+        else "the kernel is still zeroing inode tables",
     )
 
 
@@ -84,15 +87,15 @@ def _is_stopped(fs: Filesystem) -> bool:
 
 
 def _remedies(fs: Filesystem, *, stopped: bool) -> list[Remedy]:
-    wait = Remedy("Wait until it is done.", Disruption.ONLINE)
+    wait = Remedy("Wait until it has finished.", Disruption.ONLINE)
     return [_hurry(fs)] if stopped else [wait, _hurry(fs)]
 
 
 def _hurry(fs: Filesystem) -> Remedy:
     return Remedy(
-        "Let it run without pauses, and wait until it is done.",
+        "Let the kernel zero them without pauses, and wait until it has finished.",
         Disruption.REMOUNT,
         remedies.features.zero_inode_tables(fs, LAST_GROUP),
-        trade_off="Other work on the disk is slower until it is done. The next mount has the "
-        "usual pauses again.",
+        trade_off="Other work on the disk is slower in the meantime. The next mount uses the usual "
+        "pauses again.",
     )

@@ -1,4 +1,4 @@
-"""PRF007: data=journal writes all data twice, and turns direct I/O into buffered I/O."""
+"""PRF007: data=journal writes all data twice and turns direct I/O into buffered I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import cite_option
 from ext4audit.rules.shared.demands import back_to_ordered, data_mode, holds_database
 
-MESSAGE = "data=journal: all data is written twice, and delayed allocation and direct I/O are off"
+MESSAGE = "data=journal writes all data twice and disables delayed allocation and direct I/O"
 
 
 @rule(
@@ -25,25 +25,24 @@ MESSAGE = "data=journal: all data is written twice, and delayed allocation and d
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `data=journal` is in force, whoever set it. It is low, medium where a database keeps
-    its data, and info while it is mounted read-only.
+    Whether `data=journal` is in force. It is medium on the data directory of a database,
+    informational on a read-only mount, and low elsewhere.
 
     ## Why it matters
 
-    In this mode file data goes through the journal as well: it is written there first and to
-    its place later. The kernel turns delayed allocation and dioread_nolock off, and what a
-    program opens for direct I/O is buffered without a word, so that a database which manages
-    its own cache keeps everything twice in memory.
+    In this mode file data is written to the journal first and to its final location later. The
+    kernel disables delayed allocation and dioread_nolock, and silently turns direct I/O into
+    buffered I/O, so a database with its own cache keeps its data in memory twice.
 
     ## Remedy
 
-    Return to data=ordered. No kernel changes the mode by remount: it takes an unmount, or a
-    restart for the root. Single files and directories can have the mode by `chattr +j`.
+    Mount with data=ordered. A remount cannot change the mode: it takes an unmount, or a restart
+    for the root. `chattr +j` sets the mode for single files and directories.
 
     ## When to ignore
 
-    Servers that sync many small writes, where one sequential write into the journal is faster
-    than many scattered ones, and appliances that chose it to survive power cuts.
+    Servers that sync many small writes, because one sequential write to the journal is faster
+    than many scattered ones, and appliances that use it to survive power failures.
     """
     if data_mode(fs) != "data=journal":
         yield from cite_option(fs, "data")
@@ -52,7 +51,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     message = MESSAGE
     if is_surely(fs.read_only):
         severity = Severity.INFO
-        message = f"{MESSAGE}, once it is mounted writable"
+        message = f"{MESSAGE}, as soon as it is mounted writable"
     yield Finding(
         message=f"{message}.",
         severity=severity,
@@ -62,8 +61,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             back_to_ordered(
                 fs,
                 host,
-                trade_off="Data is no longer written atomically with its metadata: a crash can "
-                "leave a file half old and half new, as it can by default.",
+                trade_off="Data is no longer written atomically with its metadata: as by default, "
+                "a crash can leave a file with a mix of old and new data.",
             ),
         ),
+        summary="data=journal writes all data twice and disables direct I/O",
     )

@@ -1,4 +1,4 @@
-"""PRF008: Every read of a file writes its inode."""
+"""PRF008: Every read of a file updates its access time on disk."""
 
 from __future__ import annotations
 
@@ -35,25 +35,24 @@ TABLE = "/proc/self/mountinfo"
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Writable mounts with strictatime, which no mount table prints: it is what is left where
-    neither relatime nor noatime is shown. Mounts with lazytime pass, because the times then stay
-    in memory. That noatime is missing is no finding: relatime, the default, is gentle enough.
+    Whether writable mounts have strictatime. No mount table prints that word: it is in force if
+    neither relatime nor noatime is shown. Mounts with lazytime pass, because they keep the times
+    in memory. relatime, the default, passes as well.
 
     ## Why it matters
 
-    Each read of a file changes the access time in its inode, and the journal writes the inode out.
-    A directory that is only read, by a web server or a backup, causes writes all day long, and a
-    database that reads at random dirties as many inodes.
+    Each read of a file updates the access time in its inode, and the journal writes the inode.
+    A directory tree that a web server or a backup only reads causes writes all day long.
 
     ## Remedy
 
-    Remount with relatime, which changes the time once a day at most, or with noatime, which
-    databases recommend and which changes it never; with what fstab asks for already, if it does.
+    Remount with relatime, which updates the time at most once a day, or with noatime, which never
+    updates it and which vendors of databases recommend. An option that fstab already has is used.
 
     ## When to ignore
 
-    Where exact access times are needed: some audits, and old programs that look for mail
-    that was not read. relatime serves newer ones.
+    If exact access times are needed: by some audits, and by old programs that detect unread mail.
+    relatime is sufficient for newer ones.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -66,18 +65,19 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     points = ", ".join(dict.fromkeys(mount.mount_point for mount in strict))
     yield Finding(
-        message=f"Every read of a file below {points} changes the file's inode, so that reading "
-        "causes writes.",
+        message=f"Every read of a file below {points} updates its access time, so reading causes "
+        "writes.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_cite(mount) for mount in strict),
         remedies=tuple(_remedy(fs, strict, wanted) for wanted in _wanted(fs, host, strict)),
         fact=points,
+        summary="strictatime: every read of a file causes a write",
     )
 
 
 def _wanted(fs: Filesystem, host: Host, strict: Sequence[Mount]) -> Sequence[str]:
-    """Return the flags that cure it: both, or what a profile demands or fstab sets already."""
+    """Return the flags to offer: both, or the one that a profile requires or fstab sets."""
     lines = filter(None, (remedies.remount.fstab_line(fs, mount) for mount in strict))
     in_fstab = [ATIME_OPTIONS[o] for line in lines for o in line.options if o in ATIME_OPTIONS]
     configured = [
@@ -97,19 +97,19 @@ def _cite(mount: Mount) -> Citation:
 
 
 def _remedy(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> Remedy:
-    why = "as it is by default" if wanted == "relatime" else "where nothing asks for access times"
+    why = "the default" if wanted == "relatime" else "if no program needs access times"
     return Remedy(
         f"Remount with {wanted}, {why}.{_not_persistent(fs, strict)}",
         Disruption.REMOUNT,
         remedies.flags.relax_access_times(fs, strict, wanted),
-        trade_off="Access times are then right to a day only."
+        trade_off="Access times are then accurate to one day."
         if wanted == "relatime"
-        else "Access times stand still: what deletes files by their age of access goes wrong.",
+        else "Access times are no longer updated: jobs that delete files by access time fail.",
     )
 
 
 def _not_persistent(fs: Filesystem, strict: Sequence[Mount]) -> str:
-    """Return the sentence on what no step can make persistent, empty where fstab mounts all."""
+    """Return the sentence on mounts without an fstab entry, empty if there are none."""
     if all(remedies.remount.fstab_line(fs, mount) for mount in strict):
         return ""
-    return " Where no fstab entry mounts it: the unit or script that does must ask for it too."
+    return " Mounts without an fstab entry: also correct the unit or script that mounts them."

@@ -1,4 +1,4 @@
-"""PRF009: The journal is far smaller than usual, so that writers of metadata wait for it."""
+"""PRF009: The journal is far smaller than usual, so metadata operations wait for it."""
 
 from __future__ import annotations
 
@@ -31,50 +31,51 @@ from ext4audit.rules.shared.quantities import (
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the journal of a filesystem of more than 20 GiB is smaller than an eighth of what
-    mke2fs makes for that size today: 128 MiB from 16 GiB on, 256 MiB from 32 GiB, 512 MiB from
-    64 GiB, 1 GiB from 128 GiB (with blocks of 4 KiB).
+    Whether the journal of a filesystem of more than 20 GiB is smaller than an eighth of the
+    journal that mke2fs creates for that size today: 128 MiB from 16 GiB on, 256 MiB from 32 GiB,
+    512 MiB from 64 GiB, 1 GiB from 128 GiB (with blocks of 4 KiB).
 
     ## Why it matters
 
-    resize2fs grows a filesystem and leaves its journal as it is: an image that was made with a
-    few hundred megabytes keeps a journal of 8 or 16 MiB on hundreds of gigabytes. When it is full,
-    everybody who creates, renames or deletes waits until the oldest transactions are written to
-    their places. A large journal rarely waits, and writes a block that changes often only once.
+    resize2fs does not resize the journal: an image of a few hundred megabytes that was grown to
+    hundreds of gigabytes keeps a journal of 8 or 16 MiB. When the journal is full, creating,
+    renaming and deleting files stalls until the oldest transactions are written to their final
+    locations. A large journal rarely stalls, and writes a block that changes often only once.
 
     ## Remedy
 
-    Replace the journal on the unmounted filesystem: tune2fs takes the old one out and makes a
-    new one. The finding states the size. Makers of images can give `mke2fs -J size=` at once.
+    Replace the journal on the unmounted filesystem: tune2fs removes the old one and creates a
+    new one. The finding shows the size. For images, set the size with `mke2fs -J size=`.
 
     ## When to ignore
 
-    Where few files are created and deleted, on small flash memory whose journal was made small on
-    purpose, and where the journal has a device of its own, which is not judged.
+    If few files are created and deleted, or if the journal was made small on purpose, as on small
+    flash memory. External journals are not checked.
     """
     device = device_bytes(fs)
     if isinstance(device, Known) and device.value <= LEAST_BYTES:
-        raise NotApplicable(f"it lies on {size(device.value)}")
+        raise NotApplicable(f"its device has {size(device.value)} only")
     superblock = need(fs.superblock)
     if not superblock.has_journal:
         raise NotApplicable("it has no journal")
     if is_external(superblock):
-        raise NotApplicable("its journal has a device of its own")
+        raise NotApplicable("its journal is external")
     journal = need(journal_of(fs))
     if journal.filesystem_bytes <= LEAST_BYTES:
-        raise NotApplicable(f"it has {size(journal.filesystem_bytes)}")
+        raise NotApplicable(f"it has {size(journal.filesystem_bytes)} only")
     if is_surely(fs.read_only):
         raise NotApplicable("it is read-only")
     if not journal.undersized:
         yield from cite_journal(fs, journal)
         return
     yield Finding(
-        message=f"The journal has {size(journal.present_bytes)}, and mke2fs would make one of "
-        f"{size(journal.usual_bytes)}: who creates or deletes many files waits for it.",
+        message=f"The journal has {size(journal.present_bytes)}; mke2fs would create one of "
+        f"{size(journal.usual_bytes)}. Creating and deleting many files stalls when it is full.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=cite_journal(fs, journal),
         remedies=(
             remedies.features.enlarge_journal(fs, journal.present_bytes, journal.usual_bytes),
         ),
+        summary="small journal: creating and deleting many files stalls on it",
     )

@@ -1,4 +1,4 @@
-"""PRF010: More written data may wait in memory than the disks write in ten seconds."""
+"""PRF010: Memory may hold more dirty data than the disks can write in ten seconds."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,11 +18,11 @@ from ext4audit.rules.performance import (
 )
 
 LONG_SECONDS = 10
-"""What writing out the whole backlog may take before it is worth a word."""
+"""How long writing the whole backlog may take without a finding."""
 
 
 class Backlog(NamedTuple):
-    """What can wait in memory for one filesystem, and how long its slowest device writes it."""
+    """The dirty data that memory can hold for one filesystem, and the queues below it."""
 
     fs: Filesystem
     drains: tuple[Drain, ...]
@@ -30,13 +30,12 @@ class Backlog(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long writing all of it takes."""
-        speeds = (drain.megabytes_per_second * drain.shares for drain in self.drains)
-        return self.waiting_bytes / (min(speeds) * 1_000_000)
+        """How long the slowest device takes to write all of it."""
+        return self.waiting_bytes / min(drain.bytes_per_second for drain in self.drains)
 
     @property
     def name(self) -> str:
-        """What a person calls the filesystem."""
+        """The first mount point, or the device."""
         return next(iter(self.fs.mount_points), self.fs.device)
 
 
@@ -53,31 +52,31 @@ class Backlog(NamedTuple):
 def check(host: Host) -> RuleOutput:
     """## What it checks
 
-    How long the slowest writable ext4 filesystem would take to write all that may wait for it in
-    memory: the limit of dirty memory (vm.dirty_bytes, or vm.dirty_ratio of what is available),
-    or the filesystem's size where that is smaller, divided by the speed that its devices should
-    have. More than 10 seconds are a finding.
+    How long the slowest writable ext4 filesystem takes to write all dirty data that memory may
+    hold for it: the dirty limit (vm.dirty_bytes, or vm.dirty_ratio of the available memory), or
+    the size of the filesystem if that is smaller, divided by the assumed speed of its devices.
+    More than 10 seconds are a finding.
 
     ## Why it matters
 
-    The default of 20 % is from times when memory was small: on a host with 512 GB, 100 GB may
-    wait for the disks. A sync, an unmount, a snapshot or a database's checkpoint then takes
-    minutes, a crash loses more, and PRF002's stall grows with it.
+    The default of 20 % dates from times when memory was small: on a host with 512 GB, 100 GB of
+    dirty data may wait for the disks. A sync, an unmount, a snapshot or a checkpoint of a database
+    then takes minutes, and a crash loses more data.
 
     ## Remedy
 
-    Set limits in bytes instead of shares: two seconds of writing for all, and a quarter of it as
-    the amount at which writing begins.
+    Set the limits in bytes: vm.dirty_bytes to what the slowest device writes in two seconds, and
+    vm.dirty_background_bytes to a quarter of that.
 
     ## When to ignore
 
-    Where bursts that fit into memory are wanted: builds, batch jobs, ingest that is paused after.
-    The speed is an assumption by the kind of device, not a measurement; the rule is off by
-    default for both reasons. In a container the limits are the host's.
+    If memory is to absorb bursts of writes: builds, batch jobs, periodic ingest. The speed is
+    assumed from the class of the device, not measured. The rule is off by default for both
+    reasons. It does not apply in a container, because the limits belong to the host.
     """
     container = need(host.container)
     if container:
-        raise NotApplicable(f"in a {container} container, the limits are the host's to set")
+        raise NotApplicable(f"in a {container} container, the limits belong to the host")
     subjects = [fs for fs in host.filesystems if fs.alive and not _is_read_only(fs)]
     if not subjects:
         raise NotApplicable("no writable ext4 filesystem is mounted")
@@ -95,7 +94,7 @@ def check(host: Host) -> RuleOutput:
 
 
 def _is_read_only(fs: Filesystem) -> bool:
-    """Whether it is read-only for certain; what is not known may be written to."""
+    """Whether it is certainly read-only; an unknown state counts as writable."""
     return is_surely(fs.read_only)
 
 
@@ -118,12 +117,14 @@ def _finding(worst: Backlog, everyone: Sequence[Backlog], host: Host, memory: Me
     drains = [drain for backlog in everyone for drain in backlog.drains]
     cited = (cite_memory(host.memory),) if isinstance(host.memory, Known) else ()
     return Finding(
-        message=f"{worst.waiting_bytes // MIB} MiB may wait in memory for {worst.name}, which "
-        f"should take ~{worst.seconds:.0f} s to write them: a sync or an unmount waits as long.",
+        message=f"Memory may hold {worst.waiting_bytes // MIB} MiB of dirty data for {worst.name}; "
+        f"writing it takes ~{worst.seconds:.0f} s at the assumed speed, and a sync or an unmount "
+        "waits as long.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(*cited, *cite_size(worst.fs, memory), *_assumptions(worst)),
         remedies=(bound(memory, drains),),
+        summary="memory may hold more dirty data than a disk can write in 10 s",
     )
 
 

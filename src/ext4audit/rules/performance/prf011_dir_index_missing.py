@@ -1,4 +1,4 @@
-"""PRF011: Directories have no index, so that each lookup reads all of a directory."""
+"""PRF011: Directories have no index, so each lookup scans the whole directory."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the feature dir_index is missing on an ext3 or ext4 filesystem of more than 1 GiB.
-    Directories that lack an index although the feature is there (mke2fs -d makes such) are not
-    seen.
+    Single directories without an index on a filesystem that has the feature (mke2fs -d creates
+    them) are not detected.
 
     ## Why it matters
 
-    Without an index the kernel looks for a name by reading the directory from its beginning. In
-    a directory of 100,000 files each open() of another one reads megabytes, and creating them
-    takes time that grows with the square of their number. No directory can have more than about
-    65,000 subdirectories.
+    Without an index the kernel scans the directory from its beginning for each lookup of a name.
+    In a directory of 100,000 files each open() reads megabytes, and creating the files takes
+    quadratic time. No directory can have more than about 65,000 subdirectories.
 
     ## Remedy
 
-    Set the feature, which works while it is mounted: directories that grow from then on get an
-    index. Those that are large already get theirs by `e2fsck -D`, unmounted.
+    Set the feature, which works while the filesystem is mounted: directories that grow from then
+    on get an index. `e2fsck -D` indexes existing directories on the unmounted filesystem.
 
     ## When to ignore
 
-    Where all directories are small: a filesystem of few large files gains nothing. mke2fs
-    has set the feature by default for many years, so that somebody may have left it out on
-    purpose, for a boot loader or an old system that reads the disk.
+    If all directories are small: a filesystem with few large files gains nothing. mke2fs has set
+    the feature by default for many years, so it may have been left out on purpose, for a boot
+    loader or an old system that reads the disk.
     """
     superblock = need(fs.superblock)
-    seen = Citation("features", " ".join(sorted(superblock.features)), _origin(fs))
+    words = " ".join(sorted(superblock.features))
+    seen = Citation("features", words, _origin(fs), detail=True)
     if "dir_index" in superblock.features:
         yield seen
         return
@@ -64,12 +64,13 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if total <= GIB:
         raise NotApplicable(f"it is small: {size(total)}")
     yield Finding(
-        message=f"Directories on these {size(total)} have no index: each lookup of a name reads "
-        "the directory from its beginning.",
+        message=f"dir_index is missing on a filesystem of {size(total)}: each lookup of a name "
+        "scans the directory from its beginning.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(seen, Citation("size", size(total), seen.origin)),
         remedies=(_for_new_directories(fs), _for_all(fs)),
+        summary="dir_index is missing: each lookup of a name scans the directory",
     )
 
 
@@ -82,17 +83,17 @@ def _for_new_directories(fs: Filesystem) -> Remedy:
         "Set the feature: directories that grow from now on get an index.",
         Disruption.ONLINE,
         remedies.features.enable_dir_index(fs),
-        trade_off="Directories that are large already stay as slow as they are. The way back "
-        "needs an unmount.",
+        trade_off="Existing large directories stay slow. Clearing the feature again needs an "
+        "unmount.",
     )
 
 
 def _for_all(fs: Filesystem) -> Remedy:
     steps = remedies.features.index_directories(fs)
     return Remedy(
-        "Set the feature and index all directories that exist, by e2fsck -D"
+        "Set the feature and index all existing directories with e2fsck -D"
         f"{'' if steps else f', {remedies.offline.why_by_hand(fs)}'}.",
         Disruption.UNMOUNT,
         steps,
-        trade_off="It is down for as long as the check takes, minutes to hours.",
+        trade_off="The filesystem is unavailable during the check: minutes to hours.",
     )

@@ -1,4 +1,4 @@
-"""PRF012: The mount option sync or dirsync makes every write wait for the disk."""
+"""PRF012: The mount option sync or dirsync makes writes wait for the disk."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ext4audit.facts.devices import devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.performance import is_removable
 from ext4audit.rules.shared import rootflags
 
 EFFECT = {
-    "sync": "every write(2) and every change of a directory waits until the disk has it",
-    "dirsync": "creating, renaming and deleting a file each wait until the disk has it",
+    "sync": "every write(2) and every change of a directory waits for the disk",
+    "dirsync": "creating, renaming and deleting a file each wait for the disk",
 }
 
 
@@ -32,23 +33,23 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a writable filesystem is mounted with sync (medium) or with dirsync alone (low). On
-    USB sticks and memory cards it is a note (info).
+    USB disks and memory cards the finding is informational.
 
     ## Why it matters
 
-    The flags belong to the superblock, and hold for all its mounts. With sync a program that
-    writes a file in pieces of 4 KiB waits for the disk at each piece; a copy that took seconds
-    takes minutes, and the journal commits all the time. Such a mount is usually left over from
-    a search for lost data. Programs that care call fsync() themselves, once.
+    The flags belong to the superblock and apply to all its mounts. With sync a program that
+    writes a file in chunks of 4 KiB waits for the disk at each chunk: a copy that took seconds
+    takes minutes, and the journal commits all the time. Such a mount is often left over from
+    debugging. Programs that need durability call fsync() once.
 
     ## Remedy
 
-    sync goes by a remount with async. No remount takes dirsync back: unmount and mount again.
+    A remount with async clears sync. A remount cannot clear dirsync: unmount and mount again.
 
     ## When to ignore
 
-    On media that people pull out; with dirsync, below mail servers and spoolers that ask for it;
-    and for programs that are known to lack fsync().
+    On removable media, for mail servers and spoolers that require dirsync, and for programs that
+    do not call fsync().
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
@@ -73,6 +74,7 @@ def _finding(fs: Filesystem, host: Host, flags: list[str]) -> Finding:
         citations=tuple(_citations(fs, host, removable)),
         remedies=(_remedy(fs, host, flags),),
         fact=",".join(flags),
+        summary=f"{' and '.join(flags)}: {EFFECT[flags[0]]}",
     )
 
 
@@ -90,14 +92,13 @@ def _citations(fs: Filesystem, host: Host, removable: str) -> Iterator[Citation]
 
 
 def _removable(fs: Filesystem, host: Host) -> str:
-    """Return the name of a USB stick or memory card below, empty where none is known."""
+    """Return the name of a USB disk or memory card below, empty if none is known."""
     if not isinstance(fs.stack, Known):
         return ""
     listed = for_wording(host.devices, ())
     for leaf in fs.stack.value.leaves():
         lines = devices_by_number(listed).get(leaf.device_number, ())
-        by_bus = any(each.transport == "usb" for each in lines) or ("ID_BUS", "usb") in leaf.udev
-        if by_bus or leaf.name.startswith("mmcblk"):
+        if is_removable(leaf) or any(each.transport == "usb" for each in lines):
             return leaf.name
     return ""
 
@@ -116,22 +117,20 @@ def _remedy(fs: Filesystem, host: Host, flags: list[str]) -> Remedy:
         f"{boot if _at_boot(fs, host) else ''}",
         remedies.options.disruption(steps) if steps else _disruption(fs, flags),
         steps,
-        trade_off="What is written and not synced can be lost in a crash: programs that rely on "
-        "the flag must call fsync().",
+        trade_off="A crash can lose data that is not synced: programs that rely on the flag must "
+        "call fsync().",
     )
 
 
 def _by_hand(fs: Filesystem, flags: list[str]) -> str:
-    """Return the sentence on what the commands leave to do."""
+    """Return the sentence on manual steps, empty if the commands are complete."""
     mount = remedies.remount.usable_mount(fs)
     if "dirsync" in flags and remedies.mounting.single_mount(fs) is None:
-        return (
-            " Take the word out of fstab, and then unmount it everywhere and mount it, or restart."
-        )
+        return " Remove the option from fstab, then unmount it everywhere and mount it, or restart."
     if mount is None:
-        return " It must be remounted through a mount of the whole filesystem, which is not here."
+        return " Remount it through a mount of the whole filesystem, which this namespace lacks."
     named = any(entry.is_for(mount) for entry in for_wording(fs.fstab, ()))
-    return "" if named else " The unit or script that mounts it must be corrected too."
+    return "" if named else " Also correct the unit or script that mounts it."
 
 
 def _disruption(fs: Filesystem, flags: list[str]) -> Disruption:

@@ -1,4 +1,4 @@
-"""What several families share; here, what they cite: options, fields, kernel bugs, trimming."""
+"""Parts that several families share; here, citations of options, fields, bugs and trimming."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLACES = {
     Provenance.SUPERBLOCK: "superblock (bits or string)",
     Provenance.MOUNT: "mount table",
     Provenance.IMPLIED: "implied by another option",
-    Provenance.UNKNOWN: "setter not known",
+    Provenance.UNKNOWN: "origin unknown",
 }
 """How evidence names the provenance of an option."""
 IN_SUPERBLOCK = frozenset(
@@ -45,20 +45,24 @@ IN_SUPERBLOCK = frozenset(
 
 
 def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
-    """Yield the state of an option in every place: in force, layers, mount table, fstab."""
+    """Yield the state of an option: in force, the place that set it, and then all others.
+
+    The option in force, the lines of fstab that set it and the hidden place in the superblock are
+    the evidence; layers and the mount table are detail.
+    """
     options = for_wording(fs.options, None)
     option = options.find(name) if options else None
     if options is None or option is None:
         return
     yield Citation(f"option in force: {name}", option.token, option.origin)
-    below = (layer for layer in option.layers if layer.provenance is not Provenance.MOUNT)
-    for layer in below:
-        yield Citation(PLACES[layer.provenance], layer.token, layer.origin)
     if option.hidden:
         yield Citation("set by", PLACES[option.set_by], option.origin)
-    yield cite_mount_table(options)
     for line in fstab_lines(fs, name):
         yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+    below = (layer for layer in option.layers if layer.provenance is not Provenance.MOUNT)
+    for layer in below:
+        yield Citation(PLACES[layer.provenance], layer.token, layer.origin, detail=True)
+    yield cite_mount_table(options)._replace(detail=True)
 
 
 MOST_SHOWN = 4
@@ -73,7 +77,7 @@ def in_brief(citations: Iterable[Citation]) -> tuple[Citation, ...]:
 
 
 def cite_mount_table(options: EffectiveOptions) -> Citation:
-    """Return the superblock's options as the mount table prints them."""
+    """Return the options of the superblock as the mount table shows them."""
     if options.mount_table is None:
         return Citation("mount table", "not in this mount namespace", "/proc/self/mountinfo")
     return Citation("mount table", ",".join(options.mount_table), "/proc/self/mountinfo")
@@ -96,7 +100,7 @@ def rootflags(host: Host) -> Evidence[tuple[str, ...]]:
 
 
 def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
-    """Return the sentence on what no step of a remedy can correct; empty if nothing."""
+    """Return the sentence on the place that no step of a remedy can correct; empty if none."""
     if in_rootflags(fs, host, name):
         return " Correct rootflags= in the boot loader's configuration as well."
     options = for_wording(fs.options, None)
@@ -104,8 +108,8 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
     if option is None or _is_stored(option) or fstab_lines(fs, name):
         return ""
     if isinstance(fs.unlisted or fs.fstab, Unknown):
-        return " What sets it is not known, because fstab or the mount table could not be read."
-    return " Neither fstab nor the superblock has it: correct the unit or script that mounts it."
+        return " Its origin is unknown, because fstab or the mount table could not be read."
+    return " Neither fstab nor the superblock sets it: correct the unit or script that mounts it."
 
 
 def _is_stored(option: EffectiveOption) -> bool:
@@ -176,23 +180,24 @@ def cite_features(fs: Filesystem) -> tuple[Citation, ...]:
     if isinstance(fs.superblock, Unknown):
         return ()
     words = " ".join(sorted(fs.superblock.value.features))
-    return (Citation("features", words, fs.superblock.origin),)
+    return (Citation("features", words, fs.superblock.origin, detail=True),)
 
 
 TIMER = "fstrim.timer"
-NO_DISCARD = "its device takes no discards"
+NO_DISCARD = "its device does not support discards"
 
 
 def cite_discard(device: BlockDevice) -> tuple[Citation, ...]:
-    """Return how much the device discards at once, where it is known."""
+    """Return how much the device discards at once, if it is known."""
     most = device.queue.discard_max_bytes
     if not isinstance(most, Known):
         return ()
-    return (Citation(f"discard_max_bytes of {device.name}", str(most.value), most.origin),)
+    label = f"discard_max_bytes of {device.name}"
+    return (Citation(label, str(most.value), most.origin, detail=True),)
 
 
 def cite_fstrim(host: Host) -> Citation:
-    """Return whether something trims all filesystems regularly."""
+    """Return whether a timer or cron job trims all filesystems."""
     if not isinstance(host.fstrim, Known):
         return Citation("regular fstrim", f"not known: {host.fstrim.detail}", host.fstrim.what)
     return Citation("regular fstrim", "yes" if host.fstrim.value else "no", host.fstrim.origin)
@@ -207,7 +212,7 @@ def cite_kernel(host: Host, exposed: Exposure) -> Citation:
 
 def cite_bug(exposed: Exposure) -> Citation:
     """Return the condition of the bug, and its source."""
-    return Citation("kernel bug, needs", exposed.condition, exposed.source)
+    return Citation("kernel bug requires", exposed.condition, exposed.source, detail=True)
 
 
 def grade(exposed: Exposure) -> tuple[Severity, Confidence]:
@@ -220,5 +225,5 @@ def update(exposed: Exposure) -> Remedy:
     return Remedy(
         f"Update the kernel to {exposed.fix} or later, and restart.",
         Disruption.REBOOT,
-        trade_off="A restart, and whatever else the new kernel changes.",
+        trade_off="The new kernel may change other behavior.",
     )

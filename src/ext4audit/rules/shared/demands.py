@@ -29,9 +29,9 @@ DATABASES = (
         ).split()
     ),
 )
-"""Where packages of databases keep their data."""
+"""The data directories of packaged databases."""
 VOLUMES = ("/var/lib/kubelet/pods", "/var/lib/kubelet/plugins", "/var/lib/nomad")
-"""Where an orchestrator mounts the volumes of its workloads."""
+"""The directories where orchestrators mount volumes of workloads."""
 TENANTS = (
     "/home",
     "/srv",
@@ -48,7 +48,7 @@ TENANTS = (
     "/var/spool/mail",
     "/var/www",
 )
-"""Where the files of several users, or of containers, lie side by side."""
+"""Directories with files of several users or containers."""
 
 
 def holds_database(fs: Filesystem) -> bool:
@@ -109,7 +109,7 @@ def _any_below(fs: Filesystem, folders: Iterable[str]) -> bool:
 
 
 def demanded(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
-    """Return the mount options that profiles demand, canonical, each with its profile."""
+    """Return the mount options that profiles require, canonical, each with its profile."""
     return {
         canonical(token): profile
         for profile in reversed(host.profiles_of(fs))
@@ -117,13 +117,22 @@ def demanded(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
     }
 
 
+def forbidden(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
+    """Return the mount options that profiles forbid, canonical, each with its profile."""
+    return {
+        canonical(token): profile
+        for profile in reversed(host.profiles_of(fs))
+        for token, _ in profile.forbid
+    }
+
+
 def demands_features(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
-    """Return the features that profiles demand, each with its profile."""
+    """Return the features that profiles require, each with its profile."""
     return {f: profile for profile in host.profiles_of(fs) for f in profile.features}
 
 
 def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[tuple[str, Profile]]:
-    """Yield the demanded tokens that a change of options, by name, would put out of force."""
+    """Yield the required tokens that a change of options, by name, would replace."""
     for token, profile in demanded(fs, host).items():
         known = recognize(token)
         if known is not None and tokens.get(known[0].name, known[1]) != known[1]:
@@ -131,20 +140,20 @@ def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[t
 
 
 def overruled(fs: Filesystem, host: Host, tokens: Iterable[str]) -> Mapping[str, Profile]:
-    """Return the demanded tokens that are replaced when these tokens are in force."""
+    """Return the required tokens that are replaced when these tokens are in force."""
     new = {_name(token): canonical(token) for token in tokens}
     wanted = demanded(fs, host).items()
     return {token: profile for token, profile in wanted if new.get(_name(token), token) != token}
 
 
 def stays(kept: Mapping[str, Profile]) -> str:
-    """Return the sentences on what stays as it is, and who demands it; empty for nothing."""
-    return "".join(f" {token} stays, {by_demand(who)}." for token, who in kept.items())
+    """Return the sentences on required options that are kept; empty if there are none."""
+    return "".join(f" {token} is kept: {by_demand(who)}." for token, who in kept.items())
 
 
 def by_demand(profile: Profile) -> str:
-    """Return the clause on the product that demands it."""
-    return f"by demand of {profile.product} (profile {profile.name})"
+    """Return the clause on the product that requires it."""
+    return f"required by {profile.product} (profile {profile.name})"
 
 
 def canonical(token: str) -> str:
@@ -154,7 +163,7 @@ def canonical(token: str) -> str:
 
 
 def _name(token: str) -> str:
-    """Return what a token sets: an option, the access times, or only itself."""
+    """Return the option that a token sets; the token itself if it is not known."""
     known = recognize(token)
     return known[0].name if known else "atime" if token in ATIME_OPTIONS else token
 
@@ -175,16 +184,16 @@ WARNED_OF: Mapping[str, str] = MappingProxyType(
         "dirsync": "PRF012",
     }
 )
-"""The rule that warns of a token, also where the rule is off by default."""
+"""The rule that reports a token, also if the rule is off by default."""
 LONGEST_COMMIT_SECONDS = 30
-"""What DUR007 lets pass."""
+"""The longest interval that DUR007 accepts."""
 NODELALLOC = "nodelalloc"
 HARMLESS_WHEN_SHOWN = frozenset({"noblock_validity", "nodioread_nolock"})
 OWNERS = ("resuid=", "resgid=")
 
 
 def discouraged(tokens: Iterable[str], fs: Filesystem, host: Host) -> Mapping[str, str]:
-    """Return the tokens that a rule warns of, each with its code; not what a profile demands."""
+    """Return the tokens that a rule reports, each with its code; not those a profile requires."""
     wanted = demanded(fs, host)
     warnings = {**WARNED_OF, **_hidden(fs), **_on_this_kernel(fs, host)}
     return {
@@ -195,7 +204,7 @@ def discouraged(tokens: Iterable[str], fs: Filesystem, host: Host) -> Mapping[st
 
 
 def _hidden(fs: Filesystem) -> Mapping[str, str]:
-    """Return what DUR002 warns of only because the superblock hides it."""
+    """Return the tokens that DUR002 reports only because the superblock hides them."""
     options = for_wording(fs.options, None)
     hidden = options.hidden if options else ()
     tokens = HARMLESS_WHEN_SHOWN.intersection(option.token for option in hidden)
@@ -203,7 +212,7 @@ def _hidden(fs: Filesystem) -> Mapping[str, str]:
 
 
 def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
-    """Return what PRF001 warns of beside nodelalloc, which is in force or demanded."""
+    """Return what PRF001 reports together with nodelalloc, which is in force or required."""
     option = option_of(fs, "delalloc")
     # What data=journal implies goes with it.
     by_journal = option is not None and option.set_by is Provenance.IMPLIED
@@ -217,11 +226,11 @@ def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
 
 def warning(tokens: Mapping[str, str]) -> str:
     """Return the clause that names the rules, empty where there is none."""
-    return ", ".join(f"{code} warns of {token}" for token, code in tokens.items())
+    return ", ".join(f"{code} reports {token}" for token, code in tokens.items())
 
 
 def _by_value(token: str) -> str | None:
-    """Return the rule that warns of an option's value."""
+    """Return the rule that reports the value of an option."""
     return next(_codes(token), None)
 
 
@@ -243,7 +252,7 @@ def data_mode(fs: Filesystem) -> str:
         raise NotApplicable("it is not mounted")
     options = need(fs.options)
     if options.complete and options.find("data") is None:
-        raise NotApplicable("it runs without a journal, where there is no mode of data")
+        raise NotApplicable("it runs without a journal, so it has no data mode")
     return need(options.token("data"))
 
 
@@ -252,8 +261,8 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
     others, beside = beside_ordered(fs, host)
     wanted = {"data": ORDERED, **others}
     return Remedy(
-        f"Return to {ORDERED}; no remount can do that.{beside}{remedies.mounting.left_by_hand(fs)}"
-        f"{what_else_sets_it(fs, host, 'data')}",
+        f"Mount with {ORDERED}; a remount cannot change the mode.{beside}"
+        f"{remedies.mounting.left_by_hand(fs)}{what_else_sets_it(fs, host, 'data')}",
         remedies.mounting.disruption_of_new_mount(fs),
         remedies.mounting.change_by_new_mount(fs, wanted, explicit="delalloc" in wanted),
         trade_off=trade_off,
@@ -263,21 +272,21 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
 def beside_ordered(fs: Filesystem, host: Host) -> tuple[dict[str, str], str]:
     """Return what must change with a return to data=ordered, and the sentences that say why.
 
-    The kernel refuses journal_async_commit with data=ordered. With data=journal delalloc is off
-    unasked: where a profile demands that, the option must be said.
+    The kernel refuses journal_async_commit with data=ordered. data=journal disables delalloc: if a
+    profile requires nodelalloc, it must then be set explicitly.
     """
     wanted: dict[str, str] = {}
     why = ""
     if _has_async_commit(fs, host):
         wanted[ASYNC_COMMIT] = remedies.mounting.NOT_SET
-        why = f" {ASYNC_COMMIT} goes with it: the kernel refuses it in this mode."
+        why = f" {ASYNC_COMMIT} is removed too: the kernel refuses it in this mode."
     profile = demanded(fs, host).get(NODELALLOC)
     option = need(fs.options).find("delalloc")
     if profile and option and option.token == NODELALLOC and option.set_by is Provenance.IMPLIED:
         wanted["delalloc"] = NODELALLOC
         if discouraged(["dioread_nolock"], fs, host):
             wanted["dioread_nolock"] = "nodioread_nolock"
-        why += f" {NODELALLOC} is said then: {profile.product} demands it ({profile.name})."
+        why += f" {NODELALLOC} is set: {by_demand(profile)}."
     return wanted, why
 
 

@@ -69,7 +69,7 @@ def spell(error: RecordedError) -> str:
         f"in {error.function}(), line {error.line}" if error.function else "",
         *(f"about {name} {number}" for name, number in about if number),
     )
-    return ", ".join(part for part in parts if part) or "nothing else is recorded"
+    return ", ".join(part for part in parts if part) or "no details recorded"
 
 
 ERROR_OPTIONS = ("emergency_ro", "shutdown")
@@ -95,7 +95,7 @@ def write_stop_of(fs: Filesystem) -> WriteStop | None:
         need(fs.options)
     shown = next(_error_options(fs), None)
     if shown is not None:
-        because = f"the kernel says {shown.value}"
+        because = f"the kernel shows {shown.value}"
         return WriteStop(Confidence.CONFIRMED, Severity.CRITICAL, because, (shown,))
     return _judge_read_only(fs) if need(fs.read_only) else _judge_writable(fs)
 
@@ -128,14 +128,14 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
     requested = next(_requests_of_rw(fs), None)
     shown = Citation("superblock", "ro", "/proc/self/mountinfo")
     if requested is not None:
-        because = f"it is read-only and {requested.origin} asks for rw"
+        because = f"it is read-only, but {requested.origin} sets rw"
         return WriteStop(Confidence.CONFIRMED, Severity.CRITICAL, because, (shown, requested))
     if forced:
         flags = Citation("mount", ",".join(forced[0].mount_options), "/proc/self/mountinfo")
         because = "its superblock is ro under a mount that is rw"
         return WriteStop(Confidence.LIKELY, Severity.CRITICAL, because, (shown, flags))
     need(fs.fstab)
-    raise NotApplicable("it is read-only, and nothing asks for more")
+    raise NotApplicable("it is read-only, and fstab does not set rw")
 
 
 def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
@@ -160,7 +160,7 @@ def _judge_writable(fs: Filesystem) -> WriteStop | None:
     errno = fs.journal_errno
     if isinstance(errno, Known) and errno.value != 0:
         citation = Citation("journal errno", str(errno.value), errno.origin)
-        because = f"the journal has given up with error {errno.value}"
+        because = f"the journal was aborted with error {errno.value}"
         return WriteStop(Confidence.CONFIRMED, Severity.CRITICAL, because, (citation,))
     behaviour = need(need(fs.options).token("errors"))
     if behaviour == REMOUNT_RO and not counted:
@@ -202,7 +202,7 @@ def _judge_by_mark(fs: Filesystem) -> WriteStop:
     return WriteStop(
         Confidence.POSSIBLE,
         Severity.HIGH,
-        f"{REMOUNT_RO} is in force, and its superblock is marked {MARK} that no counter records",
+        f"{REMOUNT_RO} is in force, and the superblock is marked {MARK}, but counts none",
         (Citation("in force", REMOUNT_RO, need(fs.options).source),),
     )
 
