@@ -34,7 +34,7 @@ from support.program import run
         ("scan --color alwasy", "--color: there is no 'alwasy' (did you mean always?)"),
         ("scan --color 1", "--color: there is no '1' (there are auto, always, never)"),
         ("completion bsh", "SHELL: there is no 'bsh' (did you mean bash?)"),
-        ("scan --select DUR01", "no rule is called 'DUR01' (did you mean DUR001?)"),
+        ("scan --select DUR01", "unknown rule 'DUR01' (did you mean DUR001?)"),
         ("scan --profile tdb", "no profile is called 'tdb' (did you mean tidb?)"),
         ("explain barier-disabled", "(did you mean barrier-disabled?)"),
         ("scan --output", "--output takes a value"),

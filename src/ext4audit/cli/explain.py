@@ -39,4 +39,4 @@ def _find(word: str) -> Rule:
             return rule
     names = [name for rule in rules for name in (rule.code, rule.name)]
     near = did_you_mean(word.upper(), names) or did_you_mean(word.lower(), names)
-    raise click.UsageError(f"no rule is called {word!r}{near}")
+    raise click.UsageError(f"unknown rule {word!r}{near}")

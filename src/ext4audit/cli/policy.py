@@ -182,7 +182,7 @@ def selected(
     except UnknownRule as unknown:
         names = [name for rule in rules for name in (rule.code, rule.name, rule.family)]
         near = did_you_mean(unknown.word.upper(), names) or did_you_mean(unknown.word, names)
-        raise click.UsageError(f"no rule is called {unknown.word!r}{near}") from None
+        raise click.UsageError(f"unknown rule {unknown.word!r}{near}") from None
     except NothingSelected:
         raise click.UsageError("--select and --ignore leave no rule to judge by") from None
 
