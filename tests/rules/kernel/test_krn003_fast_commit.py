@@ -152,7 +152,7 @@ def test_the_root_is_for_a_rescue_system() -> None:
 
 
 # KRN003 on real filesystems, judged as if Linux 5.15.20 ran: the feature is taken away.
-AWAY = "take fast_commit away"
+AWAY = "remove the feature fast_commit"
 ON_5_15 = on_kernel("5.15.20")
 
 REMEDY_CASES = (
