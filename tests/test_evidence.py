@@ -95,15 +95,15 @@ def test_the_first_unknown_is_the_result(evidence: tuple[Any, ...], kept: Unknow
     ("error", "detail"),
     [
         (ValueError("invalid literal: 'abc'"), "invalid literal: 'abc'"),
-        (KeyError("DEVNAME"), "of another form than expected (KeyError: 'DEVNAME')"),
+        (KeyError("DEVNAME"), "unexpected format (KeyError: 'DEVNAME')"),
         (
             ZeroDivisionError("division by zero"),
-            "of another form than expected (ZeroDivisionError: division by zero)",
+            "unexpected format (ZeroDivisionError: division by zero)",
         ),
-        (RecursionError("too deep"), "of another form than expected (RecursionError: too deep)"),
-        (StopIteration(), "of another form than expected (StopIteration: )"),
-        (ValueError(), "of another form than expected (ValueError: )"),
-        (Undetermined((UNKNOWN,)), "of another form than expected (Undetermined: the superblock)"),
+        (RecursionError("too deep"), "unexpected format (RecursionError: too deep)"),
+        (StopIteration(), "unexpected format (StopIteration: )"),
+        (ValueError(), "unexpected format (ValueError: )"),
+        (Undetermined((UNKNOWN,)), "unexpected format (Undetermined: the superblock)"),
     ],
     ids=lambda case: type(case).__name__ if isinstance(case, Exception) else "",
 )

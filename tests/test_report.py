@@ -234,8 +234,8 @@ def test_nagios_has_codes_of_its_own(
             "capture again with: sos report -e md",
         ),
         (
-            Unknown("x", Why.ABSENT, "", "install the program there, and capture again"),
-            "install the program there, and capture again",
+            Unknown("x", Why.ABSENT, "", "install the program and capture again"),
+            "install the program and capture again",
         ),
     ],
 )

@@ -135,7 +135,7 @@ def test_an_archive_without_the_kernels_lists_says_how_to_capture_them() -> None
             "ext4 superblocks of other mount namespaces",
             Why.NOT_CAPTURED,
             "neither /proc/fs/ext4 nor /sys/fs/ext4 can be listed",
-            "capture again with: sos report -e filesys, or ext4audit collect",
+            "capture again with sos report -e filesys, or with ext4audit collect",
         ),
     )
 

@@ -149,7 +149,9 @@ def test_another_device_of_the_same_name_is_not_read() -> None:
     """A container's /dev/sdb may be the node of another disk."""
     table = table_of(readable(debian_host()).node(PATH, "8:32"))
     detail = "/dev/sdb is not the block device 8:16"
-    assert table == Unknown("superblock of /dev/sdb", Why.ABSENT, detail, "run on the host")
+    assert table == Unknown(
+        "superblock of /dev/sdb", Why.ABSENT, detail, "run on the host, outside containers"
+    )
 
 
 def test_without_a_superblock_there_is_no_table() -> None:

@@ -52,7 +52,7 @@ def test_a_mount_that_another_hides_is_overmounted(lines: list[Mount], expected:
     ] == expected
 
 
-HINT = "run on the host, with /proc and /sys mounted"
+HINT = "mount /proc and /sys"
 SDA1, SDB, SDC = DeviceNumber(8, 1), DeviceNumber(8, 16), DeviceNumber(8, 32)
 
 

@@ -22,7 +22,7 @@ def test_a_page_has_a_head_four_headings_and_references() -> None:
     assert done.stderr == ""
     assert done.stdout.startswith(
         "# LAY001 striped-metadata-hotspot\n\n"
-        "Block-group bitmaps all lie on a few members of a stripe.\n\n"
+        "Block-group bitmaps are concentrated on a few members of a stripe.\n\n"
         "Worst severity: high. Since: 0.1.\n\n"
         "## What it checks\n"
     )
@@ -80,7 +80,7 @@ def test_a_part_of_a_name_is_not_enough(word: str, near: str) -> None:
     """A page is of one rule; what is near is suggested."""
     done = run("explain", word)
     assert done.returncode == 2
-    assert f"no rule is called {word!r}" in done.stderr
+    assert f"unknown rule {word!r}" in done.stderr
     assert near in done.stderr
     assert ("did you mean" in done.stderr) is bool(near)
 

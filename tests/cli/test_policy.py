@@ -175,7 +175,7 @@ def test_every_format_names_the_policy_in_force(
     ("text", "words"),
     [
         ("fial_on = 'low'", "unknown key 'fial_on' (did you mean fail_on?)"),
-        ("select = 'DUR01'", "no rule is called 'DUR01' (did you mean DUR001?)"),
+        ("select = 'DUR01'", "unknown rule 'DUR01' (did you mean DUR001?)"),
         ("profile = 'tdib'", "no profile is called 'tdib' (did you mean tidb?)"),
         ("select = ", "Invalid value"),
         ("\udcff = 1", "utf-8"),

@@ -195,7 +195,7 @@ def test_an_unknown_update_says_who_tells_it() -> None:
     """The hint names the two files."""
     found = exposure("KRN001", known(kernel("6.1.0-18-amd64"), "uname"))
     assert isinstance(found, Unknown)
-    assert found.detail == "6.1.0-18-amd64 does not tell it"
+    assert found.detail == "6.1.0-18-amd64 does not show it"
     assert "/proc/version_signature" in found.hint
 
 

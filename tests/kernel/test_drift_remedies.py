@@ -49,7 +49,7 @@ def test_drf001_goes_back_to_what_fstab_says(scratch: Make, etc: Path) -> None:
     """The remount puts the intended option in force, and its rollback the old one."""
     one = scratch().make().mount("nobarrier")
     write_fstab(etc, one, "relatime")
-    back = remedy(one.judge("DRF001"), "Go back")
+    back = remedy(one.judge("DRF001"), "Revert to")
     apply(back)
     assert one.judge("DRF001").outcome is Outcome.PASS
     roll_back(back)
@@ -72,7 +72,7 @@ def test_drf002_remount_makes_fstab_true(scratch: Make, etc: Path) -> None:
     """Options and flags that fstab sets take effect, and go back."""
     one = scratch().make().mount("nodev")
     write_fstab(etc, one, "nodev,noatime,commit=30,nosuid,noinit_itable")
-    cure = remedy(one.judge("DRF002"), "Put in force")
+    cure = remedy(one.judge("DRF002"), "Remount with the options")
     apply(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
@@ -85,7 +85,7 @@ def test_drf002_takes_an_inactive_data_mode_out_of_fstab(scratch: Make, etc: Pat
     """A data mode cannot be remounted; fstab can be made to say what runs."""
     one = scratch().make().mount()
     write_fstab(etc, one, "data=writeback")
-    apply(remedy(one.judge("DRF002"), "say what runs"))
+    apply(remedy(one.judge("DRF002"), "Change fstab to match"))
     assert one.judge("DRF002").outcome is Outcome.PASS
     one.unmount()
     run("mount", one.mount_point)
@@ -99,7 +99,7 @@ def test_drf002_remount_keeps_flags_that_fstab_does_not_know(scratch: Make, etc:
     """
     one = scratch().make().mount("nosuid,ro")
     write_fstab(etc, one, "noexec,init_itable=20")
-    cure = remedy(one.judge("DRF002"), "Put in force")
+    cure = remedy(one.judge("DRF002"), "Remount with the options")
     flags = run("findmnt", "-no", "VFS-OPTIONS", one.mount_point)
     assert {"ro", "nosuid"} <= set(flags.strip().split(","))
     apply(cure)
@@ -115,7 +115,7 @@ def test_drf002_writes_down_what_runs(scratch: Make, etc: Path) -> None:
     one = scratch().make().mount("commit=20")
     write_fstab(etc, one, "commit=10")
     before = etc.read_bytes()
-    cure = remedy(one.judge("DRF002"), "say what runs")
+    cure = remedy(one.judge("DRF002"), "Change fstab to match")
     apply(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     assert one.judge("DRF001").outcome is Outcome.PASS
@@ -148,7 +148,7 @@ def test_drf002_remount_changes_access_times(scratch: Make, etc: Path, word: str
     """The remount names the word, because the kernel else keeps what is in force."""
     one = scratch().make().mount("relatime" if word == "noatime" else "noatime")
     write_fstab(etc, one, word)
-    cure = remedy(one.judge("DRF002"), "Put in force")
+    cure = remedy(one.judge("DRF002"), "Remount with the options")
     apply(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
@@ -162,7 +162,7 @@ def test_drf002_remount_brings_errors_and_flags_in_force(
     """An explicit errors= is compared, and a remount applies it."""
     one = scratch().make().mount("errors=continue")
     write_fstab(etc, one, words)
-    cure = remedy(one.judge("DRF002"), "Put in force")
+    cure = remedy(one.judge("DRF002"), "Remount with the options")
     apply(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
@@ -201,7 +201,7 @@ def test_an_entry_whose_device_is_gone_is_found(scratch: Make, etc: Path, spec: 
     etc.write_text(f"{spec} {one.mount_point} ext4 defaults 0 2\n")
     found = judge(not_mounted, None, one.host())
     assert found.outcome is Outcome.FAIL
-    assert "holds another filesystem" in found.findings[0].message
+    assert "a different filesystem is mounted" in found.findings[0].message
     for code in ("DRF001", "DRF002"):
         assert one.judge(code).outcome is Outcome.NOT_APPLICABLE
 
@@ -222,7 +222,7 @@ def test_drf006_knows_a_mount_point_however_it_is_spelt(
 
 
 @pytest.mark.parametrize("spelling", ["/{0}", "{parent}/./mnt/", "{link}"])
-@pytest.mark.parametrize("word", ["Put in force", "say what runs"])
+@pytest.mark.parametrize("word", ["Remount with the options", "Change fstab to match"])
 def test_drf002_cures_an_entry_however_its_place_is_spelt(
     scratch: Make, etc: Path, tmp_path: Path, spelling: str, word: str
 ) -> None:
@@ -244,7 +244,7 @@ def test_drf006_sees_another_filesystem_in_the_place(scratch: Make, etc: Path) -
     write_fstab(etc, one, "defaults")
     found = judge(not_mounted, None, assemble_host(LiveSource(), TAKEN_AT))
     assert found.outcome is Outcome.FAIL
-    assert "holds another filesystem" in found.findings[0].message
+    assert "a different filesystem is mounted" in found.findings[0].message
 
 
 def test_a_host_without_fstab_is_judged_whole(scratch: Make, etc: Path) -> None:
@@ -266,7 +266,7 @@ def test_drf002_takes_out_what_the_kernel_refuses_or_ignores(
     one = scratch().make().mount("noatime")
     write_fstab(etc, one, f"noatime,{word}")
     before = etc.read_bytes()
-    cure = remedy(one.judge("DRF002"), f"Take {word} out")
+    cure = remedy(one.judge("DRF002"), f"Remove {word}")
     apply(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     one.unmount()

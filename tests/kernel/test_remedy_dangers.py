@@ -38,7 +38,7 @@ def test_a_remount_brings_nothing_else_of_fstab_into_force(
     etc.write_text(f"{one.image} {one.mount_point} ext4 loop,{fstab} 0 0\n")
     before, flags = in_force(one), one.filesystem().mounts[0]
     (finding,) = one.judge("DRF001").findings
-    back = next(remedy for remedy in finding.remedies if "Go back" in remedy.summary)
+    back = next(remedy for remedy in finding.remedies if "Revert to" in remedy.summary)
     apply(back)
     assert before ^ in_force(one) == {"noauto_da_alloc", "auto_da_alloc"}
     after = one.filesystem().mounts[0]

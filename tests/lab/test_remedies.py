@@ -81,7 +81,7 @@ def test_nodelalloc_is_put_in_force_only_where_a_remount_can(any_guest: Guest) -
     if any_guest.era == "newest":
         assert "Unmount it and mount it again" in offered
         return
-    assert "Put in force what fstab sets" in offered
+    assert "Remount with the options of fstab" in offered
     check(found, "fail medium", "pass", "remount")
 
 

@@ -492,7 +492,7 @@ def test_a_block_of_bitmap_describes_as_many_clusters_as_it_has_bits(
 def test_without_a_stripe_there_is_no_advice() -> None:
     """One disk has nothing to spread over."""
     bare: MetadataLayout = layout([1])._replace(geometry=None)
-    with pytest.raises(ValueError, match="nothing stripes"):
+    with pytest.raises(ValueError, match="not on a stripe"):
         layout_advice(bare, superblock())
 
 

@@ -87,8 +87,8 @@ def test_the_blocks_of_a_group(
         (GIB, MkfsOptions(group_option=32776), "out of range"),
         (GIB, MkfsOptions(block_bytes=2048, group_option=32744), "out of range"),
         (GIB, MkfsOptions(features=BIGALLOC, inode_count=9_000_000), "too many inodes"),
-        (4096, MkfsOptions(), "hold no filesystem"),
-        (0, MkfsOptions(), "hold no filesystem"),
+        (4096, MkfsOptions(), "too few for a filesystem"),
+        (0, MkfsOptions(), "too few for a filesystem"),
     ],
 )
 def test_what_mke2fs_refuses(size_bytes: int, options: MkfsOptions, expected: str) -> None:

@@ -61,7 +61,7 @@ def test_an_error_without_a_number_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("is_root", "hint"),
     [
-        (True, "even root is refused here: run on the host itself, outside containers"),
+        (True, "run on the host, outside containers"),
         (False, "run as root"),
     ],
 )

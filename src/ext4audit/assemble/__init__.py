@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.parsers.kernel_files import parse_integer, parse_names
-from ext4audit.sources import ListDir, ReadFile, Source, TextAsk
+from ext4audit.sources import EffectiveUser, ListDir, ReadFile, Source, TextAsk
 
 T = TypeVar("T")
 
@@ -53,3 +53,9 @@ def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:
     if first is None:
         raise ValueError("no alternatives given")
     return first
+
+
+def is_root(source: Source) -> bool:
+    """Return whether root reads the host; False where that is not known."""
+    user = source.fetch(EffectiveUser())
+    return isinstance(user, Known) and user.value.strip() == "0"

@@ -25,7 +25,7 @@ from ext4audit.sources import Source
 PROC_EXT4 = "/proc/fs/ext4"
 SYS_EXT4 = "/sys/fs/ext4"
 NOT_DEVICES = frozenset({"features"})
-HINT_HOST = "mount /proc and /sys, or run outside containers"
+HINT_HOST = "mount /proc and /sys"
 IDLE_FILESYSTEMS = "filesystems that are not mounted"
 MAX_IDLE = 256
 _PLAIN_NODE = re.compile(r"/dev/([^/]+)")
@@ -177,6 +177,7 @@ class OtherMountTables:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._found: dict[DeviceNumber, Known[Mount]] = {}
+        self._hint = ""
         self._reading = self._read()
 
     def find(self, number: DeviceNumber) -> Evidence[Mount]:
@@ -187,7 +188,7 @@ class OtherMountTables:
             f"mount of {number}",
             Why.ABSENT,
             "active in the kernel, but in no readable mount table",
-            "run as root",
+            self._hint,
         )
 
     def _read(self) -> Iterator[str]:
@@ -198,7 +199,10 @@ class OtherMountTables:
         parsed = set()
         for pid in filter(str.isdecimal, for_wording(names(self._source, "/proc"), ())):
             path = f"/proc/{pid}/mountinfo"
-            text = for_wording(read(self._source, path, str), "")
+            answer = read(self._source, path, str)
+            if isinstance(answer, Unknown) and answer.why is Why.DENIED:
+                self._hint = answer.hint
+            text = for_wording(answer, "")
             if text not in parsed:
                 parsed.add(text)
                 table = derive("mount table", parse_mount_table, Known(text, path))

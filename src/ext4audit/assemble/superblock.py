@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ext4audit.assemble import ask
+from ext4audit.assemble import ask, is_root
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath
@@ -39,6 +39,7 @@ from ext4audit.sources import (
     RunCommand,
     Source,
     TuneSuperblock,
+    denied_hint,
 )
 
 
@@ -189,20 +190,13 @@ def read_unzeroed_groups(
     if CHECKSUMMED.isdisjoint(known.features):
         return Known(0, superblock.origin)
     if known.groups is None:
-        return _unread(source, path)
+        hint = denied_hint(is_root=is_root(source))
+        return Unknown(UNZEROED_GROUPS, Why.DENIED, "the device itself was not read", hint)
     places = derive(UNZEROED_GROUPS, partial(_places, path), superblock)
     if isinstance(places, Unknown):
         return places
     origin = f"group descriptors of {path}"
     return _count_by_bisection(source, places.value, descriptor_bytes(known), origin)
-
-
-def _unread(source: Source, path: str) -> Unknown:
-    """Return why the device was not read; the reader's hint differs for root."""
-    read = source.fetch(_place(path, 0))
-    if isinstance(read, Unknown):
-        return Unknown(UNZEROED_GROUPS, read.why, read.detail, read.hint)
-    return Unknown(UNZEROED_GROUPS, Why.FAILED, "the superblock was not read from the device")
 
 
 def _places(path: str, superblock: Superblock) -> tuple[ReadBytes, ...]:

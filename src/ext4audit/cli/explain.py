@@ -66,4 +66,4 @@ def _find(word: str) -> Rule:
         if code == rule.code or word.lower() == rule.name:
             return rule
     near = lazily("cli.terminal.errors", "near_rule")(word, rules)
-    raise click.UsageError(f"no rule is called {word!r}{near}")
+    raise click.UsageError(f"unknown rule {word!r}{near}")

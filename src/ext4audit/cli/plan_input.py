@@ -93,9 +93,9 @@ def read_plan_file(path: str, keys: Collection[str]) -> Mapping[str, Any]:
     for key, value in settings.items():
         name = key.replace("-", "_")
         if name not in keys:
-            raise click.UsageError(f"{path}: no key is called {key!r}{did_you_mean(key, keys)}")
+            raise click.UsageError(f"{path}: unknown key {key!r}{did_you_mean(key, keys)}")
         if isinstance(value, dict | list | float) or not isinstance(value, str | int):
-            raise click.UsageError(f"{path}: {key} is not a text, number or boolean")
+            raise click.UsageError(f"{path}: {key} is not a string, number or boolean")
         found[name] = value
     return found
 

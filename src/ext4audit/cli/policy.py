@@ -181,7 +181,7 @@ def selected(
         )
     except UnknownRule as unknown:
         near = lazily("cli.terminal.errors", "near_rule")(unknown.word, rules)
-        raise click.UsageError(f"no rule is called {unknown.word!r}{near}") from None
+        raise click.UsageError(f"unknown rule {unknown.word!r}{near}") from None
     except NothingSelected:
         raise click.UsageError("--select and --ignore leave no rule to run") from None
 

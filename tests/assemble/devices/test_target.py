@@ -264,7 +264,7 @@ def test_an_image_file_stands_for_the_superblock_inside() -> None:
     host.path("/data/disk.img", "8:16", 30, "file")
     assert resolve(host, "/data/disk.img") == Superblocks(
         (DeviceNumber(7, 0),),
-        "the image behind /dev/loop0; its directory stands for the one it lies on",
+        "the image behind /dev/loop0; name its directory for the one that contains it",
     )
     assert resolve(host, "/data") == Superblocks((SDB,))
 

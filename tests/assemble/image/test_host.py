@@ -68,7 +68,7 @@ def test_nothing_but_a_regular_file_is_looked_into(kind: str) -> None:
 def test_a_loop_device_that_is_mounted_stands_for_its_image() -> None:
     """The superblock that lives is the one to judge."""
     host = holder().loop("loop0", "7:0", PATH).mount(50, "7:0", "/vm", "/dev/loop0")
-    note = "the image behind /dev/loop0; its directory stands for the one it lies on"
+    note = "the image behind /dev/loop0; name its directory for the one that contains it"
     assert look(host) == Superblocks((LOOP,), note)
 
 
@@ -164,7 +164,7 @@ def test_what_an_image_cannot_tell_says_where_to_ask() -> None:
     for gap in (found.kernel, found.memory, found.fstab, found.mounts, found.kernel_arguments):
         assert isinstance(gap, Unknown)
         assert gap.why is Why.NOT_CAPTURED
-        assert gap.hint == "scan it on the host that mounts it, or plan for that host"
+        assert gap.hint == "scan the host that mounts it"
     assert found.gaps == ()
 
 

@@ -242,7 +242,7 @@ def test_a_zeroed_partition_with_backups_is_told_beside_the_others(disk: Path) -
 
 @pytest.mark.parametrize(
     ("superblock_at", "reason"),
-    [(0, "without a superblock"), (1 << 31, "holds no superblock")],
+    [(0, "without a superblock"), (1 << 31, "without a superblock")],
 )
 def test_an_e2image_file_that_was_interrupted_is_bad(
     tmp_path: Path, superblock_at: int, reason: str

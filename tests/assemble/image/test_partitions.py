@@ -191,7 +191,7 @@ def test_of_a_million_entries_the_first_255_are_read(disk: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "detail"),
     [
-        (bytes(SECTOR), "does not begin with EFI PART"),
+        (bytes(SECTOR), "does not start with EFI PART"),
         (gpt_header(entry_bytes=0), "GPT entries of 0 bytes"),
         (gpt_header(crc=1), "checksum of the GPT header is wrong"),
         (gpt_header(entries_at=1 << 60), "no such place on any device"),

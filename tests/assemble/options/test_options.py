@@ -609,7 +609,7 @@ def test_a_gap_always_says_how_to_fill_it() -> None:
     """The superblock is known; the options that it does not contain need the options file."""
     gap = resolve(file=NO_FILE).token("journal_checksum")
     assert isinstance(gap, Unknown)
-    assert gap.hint == "run on the host, where /proc/fs/ext4 shows every option in force"
+    assert gap.hint == "run on the host, outside containers"
 
 
 def test_without_any_place_nothing_is_known() -> None:

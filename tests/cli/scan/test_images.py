@@ -199,7 +199,7 @@ def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "reported"),
     [
-        (b"QFI\xfb\x00\x00\x00\x02".ljust(1024, b"\0"), "a QCOW2 image, which is not read"),
+        (b"QFI\xfb\x00\x00\x00\x02".ljust(1024, b"\0"), "a QCOW2 image, which is not supported"),
         (
             b"\x10\xb7\x2b\x7fExt2 Image 1.0\0".ljust(1024, b"\0"),
             "an e2image file without a superblock",
@@ -264,7 +264,7 @@ def test_damage_behind_a_whole_superblock_makes_an_audit_incomplete(
     write_at(image, {place: b"\xff" * 4096})
     found = report(run("scan", "-f", "json", str(image)), code=3)
     assert (found["complete"], [gap["what"] for gap in found["gaps"]]) == (False, [what])
-    assert found["gaps"][0]["hint"] == "look with e2fsck -fn, and repair a copy"
+    assert found["gaps"][0]["hint"] == "check it with e2fsck -fn, and repair a copy"
     assert "ValueError" not in found["gaps"][0]["detail"]
 
 

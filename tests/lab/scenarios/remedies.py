@@ -69,9 +69,9 @@ def drf001_remounted_by_hand() -> JsonObject:
     by_hand = "dioread_lock,commit=30"
     with prepared("DRF001", "defaults") as patient:
         run("mount", "-o", f"remount,{by_hand}", WHERE)
-        cured = {"keep": patient.cure("Keep what is in force")}
+        cured = {"keep": patient.cure("Keep it: add")}
         run("mount", "-o", f"remount,{by_hand}", WHERE)
-        cured["go back"] = patient.cure("Go back to what fstab says")
+        cured["go back"] = patient.cure("Revert to the options of fstab")
         return {**cured, "fsck": patient.fsck()}
 
 
@@ -81,8 +81,8 @@ def drf002_fstab_was_edited() -> JsonObject:
     with prepared("DRF002", "defaults") as patient:
         write_fstab(patient.device, WHERE, "defaults,dioread_lock,noatime")
         cured = {
-            "remount": patient.cure("Put in force what fstab sets"),
-            "correct": patient.cure("Make fstab say what runs"),
+            "remount": patient.cure("Remount with the options of fstab"),
+            "correct": patient.cure("Change fstab to match the options in force"),
         }
         return {**cured, "fsck": patient.fsck()}
 
@@ -94,11 +94,11 @@ def drf002_nodelalloc() -> JsonObject:
         patient = replace(seen, see=_with_tidb)
         write_fstab(patient.device, WHERE, "defaults,nodelalloc")
         offered = [remedy.summary for remedy in remedies(patient.judge())]
-        if "Put in force what fstab sets" not in offered[0]:
+        if "Remount with the options of fstab" not in offered[0]:
             return {"offered": offered, "fsck": patient.fsck()}
         return {
             "offered": offered,
-            **patient.cure("Put in force what fstab sets"),
+            **patient.cure("Remount with the options of fstab"),
             "fsck": patient.fsck(),
         }
 
@@ -108,7 +108,7 @@ def drf006_not_mounted() -> JsonObject:
     """Cure an entry of fstab that is not mounted."""
     with prepared("DRF006", "defaults") as patient:
         run("umount", WHERE)
-        cured = patient.cure("Mount it as fstab says")
+        cured = patient.cure("then mount the filesystem")
         run("mount", WHERE)
         return {**cured, "fsck": patient.fsck()}
 

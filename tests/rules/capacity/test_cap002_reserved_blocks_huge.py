@@ -22,7 +22,8 @@ from support.builders import (
     unknown,
     usage,
 )
-from support.remedies.case import RemedyCase
+from support.remedies.case import RemedyCase, Stage
+from support.scratch import run
 
 BLOCK = 4096
 UNREAD: dict[str, Any] = {"superblock": unknown("superblock")}
@@ -161,9 +162,20 @@ def test_cap002_has_no_commands_without_a_rollback() -> None:
 # Large filesystems on sparse images, mounted while their reserve is changed.
 LARGE = ("-J", "size=16", "-E", "lazy_itable_init=1,lazy_journal_init=1")
 
+
+def fill(stage: Stage) -> None:
+    """Leave users less than 10 % of the space; unwritten extents take none in the image."""
+    run("fallocate", "-l", "95G", str(stage.mount_point / "ballast"))
+
+
 REMEDY_CASES = (
     RemedyCase(
-        name="mke2fs's 5 %", remedy="Reserve 1 GiB", mke2fs=LARGE, size="104G", fstab="defaults"
+        name="mke2fs's 5 % of little space",
+        remedy="Reserve 1 GiB",
+        mke2fs=LARGE,
+        size="104G",
+        fstab="defaults",
+        prepare=fill,
     ),
     RemedyCase(
         name="more than 50 GiB",

@@ -131,7 +131,7 @@ def test_the_numbers_of_an_index() -> None:
 REMEDY_CASES = (
     RemedyCase(
         name="small blocks",
-        remedy="a third level",
+        remedy="a third index level",
         mke2fs=("-b", "1024", "-I", "256", "-N", "500000", "-E", "lazy_itable_init=1"),
         size="300M",
         fstab="defaults",

@@ -204,7 +204,7 @@ def enlarge(stage: Stage) -> None:
 OFFLINE = (
     RemedyCase(
         name="unmounted",
-        remedy="Grow it to the size of its device, unmounted: it lacks resize_inode",
+        remedy="Grow it to the size of its device while it is unmounted: it lacks resize_inode",
         mke2fs=("-O", "^resize_inode"),
         size="1G",
         prepare=enlarge,
@@ -213,7 +213,7 @@ OFFLINE = (
     ),
     RemedyCase(
         name="unmounted, with meta_bg",
-        remedy="Grow it to the size of its device, unmounted: it has meta_bg",
+        remedy="Grow it to the size of its device while it is unmounted: it has meta_bg",
         mke2fs=("-O", "meta_bg,^resize_inode"),
         size="1G",
         prepare=enlarge,

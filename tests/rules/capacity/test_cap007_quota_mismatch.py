@@ -100,13 +100,13 @@ GONE = (Outcome.NOT_APPLICABLE,)
 REMEDY_CASES = (
     RemedyCase(
         name="plain words",
-        remedy="out of fstab",
+        remedy="from fstab",
         fstab="noatime,usrquota,grpquota",
         cured=GONE,
     ),
     RemedyCase(
         name="journaled words",
-        remedy="out of fstab",
+        remedy="from fstab",
         fstab="usrjquota=aquota.user,grpjquota=aquota.group,jqfmt=vfsv1",
         cured=GONE,
     ),

@@ -364,24 +364,24 @@ def copy_with_a_uuid_of_its_own(stage: Stage) -> None:
 
 
 REMEDY_CASES = (
-    CopyCase(name="a UUID", remedy="a UUID of its own", prepare=copy_it, whole=True),
+    CopyCase(name="a UUID", remedy="its own UUID", prepare=copy_it, whole=True),
     CopyCase(
         name="a UUID, without metadata_csum",
-        remedy="a UUID of its own",
+        remedy="its own UUID",
         mke2fs=("-O", "^metadata_csum"),
         prepare=copy_it,
         whole=True,
     ),
     CopyCase(
         name="a UUID, with metadata_csum_seed",
-        remedy="a UUID of its own",
+        remedy="its own UUID",
         mke2fs=("-O", "metadata_csum_seed"),
         prepare=copy_it,
         whole=True,
     ),
     CopyCase(
         name="a label",
-        remedy="a LABEL of its own",
+        remedy="its own LABEL",
         mke2fs=("-L", "two words"),
         prepare=copy_with_a_uuid_of_its_own,
         whole=True,

@@ -168,7 +168,7 @@ def as_root(host: Host) -> Host:
 REMEDY_CASES = (
     RemedyCase(
         name="taken out of fstab",
-        remedy="out of fstab",
+        remedy="from fstab",
         prepare=lambda stage: entry_of_the_root("errors=remount-ro,data=writeback", stage),
         alter=as_root,
         # Without the word there is nothing to judge.

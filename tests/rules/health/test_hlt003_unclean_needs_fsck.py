@@ -140,14 +140,14 @@ def record_errors(stage: Stage) -> None:
 REMEDY_CASES = (
     RemedyCase(
         name="crashed",
-        remedy="Let e2fsck",
+        remedy="Run e2fsck -p",
         mounted=False,
         prepare=crash,
         restores=False,
     ),
     RemedyCase(
         name="crashed, with an orphan file",
-        remedy="Let e2fsck",
+        remedy="Run e2fsck -p",
         mke2fs=("-O", "orphan_file"),
         mounted=False,
         prepare=crash,
@@ -155,7 +155,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="without a journal, crashed",
-        remedy="Let e2fsck",
+        remedy="Run e2fsck -p",
         mke2fs=("-O", "^has_journal"),
         mounted=False,
         prepare=crash,
@@ -163,7 +163,7 @@ REMEDY_CASES = (
     ),
     RemedyCase(
         name="errors on record",
-        remedy="Let e2fsck",
+        remedy="Run e2fsck -p",
         mounted=False,
         prepare=record_errors,
         restores=False,

@@ -83,7 +83,7 @@ def test_a_plan_is_told_the_option_of_mkfs() -> None:
 
 
 # Checksums are turned on, and the features are as before after the rollback.
-REMEDY = "Turn checksums on"
+REMEDY = "Turn on metadata checksums"
 REMEDY_CASES = (
     RemedyCase(
         name="mounted",

@@ -99,20 +99,18 @@ def test_one_finding_names_all_that_are_exposed() -> None:
     (finding,) = verdict_of(
         DEBIAN_BAD, filesystem(), filesystem(name="sdb", mounts=(mount("/srv"), mount("/var")))
     ).findings
-    assert finding.message.endswith(
-        "overwrites the last one; 2 writable ext4 filesystems are exposed."
-    )
+    assert finding.message.endswith("overwrites the data; 2 writable ext4 filesystems are exposed.")
     assert [(each.label, each.value, each.origin) for each in finding.citations] == [
         (
             "kernel",
-            "6.1.0-14-amd64 (Debian found it in 6.1.64-1 and corrected it in 6.1.66-1)",
+            "6.1.0-14-amd64 (Debian found the bug in 6.1.64-1 and fixed it in 6.1.66-1)",
             "uname",
         ),
         (
             "kernel bug requires",
             (
-                "write(2) at the file's own position; pwrite(2), as most databases use it, names "
-                "its offset"
+                "write(2) at the current file position; pwrite(2), which most databases use, is "
+                "not affected"
             ),
             "https://bugs.debian.org/1057843",
         ),

@@ -136,7 +136,7 @@ def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
     (finding,) = verdict_of("6.6.9", "stripe=48").findings
     reported = {each.label: (each.value, each.origin) for each in finding.citations}
     assert reported["kernel"] == (
-        "6.6.9 (from 6.5, where it was first seen, and without 1f6bc02f1848, which is in 6.8)",
+        "6.6.9 (6.5 or later, where the bug was first seen, and without 1f6bc02f1848 of 6.8)",
         "uname",
     )
     assert (

@@ -109,7 +109,7 @@ def test_the_finding_says_what_is_lost_and_who_says_so() -> None:
     assert [(each.label, each.value, each.origin) for each in finding.citations] == [
         (
             "kernel",
-            "5.15.20 (older than 5.15.27, which brought e85c81ba8859 and bdc8a53a6f2f)",
+            "5.15.20 (older than 5.15.27, which added e85c81ba8859 and bdc8a53a6f2f)",
             "uname",
         ),
         (
@@ -152,7 +152,7 @@ def test_the_root_is_for_a_rescue_system() -> None:
 
 
 # KRN003 on real filesystems, judged as if Linux 5.15.20 ran: the feature is taken away.
-AWAY = "take fast_commit away"
+AWAY = "remove the feature fast_commit"
 ON_5_15 = on_kernel("5.15.20")
 
 REMEDY_CASES = (

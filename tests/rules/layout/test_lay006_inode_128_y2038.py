@@ -41,7 +41,7 @@ def small(*points: str, **changes: Any) -> Filesystem:
         (filesystem(superblock=known(superblock(inode_bytes=None))), Outcome.UNDETERMINED),
         (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
     ],
-    ids=["256", "512", "128", "nonsense", "not stated", "not read"],
+    ids=["256", "512", "128", "boot", "below boot", "nonsense", "not stated", "not read"],
 )
 def test_lay006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     """Only the superblock tells the size of inodes."""

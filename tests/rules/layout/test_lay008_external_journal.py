@@ -133,7 +133,7 @@ def move_out_and_mount(stage: Stage) -> None:
     stage.mount("noatime")
 
 
-REMEDY = "Put the journal back"
+REMEDY = "Move the journal into"
 REMEDY_CASES = (
     RemedyCase(
         name="mounted",

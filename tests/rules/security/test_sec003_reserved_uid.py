@@ -111,7 +111,7 @@ def test_where_nothing_can_be_written_there_is_no_command(fs: Filesystem) -> Non
 
 
 # Resuid and resgid back to root by remount, in the superblock or in fstab.
-SUMMARY = "Give the reserve back to root"
+SUMMARY = "Return the reserve to root"
 
 REMEDY_CASES = (
     RemedyCase(

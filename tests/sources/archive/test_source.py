@@ -148,7 +148,7 @@ def test_what_is_missing_names_the_option_that_captures_it(ask: TextAsk, hint: s
     assert (found.why, found.detail, found.hint) == (
         Why.NOT_CAPTURED,
         "not in the sosreport archive",
-        f"capture again with: {hint}, or ext4audit collect",
+        f"capture again with {hint}, or with ext4audit collect",
     )
 
 

@@ -59,7 +59,7 @@ def test_half_an_answer_is_none(blocks: str, inodes: str) -> None:
     found = fetched({f"{FOLDER}/df_-al": blocks, f"{FOLDER}/df_-ali": inodes})
     assert isinstance(found, Unknown)
     assert found.why is Why.NOT_CAPTURED
-    assert found.hint == "capture again with: sos report -e filesys, or ext4audit collect"
+    assert found.hint == "capture again with sos report -e filesys, or with ext4audit collect"
 
 
 @pytest.mark.parametrize("path", ["/data/x", "/nowhere"])

@@ -169,7 +169,7 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     ),
     "a claimed size": (sized(b"77777777777\0"), "larger than 1048576 bytes"),
     "a size beyond 64 bits": (sized(b"\x80" + b"\xff" * 11), "larger than 1048576 bytes"),
-    "a negative size": (sized(b"-0000000001\0"), "no octal number"),
+    "a negative size": (sized(b"-0000000001\0"), "not an octal number"),
     "a long header": (long_header(), "larger than 1048576 bytes"),
     "cut in a member": (GOOD[:700], "truncated"),
     "cut in a header": (GOOD[:2048][:1636], "truncated"),
@@ -179,7 +179,7 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     "cut in bzip2": (bz2.compress(GOOD)[:-9], "truncated"),
     "damaged gzip": (gzip.compress(GOOD)[:-8] + b"01234567", "damaged"),
     "garbage after gzip": (gzip.compress(GOOD) + b"garbage", "damaged"),
-    "two joined tars": (GOOD + GOOD, "something follows the end"),
+    "two joined tars": (GOOD + GOOD, "data follows the end"),
     "garbage": (b"\x8f\x01" * 600, "not a tar archive"),
     "empty": (b"", "not a tar archive"),
     "a bomb of gzip": (gzip.compress(bytes(20 << 20)), "a bomb"),
@@ -196,7 +196,7 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     ),
     "pax with no length": (
         tar(member("x", b"0 a=b\n", type=tarfile.XHDTYPE)),
-        "damaged: a pax header is no list",
+        "damaged: a pax header is not a list",
     ),
     "many pax headers": (
         tar(*(member("x", b"30 comment=" + b"c" * 18 + b"\n", type=tarfile.XHDTYPE),) * 3000),
@@ -228,8 +228,8 @@ def test_an_attack_is_an_error_that_names_the_archive(content: bytes, reason: st
         (sparse(), "a sparse file, not a regular file"),
         (tar(member("x", type=tarfile.SYMTYPE, linkname="x")), "more than 40 links"),
         (tar(member("x", type=tarfile.LNKTYPE, linkname="x")), "more than 40 links"),
-        (tar(member("x", type=tarfile.SYMTYPE, linkname="/etc/passwd")), "leads out of"),
-        (tar(member("x", type=tarfile.SYMTYPE, linkname="../passwd")), "leads out of"),
+        (tar(member("x", type=tarfile.SYMTYPE, linkname="/etc/passwd")), "leaves the archive"),
+        (tar(member("x", type=tarfile.SYMTYPE, linkname="../passwd")), "leaves the archive"),
         (tar(member("x", type=tarfile.SYMTYPE, linkname="gone")), "not in the archive"),
         (tar(member("y")), "not in the archive"),
         (tar(member("x/")), "not a regular file|not in the archive"),
@@ -323,12 +323,12 @@ def test_a_directory_is_never_left(tmp_path: Path) -> None:
     assert archive.read("inside/file") == b"text"
     assert archive.names() == ("large", "sub/file")
     for name, reason in {
-        "absolute": "leads out of the archive",
-        "up": "leads out of the archive",
+        "absolute": "leaves the archive",
+        "up": "leaves the archive",
         "loop": "more than 40 links",
         "fifo": "not a regular file",
         "large": "larger than 1048576 bytes",
-        "../secret": "leads out of the archive",
+        "../secret": "leaves the archive",
         "gone": "not in the archive",
     }.items():
         with pytest.raises(ArchiveError, match=reason):

@@ -62,7 +62,7 @@ def test_what_was_not_read_by_the_deadline_is_unknown(ask: Ask) -> None:
     answer = source.fetch(ask)
     assert isinstance(answer, Unknown)
     assert (answer.why, answer.hint) == (Why.TIMED_OUT, "use a longer --deadline")
-    assert answer.detail == "not read within the 0 s of the whole audit"
+    assert answer.detail == "not read within the 0 s limit of the audit"
     assert isinstance(source.fetch(Uname()), Known)
 
 

@@ -249,7 +249,7 @@ def test_what_can_be_captured_can_be_read_back() -> None:
 
 def test_what_was_not_captured_says_so() -> None:
     """An ask without an answer is unknown, and never an empty text."""
-    hint = "capture again with this version: ext4audit collect"
+    hint = "capture again with ext4audit collect"
     answer = MapSource({}).fetch(ReadFile("/etc/fstab"))
     assert answer == Unknown("/etc/fstab", Why.NOT_CAPTURED, "", hint)
 
@@ -316,7 +316,7 @@ def test_a_snapshot_made_by_hand_is_read(tmp_path: Path) -> None:
         ("", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ('{"version": ' + "9" * 5000 + "}", "not JSON"),
-        ('{"format": 1, "format": 2}', "a key stands twice"),
+        ('{"format": 1, "format": 2}', "duplicate key"),
         ([], "not a manifest of the format ext4audit-snapshot"),
         (manifest(format="other"), "not a manifest of the format ext4audit-snapshot"),
         (manifest(version=2), "version 2 of the format; this program reads 1"),

@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.assemble import ask, first_known, read
+from ext4audit.assemble import ask, first_known, is_root, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts import remembered
 from ext4audit.facts.devices import LsblkDevice, listed_device
@@ -112,7 +112,7 @@ class DeviceResolver(NamedTuple):
             f"device {spec}",
             Why.ABSENT,
             "no block device has it",
-            "run as root",
+            "" if is_root(self.source) else "run as root",
         )
 
 

@@ -68,7 +68,12 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def _unread(device: BlockDevice) -> Unknown:
     what = f"state of {device.name}"
-    return Unknown(what, Why.NOT_CAPTURED, "md/degraded or md/sync_action", "run on the host")
+    return Unknown(
+        what,
+        Why.NOT_CAPTURED,
+        "md/degraded or md/sync_action",
+        "run on the host, outside containers",
+    )
 
 
 def _severity(array: MdArray, missing: int) -> Severity:

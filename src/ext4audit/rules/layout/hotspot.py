@@ -18,7 +18,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.layout.advice import EVEN, effectively, rounded
 from ext4audit.rule import NotApplicable, RuleOutput
 
-HINT = "run on the host"
+HINT = "run on the host, outside containers"
 VIRTUAL_NAMES = ("vd", "xvd")
 """virtio and Xen disks (Documentation/admin-guide/devices.txt)."""
 VIRTUAL_MODELS = ("QEMU", "VBOX", "VIRTUAL DISK")

@@ -85,7 +85,7 @@ gap() { # ask, argument; the reason is what the last command said
 	'No such '* | 'Not a dir'* | 'not found') why=absent ;;
 	'Permission denied' | 'Operation not permitted')
 		why=denied hint='run as root'
-		[ "$uid" != 0 ] || hint='even root is refused here: run on the host itself, outside containers'
+		[ "$uid" != 0 ] || hint='run on the host, outside containers'
 		;;
 	esac
 	$late && why=timed_out detail='no answer within 20 s'
