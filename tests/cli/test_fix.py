@@ -105,7 +105,7 @@ def test_the_same_evidence_makes_the_same_script() -> None:
         (["--choose", "XYZ001=a"], "--choose XYZ001=a: say a rule and words"),
         (["--choose", "DUR001=x"], "--choose DUR001 has no remedy 'x': there are "),
         (["--disruption", "recreate"], "there is no 'recreate'"),
-        (["--from", HEALTHY], "2 hosts: a script is for one"),
+        (["--from", f"other={HEALTHY}"], "2 hosts: a script is for one"),
         (["-f", "yaml"], "there is no 'yaml'"),
         (["--from", "/none"], "/none"),
     ],

@@ -12,7 +12,7 @@ from ext4audit.cli.baseline import read_reports
 from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, write
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
-from ext4audit.policy.baseline import Difference, difference, known_host, original_text
+from ext4audit.policy.baseline import Difference, difference, identity_of, known_host
 from ext4audit.renderers.difference import render_json, render_text
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS
 
@@ -49,10 +49,10 @@ def command(old: str, new: str, fmt: str, output: str | None, fail_on: str) -> i
     """Print which findings are new, fixed and unchanged between two reports.
 
     Reports are those of `scan -f json`, or of `-f ndjson` for many hosts, which are paired by
-    their names. A finding is the same when rule, superblock UUID and the fact that failed are:
-    renamed devices change nothing. What has become worse is new, and so is what a suppression
-    accepted that holds no more. What the newer report could not look for is neither fixed nor
-    unchanged.
+    their keys (`source.key`). A finding is the same when rule, superblock UUID and the fact that
+    failed are: renamed devices change nothing. What has become worse is new, and so is what a
+    suppression accepted that holds no more. What the newer report could not look for is neither
+    fixed nor unchanged.
 
     Exit codes: 0 nothing new at or above --fail-on that is not suppressed, 1 something,
     2 usage error.
@@ -83,30 +83,42 @@ NOTHING: Document = {"filesystems": [], "verdicts": []}
 def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
     """Yield each host's two reports, with nothing for one that only the other file has.
 
-    A single host may have been renamed; of hosts with one name, each is paired with the one
-    that has the most superblocks in common.
+    A single host may have been renamed. Of hosts without keys that have one name, each is paired
+    with the one that has the most superblocks in common.
     """
     if len(old) == len(new) == 1:
-        yield original_text(new[0]["host"], "name"), old[0], new[0]
+        yield _name(new[0]), old[0], new[0]
         return
     left: dict[str, list[Document]] = {}
     for report in old:
-        left.setdefault(original_text(report["host"], "name"), []).append(report)
+        left.setdefault(_name(report), []).append(report)
     for report in new:
-        name = original_text(report["host"], "name")
-        yield name, _taken(left.get(name, []), report), report
+        yield _name(report), _taken(left, report), report
     for name, reports in left.items():
         for report in reports:
             yield name, report, NOTHING
 
 
-def _taken(reports: list[Document], like: Document) -> Document:
-    """Remove and return the report of the same host from those with its name."""
+def _name(report: Document) -> str:
+    """Return the key of a report's host; its own name where the report has none."""
+    identity = identity_of(report)
+    return identity.key or identity.name
+
+
+def _taken(left: Mapping[str, list[Document]], like: Document) -> Document:
+    """Remove and return the older report of the same host."""
+    key, name = _name(like), identity_of(like).name
+    reports = [
+        report
+        for known_as in dict.fromkeys((key, name))
+        for report in left.get(known_as, ())
+        if identity_of(report).is_same(key, name)
+    ]
     if not reports:
         return NOTHING
     here = known_host(like).superblocks
     best = max(reports, key=lambda report: len(known_host(report).superblocks & here))
-    reports.remove(best)
+    left[_name(best)].remove(best)
     return best
 
 

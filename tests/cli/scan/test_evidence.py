@@ -127,6 +127,7 @@ def test_what_is_not_on_ext4_is_told_beside_what_is() -> None:
 RAID10 = HOSTS / "md-raid10" / "snapshot"
 HEALTHY = HOSTS / "healthy-debian-12" / "snapshot"
 NOBARRIER = HOSTS / "lvm-linear-nobarrier" / "snapshot"
+TWO_HOSTS = ["--from", f"a={RAID10}", "--from", f"b={NOBARRIER}"]
 
 
 def scan(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
@@ -170,6 +171,7 @@ def test_a_snapshot_gives_the_same_report_in_every_container(tmp_path: Path) -> 
         "kind": "snapshot",
         "label": str(RAID10),
         "taken_at": json.loads((RAID10 / "manifest.json").read_text())["taken_at"],
+        "key": "md-raid10",
     }
     for name in ("a.tgz", "a.json.gz"):
         found = report("--from", str(tmp_path / name))
@@ -248,7 +250,8 @@ def test_a_fleet_is_a_line_a_host(fleet: Path) -> None:
     assert [line["error"] for line in lines[6:]] == [
         {
             "kind": "unreadable",
-            "message": f"{fleet}/host00006.tgz: neither a snapshot nor an archive",
+            "message": f"{fleet}/host00006.tgz: neither a snapshot nor an archive; "
+            "it begins with 'garbage'",
         },
         {"kind": "unreadable", "message": f"{fleet}/host00007: neither a file nor a directory"},
     ]
@@ -274,15 +277,16 @@ def test_the_text_of_a_fleet_ends_with_a_sum_by_rule(fleet: Path) -> None:
     """A line a host, then each rule that found something: on how many hosts, and which."""
     done = scan("--from", str(fleet), "--select", "PRF001,PRF002")
     lines = done.stdout.splitlines()
-    found = ["host00000.tgz", "host00001.json", "host00003.json", "host00004.tgz"]
-    assert lines[0].startswith(f"{fleet}/host00000.tgz: host host00000: 2 filesystems; ")
-    assert (
-        lines[6] == f"could not be read: {fleet}/host00006.tgz: neither a snapshot nor an archive"
+    found = ["host00000", "host00001", "host00003", "host00004"]
+    assert lines[0].startswith("host host00000: 2 filesystems; ")
+    assert lines[6] == (
+        f"host00006 could not be read: {fleet}/host00006.tgz: neither a snapshot nor an archive; "
+        "it begins with 'garbage'"
     )
     assert lines[8:] == [
-        "PRF001 dioread-nolock-nodelalloc  high      1 of 8 hosts: host00000.tgz",
+        "PRF001 dioread-nolock-nodelalloc  high      1 of 8 hosts: host00000",
         f"PRF002 auto-da-alloc-stall        low       4 of 8 hosts: {', '.join(found)}",
-        "could not be read: 2 of 8 hosts: host00006.tgz, host00007",
+        "could not be read: 2 of 8 hosts: host00006, host00007",
         "8 hosts: 4 with findings, 0 incomplete, 2 could not be read",
     ]
     quiet = scan("-q", "--from", str(fleet), "--select", "PRF001,PRF002")
@@ -306,7 +310,8 @@ def test_the_exit_code_is_the_worst_of_all(
     """1 beats 3 beats 0; an unreadable host is incomplete; nothing read is 2."""
     (tmp_path / "garbage").write_bytes(b"garbage")
     places = [HOSTS / name / "snapshot" if name != "garbage" else tmp_path / name for name in names]
-    options = [word for place in places for word in ("--from", str(place))]
+    words = [f"{number}={place}" for number, place in enumerate(places)]
+    options = [word for each in words for word in ("--from", each)]
     assert scan(*options, *arguments).returncode == code
 
 
@@ -316,8 +321,8 @@ def test_the_exit_code_is_the_worst_of_all(
         (["--from", "/gone"], "/gone: No such file or directory"),
         (["--from", "-", "--from", "-"], "standard input can be read once only"),
         (["--from", "/dev/null"], "/dev/null: a device"),
-        (["--from", str(RAID10), "--from", str(NOBARRIER), "-f", "json"], "use -f ndjson"),
-        (["--from", str(RAID10), "--from", str(NOBARRIER), "/gone"], "no host has a filesystem"),
+        ([*TWO_HOSTS, "-f", "json"], "use -f ndjson"),
+        ([*TWO_HOSTS, "/gone"], "no host has a filesystem"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(arguments: list[str], message: str) -> None:
@@ -330,11 +335,11 @@ def test_what_cannot_be_asked_is_refused(arguments: list[str], message: str) -> 
 
 def test_standard_input_can_be_one_of_many() -> None:
     """A worker has no standard input; what lies there is read all the same."""
-    done = scan(
-        "-f", "ndjson", "--from", str(RAID10), "--from", "-", stdin=Original(NOBARRIER).tar("piped")
-    )
-    names = [json.loads(line)["host"]["name"] for line in done.stdout.splitlines()]
-    assert names == ["lab", "piped"]
+    stdin = Original(NOBARRIER).tar("piped")
+    done = scan("-f", "ndjson", "--from", str(RAID10), "--from", "-", stdin=stdin)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["host"]["name"] for line in lines] == ["lab", "piped"]
+    assert [line["source"]["key"] for line in lines] == ["md-raid10", "piped"]
 
 
 def test_a_hostile_name_is_shown_and_kept(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     return ENVIRONMENT.get_template("single_host.html.j2").render(
         page=page,
         style_digest=_style_digest(),
-        title=f"ext4audit: {entry.name if report is None else report.host.name}",
+        title=f"ext4audit: {entry.name}",
         entry=entry,
         chips=() if report is None else finding_chips(report),
         section=None if report is None else host_section(report, page, entry.anchor),

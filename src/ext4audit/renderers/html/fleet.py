@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ext4audit.finding import Severity
 from ext4audit.renderers.html.host import HostSection, finding_chips, host_section
 from ext4audit.renderers.html.subject import Badge
-from ext4audit.renderers.shared import Audited, Page
+from ext4audit.renderers.shared import Audited, Page, host_names
+from ext4audit.renderers.shared.rows import segment
 from ext4audit.renderers.shared.subjects import is_undetermined
 from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import Outcome, Report, Verdict
@@ -24,9 +25,8 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The host's name and its source, because many hosts have the name localhost."""
-        report = self.host.report
-        return self.host.label if report is None else f"{report.host.name} ({self.host.label})"
+        """The key of the host."""
+        return host_names((self.host,))[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,10 @@ class FoldedHost:
 def worst_first(hosts: Sequence[Audited]) -> tuple[Entry, ...]:
     """Return the hosts by their worst finding, then the unread, incomplete and clean ones."""
     ordered = sorted(hosts, key=lambda host: _rank(host.report))
-    return tuple(Entry(host, f"host-{number}") for number, host in enumerate(ordered, start=1))
+    names = host_names(ordered)
+    return tuple(
+        Entry(host, f"host-{segment(name)}") for host, name in zip(ordered, names, strict=True)
+    )
 
 
 def _rank(report: Report | None) -> int:

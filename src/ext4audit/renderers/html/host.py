@@ -56,7 +56,7 @@ def host_section(report: Report, page: Page, anchor: str) -> HostSection:
         no_filesystem=("" if report.host.filesystems else no_filesystem_text(report, "this host")),
         gaps=tuple(UnknownRow(gap, "") for gap in dict.fromkeys(report.host.gaps)),
         subjects=tuple(
-            subject_section(each, f"{anchor}-{number}") for number, each in enumerate(every, 1)
+            subject_section(each, f"{anchor}:{number}") for number, each in enumerate(every, 1)
         ),
         fixed=report.fixed,
         notices=report.notices,
@@ -106,7 +106,8 @@ def _facts(report: Report) -> Iterator[Fact]:
     if report.source.kind == "plan":
         yield Fact("Plan", f"{report.source.label}: judged as if it ran, nothing of it exists yet")
     else:
-        yield Fact("Image" if report.source.kind == "image" else "Host", host.name)
+        yield Fact("Image" if report.source.kind == "image" else "Host", report.key)
+        yield Fact("Host name", host.name if host.name != report.key else "")
     if isinstance(host.os, Known):
         yield Fact("System", host.os.value.pretty_name or host.os.value.id)
     kernel = host.kernel.value.release if isinstance(host.kernel, Known) else "not known"

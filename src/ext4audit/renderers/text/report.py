@@ -42,9 +42,10 @@ def report_blocks(report: Report, look: Look) -> Blocks:
 
 def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
     if not report.host.filesystems:
-        yield (Prose((Span(no_filesystem_text(report, f"host {report.host.name}")),)),)
+        yield (Prose((Span(no_filesystem_text(report, f"host {report.key}")),)),)
+    host = report.host._replace(name=report.key)
     for subject in subjects(report):
-        yield tuple(subject_blocks(subject, report.host, look))
+        yield tuple(subject_blocks(subject, host, look))
     yield tuple(gap_blocks(report, look))
     yield tuple(_policy_blocks(report))
 
@@ -80,7 +81,7 @@ def summary_block(report: Report, look: Look) -> Prose:
     """Return the summary line: the host, findings, verdicts, completeness, and the policy."""
     # A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
     subject = "image" if report.source.kind == "image" else "host"
-    host = Span(f"{subject} {report.host.name}", "bold")
+    host = Span(f"{subject} {report.key}", "bold")
     filesystems = f": {counted(len(report.host.filesystems), 'filesystem')}; "
     return Prose(
         (
