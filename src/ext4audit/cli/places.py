@@ -11,6 +11,7 @@ import click
 from ext4audit.cli import print_diagnostic
 from ext4audit.renderers.shared import visible
 from ext4audit.renderers.shared.terms import listed
+from ext4audit.sources import encode
 from ext4audit.sources.captured import STANDARD_INPUT
 from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.fleet import exists, hosts_in, key_of
@@ -55,10 +56,13 @@ def places_of(sources: Sequence[str], expect: str | None = None) -> list[Place]:
         places = [place for key, path in named for place in _places(key, path, ignored)]
     except ArchiveError as error:
         raise click.UsageError(str(error)) from None
+    if expect is not None:
+        # The list may lie beside the snapshots: it is neither a host nor to be told of.
+        places = [each for each in places if not _is_same_file(each.path, expect)]
+        ignored = [path for path in ignored if not _is_same_file(path, expect)]
     refuse_alike(places)
     if expect is not None:
         places += _missing(places, expect)
-        ignored = [path for path in ignored if not _is_same_file(path, expect)]
     if ignored:
         files = "1 file that is" if len(ignored) == 1 else f"{len(ignored)} files that are"
         print_diagnostic(f"ignored {files} no evidence of a host: {listed(ignored, _SHOWN)}")
@@ -118,7 +122,7 @@ def _missing(places: Sequence[Place], expect: str) -> list[Place]:
 
 
 def _is_same_file(path: str, other: str) -> bool:
-    try:
-        return os.path.samefile(path.encode("utf-8", "surrogateescape"), other)  # noqa: PTH121
-    except OSError:
-        return False
+    name = os.path.basename(other)  # noqa: PTH119 - for each of ten thousand hosts
+    return path.endswith(utf8(name)) and os.path.realpath(encode(path)) == os.path.realpath(
+        os.fsencode(other)
+    )

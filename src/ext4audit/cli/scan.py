@@ -67,7 +67,8 @@ def command(
       ext4audit scan -f json | jq '.summary.findings'
       ext4audit scan --from host.tar.gz
       ssh db1 sudo sh -s < collect.sh | ext4audit scan --from db1=-
-      ext4audit scan --from snapshots/ --expect inventory.txt -f ndjson > reports.ndjson
+      ext4audit scan --from snapshots/ --expect inventory.txt
+      ext4audit scan --from snapshots/ -f ndjson > reports.ndjson
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = chosen(given)
     if sources:

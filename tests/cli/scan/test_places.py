@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -22,8 +23,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"done" if name.endswith(".log") else ORIGINAL.tar("lab"))
     (tmp_path / "fetch" / "db3").mkdir()
+    (tmp_path / "piped").write_bytes(ORIGINAL.tar("lab"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def scan(folder: Path, *arguments: str) -> CompletedProcess[str]:
+    """Run a scan with a snapshot on standard input."""
+    with (folder / "piped").open("rb") as piped:
+        return run("scan", *arguments, stdin=piped)
 
 
 def keys(text: str) -> list[str]:
@@ -48,8 +56,7 @@ def keys(text: str) -> list[str]:
 )
 def test_a_single_host_has_a_key(folder: Path, source: str, key: str) -> None:
     """The operator's name, else that of the file, else its own."""
-    assert folder.exists()
-    done = run("scan", "-f", "ndjson", "--from", source, stdin=ORIGINAL.tar("lab"))
+    done = scan(folder, "-f", "ndjson", "--from", source)
     assert keys(done.stdout) == [key]
 
 
@@ -66,7 +73,7 @@ def test_a_single_host_has_a_key(folder: Path, source: str, key: str) -> None:
 def test_a_bad_name_is_a_usage_error(folder: Path, sources: list[str], message: str) -> None:
     """Exit 2, before anything is written; the message has both sources."""
     words = [f"--from={source}" for source in sources]
-    done = run("scan", *words, "-f", "ndjson", "-o", "out", stdin=ORIGINAL.tar("lab"))
+    done = scan(folder, *words, "-f", "ndjson", "-o", "out")
     assert done.returncode == 2
     assert message in done.stderr
     assert not (folder / "out").exists() or not keys((folder / "out").read_text())[1:]
@@ -104,7 +111,7 @@ def test_a_list_that_cannot_be_used_is_refused(
     """Exit 2: the hosts would look complete."""
     (folder / "hosts").write_text("db1\n")
     (folder / "empty").write_text("")
-    done = run("scan", *arguments, stdin=ORIGINAL.tar("lab"))
+    done = scan(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
 
