@@ -59,24 +59,30 @@ def audit_snapshot(
     profiles: Sequence[ActiveProfile] = (),
     targets: Sequence[str] = (),
     in_fleet: bool = False,
+    key: str | None = None,
 ) -> Report:
     """Audit the captured evidence of one host; nothing of this machine is read.
 
     `path` is a snapshot (directory, tar or text), a sosreport, an Insights archive or a
     supportconfig. `targets` restrict the audit to the filesystems that paths, devices or UUIDs of
     the captured host name. `in_fleet` means that the path was found among others, and skips the
-    search for a host below it. Raises ArchiveError, with the reason, for anything else.
+    search for a host below it. `key` is what the host is called in the report, by default the
+    path's last part without extensions, else the name that the host itself has.
+
+    Raises ArchiveError, with the reason, for anything else.
     """
     # A live scan reads no archive, and looks up no name among captured filesystems.
     from ext4audit.assemble.devices.target import only_filesystems  # noqa: PLC0415
     from ext4audit.sources.captured import open_captured  # noqa: PLC0415
+    from ext4audit.sources.fleet import key_of  # noqa: PLC0415
 
     captured = open_captured(os.fspath(path), in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
     if targets:
         host = only_filesystems(host, targets)
     chosen = default_rules() if rules is None else rules
-    return audit(Source(captured.kind, captured.label), host, chosen, profiles)
+    name = key or key_of(os.fspath(path)) or ""
+    return audit(Source(captured.kind, captured.label, name), host, chosen, profiles)
 
 
 def _ignore(_device: str) -> None:

@@ -52,10 +52,14 @@ class FixedFinding(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The kind of source of the evidence ("live", "snapshot", …) and its label for people."""
+    """The kind of source of the evidence ("live", "snapshot", …) and its label for people.
+
+    `key` is what the operator calls the host; empty where only the host names itself.
+    """
 
     kind: str
     label: str
+    key: str = ""
 
 
 ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})
@@ -88,6 +92,11 @@ class Report(NamedTuple):
     fixed: tuple[FixedFinding, ...] | None = None
     notices: tuple[str, ...] = ()
     policy: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The identity of the host in every format, which depends on no other host of a run."""
+        return self.source.key or self.host.name or self.source.label
 
     @property
     def complete(self) -> bool:

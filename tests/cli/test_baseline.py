@@ -104,8 +104,37 @@ def test_another_host_of_a_fleet_is_not_hidden(old: Path, tmp_path: Path) -> Non
     assert scan("--from", str(folder), "--baseline", str(old), to=new, fmt="ndjson") == 1
 
 
-def test_hosts_of_one_name_are_disambiguated_by_their_superblocks(tmp_path: Path) -> None:
-    """Many hosts are called localhost."""
+def test_a_baseline_and_a_difference_find_hosts_by_their_keys(tmp_path: Path) -> None:
+    """Machines made of one image have one name and the same superblocks; only keys differ."""
+    folder, out, new = tmp_path / "fleet", tmp_path / "out.ndjson", tmp_path / "new.ndjson"
+    folder.mkdir()
+    (folder / "db1.json").write_bytes(Original(Path(NOBARRIER)).single("localhost"))
+    (folder / "other.json").write_bytes(Original(Path(HEALTHY)).single("localhost"))
+    scan("--from", str(folder), to=out, fmt="ndjson")
+    (folder / "db2.json").write_bytes((folder / "db1.json").read_bytes())
+    assert scan("--from", str(folder), "--baseline", str(out), to=new, fmt="ndjson") == 1
+    known = {
+        report["source"]["key"]: report["summary"]["known"]
+        for report in map(json.loads, new.read_text().splitlines())
+    }
+    assert known["db1"] > 0
+    assert known["db2"] == 0
+    assert run_program(["diff", str(out), str(new), "-f", "json", "-o", str(tmp_path / "d")]) == 1
+    differences = {each["host"]: each for each in json.loads((tmp_path / "d").read_text())}
+    assert (differences["db1"]["new"], differences["other"]["new"]) == ([], [])
+    assert len(differences["db2"]["new"]) == known["db1"]
+
+
+def without_keys(path: Path) -> None:
+    """Rewrite reports as those of a version that had no keys."""
+    documents = [json.loads(line) for line in path.read_text().splitlines()]
+    for document in documents:
+        del document["source"]["key"]
+    path.write_text("".join(f"{json.dumps(document)}\n" for document in documents))
+
+
+def test_hosts_without_keys_are_disambiguated_by_their_superblocks(tmp_path: Path) -> None:
+    """Many hosts are called localhost, and older reports have no keys."""
     folder = tmp_path / "fleet"
     folder.mkdir()
     for number, story in enumerate((NOBARRIER, HEALTHY)):
@@ -113,6 +142,7 @@ def test_hosts_of_one_name_are_disambiguated_by_their_superblocks(tmp_path: Path
         (folder / f"{number}.json").write_bytes(text)
     out, new = tmp_path / "out.ndjson", tmp_path / "new.ndjson"
     scan("--from", str(folder), to=out, fmt="ndjson")
+    without_keys(out)
     words = ("--baseline", str(out), "--allow-incomplete")
     assert scan("--from", str(folder), *words, to=new, fmt="ndjson") == 0
     assert len(read_baselines(str(out))["localhost"]) == 2

@@ -133,7 +133,9 @@ def test_many_hosts_end_as_the_worst_of_them(
     end = ENDS[name]
     monkeypatch.setattr(fleet_host, "audit_snapshot", always(end.label))
     options = [files.get(word, word) for word in end.options]
-    code = run_program(["scan", "--from", SOURCE, "--from", SOURCE, "-f", fmt, *options])
+    code = run_program(
+        ["scan", "--from", f"a={SOURCE}", "--from", f"b={SOURCE}", "-f", fmt, *options]
+    )
     assert code == (end.nagios if fmt == NAGIOS else end.code), capsys.readouterr().err
 
 

@@ -18,17 +18,19 @@ from hypothesis import HealthCheck, given, settings
 
 from ext4audit.cli import captured as captured_command
 from ext4audit.cli import fleet
-from ext4audit.cli.captured import Job, Place, audit_place, names_of
+from ext4audit.cli.captured import Job, audit_place
+from ext4audit.cli.places import Place
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
-from ext4audit.policy.baseline import KnownFinding, KnownHost
+from ext4audit.policy.baseline import HostIdentity, KnownFinding, KnownHost
 from ext4audit.renderers.shared import Page
 from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
 from ext4audit.sources import captured
+from ext4audit.sources import fleet as fleet_source
 from ext4audit.sources.containers import ArchiveError
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
@@ -60,7 +62,8 @@ def audit_or_die(place: Place, job: Job) -> HostLine:
 def places(tmp_path: Path) -> list[Place]:
     """Write twelve hosts."""
     write_fleet(tmp_path / "fleet", 12)
-    return [Place(str(path), True) for path in sorted((tmp_path / "fleet").iterdir())]
+    paths = sorted((tmp_path / "fleet").iterdir())
+    return [Place(str(path), in_fleet=True, key=path.stem) for path in paths]
 
 
 def test_every_host_has_its_line_whatever_happens_to_another(
@@ -134,19 +137,21 @@ def test_a_host_that_takes_too_much_memory_could_not_be_read(places: list[Place]
     assert [line.error for line in lines if line is not lines[1]] == [None] * 11
 
 
-@pytest.mark.parametrize("call", ["stat", "open", "scandir", "listdir"])
+@pytest.mark.parametrize("call", ["stat", "open", "isdir", "scandir"])
 def test_a_source_that_does_not_answer_is_given_up(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead server answers to nothing at all."""
     monkeypatch.setattr(captured, "LONGEST_READ_SECONDS", 0.1)
+    monkeypatch.setattr(fleet_source, "LONGEST_READ_SECONDS", 0.1)
     write_fleet(tmp_path / "fleet", 1)
     host = next((tmp_path / "fleet").iterdir())
-    where = {"stat": host, "open": host}.get(call, tmp_path / "fleet")
-    owner = Path if call in {"stat", "open"} else os
+    at_host = call in {"stat", "open"}
+    where = host if at_host else tmp_path / "fleet"
+    owner: object = Path if at_host else os.path if call == "isdir" else os
     monkeypatch.setattr(owner, call, lambda *_, **__: time.sleep(5))
     with pytest.raises(ArchiveError, match=f"^{where}: no answer within 0.1 s"):
-        captured.hosts_in(str(where)) if call == "listdir" else captured.open_captured(str(where))
+        captured.open_captured(str(where)) if at_host else fleet_source.hosts_in(str(where))
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -163,23 +168,10 @@ def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
     findings = tuple(
         KnownFinding("DUR001", "u", str(number), Severity.LOW, "x", "y") for number in range(20000)
     )
-    known = {"db1": [KnownHost("db1", frozenset(), findings)]}
+    known = {"db1": [KnownHost(HostIdentity("db1", "db1"), frozenset(), findings)]}
     job = JOB._replace(post_processing=PostProcessing(baselines=known))
     assert len(ForkingPickler.dumps((fleet._audit, places[0]))) < 1000
     assert [line.error for line in fleet._lines(places, job)] == [None] * len(places)
-
-
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["a/db1.tar.gz", "b/db2.tar.gz"], ["db1.tar.gz", "db2.tar.gz"]),
-        (["a/snapshot", "b/snapshot/", "c/x"], ["a/snapshot", "b/snapshot/", "x"]),
-        (["-"], ["-"]),
-    ],
-)
-def test_a_name_in_a_sum_means_one_source(paths: list[str], names: list[str]) -> None:
-    """Two times "snapshot" tells nobody where to look."""
-    assert names_of([Place(path, in_fleet=False) for path in paths]) == names
 
 
 KILLED = """

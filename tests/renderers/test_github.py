@@ -133,7 +133,9 @@ def test_hosts_that_could_not_be_read_are_one_error() -> None:
 def test_ten_of_each_level_are_shown() -> None:
     """The worst, then a notice that counts the others and is one of the ten."""
     severities = [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL]
-    hosts = [Audited(f"x/{s.value}{n}", rated_report(s)) for s in severities for n in range(SHOWN)]
+    hosts = [
+        Audited("x", rated_report(s), key=f"{s.value}{n}") for s in severities for n in range(SHOWN)
+    ]
     commands, last = read(UNREADABLE, *hosts)
     assert Counter(c.name for c in commands) == {"error": 10, "warning": 10, "notice": 10}
     shown = [c.data.partition(":")[0] for c in commands if c.name == "error"]
@@ -155,7 +157,7 @@ def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
 
 def test_exactly_ten_need_no_notice() -> None:
     """Nothing is left out then."""
-    hosts = [Audited(f"x/{n}", rated_report(Severity.INFO)) for n in range(SHOWN)]
+    hosts = [Audited("x", rated_report(Severity.INFO), key=f"x{n}") for n in range(SHOWN)]
     commands, _ = read(*hosts)
     assert [command.data[:4] for command in commands] == ["INFO"] * SHOWN
 

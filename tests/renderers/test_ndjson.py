@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 
 from ext4audit.renderers import json_v1
 from ext4audit.renderers.ndjson import render_report, render_unread, unread_schema_text
+from ext4audit.renderers.shared import Audited
 from ext4audit.report import Report
 from support.formats.sample_reports import HOSTILE_NAMES, hostile_report, murky_report, night_report
 from support.hosts.stories import every_story, report_of
@@ -35,11 +36,19 @@ def test_the_line_of_every_fixture_host_is_its_json_report(story: str) -> None:
 
 def test_the_line_of_a_source_without_a_report() -> None:
     """It has the source and the reason, and its schema allows it."""
-    line = json.loads(render_unread("a\n\udcff", "damaged", kind="unreadable", tool_version="1"))
+    host = Audited("a\n\udcff", None, "damaged", key="db\udcff")
+    line = json.loads(render_unread(host, kind="unreadable", tool_version="1"))
     assert line == {
         "schema_version": "1.1",
         "tool": {"name": "ext4audit", "version": "1"},
-        "source": {"kind": None, "label": "a\n\ufffd", "label_b64": "YQr/", "taken_at": None},
+        "source": {
+            "kind": None,
+            "label": "a\n\ufffd",
+            "label_b64": "YQr/",
+            "taken_at": None,
+            "key": "db\ufffd",
+            "key_b64": "ZGL/",
+        },
         "error": {"kind": "unreadable", "message": "damaged"},
     }
     validator = Draft202012Validator(json.loads(unread_schema_text()))

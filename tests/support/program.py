@@ -139,11 +139,15 @@ def run_python(
     *arguments: str, env: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run this interpreter; both streams are captured unless told otherwise."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    streams = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        **options,
+    }
     return subprocess.run(
         [sys.executable, *arguments],
         env=environment(**(env or {})),
-        stdin=subprocess.DEVNULL,
         encoding="utf-8",
         timeout=SECONDS,
         check=False,

@@ -20,21 +20,25 @@ from ext4audit.policy.baseline import (
 from ext4audit.report import Report
 
 Baselines = Mapping[str, Sequence[KnownHost]]
-"""The hosts of a baseline by their names; several may have one name."""
+"""The hosts of a baseline by their keys, or by their own names where a report has no key.
+
+Several hosts may have one name of their own, such as "localhost".
+"""
 
 MAJOR = "1."
 LARGEST_BASELINE_BYTES = 1 << 30
 
 
 def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
-    """Return what is known of each host of a report, by its name; raises UsageError."""
+    """Return what is known of each host of a report, by its key or name; raises UsageError."""
     hosts: dict[str, list[KnownHost]] = {}
     for document in read_reports(path):
         try:
             host = known_host(document)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise no_report(path, f"{type(error).__name__}: {error}") from None
-        hosts.setdefault(host.name, []).append(host)
+        known_as = host.identity.key or host.identity.name
+        hosts.setdefault(known_as, []).append(host)
     return hosts
 
 
@@ -90,10 +94,16 @@ def compared(baselines: Baselines, report: Report, *, alone: bool) -> Report:
 def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
     """Return what the baseline knows of a host; a single one may have been renamed since.
 
-    Of several that share a name ("localhost") it is the one with the most superblocks in common.
+    Of several without keys that share a name ("localhost") it is the one with the most
+    superblocks in common.
     """
     every = [host for hosts in baselines.values() for host in hosts] if alone else []
-    named = every if len(every) == 1 else baselines.get(report.host.name, ())
+    named = every if len(every) == 1 else _same(baselines, report.key, report.host.name)
     here = {superblock_key(fs.id) for fs in report.host.filesystems}
     best = max(named, key=lambda host: len(host.superblocks & here), default=None)
     return best.findings if best else ()
+
+
+def _same(baselines: Baselines, key: str, name: str) -> list[KnownHost]:
+    known = (*baselines.get(key, ()), *(baselines.get(name, ()) if name != key else ()))
+    return [host for host in known if host.identity.is_same(key, name)]

@@ -1,10 +1,8 @@
 """`scan --from`: audit captured evidence, of one host or of each host of a fleet."""
 
-import os
 import resource
 import signal
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -14,6 +12,7 @@ from ext4audit.api import audit_snapshot
 from ext4audit.cli import lazily
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS, progress
+from ext4audit.cli.places import Place, places_of, utf8
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.cli.reports import print_report, write_page
 from ext4audit.facts.profile import ActiveProfile
@@ -23,13 +22,7 @@ from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.shared.fleet import FoundRule, HostLine
 from ext4audit.report import EXIT_INCOMPLETE, NAGIOS_UNKNOWN, Report, exit_code
 from ext4audit.rules import all_rules
-from ext4audit.sources.captured import STANDARD_INPUT, hosts_in
 from ext4audit.sources.containers import ArchiveError
-
-
-def utf8(word: str) -> str:
-    """Return an argument as all names are: UTF-8 with surrogateescape."""
-    return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 class Job(NamedTuple):
@@ -49,13 +42,6 @@ class Job(NamedTuple):
     keep: bool
 
 
-class Place(NamedTuple):
-    """The location of a host's evidence; `in_fleet` means that it was found, not named."""
-
-    path: str
-    in_fleet: bool
-
-
 def ignore_interrupts() -> None:
     """Ignore Ctrl-C in a worker: the parent handles it, and each worker would print a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -63,28 +49,30 @@ def ignore_interrupts() -> None:
 
 def audit_place(place: Place, job: Job) -> HostLine:
     """Audit one host; a host that cannot be read, or costs too much, also has a line."""
+    if place.missing:
+        return unread(place, f"{place.path}: {place.missing}", "unreadable", job)
     # What feeds a pipe may take its time; it is read here and not by a process of the fleet.
-    seconds = 0 if place.path == STANDARD_INPUT else LONGEST_SECONDS
+    seconds = 0 if place.is_read_here or place.key is None else LONGEST_SECONDS
     try:
         with limited(seconds, LARGEST_BYTES):
             report = _report(place, job)
     except ArchiveError as error:
-        return unread(place.path, str(error), "unreadable", job)
+        return unread(place, str(error), "unreadable", job)
     except TooLong:
         why = f"takes more than {seconds:g} s"
-        return unread(place.path, f"{place.path}: {why}", "unreadable", job)
+        return unread(place, f"{place.path}: {why}", "unreadable", job)
     except MemoryError:
         why = f"takes more than {LARGEST_BYTES >> 20} MiB of memory"
-        return unread(place.path, f"{place.path}: {why}", "unreadable", job)
+        return unread(place, f"{place.path}: {why}", "unreadable", job)
     report, used, undetermined = job.post_processing.apply(report)
     return HostLine(
-        name=_last_part(place.path),
-        rendered=tuple(_rendered(report, place.path, fmt, page) for fmt, page in job.pages),
+        name=report.key,
+        rendered=tuple(_rendered(report, fmt, page) for fmt, page in job.pages),
         code=exit_code(report, job.threshold, allow_incomplete=job.allow_incomplete),
         complete=report.complete_for(job.threshold),
         matched=bool(report.host.filesystems),
         found=_found(report),
-        host=Audited(place.path, report) if job.keep else None,
+        host=Audited(place.path, report, key=report.key) if job.keep else None,
         used=used,
         undetermined=undetermined,
     )
@@ -97,50 +85,46 @@ def _report(place: Place, job: Job) -> Report:
         profiles=job.profiles,
         targets=job.targets,
         in_fleet=place.in_fleet,
+        key=place.key,
     )
 
 
-def unread(path: str, message: str, kind: str, job: Job) -> HostLine:
+def unread(place: Place, message: str, kind: str, job: Job) -> HostLine:
     """Return the line of a host without a report."""
     code = 0 if job.allow_incomplete else EXIT_INCOMPLETE
+    host = unread_host(place, message)
     return HostLine(
-        _last_part(path),
-        tuple(_unread_text(path, message, kind, fmt, page) for fmt, page in job.pages),
+        host.key,
+        tuple(_unread_text(host, kind, fmt, page) for fmt, page in job.pages),
         code,
         complete=False,
         error=message,
-        host=Audited(path, None, message) if job.keep else None,
+        host=host if job.keep else None,
     )
 
 
-def _unread_text(path: str, message: str, kind: str, fmt: str, page: Page) -> str:
+def unread_host(place: Place, message: str) -> Audited:
+    """Return a host without a report; one that only its evidence names has the source's name."""
+    return Audited(place.path, None, message, key=place.key or place.path)
+
+
+def _unread_text(host: Audited, kind: str, fmt: str, page: Page) -> str:
     if fmt == "ndjson":
-        return ndjson.render_unread(path, message, kind=kind, tool_version=page.tool_version)
+        return ndjson.render_unread(host, kind=kind, tool_version=page.tool_version)
     if page.verbosity < 0:
         return ""
-    return visible(f"could not be read: {message}", ascii_only=page.ascii_only) + "\n\n"
+    text = f"{host.key} could not be read: {host.error}"
+    return visible(text, ascii_only=page.ascii_only) + "\n\n"
 
 
-def _last_part(path: str) -> str:
-    """Return the last part of a path, which identifies a host: many are named "localhost"."""
-    return path.rstrip("/").rpartition("/")[2] or path
-
-
-def names_of(places: Sequence[Place]) -> list[str]:
-    """Return the name of each place in a summary: the whole path where the last parts are equal."""
-    ends = [_last_part(place.path) for place in places]
-    times = Counter(ends)
-    return [end if times[end] == 1 else place.path for end, place in zip(ends, places, strict=True)]
-
-
-def _rendered(report: Report, path: str, fmt: str, page: Page) -> str:
+def _rendered(report: Report, fmt: str, page: Page) -> str:
     """Return the report in a format; empty in text where the summary of the fleet suffices."""
     if fmt == "ndjson":
         return ndjson.render_report(report, tool_version=page.tool_version)
     if page.verbosity < 0:
         return ""
-    text = lazily("renderers.text", "render_report")(report, page)
-    return f"{visible(path, ascii_only=page.ascii_only)}: {text}\n"
+    text: str = lazily("renderers.text", "render_report")(report, page)
+    return f"{text}\n"
 
 
 def _found(report: Report) -> tuple[FoundRule, ...]:
@@ -158,9 +142,14 @@ WITHOUT_UNREAD = frozenset({"text", "json"})
 """Formats of one report; without a report, standard error has the reason."""
 
 
-def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportOptions) -> int:
+def scan_from(
+    sources: tuple[str, ...],
+    targets: tuple[str, ...],
+    asked: ReportOptions,
+    expect: str | None = None,
+) -> int:
     """Audit the sources; raises UsageError where nothing can be audited."""
-    places = _places([utf8(source) for source in sources])
+    places = places_of(sources, expect)
     words = tuple(utf8(target) for target in targets)
     if len(places) == 1:
         return _scan_one(places[0], words, asked)
@@ -172,23 +161,9 @@ def scan_from(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     return code
 
 
-def _places(sources: list[str]) -> list[Place]:
-    """Return the location of each host's evidence; raises UsageError for a bad source."""
-    if sources.count(STANDARD_INPUT) > 1:
-        raise click.UsageError("--from - can be given only once")
-    places = []
-    try:
-        for source in sources:
-            hosts = hosts_in(source)
-            places += [Place(source, False)] if hosts is None else [Place(h, True) for h in hosts]
-    except ArchiveError as error:
-        raise click.UsageError(str(error)) from None
-    return places
-
-
 def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportOptions) -> Report:
     """Audit the sources, which must be of one host; raises UsageError."""
-    places = _places([utf8(source) for source in sources])
+    places = places_of(sources)
     if len(places) != 1:
         raise click.UsageError(f"fix works on one host, and --from has {len(places)}")
     try:
@@ -206,6 +181,7 @@ def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Re
         profiles=asked.profiles,
         targets=targets,
         in_fleet=place.in_fleet,
+        key=place.key,
     )
     if targets and not report.host.filesystems:
         raise click.UsageError(f"{place.path}: no ext4 filesystem is called {', '.join(targets)}")
@@ -217,18 +193,18 @@ def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> i
         with progress(quiet=asked.verbosity < 0, doing=f"reading {place.path}"):
             report = _audited(place, targets, asked)
     except ArchiveError as error:
-        _write_unread(place.path, str(error), asked)
+        _write_unread(place, str(error), asked)
         if asked.outputs[0].fmt == NAGIOS:
             return NAGIOS_UNKNOWN
         raise click.UsageError(str(error)) from None
     return print_report(report, asked, whole=not targets)
 
 
-def _write_unread(path: str, message: str, asked: ReportOptions) -> None:
+def _write_unread(place: Place, message: str, asked: ReportOptions) -> None:
     """Write the line of a host that could not be read, wherever a format has one."""
     for output in asked.outputs:
         if output.fmt not in WITHOUT_UNREAD:
-            write_page(output, (Audited(path, None, message),), asked)
+            write_page(output, (unread_host(place, message),), asked)
 
 
 LONGEST_SECONDS = 60.0

@@ -20,7 +20,7 @@ from ext4audit.cli.output import (
 )
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
-from ext4audit.policy.baseline import Difference, difference, known_host, original_text
+from ext4audit.policy.baseline import Difference, difference, identity_of, known_host
 from ext4audit.renderers.difference import render_json, render_text
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS
 
@@ -65,9 +65,10 @@ def command(*, old: str, new: str, fmt: str, output: str | None, color: str, fai
     """Print which findings are new, fixed and unchanged between two reports.
 
     Reports come from `scan -f json`, or from `scan -f ndjson` for many hosts; hosts are paired by
-    name. Two findings are the same if rule, superblock UUID and failed fact are the same, even if
-    the device was renamed. A finding is new if its severity has increased or its suppression has
-    expired. A finding that the new report could not check again is listed as not checked.
+    key (`source.key`). Two findings are the same if rule, superblock UUID and failed fact are the
+    same, even if the device was renamed. A finding is new if its severity has increased or its
+    suppression has expired. A finding that the new report could not check again is listed as not
+    checked.
 
     Exit codes: 0 no new finding at or above --fail-on, 1 at least one that is not suppressed,
     2 usage error.
@@ -116,30 +117,42 @@ NOTHING: Document = {"filesystems": [], "verdicts": []}
 def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
     """Yield each host's two reports, with nothing for one that only the other file has.
 
-    A single host may have been renamed; of hosts with one name, each is paired with the one
-    that has the most superblocks in common.
+    A single host may have been renamed. Of hosts without keys that have one name, each is paired
+    with the one that has the most superblocks in common.
     """
     if len(old) == len(new) == 1:
-        yield original_text(new[0]["host"], "name"), old[0], new[0]
+        yield _name(new[0]), old[0], new[0]
         return
     left: dict[str, list[Document]] = {}
     for report in old:
-        left.setdefault(original_text(report["host"], "name"), []).append(report)
+        left.setdefault(_name(report), []).append(report)
     for report in new:
-        name = original_text(report["host"], "name")
-        yield name, _taken(left.get(name, []), report), report
+        yield _name(report), _taken(left, report), report
     for name, reports in left.items():
         for report in reports:
             yield name, report, NOTHING
 
 
-def _taken(reports: list[Document], like: Document) -> Document:
-    """Remove and return the report of the same host from those with its name."""
+def _name(report: Document) -> str:
+    """Return the key of a report's host; its own name where the report has none."""
+    identity = identity_of(report)
+    return identity.key or identity.name
+
+
+def _taken(left: Mapping[str, list[Document]], like: Document) -> Document:
+    """Remove and return the older report of the same host."""
+    key, name = _name(like), identity_of(like).name
+    reports = [
+        report
+        for known_as in dict.fromkeys((key, name))
+        for report in left.get(known_as, ())
+        if identity_of(report).is_same(key, name)
+    ]
     if not reports:
         return NOTHING
     here = known_host(like).superblocks
     best = max(reports, key=lambda report: len(known_host(report).superblocks & here))
-    reports.remove(best)
+    left[_name(best)].remove(best)
     return best
 
 

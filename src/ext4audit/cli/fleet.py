@@ -10,23 +10,25 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from multiprocessing.connection import wait
+from types import MappingProxyType
+from typing import TypeAlias
 
 import click
 
 from ext4audit.cli import print_diagnostic, print_error
-from ext4audit.cli.captured import Job, Place, audit_place, ignore_interrupts, names_of, unread
+from ext4audit.cli.captured import Job, audit_place, ignore_interrupts, unread
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
+from ext4audit.cli.places import Place, refuse_alike
 from ext4audit.cli.reports import page_of, write_pages
 from ext4audit.renderers.shared import Audited
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
-from ext4audit.sources.captured import STANDARD_INPUT
 
 EXIT_INTERNAL = 70
 _WORST_FIRST = (EXIT_INTERNAL, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_CLEAN)
@@ -45,6 +47,7 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     sums, lines = FleetSums(asked.post_processing.policy, asked.threshold), _Lines()
     failures: list[OSError] = []
     job = _job(targets, asked, streams)
+    known = _nameless(places, job)
     with ExitStack() as stack:
         puts = [stack.enter_context(writing(output.path)) for output in streams]
         if len(asked.outputs) > 1:
@@ -52,9 +55,9 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
                 put if output.path else _until_it_fails(put, failures)
                 for output, put in zip(streams, puts, strict=True)
             ]
-        every = _shown(_lines(places, job), len(places), quiet=asked.verbosity < 0)
-        for name, line in zip(names_of(places), every, strict=True):
-            sums.add(line._replace(name=name))
+        every = _lines(places, job, known)
+        for line in _shown(every, len(places), quiet=asked.verbosity < 0):
+            sums.add(line)
             lines.add(line)
             for put, text in zip(puts, line.rendered, strict=True):
                 if text:
@@ -146,25 +149,42 @@ def _job(targets: tuple[str, ...], asked: ReportOptions, streams: Sequence[Outpu
     )
 
 
-def _lines(places: Sequence[Place], job: Job) -> Iterator[HostLine]:
-    """Yield the line of each host, in the order of the sources."""
+def _nameless(places: Sequence[Place], job: Job) -> dict[Place, HostLine]:
+    """Audit the hosts that only their evidence names, before any other; raises UsageError."""
+    known = {place: audit_place(place, job) for place in places if place.key is None}
+    refuse_alike([p._replace(key=known[p].name) if p in known else p for p in places])
+    return known
+
+
+def _lines(
+    places: Sequence[Place], job: Job, known: Mapping[Place, HostLine] = MappingProxyType({})
+) -> Iterator[HostLine]:
+    """Yield the line of each host, in the order of the sources; `known` are those at hand."""
     # The program looks for rubbish rarely, because it ends soon (__main__.py). Not here, where
     # ten thousand hosts leave theirs behind: the workers inherit it.
     gc.set_threshold(700, 10, 10)
     workers = min(len(os.sched_getaffinity(0)), len(places))
     pool = _Pool(workers, job)
-    waiting: deque[tuple[Place, Future[HostLine] | None]] = deque()
+    waiting: _Waiting = deque()
     try:
         for place in places:
             # The standard input of a worker is closed, so what lies there is read here.
-            here = place.path == STANDARD_INPUT
+            here = place.is_read_here or place in known
             waiting.append((place, None if here else pool.start(place)))
             if len(waiting) >= workers * _AHEAD:
-                yield pool.line(*waiting.popleft())
+                yield _next(waiting, pool, known)
         while waiting:
-            yield pool.line(*waiting.popleft())
+            yield _next(waiting, pool, known)
     finally:
         pool.stop()
+
+
+_Waiting: TypeAlias = deque[tuple[Place, Future[HostLine] | None]]
+
+
+def _next(waiting: _Waiting, pool: _Pool, known: Mapping[Place, HostLine]) -> HostLine:
+    place, started = waiting.popleft()
+    return known[place] if place in known else pool.line(place, started)
 
 
 class _Pool:
@@ -197,7 +217,7 @@ class _Pool:
         if error is None:
             return started.result()
         message = f"{place.path}: {type(error).__name__}: {error}"
-        return unread(place.path, message, "internal", self._job)._replace(code=EXIT_INTERNAL)
+        return unread(place, message, "internal", self._job)._replace(code=EXIT_INTERNAL)
 
     def stop(self) -> None:
         self._executor.shutdown(cancel_futures=True)

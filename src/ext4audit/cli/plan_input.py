@@ -12,8 +12,8 @@ import click
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import did_you_mean
-from ext4audit.cli.captured import utf8
 from ext4audit.cli.files import read_bytes
+from ext4audit.cli.places import utf8
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts import parse_toml
 from ext4audit.facts.devices import QueueLimits

@@ -20,10 +20,18 @@ from ext4audit.sources.live import LiveSource
     "--from",
     "sources",
     multiple=True,
-    metavar="SOURCE",
+    metavar="[NAME=]SOURCE",
     shell_complete=completer("files"),
     help="Audit captured evidence instead of this host: a snapshot (directory, tar, text), a "
-    "sosreport or another archive, a directory of them, or - for standard input; repeatable.",
+    "sosreport or another archive, a directory of them, or - for standard input; repeatable. "
+    "NAME is the host's name in the report, by default the name of the file.",
+)
+@click.option(
+    "--expect",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Report each host of FILE that --from does not contain as unread: one name per line, or "
+    "an Ansible inventory (INI).",
 )
 @report_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
@@ -32,6 +40,7 @@ def command(
     *,
     targets: tuple[str, ...],
     sources: tuple[str, ...],
+    expect: str | None,
     timeout_seconds: float,
     deadline_seconds: float,
     **given: Any,  # noqa: ANN401 - every type that an option can have
@@ -57,12 +66,16 @@ def command(
       ext4audit scan --select DUR,PRF001 --fail-on high
       ext4audit scan -f json | jq '.summary.findings'
       ext4audit scan --from host.tar.gz
+      ssh db1 sudo sh -s < collect.sh | ext4audit scan --from db1=-
+      ext4audit scan --from snapshots/ --expect inventory.txt
       ext4audit scan --from snapshots/ -f ndjson > reports.ndjson
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = chosen(given)
     if sources:
-        code: int = lazily("cli.captured", "scan_from")(sources, targets, asked)
+        code: int = lazily("cli.captured", "scan_from")(sources, targets, asked, expect)
         return code
+    if expect is not None:
+        raise click.UsageError("--expect is for --from: the hosts of a fleet")
     if targets:
         source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
         report = lazily("cli.options", "scan_targets")(targets, asked, source)

@@ -107,7 +107,7 @@ def suppress(
 
     def mark(verdict: Verdict, finding: Finding) -> Finding:
         fs = by_id.get(verdict.filesystem_id or "")
-        names = (*_names(fs), finding.fact) if fs else (finding.fact, report.host.name)
+        names = (*_names(fs), finding.fact) if fs else (finding.fact, report.key, report.host.name)
         found = next((rule for rule in live if rule.matches(verdict.rule.code, names)), None)
         if found is None:
             return finding

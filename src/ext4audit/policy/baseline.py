@@ -103,10 +103,28 @@ def original_text(members: Mapping[str, Any], key: str) -> str:
     return a2b_base64(text_of(original)).decode("utf-8", "surrogateescape")
 
 
-class KnownHost(NamedTuple):
-    """One report of a baseline: the host's name, its superblocks and its findings."""
+class HostIdentity(NamedTuple):
+    """The key of a report's host, and its own name; reports before 1.1 have no key."""
 
+    key: str | None
     name: str
+
+    def is_same(self, key: str, name: str) -> bool:
+        """Whether this is the host with a key; one without a key is the host with a name."""
+        return self.name == name if self.key is None else self.key == key
+
+
+def identity_of(document: Mapping[str, Any]) -> HostIdentity:
+    """Return the identity of the host of one report in JSON; raises as `known_host`."""
+    source = document.get("source", {})
+    key = original_text(source, "key") if "key" in source else None
+    return HostIdentity(key, original_text(document["host"], "name"))
+
+
+class KnownHost(NamedTuple):
+    """One report of a baseline: the host, its superblocks and its findings."""
+
+    identity: HostIdentity
     superblocks: frozenset[str]
     findings: tuple[KnownFinding, ...]
 
@@ -119,7 +137,7 @@ def known_host(document: Mapping[str, Any]) -> KnownHost:
     superblocks = frozenset(
         superblock_key(original_text(fs, "id")) for fs in document["filesystems"]
     )
-    return KnownHost(original_text(document["host"], "name"), superblocks, known_findings(document))
+    return KnownHost(identity_of(document), superblocks, known_findings(document))
 
 
 def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:

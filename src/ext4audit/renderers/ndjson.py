@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit.renderers.json_v1 import SCHEMA_VERSION, plan_object, report_object, schema_file
-from ext4audit.renderers.shared import Audited, Page, json_text
+from ext4audit.renderers.shared import Audited, Page, host_names, json_text
 from ext4audit.report import PlanAdvice, Report
 
 
@@ -16,8 +16,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 def _host_line(host: Audited, tool_version: str) -> str:
     if host.report is None:
-        message = host.error or ""
-        return render_unread(host.label, message, kind="unreadable", tool_version=tool_version)
+        return render_unread(host, kind="unreadable", tool_version=tool_version)
     return render_report(host.report, tool_version=tool_version)
 
 
@@ -31,13 +30,14 @@ def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
     return json_text(plan_object(report, advice, page), indent=None)
 
 
-def render_unread(label: str, message: str, *, kind: str, tool_version: str) -> str:
-    """Return the line of a source without a report; `kind` is "unreadable" or "internal"."""
+def render_unread(host: Audited, *, kind: str, tool_version: str) -> str:
+    """Return the line of a host without a report; `kind` is "unreadable" or "internal"."""
+    (key,) = host_names((host,))
     document = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ext4audit", "version": tool_version},
-        "source": {"kind": None, "label": label, "taken_at": None},
-        "error": {"kind": kind, "message": message},
+        "source": {"kind": None, "label": host.label, "taken_at": None, "key": key},
+        "error": {"kind": kind, "message": host.error or ""},
     }
     return json_text(document, indent=None)
 

@@ -1,4 +1,4 @@
-"""Captured evidence in any form: one host's answers, or a directory of many hosts'."""
+"""Captured evidence of one host, in any form."""
 
 import io
 import os
@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ext4audit.sources import Source, encode
-from ext4audit.sources import decode as decode_text
-from ext4audit.sources.archive import (
-    INSIGHTS_COMMANDS,
-    SOS_COMMANDS,
-    SUPPORTCONFIG_MARK,
-    is_wanted,
-    recognise,
-)
+from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.containers import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
 from ext4audit.sources.containers.tar import BLOCK_BYTES, Readable, Stream, is_tar
@@ -30,13 +23,13 @@ from ext4audit.sources.snapshot import (
     read_snapshot_tar,
     unwrap,
 )
+from ext4audit.sources.snapshot.ansible import unwrap_task
+from ext4audit.sources.snapshot.causes import why_no_snapshot
 from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
 
 LONGEST_READ_SECONDS = 20.0
 STANDARD_INPUT = "-"
-_ONE_HOST = (MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK, "data")
-"""The names at the top of an unpacked archive of one host."""
 
 
 class Captured(NamedTuple):
@@ -105,35 +98,6 @@ def _look_into(path: str) -> None:
         next(found, None)
 
 
-def hosts_in(path: str) -> list[str] | None:
-    """Return the paths of the hosts in a directory of many, sorted; None for anything else.
-
-    Hidden names are not hosts. Raises ArchiveError for an empty directory.
-    """
-    if path == STANDARD_INPUT:
-        return None
-    try:
-        with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
-            names = bounded(lambda: _names(path))
-    except OSError as error:
-        raise ArchiveError(f"{path}: {error.strerror or error}") from None
-    if names is None or any(mark in names for mark in _ONE_HOST):
-        return None
-    folder = path.rstrip("/")
-    hosts = [f"{folder}/{name}" for name in names if not name.startswith(".")]
-    if not hosts:
-        raise ArchiveError(f"{path}: does not contain a snapshot")
-    return hosts
-
-
-def _names(path: str) -> list[str] | None:
-    """Return the names in a directory, sorted; None for anything else. Raises OSError."""
-    if not Path(path).is_dir():
-        return None
-    # Strings, not Paths: of 10,000 hosts those alone took 10 MiB.
-    return sorted(map(decode_text, os.listdir(encode(path))))  # noqa: PTH208 - the same
-
-
 def _mode(path: str, *, in_fleet: bool) -> int:
     """Return the mode of a file; raises ArchiveError for those that must not be opened."""
     mode = Path(path).stat().st_mode
@@ -155,15 +119,14 @@ def _open_file(file: Readable, label: str) -> Captured:
     stream = Stream(file, ARCHIVE_LIMITS)
     if is_tar(stream.peek(BLOCK_BYTES)):
         return _open_tar(stream, label)
-    text = stream.rest(LARGEST_MANIFEST_BYTES)
+    text = unwrap_task(stream.rest(LARGEST_MANIFEST_BYTES))
     if is_wrapped(text):
         stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
         if is_tar(stream.peek(BLOCK_BYTES)):
             return _open_tar(stream, label)
         text = stream.rest(LARGEST_MANIFEST_BYTES)
     if not text.lstrip().startswith(b"{"):
-        what = "neither a snapshot nor an archive" if text else "empty"
-        raise ArchiveError(what)
+        raise ArchiveError(why_no_snapshot(text))
     answers, taken_at = decode(text, _no_file)
     return Captured("snapshot", label, taken_at, MapSource(answers))
 

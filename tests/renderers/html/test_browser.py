@@ -195,9 +195,9 @@ def test_a_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
     """What a link points to is shown, although it lies in a fold."""
     tab.look()
     show(tab, tmp_path, *FLEET)
-    assert not tab.value("document.querySelector('#host-2').closest('details').open")
-    tab.value("document.querySelector('.matrix a[href=\"#host-2\"]').click()")
-    assert tab.value("document.querySelector('#host-2').closest('details').open")
+    assert not tab.value("document.querySelector('#host-web1').closest('details').open")
+    tab.value("document.querySelector('.matrix a[href=\"#host-web1\"]').click()")
+    assert tab.value("document.querySelector('#host-web1').closest('details').open")
 
 
 def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ FINE = report(host(root(), name="web1"), barriers)
 
 def fleet_page() -> Element:
     """Return the page of a bad, an unread, an incomplete and a clean host."""
-    return read(FINE, UNREAD, murky_report(), suppressed(night_report(), "LAY001"))
+    murky = Audited("x", murky_report(), key="db2")
+    return read(FINE, UNREAD, murky, suppressed(night_report(), "LAY001"))
 
 
 def test_the_result_and_the_totals_are_at_the_top() -> None:
@@ -73,9 +74,9 @@ def test_a_fleet_is_a_table_of_hosts_and_rules() -> None:
     ]
     rows = [[words(cell) for cell in row] for row in next(matrix.iter("tbody"))]
     assert rows == [
-        ["db1 (this host) #2", "critical", "", "", "accepted"],
+        ["db1", "critical", "", "", "accepted"],
         ["db7.tgz", "? could not be read: not a tar archive"],
-        ["db1 (this host) ? gaps", "", "?", "?", ""],
+        ["db2 ? gaps", "", "?", "?", ""],
         ["web1", "ok", "", "", ""],
     ]
     assert len(with_class(page, "host")) == 4

@@ -59,7 +59,12 @@ SAMPLES: dict[str, Hosts] = {
     "no filesystem": (report(host()),),
     "edits": (report(host(root()), edits),),
     "unread": (UNREAD,),
-    "fleet": (night_report(), UNREAD, murky_report(), report(host(root()), barriers)),
+    "fleet": (
+        night_report(),
+        UNREAD,
+        Audited("x", murky_report(), key="db2"),
+        report(host(root(), name="web 1"), barriers),
+    ),
     "nothing": (),
 }
 

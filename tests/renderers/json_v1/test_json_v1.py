@@ -86,7 +86,12 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
     expected = {
         "schema_version": "1.1",
         "tool": {"name": "ext4audit", "version": "0.1.0"},
-        "source": {"kind": "live", "label": "this host", "taken_at": "2026-01-02T03:04:05Z"},
+        "source": {
+            "kind": "live",
+            "label": "this host",
+            "taken_at": "2026-01-02T03:04:05Z",
+            "key": "db1",
+        },
         "host": {
             "name": "db1",
             "kernel_release": "6.1.0-18-amd64",

@@ -1,34 +1,33 @@
-"""The display names of hosts."""
+"""The keys of hosts: their names in every format."""
 
 from __future__ import annotations
 
 import pytest
 
 from ext4audit.renderers.shared import Audited, host_names
+from ext4audit.report import Source
 from support.builders import host
 from support.formats.sample_reports import report, root
 
 
-def named(label: str, name: str) -> Audited:
-    """Make a host with this name from this source."""
-    return Audited(label, report(host(root(), name=name)))
+def named(key: str, name: str) -> Audited:
+    """Make a host that the operator calls `key`, and that calls itself `name`."""
+    made = report(host(root(), name=name))
+    return Audited("x/a.tar", made._replace(source=Source("snapshot", "x/a.tar", key)))
 
 
 @pytest.mark.parametrize(
-    ("hosts", "expected"),
+    ("one", "expected"),
     [
-        ([named("a", "db1"), named("b", "db2")], ("db1", "db2")),
-        ([named("x/a.tar", "db1"), named("x/b.tar", "db1")], ("db1 (a.tar)", "db1 (b.tar)")),
-        ([named("x/a", "db1"), named("y/a", "db1")], ("db1 (x/a)", "db1 (y/a)")),
-        ([named("a", "db1"), named("a", "db1")], ("db1 (a)", "db1 (a) #2")),
-        ([named("a", ""), Audited("x/b/", None, "bad")], ("a", "b")),
-        ([named("a", "x\x1b"), named("b", r"x\x1b")], ("x\x1b (a)", r"x\x1b (b)")),
-        ([named("a", "x"), named("a", "x"), named("c", "x (a) #2")], None),
+        (named("db1", "localhost"), "db1"),
+        (named("", "localhost"), "localhost"),
+        (named("", ""), "x/a.tar"),
+        (Audited("x/b.tar", None, "bad", key="b"), "b"),
+        (Audited("x/b/", None, "bad"), "b"),
     ],
-    ids="different alike same-end same-source nameless shown-alike looks-numbered".split(),
+    ids="key own-name nameless unread unread-without-key".split(),
 )
-def test_host_names_are_unique(hosts: list[Audited], expected: tuple[str, ...] | None) -> None:
-    """Hosts of one name are disambiguated by their sources, then by a number."""
-    names = host_names(hosts)
-    assert len(set(names)) == len(hosts)
-    assert expected is None or names == expected
+def test_a_host_has_its_key_whoever_is_beside_it(one: Audited, expected: str) -> None:
+    """The operator's name precedes the host's own; a second "localhost" changes neither."""
+    assert host_names([one]) == (expected,)
+    assert host_names([named("db2", "localhost"), one, one])[1:] == (expected, expected)

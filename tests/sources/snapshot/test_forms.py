@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, RunCommand, TuneSuperblock
-from ext4audit.sources.captured import Captured, hosts_in, open_captured
+from ext4audit.sources.captured import Captured, open_captured
 from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.snapshot import (
     BEGIN,
@@ -324,21 +324,6 @@ def test_a_device_is_no_capture() -> None:
     """`--from /dev/sda` is a slip of the hand, and reads nothing."""
     with pytest.raises(ArchiveError, match=r"^/dev/zero: a device; audit it as a TARGET"):
         open_captured("/dev/zero")
-
-
-def test_a_directory_of_hosts_is_told_from_a_host(tmp_path: Path) -> None:
-    """One with a manifest, or with what another program makes, is one host."""
-    fleet = tmp_path / "fleet"
-    fleet.mkdir()
-    with pytest.raises(ArchiveError, match="does not contain a snapshot"):
-        hosts_in(str(fleet))
-    write_snapshot(fleet / "b", ANSWERS, taken_at=TAKEN_AT)
-    (fleet / "a.tgz").write_bytes(TAR.getvalue())
-    (fleet / ".hidden").touch()
-    (fleet / "sos" / "sos_commands").mkdir(parents=True)
-    assert hosts_in(str(fleet)) == [f"{fleet}/a.tgz", f"{fleet}/b", f"{fleet}/sos"]
-    assert [hosts_in(f"{fleet}/{name}") for name in ("a.tgz", "b", "sos")] == [None, None, None]
-    assert hosts_in("-") is None
 
 
 @given(st.binary(max_size=5000))

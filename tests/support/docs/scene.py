@@ -1,8 +1,9 @@
 """A directory in which the commands of README.md and docs/ run as typed.
 
 It holds what the pages mention: `fixtures/`, `snapshots/` of two hosts, `hosts/` with the same,
-and two reports to compare. Its `bin/` comes first in PATH: `ext4audit` is the program under test,
-`sudo` and `ssh` run their command here, `uv run pytest` checks that the tests it names exist, and
+their names in `inventory.txt`, and two reports to compare. Its `bin/` comes first in PATH:
+`ext4audit` is the program under test, `sudo` and `ssh` run their command here, `ansible` captures
+this host, `uv run pytest` checks that the tests it names exist, and
 nothing is installed. A command that names /srv runs in a mount namespace of its own, with an ext4
 filesystem mounted there.
 """
@@ -42,9 +43,12 @@ for word; do
 done
 test -z "$EXT4AUDIT_LAB_ONLY" || grep -rqw -e "$EXT4AUDIT_LAB_ONLY" tests/lab"""
 """What stands for `uv run pytest WORD…`: its paths exist, and the scenario that it selects."""
+_AS_TASK = 'import json, sys; print(json.dumps({"stdout": sys.stdin.read()}))'
 SHIMS = {
     "ext4audit": f'exec "{sys.executable}" -m ext4audit "$@"',
     "sudo": 'exec "$@"',
+    "ansible": "mkdir tree && sh collect.sh --text | "
+    f"'{sys.executable}' -c '{_AS_TASK}' > tree/db1",
     "ssh": 'shift; exec sh -c "$*"',
     "uv": f"""case "$1 $2" in
     "run ext4audit") shift; exec "$@" ;;
@@ -73,6 +77,7 @@ class Scene:
         for story in STORIES:
             for folder in ("hosts", "snapshots"):
                 shutil.copytree(HOSTS / story / "snapshot", root / folder / story)
+        (root / "inventory.txt").write_text("".join(f"{story}\n" for story in STORIES))
         (root / "home").mkdir()
         self._fill_bin(root / "bin")
         for day, story in zip(("monday", "friday"), STORIES, strict=True):

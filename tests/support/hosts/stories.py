@@ -37,4 +37,4 @@ def report_of(story: str) -> Report:
     source, taken_at = read_snapshot(HOSTS / story / "snapshot")
     # The lab's snapshots hold all disks of the guest; only what was mounted there is judged.
     host = assemble_host(source, taken_at, only=take_inventory(source).names)
-    return audit(Source("snapshot", story), host, all_rules())
+    return audit(Source("snapshot", story, story), host, all_rules())

@@ -48,7 +48,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     return _rendered(
         "single_host.html.j2",
         page,
-        title=f"ext4audit: {entry.host.label if report is None else report.host.name}",
+        title=f"ext4audit: {entry.name}",
         entry=entry,
         chips=() if report is None else finding_chips(report),
         section=None if report is None else host_section(report, page, entry.anchor),

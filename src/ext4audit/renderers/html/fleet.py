@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.html.finding import Badge, Place
@@ -16,7 +17,7 @@ from ext4audit.renderers.html.host import (
     worse_findings,
 )
 from ext4audit.renderers.html.rule_page import PagePart, page_parts
-from ext4audit.renderers.shared import Audited, Page, named_hosts
+from ext4audit.renderers.shared import Audited, Page, named_hosts, visible
 from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, Report, exit_code
 from ext4audit.rule import Rule
@@ -29,7 +30,7 @@ NO_FINDING = len(Severity)
 class Entry:
     """One host of a fleet with its display name and the anchor of its section.
 
-    `rank` is that of its worst finding.
+    `name` is the key of the host; `rank` is that of its worst finding.
     """
 
     name: str
@@ -78,8 +79,8 @@ def worst_first(hosts: Sequence[Audited]) -> tuple[Entry, ...]:
     """
     ordered = sorted(named_hosts(hosts), key=lambda named: _order(named[1].report))
     return tuple(
-        Entry(name, host, f"host-{number}", _worst_rank(host.report))
-        for number, (name, host) in enumerate(ordered, start=1)
+        Entry(name, host, f"host-{quote(visible(name), safe='')}", _worst_rank(host.report))
+        for name, host in ordered
     )
 
 

@@ -63,17 +63,17 @@ class HostSection:
 def host_section(report: Report, page: Page, anchor: str, *, brief: bool = False) -> HostSection:
     """Return the section of one host; `brief` is for one of many hosts."""
     every = [each for each in subjects(report) if each.filesystem or each.verdicts]
-    anchors = [f"{anchor}-{number}" for number, _ in enumerate(every, 1)]
+    anchors = [f"{anchor}:{number}" for number, _ in enumerate(every, 1)]
     parts = FindingParts(_style(page, [*zip(every, anchors, strict=True)], brief=brief))
     found = causes(report)
-    findings = parts.of(found, f"{anchor}-f")
+    findings = parts.of(found, f"{anchor}:f")
     entries = _entries(found, findings)
     return HostSection(
         anchor=anchor,
         banner=_banner(report, page),
         facts=tuple(_facts(report)),
         findings=findings,
-        set_aside=parts.of(causes_set_aside(report), f"{anchor}-a"),
+        set_aside=parts.of(causes_set_aside(report), f"{anchor}:a"),
         no_filesystem=("" if report.host.filesystems else no_filesystem_text(report, "this host")),
         gaps=tuple(UnknownRow(gap, "") for gap in dict.fromkeys(report.host.gaps)),
         subjects=tuple(
@@ -160,7 +160,8 @@ def _facts(report: Report) -> Iterator[Fact]:
     if report.source.kind == "plan":
         yield Fact("Plan", f"{report.source.label}: judged as if it existed")
     else:
-        yield Fact("Image" if report.source.kind == "image" else "Host", host.name)
+        yield Fact("Image" if report.source.kind == "image" else "Host", report.key)
+        yield Fact("Host name", host.name if host.name != report.key else "")
     if isinstance(host.os, Known):
         yield Fact("System", host.os.value.pretty_name or host.os.value.id)
     kernel = host.kernel.value.release if isinstance(host.kernel, Known) else "not known"

@@ -70,6 +70,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
             "kind": report.source.kind,
             "label": report.source.label,
             "taken_at": report.host.taken_at,
+            "key": report.key,
         },
         "host": _host(report.host),
         "complete": report.complete,

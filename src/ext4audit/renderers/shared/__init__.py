@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from binascii import b2a_base64
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -148,11 +147,15 @@ def base64_of(text: str) -> str:
 
 
 class Audited(NamedTuple):
-    """One host: its report, or why there is none. `label` names the source as the user did."""
+    """One host: its report, or why there is none. `label` names the source as the user did.
+
+    `key` is what the operator calls a host without a report; a report has its own.
+    """
 
     label: str
     report: Report | None
     error: str | None = None
+    key: str = ""
 
 
 class Page(NamedTuple):
@@ -177,12 +180,12 @@ class Page(NamedTuple):
 
 
 def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:
-    """Return each host with its display name."""
+    """Return each host with its key."""
     return list(zip(host_names(hosts), hosts, strict=True))
 
 
 def named_reports(hosts: Sequence[Audited]) -> list[tuple[str, Report]]:
-    """Return each report with the display name of its host; hosts without one are left out."""
+    """Return each report with the key of its host; hosts without one are left out."""
     return [(name, host.report) for name, host in named_hosts(hosts) if host.report is not None]
 
 
@@ -198,49 +201,13 @@ def policy_in_force(hosts: Sequence[Audited]) -> str | None:
 
 
 def host_names(hosts: Sequence[Audited]) -> tuple[str, ...]:
-    """Return a name for each host; the visible forms of the names differ too.
+    """Return the key of each host: its name in every format, the same in every run.
 
-    Many hosts have the name "localhost": hosts of one name are disambiguated by their sources.
+    The command line refuses two hosts with one key.
     """
-    plain = [_plain(host) for host in hosts]
-    alike: dict[str, list[Audited]] = {}
-    for name, host in zip(plain, hosts, strict=True):
-        alike.setdefault(visible(name), []).append(host)
-    sources = {key: _sources(same) for key, same in alike.items()}
-    full = [_with_source(name, next(sources[visible(name)])) for name in plain]
-    return tuple(_numbered(full))
+    return tuple(_key(host) for host in hosts)
 
 
-def _plain(host: Audited) -> str:
-    name = "" if host.report is None else host.report.host.name
-    return name or _last_part(host.label)
-
-
-def _sources(hosts: Sequence[Audited]) -> Iterator[str]:
-    """Yield what disambiguates hosts of one name: the last parts of their sources, if unique."""
-    if len(hosts) == 1:
-        return iter([""])
-    parts = [_last_part(host.label) for host in hosts]
-    return iter(parts if len(set(parts)) == len(parts) else [host.label for host in hosts])
-
-
-def _with_source(name: str, source: str) -> str:
-    return f"{name} ({source})" if source else name
-
-
-def _last_part(label: str) -> str:
-    return label.rstrip("/").rpartition("/")[2] or label
-
-
-def _numbered(names: Sequence[str]) -> Iterator[str]:
-    """Yield the names; a repeated one gets a number."""
-    taken, last = set(map(visible, names)), Counter[str]()
-    for name in names:
-        key = visible(name)
-        last[key] += 1
-        shown = name
-        if last[key] > 1:
-            while visible(shown := f"{name} #{last[key]}") in taken:
-                last[key] += 1
-            taken.add(visible(shown))
-        yield shown
+def _key(host: Audited) -> str:
+    key = host.key or ("" if host.report is None else host.report.key)
+    return key or host.label.rstrip("/").rpartition("/")[2] or host.label

@@ -41,7 +41,7 @@ def fix_command(report: Report, threshold: Severity | None) -> str:
 
 def _source_words(report: Report) -> list[str] | None:
     """Return the words that name the host; none for this one, None where no words can."""
-    kind, label = report.source
+    kind, label = report.source.kind, report.source.label
     if kind == "live":
         return []
     if kind not in {"snapshot", *ARCHIVES} or label == _UNNAMED:

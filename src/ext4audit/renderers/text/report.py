@@ -60,9 +60,10 @@ def _verbose_paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
     if report.source.kind != PLAN:
         yield (header(report),)
     if not report.host.filesystems:
-        yield (Prose((Span(no_filesystem_text(report, f"host {report.host.name}")),)),)
+        yield (Prose((Span(no_filesystem_text(report, f"host {report.key}")),)),)
+    host = report.host._replace(name=report.key)
     for subject in subjects(report):
-        yield tuple(subject_blocks(subject, report.host, look))
+        yield tuple(subject_blocks(subject, host, look))
     yield tuple(gap_blocks(report))
     yield tuple(_policy_blocks(report))
     yield (*script_blocks(report, look), summary_block(report, look))

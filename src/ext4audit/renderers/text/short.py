@@ -46,7 +46,7 @@ def host_name(report: Report) -> str:
 
     A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
     """
-    name = report.host.name
+    name = report.key
     if report.source.kind == "image":
         return f"image {name}"
     return name if name[:1].isalnum() else f"host {name}"
@@ -87,7 +87,7 @@ def finding_paragraphs(report: Report, look: Look) -> Iterator[Sequence[Block]]:
 def _not_judged(report: Report) -> Blocks:
     """Yield that no filesystem was judged, or which ones no rule applies to."""
     if not report.host.filesystems:
-        yield Prose((Span(no_filesystem_text(report, f"host {report.host.name}")),))
+        yield Prose((Span(no_filesystem_text(report, f"host {report.key}")),))
     names = [
         subject.filesystem.device
         for subject in subjects(report)

@@ -57,6 +57,11 @@ def is_tar(start: bytes) -> bool:
     return not any(block) or _checksum_fits(block)
 
 
+def is_compressed(start: bytes) -> bool:
+    """Whether a file starts as a compressed one does, also one that `Stream` cannot read."""
+    return start.startswith((*_MAGIC, _ZSTD))
+
+
 def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> MemoryArchive:
     """Return the archive with the content of the wanted members; raises ArchiveError."""
     if not is_tar(stream.peek(BLOCK_BYTES)):

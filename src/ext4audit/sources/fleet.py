@@ -1,0 +1,242 @@
+"""Which hosts a source of captured evidence holds: one, or many in a directory; and their keys.
+
+The key of a host is what the operator calls it. It depends on that host's own path only, so no
+host that joins or leaves a fleet changes the identity of another.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+from ext4audit.sources import decode as decode_text
+from ext4audit.sources import encode
+from ext4audit.sources.archive import INSIGHTS_COMMANDS, SOS_COMMANDS, SUPPORTCONFIG_MARK
+from ext4audit.sources.captured import LONGEST_READ_SECONDS, STANDARD_INPUT
+from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources.containers.tar import is_compressed, is_tar
+from ext4audit.sources.live.paths import BoundedCalls
+from ext4audit.sources.snapshot import is_wrapped
+from ext4audit.sources.snapshot.format import MANIFEST
+
+_EXTENSION = re.compile(
+    r"(?<=.)\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|json|txt|snapshot)$", re.IGNORECASE | re.DOTALL
+)
+_ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2)$", re.IGNORECASE)
+_NAMELESS = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/[^/]+/fd/.*", re.DOTALL)
+"""Paths of open files: their names are numbers that change with every run."""
+_ONE_HOST = frozenset({MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK})
+"""The names at the top of an unpacked archive of one host."""
+_CORE_COLLECTION = "data"
+"""The folder of the core collection of Insights, which has the host's files one level below."""
+_OWN_FOLDERS = ("snapshot", "archive")
+"""The folder of the evidence in a directory that is about one host and holds more than that."""
+_DEEPEST = 16
+_MOST_NAMES = 10_000
+_START_BYTES = 1 << 16
+_HEAD_BYTES = 1 << 12
+_REPORT_MARKS = (b'"schema_version"', b'"$schema"')
+"""Near the start of JSON that programs write about hosts: our own reports, and SARIF."""
+
+
+class Found(NamedTuple):
+    """One host of a directory: the path of its evidence, and its key if the path has one."""
+
+    path: str
+    key: str | None
+
+
+class Fleet(NamedTuple):
+    """The hosts of a directory, and the paths of the files in it that are no evidence."""
+
+    hosts: list[Found]
+    ignored: list[str]
+
+
+class _Entry(NamedTuple):
+    """A name in a directory; `kind` is "directory", "file" or "other"."""
+
+    name: str
+    kind: str
+
+
+def key_of(path: str) -> str | None:
+    """Return the last part of a path without the extensions of snapshots; None for no name.
+
+    "hosts/db1.tar.gz" is "db1"; "db1.example.com" stays. "db1/snapshot" is "db1", because every
+    host's folder may be called so. Standard input, "." and /dev/fd/63 have no name.
+    """
+    folder, _, name = path.rstrip("/").rpartition("/")
+    if name in _OWN_FOLDERS:
+        name = folder.rstrip("/").rpartition("/")[2]
+    if path == STANDARD_INPUT or name in {"", ".", ".."} or _NAMELESS.fullmatch(path):
+        return None
+    while (shorter := _EXTENSION.sub("", name)) != name:
+        name = shorter
+    return name
+
+
+def exists(path: str) -> bool:
+    """Return whether a path exists, also a dangling link; raises ArchiveError."""
+    try:
+        with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
+            return bounded(lambda: os.path.lexists(encode(path)))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def hosts_in(path: str) -> Fleet | None:
+    """Return the hosts in a directory, sorted; None for anything that is one host's evidence.
+
+    Hidden names are not hosts. Raises ArchiveError for a directory without any host.
+    """
+    if path == STANDARD_INPUT:
+        return None
+    try:
+        with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
+            look = _Look(bounded)
+            if not bounded(lambda: os.path.isdir(encode(path))):  # noqa: PTH112 - bytes
+                return None
+            fleet = look.fleet(path.rstrip("/"))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if fleet is not None and not fleet.hosts:
+        raise ArchiveError(f"{path}: holds no snapshot")
+    return fleet
+
+
+def _unreadable(path: str, error: OSError) -> ArchiveError:
+    return ArchiveError(f"{path}: {error.strerror or error}")
+
+
+class _Look:
+    """Looks into directories, each call bounded; raises OSError."""
+
+    def __init__(self, bounded: BoundedCalls) -> None:
+        self._bounded = bounded
+        self._left = 0
+
+    def fleet(self, folder: str) -> Fleet | None:
+        """Return the hosts of a directory, None where it is one host's evidence itself."""
+        entries = self._entries(folder, follow=True)
+        if self._is_one_host(folder, entries):
+            return None
+        fleet = Fleet([], [])
+        for entry in entries:
+            self._add(fleet, folder, entry)
+        return _own(folder, fleet) or fleet
+
+    def _add(self, fleet: Fleet, folder: str, entry: _Entry) -> None:
+        """Add what a name in the directory stands for: hosts, or a file to ignore."""
+        path = f"{folder}/{entry.name}"
+        if entry.kind == "file" and not self._is_evidence(path):
+            fleet.ignored.append(path)
+            return
+        below = [path]
+        if entry.kind == "directory":
+            # A folder without evidence is a host all the same: its capture may have failed.
+            self._left = _MOST_NAMES
+            below = self._guarded(lambda: list(self._below(path, _DEEPEST))) or [path]
+        fleet.hosts.extend(Found(each, key_of(path)) for each in below)
+
+    def _guarded(self, call: Callable[[], list[str]]) -> list[str]:
+        """Return what is found; one host's folder that cannot be read is that host's error."""
+        try:
+            return call()
+        except OSError:
+            return []
+
+    def _below(self, folder: str, depth: int) -> Iterator[str]:
+        """Yield the paths of all evidence in a host's folder; links are not followed there."""
+        entries = self._entries(folder, follow=False)
+        self._left -= len(entries)
+        if self._is_one_host(folder, entries):
+            yield folder
+            return
+        for name, kind in entries:
+            path = f"{folder}/{name}"
+            if kind == "directory" and depth and self._left > 0:
+                yield from self._below(path, depth - 1)
+            elif kind == "file" and self._is_evidence(path):
+                yield path
+
+    def _entries(self, folder: str, *, follow: bool) -> list[_Entry]:
+        return self._bounded(lambda: sorted(_entries(folder, follow=follow)))
+
+    def _is_one_host(self, folder: str, entries: list[_Entry]) -> bool:
+        names = {name for name, _ in entries}
+        if _CORE_COLLECTION in names and not names & _ONE_HOST:
+            core = f"{folder}/{_CORE_COLLECTION}/{INSIGHTS_COMMANDS}"
+            return self._bounded(lambda: os.path.isdir(encode(core)))  # noqa: PTH112 - bytes
+        return bool(names & _ONE_HOST)
+
+    def _is_evidence(self, path: str) -> bool:
+        """Return whether a file is a host's evidence, or should be; one that fails to open is."""
+        if _ARCHIVE.search(path):
+            return True
+        try:
+            return looks_like_evidence(path, self._bounded(lambda: _start(path)))
+        except OSError:
+            return True
+
+
+def _own(folder: str, fleet: Fleet) -> Fleet | None:
+    """Return the one host of a directory that holds it in `snapshot` beside files, else None.
+
+    Raises ArchiveError for other hosts beside it: its key would depend on them.
+    """
+    inner = [each for each in fleet.hosts if _first_below(folder, each.path) in _OWN_FOLDERS]
+    if not inner:
+        return None
+    others = [each.path for each in fleet.hosts if each not in inner]
+    if others or len(inner) > 1:
+        both = (*others, *(each.path for each in inner[1:]))[0]
+        raise ArchiveError(
+            f"{folder}: holds evidence of more than one host: {inner[0].path}, {both}"
+        )
+    return fleet._replace(hosts=[inner[0]._replace(key=key_of(folder))])
+
+
+def _first_below(folder: str, path: str) -> str:
+    return path.removeprefix(f"{folder}/").partition("/")[0]
+
+
+def looks_like_evidence(path: str, start: bytes) -> bool:
+    """Return whether a file that begins so is meant as evidence.
+
+    An empty file is: it is what remains of a capture that failed. So is any text in a file with
+    an extension of snapshots, unless it is a README.
+    """
+    text = start.lstrip()
+    if not text or is_wrapped(start) or is_tar(start) or is_compressed(start):
+        return True
+    if text.startswith(b"{"):
+        return not any(mark in start[:_HEAD_BYTES] for mark in _REPORT_MARKS)
+    name = path.rpartition("/")[2]
+    return bool(_EXTENSION.search(name)) and not name.lower().startswith("readme")
+
+
+def _entries(folder: str, *, follow: bool) -> Iterator[_Entry]:
+    """Yield the names in a directory but the hidden ones; raises OSError."""
+    with os.scandir(encode(folder)) as found:
+        for entry in found:
+            if not entry.name.startswith(b"."):
+                yield _Entry(decode_text(entry.name), _kind(entry, follow=follow))
+
+
+def _kind(entry: os.DirEntry[bytes], *, follow: bool) -> str:
+    try:
+        if entry.is_dir(follow_symlinks=follow):
+            return "directory"
+        return "file" if entry.is_file(follow_symlinks=follow) else "other"
+    except OSError:
+        return "other"
+
+
+def _start(path: str) -> bytes:
+    """Return the start of a file; raises OSError."""
+    # Between the listing and this call a file can become a FIFO, which blocks open(2).
+    descriptor = os.open(encode(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        return file.read(_START_BYTES)

@@ -1,0 +1,143 @@
+"""The identity of a host: no host that joins a run changes a byte of another host's part."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from io import StringIO
+from itertools import permutations
+from pathlib import Path
+from xml.etree.ElementTree import fromstring, tostring
+
+import pytest
+
+from ext4audit.cli import run_program
+from support.hosts.fleets import Original
+from support.hosts.stories import HOSTS
+
+STORIES = {
+    "db1": "forced-readonly-6.1",
+    "db2": "not-root-md-raid0-hot-member",
+    "db-1": "healthy-debian-12",
+}
+"""Hosts that call themselves "localhost" all; one has an incomplete audit."""
+BROKEN = "db9"
+"""A host that cannot be read."""
+KEYS = (*STORIES, BROKEN)
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the evidence of all hosts into one folder."""
+    folder = tmp_path_factory.mktemp("evidence")
+    for key, story in STORIES.items():
+        (folder / f"{key}.tar.gz").write_bytes(
+            Original(HOSTS / story / "snapshot").tar("localhost")
+        )
+    (folder / f"{BROKEN}.tar.gz").write_bytes(b"garbage")
+    return folder
+
+
+def output(evidence: Path, fmt: str, keys: tuple[str, ...], to: Path) -> str:
+    """Return what a scan of some of the hosts writes; exit 2 where no host could be read."""
+    sources = [f"--from={evidence / key}.tar.gz" for key in keys]
+    run_program(["scan", *sources, "--fail-on", "info", "-f", fmt, "-o", str(to)])
+    return to.read_text()
+
+
+def ndjson_part(text: str, key: str) -> object:
+    """Return the host's line."""
+    return [line for line in text.splitlines() if json.loads(line)["source"]["key"] == key]
+
+
+def sarif_part(text: str, key: str) -> object:
+    """Return the results and notifications that are located at the host or begin with its name."""
+    (run,) = json.loads(text)["runs"]
+    results = [r for r in run["results"] if f'"hosts/{key}/' in json.dumps(r["locations"])]
+    told = run["invocations"][0]["toolExecutionNotifications"]
+    return results, [n for n in told if re.match(f"{key}[: ]", n["message"]["text"])]
+
+
+def gitlab_part(text: str, key: str) -> object:
+    """Return the issues in the host's folder."""
+    issues = json.loads(text)
+    return [issue for issue in issues if issue["location"]["path"].startswith(f"hosts/{key}/")]
+
+
+def junit_part(text: str, key: str) -> object:
+    """Return the host's suite; its time is that of the run."""
+    suites = fromstring(text).findall("testsuite")  # noqa: S314 - our own output
+    for suite in suites:
+        suite.attrib.pop("timestamp", None)
+    return [tostring(suite).strip() for suite in suites if suite.get("name") == key]
+
+
+def prometheus_part(text: str, key: str) -> object:
+    """Return the host's series."""
+    return [line for line in text.splitlines() if f'host="{key}"' in line]
+
+
+def csv_part(text: str, key: str) -> object:
+    """Return the host's rows."""
+    return [row for row in csv.DictReader(StringIO(text)) if row["host"] == key]
+
+
+def markdown_part(text: str, key: str) -> object:
+    """Return the host's section, or its row in the table of hosts that could not be read."""
+    own = re.findall(rf"^## Host {key}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    unread = text.partition("## Could not be read")[2].splitlines()
+    return [each.strip() for each in own], [row for row in unread if row.startswith(f"| {key} |")]
+
+
+def html_part(text: str, key: str) -> object:
+    """Return the host's section, from its anchor to that of the next host."""
+    parts = re.split(r'(?=<div id="host-[^":]*">)', text)
+    own = [part for part in parts if part.startswith(f'<div id="host-{key}">')]
+    return [part.partition("</details>\n<details")[0].split("</main>")[0] for part in own]
+
+
+def nagios_part(text: str, key: str) -> object:
+    """Return the lines that name the host as their subject."""
+    return [line for line in text.splitlines() if re.search(rf"\b(?:on|host) {key}[,: ]", line)]
+
+
+def github_part(text: str, key: str) -> object:
+    """Return the annotations in the host's folder; those of whole runs are in none."""
+    return [line for line in text.splitlines() if f" file=hosts/{key}/" in line]
+
+
+PARTS: dict[str, Callable[[str, str], object]] = {
+    "ndjson": ndjson_part,
+    "sarif": sarif_part,
+    "gitlab": gitlab_part,
+    "junit": junit_part,
+    "prometheus": prometheus_part,
+    "csv": csv_part,
+    "markdown": markdown_part,
+    "html": html_part,
+    "nagios": nagios_part,
+    "github": github_part,
+}
+
+
+@pytest.mark.parametrize("fmt", PARTS)
+def test_no_host_changes_the_part_of_another(fmt: str, evidence: Path, tmp_path: Path) -> None:
+    """Alone with one other, or among all in any order: the part of a host is the same."""
+    part = PARTS[fmt]
+    runs = [("db1", "db2"), ("db2", "db-1"), ("db1", BROKEN), *list(permutations(KEYS))[::7]]
+    texts = {keys: output(evidence, fmt, keys, tmp_path / "out") for keys in runs}
+    for key in KEYS:
+        parts = [part(text, key) for keys, text in texts.items() if key in keys]
+        assert re.search(r"\w{3}", str(parts[0])) or key in {"db-1", BROKEN}, f"{key}: nothing"
+        assert parts == [parts[0]] * len(parts), key
+
+
+@pytest.mark.parametrize("fmt", ["sarif", "gitlab", "junit", "prometheus", "csv", "ndjson"])
+def test_a_host_alone_is_the_host_in_a_fleet(fmt: str, evidence: Path, tmp_path: Path) -> None:
+    """A run that grows from one host to two starts no new history."""
+    part = PARTS[fmt]
+    alone = part(output(evidence, fmt, ("db1",), tmp_path / "one"), "db1")
+    assert str(alone) != "[]"
+    assert part(output(evidence, fmt, ("db1", "db2"), tmp_path / "two"), "db1") == alone

@@ -1,0 +1,175 @@
+"""Which hosts a directory holds, and their keys."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources.fleet import Found, exists, hosts_in, key_of, looks_like_evidence
+from ext4audit.sources.snapshot import BEGIN
+from support.hosts.stories import HOSTS
+
+MANIFEST = b'{\n  "format": "ext4audit-snapshot", "version": 1'
+TEXT = b"motd\n" + BEGIN.encode() + b"\n"
+
+
+def tree(top: Path, **files: bytes) -> str:
+    """Write files; "__" in a key is "/" in the path, and "_DOT_" is "."."""
+    for name, content in files.items():
+        path = top / name.replace("__", "/").replace("_DOT_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return str(top)
+
+
+def found(top: str) -> list[tuple[str, str | None]]:
+    """Return the hosts of a directory: paths below it, and keys."""
+    fleet = hosts_in(top)
+    assert fleet is not None
+    return [(path.removeprefix(f"{top}/"), key) for path, key in fleet.hosts]
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("db1.tar.gz", "db1"),
+        ("a/db1.TGZ", "db1"),
+        ("a/db1.json.gz", "db1"),
+        ("a/db1.txt", "db1"),
+        ("/a/db1/", "db1"),
+        ("db1.example.com", "db1.example.com"),
+        ("db1.example.com.tar.xz", "db1.example.com"),
+        (".tar", ".tar"),
+        ("sosreport-db1.tar.xz", "sosreport-db1"),
+        ("hosts/db1/snapshot/", "db1"),
+        ("hosts/db1/archive", "db1"),
+        ("snapshot", None),
+        ("./snapshot", None),
+        ("-", None),
+        (".", None),
+        ("a/..", None),
+        ("/", None),
+        ("/dev/fd/63", None),
+        ("/dev/stdin", None),
+        ("/proc/self/fd/63", None),
+        ("a\nb\udcff.tar", "a\nb\udcff"),
+    ],
+)
+def test_a_key_is_the_name_of_the_file(path: str, key: str | None) -> None:
+    """It has no extension of a snapshot, and a number of a descriptor is no name."""
+    assert key_of(path) == key
+
+
+def test_a_directory_of_hosts_differs_from_a_host(tmp_path: Path) -> None:
+    """One with a manifest, or with what another program makes, is one host."""
+    (tmp_path / "sos" / "sos_commands").mkdir(parents=True)
+    top = tree(tmp_path, b__manifest_DOT_json=MANIFEST, a_DOT_tgz=b"x", _DOT_hidden=b"")
+    assert found(top) == [("a.tgz", "a"), ("b", "b"), ("sos", "sos")]
+    assert [hosts_in(f"{top}/{name}") for name in ("a.tgz", "b", "sos")] == [None, None, None]
+    assert hosts_in("-") is None
+
+
+def test_a_directory_without_hosts_is_an_error(tmp_path: Path) -> None:
+    """Nothing was audited there, and files beside are no hosts."""
+    for top in (str(tmp_path), tree(tmp_path, README=b"about")):
+        with pytest.raises(ArchiveError, match=r": holds no snapshot$"):
+            hosts_in(top)
+
+
+def test_a_fetch_tree_of_ansible_has_its_hosts_first(tmp_path: Path) -> None:
+    """`fetch` writes HOST/PATH/FILE; a host whose capture failed has a folder without a file."""
+    (tmp_path / "db03" / "tmp").mkdir(parents=True)
+    top = tree(
+        tmp_path,
+        db01__tmp__x_DOT_tar=b"x",
+        db02__data__backup__x_DOT_tar_DOT_gz=b"x",
+        db02__data__backup__x_DOT_log=b"done",
+    )
+    assert found(top) == [
+        ("db01/tmp/x.tar", "db01"),
+        ("db02/data/backup/x.tar.gz", "db02"),
+        ("db03", "db03"),
+    ]
+
+
+def test_two_snapshots_of_one_folder_have_one_key(tmp_path: Path) -> None:
+    """The caller refuses them: nobody knows which of them is meant."""
+    top = tree(tmp_path, db1__a_DOT_tar=b"x", db1__b_DOT_tar=b"x")
+    assert found(top) == [("db1/a.tar", "db1"), ("db1/b.tar", "db1")]
+
+
+def test_core_collections_of_insights_are_one_host(tmp_path: Path) -> None:
+    """Their files lie in `data`, which is also where databases are mounted."""
+    (tmp_path / "one" / "data" / "insights_commands").mkdir(parents=True)
+    assert hosts_in(str(tmp_path / "one")) is None
+    assert found(str(tmp_path)) == [("one", "one")]
+
+
+def test_a_folder_of_one_host_with_more_than_its_evidence(tmp_path: Path) -> None:
+    """A fixture's folder holds reports beside the snapshot, and has the name of the host."""
+    story = str(HOSTS / "healthy-debian-12")
+    assert found(story) == [("snapshot", "healthy-debian-12")]
+    assert dict(found(str(HOSTS)))["healthy-debian-12/snapshot"] == "healthy-debian-12"
+    tree(tmp_path, snapshot__manifest_DOT_json=MANIFEST, db2_DOT_tar=b"x")
+    with pytest.raises(ArchiveError, match=r"more than one host: .*/snapshot, .*/db2\.tar"):
+        hosts_in(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "meant"),
+    [
+        ("db1.example.com", MANIFEST, True),
+        ("db1", b' {"changed": true, "stdout": "', True),
+        ("db1", TEXT, True),
+        ("db1", gzip.compress(b"x", mtime=0), True),
+        ("db1", b"\x28\xb5\x2f\xfd", True),
+        ("db1", b"", True),
+        ("db1.txt", b"sudo: a password is required", True),
+        ("README", b"About these hosts", False),
+        ("README.txt", b"About these hosts", False),
+        ("run.log", b"ok", False),
+        ("expected.json", b'{\n  "schema_version": "1.1",', False),
+        ("x.sarif", b'{"$schema": "https://', False),
+        ("x.gitlab", b"[\n", False),
+    ],
+)
+def test_files_beside_snapshots_are_ignored(
+    name: str, start: bytes, *, meant: bool, tmp_path: Path
+) -> None:
+    """What a failed capture leaves is no such file: the host must be seen as unread."""
+    assert looks_like_evidence(f"x.d/{name}", start) is meant
+    (tmp_path / name).write_bytes(start)
+    (tmp_path / "other.tar").touch()
+    fleet = hosts_in(str(tmp_path))
+    assert fleet is not None
+    assert Found(f"{tmp_path}/other.tar", "other") in fleet.hosts
+    assert fleet.ignored == ([] if meant else [f"{tmp_path}/{name}"])
+
+
+def test_links_in_a_host_s_folder_are_not_followed(tmp_path: Path) -> None:
+    """A host can send a link that leads anywhere, also round in a circle."""
+    top = tmp_path / "fleet"
+    tree(tmp_path, secret__manifest_DOT_json=MANIFEST, fleet__db1__x_DOT_tar=b"x")
+    (top / "db1" / "circle").symlink_to(top)
+    (top / "db1" / "other").symlink_to(tmp_path / "secret")
+    assert found(str(top)) == [("db1/x.tar", "db1")]
+
+
+def test_a_report_is_no_evidence(tmp_path: Path) -> None:
+    """A report that was written beside the snapshots does not become a host."""
+    report = json.dumps({"schema_version": "1.1", "tool": {}}).encode()
+    top = tree(tmp_path, report_DOT_json=report, db1_DOT_json=MANIFEST)
+    assert found(top) == [("db1.json", "db1")]
+
+
+def test_a_path_that_cannot_be_is_an_error() -> None:
+    """NUL is in no name."""
+    assert exists("/")
+    assert not exists("/none")
+    for call in (exists, hosts_in):
+        with pytest.raises(ArchiveError, match="a name cannot hold NUL"):
+            call("a\0b")
