@@ -49,6 +49,7 @@ COMMANDS = {
     "collect": "Capture a snapshot of this host, to be audited elsewhere.",
     "layout": "Show which disk of an array holds the metadata.",
     "plan": "Audit a filesystem that does not exist yet.",
+    "probe": "Measure what rules can only suspect, on a real filesystem.",
     "diff": "Print what two reports say differently.",
     "rules": "List the rules.",
     "explain": "Print the page of one rule.",
