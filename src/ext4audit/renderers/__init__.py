@@ -9,8 +9,8 @@ from __future__ import annotations
 from pkgutil import iter_modules
 from types import MappingProxyType
 
-_NOT_FORMATS = frozenset({"shared", "layout", "difference"})
-"""What the formats share, and the outputs of `ext4audit layout` and `ext4audit diff`."""
+_NOT_FORMATS = frozenset({"shared", "layout", "difference", "probe"})
+"""What the formats share, and the outputs of `ext4audit layout`, `diff` and `probe`."""
 _USER_NAMES = MappingProxyType({"json_v1": "json"})
 
 
