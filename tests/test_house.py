@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": frozenset({"evidence", "facts", "finding", "rule"}),
     # What holds a filesystem is named in the remedies of every rule that unmounts it.
     "engine": frozenset({"evidence", "facts", "finding", "rule", "remedies", "report"}),
-    "policy": frozenset({"facts", "finding", "rule", "report", "policy"}),
+    "policy": frozenset({"evidence", "facts", "finding", "rule", "report", "policy"}),
     "planning": frozenset("evidence facts layout finding rule report planning".split()),
     "fixing": frozenset("evidence facts finding rule report remedies fixing".split()),
     "probing": frozenset("evidence facts layout probing".split()),

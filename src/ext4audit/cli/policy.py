@@ -208,18 +208,22 @@ class Processed(NamedTuple):
 class PostProcessing(NamedTuple):
     """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601).
 
-    `policy` is the path of the policy file, which each report names.
+    `policy` is the path of the policy file, which each report names. `measurements` are the runs
+    of `ext4audit probe`.
     """
 
     suppressions: tuple[SuppressionRule, ...] = ()
     today: str = ""
     baselines: Mapping[str, Sequence[Any]] | None = None
     policy: str | None = None
+    measurements: tuple[Any, ...] = ()
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
         used, undetermined = frozenset[SuppressionRule](), frozenset[str]()
         report = report._replace(policy=self.policy)
+        if self.measurements:
+            report = lazily("policy.measured", "apply_measurements")(report, self.measurements)
         if self.suppressions:
             report, used = suppress(report, self.suppressions, self.today)
             undetermined = not_judged(report)
@@ -234,6 +238,9 @@ class PostProcessing(NamedTuple):
         """
         processed = self.apply(report, alone=True)
         notices = self.notices(processed.used, processed.undetermined, rules, whole=whole)
+        if self.measurements:
+            unheard = lazily("policy.measured", "unheard")
+            notices = (*notices, *unheard(processed.report, self.measurements))
         return processed.report._replace(notices=notices)
 
     def notices(
@@ -251,7 +258,10 @@ class PostProcessing(NamedTuple):
         return tuple(stale(self.suppressions, used, self.today, judged=judged))
 
 
-def post_processing_of(policy: Policy, baseline: str | None, now: str) -> PostProcessing:
-    """Return the post-processing by the policy and --baseline; raises UsageError."""
+def post_processing_of(
+    policy: Policy, baseline: str | None, now: str, probes: Sequence[str] = ()
+) -> PostProcessing:
+    """Return the post-processing by the policy, --baseline and --probe; raises UsageError."""
     baselines = None if baseline is None else lazily("cli.baseline", "read_baselines")(baseline)
-    return PostProcessing(policy.suppressions, now[:DAY_LETTERS], baselines, policy.path)
+    runs = lazily("cli.probe", "read_runs")(probes) if probes else ()
+    return PostProcessing(policy.suppressions, now[:DAY_LETTERS], baselines, policy.path, runs)

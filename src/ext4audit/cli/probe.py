@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, 
 from ext4audit.cli.plan_input import size_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
+from ext4audit.parsers.probe_run import parse_run
 from ext4audit.probing.budget import Limits
 from ext4audit.probing.workspace import Refused, opened_directory, remains
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
@@ -29,6 +30,8 @@ from ext4audit.sources import utc_now
 from ext4audit.sources.live import LiveSource
 
 LONGEST_SECONDS = 3600
+LARGEST_BYTES = 16 << 20
+"""Of a file for `scan --probe`: a run on an array of 4096 members is 1 MiB."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -231,3 +234,27 @@ def _rendered(run: ProbeRun, fmt: str, color: str, *, to_file: bool) -> str:
             ascii_only=not to_file and is_ascii_only(sys.stdout),
         )
     return str(text)
+
+
+def read_runs(paths: Sequence[str]) -> tuple[ProbeRun, ...]:
+    """Return the runs in the files of `scan --probe`; raises UsageError."""
+    return tuple(_read_run(path) for path in paths)
+
+
+def _read_run(path: str) -> ProbeRun:
+    try:
+        return parse_run(_text_of(path))
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        why = f"not the output of `ext4audit probe -f json`: {error}"
+        raise click.UsageError(f"{path}: {why}") from None
+
+
+def _text_of(path: str) -> str:
+    """Return a file's text; raises OSError or ValueError."""
+    with Path(path).open("rb") as file:
+        raw = file.read(LARGEST_BYTES + 1)
+    if len(raw) > LARGEST_BYTES:
+        raise ValueError("it is longer than 16 MiB")
+    return raw.decode("utf-8-sig")

@@ -25,6 +25,15 @@ from ext4audit.sources.live import LiveSource
     help="Captured evidence instead of this host: a snapshot (directory, tar, text), a sosreport "
     "or another archive, - for standard input, or a directory of many; repeatable.",
 )
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Measurements of `ext4audit probe -f json`: what is likely is confirmed or passes; "
+    "repeatable.",
+)
 @report_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
 @deadline_option

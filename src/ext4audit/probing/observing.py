@@ -188,9 +188,7 @@ def _rename(seen: Observed) -> Measurement:
     if os.uname().machine not in SYSCALLS:
         verdict, why = inconclusive("the numbers of system calls on this machine are not known")
     elif here.longest_seconds > rename.LONGEST_SECONDS:
-        verdict, why = affected(
-            f"every sample of {here.longest_seconds:.1f} s found a task in a rename"
-        )
+        verdict, why = affected(f"all samples of {here.longest_seconds:.1f} s show one rename")
     elif here.tasks:
         verdict, why = healthy(f"{here.tasks} tasks waited in a rename, none of them long")
     else:
