@@ -164,7 +164,8 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
 def app() -> None:
     """Audit ext4 filesystems for what the kernel really runs, with remedies that have been run.
 
-    Nothing on the host is ever changed: what can be done is printed as commands.
+    Nothing on the host is ever changed: what can be done is printed as commands. Only `probe`
+    writes, to files of its own that it removes.
 
     \b
     Examples:

@@ -56,6 +56,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     "--only",
     callback=_names,
     metavar="PROBES",
+    shell_complete=completer("probe_list"),
     help=f"Only these probes, as a comma list: {', '.join(probing.PROBES)}.",
 )
 @click.option(
@@ -131,7 +132,8 @@ def command(*, directory: str, output: str | None, **given: Any) -> int:  # noqa
       ext4audit probe /srv
       ext4audit probe /srv --observe 30
       ext4audit probe /srv --only fsync,rename --size 64M
-      ext4audit probe /srv -f json -o probe.json; ext4audit scan --probe probe.json /srv
+      ext4audit probe /srv -f json -o probe.json
+      ext4audit scan --probe probe.json /srv
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     output = None if output == "-" else output
     if output is not None:
