@@ -16,6 +16,7 @@ import pytest
 
 from support.program import environment, run
 from support.scratch import Scratch
+from support.scratch import run as scratch_run
 
 pytestmark = pytest.mark.kernel
 SIZE = "1G"
@@ -124,3 +125,64 @@ def test_an_interrupt_removes_everything(
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert sorted(place.iterdir()) == before
+
+
+def test_a_scan_cites_the_measurement_while_it_holds(
+    scratch: Callable[..., Scratch], tmp_path: Path
+) -> None:
+    """The finding has it as evidence; after a remount with barriers it is not used any more."""
+    one = scratch().make(size=SIZE).mount("barrier=0")
+    path = tmp_path / "probe.json"
+    assert run("probe", str(one.mount_point), "-f", "json", "-o", str(path)).returncode == 1
+
+    def scan() -> dict[str, Any]:
+        words = ("scan", str(one.mount_point), "--select", "DUR001", "--probe", str(path))
+        report: dict[str, Any] = json.loads(run(*words, "-f", "json").stdout)
+        return report
+
+    before = scan()
+    (finding,) = before["verdicts"][0]["findings"]
+    assert finding["confidence"] == "confirmed"
+    assert any("flushed nothing" in json.dumps(each) for each in finding["evidence"])
+    assert not before["notices"]
+    scratch_run("mount", "-o", "remount,barrier=1", one.mount_point)
+    after = scan()
+    assert after["verdicts"][0]["outcome"] == "pass"
+    assert any("nobarrier was in force" in notice for notice in after["notices"])
+
+
+def test_an_observation_writes_nothing(scratch: Callable[..., Scratch]) -> None:
+    """Also on a read-only filesystem, and without a result that proves health."""
+    one = scratch().make(size="64M").mount("ro")
+    code, report = probe(one.mount_point, "--observe", "1")
+    assert (code, report["mode"], report["written_bytes"]) == (3, "observe", 0)
+    assert [each["probe"] for each in report["results"]] == ["fsync", "rename"]
+    assert [each["probe"] for each in report["skipped"]] == ["extents", "members"]
+
+
+def test_only_members_of_a_single_disk_measures_nothing(scratch: Callable[..., Scratch]) -> None:
+    """Without an array there is no result, which is no health."""
+    one = scratch().make(size=SIZE).mount()
+    code, report = probe(one.mount_point, "--only", "members")
+    assert (code, report["results"]) == (3, [])
+
+
+def test_a_write_that_fails_is_inconclusive_and_no_crash(
+    scratch: Callable[..., Scratch],
+) -> None:
+    """A full disk, a quota or a limit can stop a write: the reason of the kernel is shown."""
+    one = scratch().make(size=SIZE).mount()
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
+    ignore = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    start = f"{limit}{ignore} from ext4audit.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", start, "probe", one.mount_point, "--only", "extents", "-f", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 3, done.stderr
+    (result,) = json.loads(done.stdout)["results"]
+    assert (result["verdict"], result["why"]) == ("inconclusive", "File too large")
+    assert [path.name for path in one.mount_point.iterdir()] == ["lost+found"]
