@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support.program import environment, run
+from support.program import environment, run, run_as_nobody
 from support.scratch import Scratch
 from support.scratch import run as scratch_run
 
@@ -186,3 +186,22 @@ def test_a_write_that_fails_is_inconclusive_and_no_crash(
     (result,) = json.loads(done.stdout)["results"]
     assert (result["verdict"], result["why"]) == ("inconclusive", "File too large")
     assert [path.name for path in one.mount_point.iterdir()] == ["lost+found"]
+
+
+def test_a_user_probes_what_the_user_may_write(tmp_path: Path, private_mounts: None) -> None:  # noqa: ARG001
+    """Without root the members need the superblock, which is then not readable; fsync does not."""
+    one = Scratch(tmp_path / "image", Path("/mnt/ext4audit-probe")).make(size=SIZE).mount()
+    try:
+        one.mount_point.chmod(0o777)
+        done = run_as_nobody("probe", str(one.mount_point), "--only", "fsync", "-f", "json")
+        one.mount_point.chmod(0o755)
+        refused = run_as_nobody("probe", str(one.mount_point))
+        left = [path.name for path in one.mount_point.iterdir()]
+    finally:
+        one.unmount()
+        one.mount_point.rmdir()
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["verdict"] == "healthy", (result, done.stderr)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "Permission denied" in refused.stderr
+    assert left == ["lost+found"]

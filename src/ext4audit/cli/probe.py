@@ -186,7 +186,7 @@ def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
 
 def _boot_id() -> str:
     try:
-        return BOOT_ID.read_text(encoding="ascii").strip()
+        return BOOT_ID.read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 

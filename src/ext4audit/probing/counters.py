@@ -81,7 +81,7 @@ def read_stats(names: Iterable[str], root: Path = SYS_BLOCK) -> dict[str, BlockS
 
 def _read_stat(path: Path) -> BlockStat | None:
     try:
-        return parse_stat(path.read_text(encoding="ascii"))
+        return parse_stat(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 

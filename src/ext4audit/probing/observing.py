@@ -92,7 +92,7 @@ def _moment(device: str, names: set[str]) -> Moment:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 

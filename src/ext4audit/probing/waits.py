@@ -102,7 +102,7 @@ def _listed(folder: Path) -> list[Path]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("ascii", "replace")
+        return path.read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
 
