@@ -14,7 +14,7 @@ from support.program import run
     [
         ("scna", "no such command: scna (did you mean scan?)"),
         ("explian DUR001", "no such command: explian (did you mean explain?)"),
-        ("frobnicate", "no such command: frobnicate"),
+        ("xyzzy", "no such command: xyzzy"),
         ("--versoin", "no such option: --versoin (did you mean --version?)"),
         ("scan --selct DUR", "no such option: --selct (did you mean --select?)"),
         ("scan --selct=DUR", "no such option: --selct (did you mean --select?)"),

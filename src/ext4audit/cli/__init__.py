@@ -68,6 +68,7 @@ COMMANDS = {
     "collect": "Capture a snapshot of this host for an audit on another machine.",
     "layout": "Show which disks of an array hold the metadata.",
     "plan": "Audit a filesystem before it is created.",
+    "probe": "Measure stalls, flushes and layout on a mounted filesystem.",
     "diff": "Compare two reports.",
     "rules": "List the rules.",
     "explain": "Print the page of a rule.",
@@ -234,7 +235,8 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
 def app() -> None:
     """Audit the ext4 filesystems of a Linux host by the settings that are in force.
 
-    Findings come with commands that fix them. ext4audit itself changes nothing on the host.
+    Findings come with commands that fix them. ext4audit itself changes nothing on the host; only
+    `probe` writes, to files of its own that it removes.
 
     Environment variables set options: EXT4AUDIT_SCAN_SELECT is --select of scan. Without the
     name of a command, EXT4AUDIT_FORMAT (scan and plan), EXT4AUDIT_FAIL_ON, EXT4AUDIT_CONFIG and

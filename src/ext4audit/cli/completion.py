@@ -57,6 +57,11 @@ def profile_list(_context: click.Context, _parameter: click.Parameter, typed: st
     return _last_of_list(typed, _profiles)
 
 
+def probe_list(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
+    """Complete the last of several probes, separated by commas."""
+    return _last_of_list(typed, _probes)
+
+
 def starting(typed: str, words: Mapping[str, str]) -> list[Item]:
     """Return the words that begin with what is typed, in any case, with their help."""
     start = typed.lower()
@@ -105,6 +110,12 @@ def _last_of_list(typed: str, find: Callable[[str], list[Item]]) -> list[Item]:
     before, comma, last = typed.rpartition(",")
     given = before.lower().split(",")
     return _behind(before + comma, [item for item in find(last) if item.value.lower() not in given])
+
+
+def _probes(typed: str) -> list[Item]:
+    from ext4audit.probing import PROBES  # noqa: PLC0415 - only a completion of probes pays for it
+
+    return starting(typed, {name: f"{each.rule}: {each.healthy}" for name, each in PROBES.items()})
 
 
 def _behind(head: str, items: list[Item]) -> list[Item]:

@@ -125,7 +125,9 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         outputs=outputs,
         rules=selected(given, policy, profiles, usual),
         profiles=profiles,
-        post_processing=post_processing_of(policy, given["baseline"], utc_now(), profiles),
+        post_processing=post_processing_of(
+            policy, given["baseline"], profiles, given.get("probes", ())
+        ),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,

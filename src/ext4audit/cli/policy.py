@@ -26,6 +26,7 @@ from ext4audit.policy import (
 from ext4audit.report import Report
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
+from ext4audit.sources import utc_now
 from ext4audit.sources.live.paths import BoundedCalls
 
 
@@ -208,7 +209,7 @@ class PostProcessing(NamedTuple):
     """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601).
 
     `policy` is the path of the policy file, which each report names. `places` are the profiles
-    for a mount point.
+    for a mount point. `measurements` are the runs of `ext4audit probe`.
     """
 
     suppressions: tuple[SuppressionRule, ...] = ()
@@ -216,11 +217,14 @@ class PostProcessing(NamedTuple):
     baselines: Mapping[str, Sequence[Any]] | None = None
     policy: str | None = None
     places: tuple[ActiveProfile, ...] = ()
+    measurements: tuple[Any, ...] = ()
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
         used, undetermined = self._matched(report), frozenset[str]()
         report = report._replace(policy=self.policy)
+        if self.measurements:
+            report = lazily("policy.measured", "apply_measurements")(report, self.measurements)
         if self.suppressions:
             report, accepting = suppress(report, self.suppressions, self.today)
             used |= accepting
@@ -243,6 +247,9 @@ class PostProcessing(NamedTuple):
         """
         processed = self.apply(report, alone=True)
         notices = self.notices(processed.used, processed.undetermined, rules, whole=whole)
+        if self.measurements:
+            unheard = lazily("policy.measured", "unheard")
+            notices = (*notices, *unheard(processed.report, self.measurements))
         return processed.report._replace(notices=notices)
 
     def notices(
@@ -269,9 +276,21 @@ class PostProcessing(NamedTuple):
 
 
 def post_processing_of(
-    policy: Policy, baseline: str | None, now: str, profiles: Sequence[ActiveProfile] = ()
+    policy: Policy,
+    baseline: str | None,
+    profiles: Sequence[ActiveProfile] = (),
+    probes: Sequence[str] = (),
 ) -> PostProcessing:
-    """Return the post-processing by the policy and --baseline; raises UsageError."""
+    """Return the post-processing of today by the policy, --baseline and --probe.
+
+    `profiles` are those in force. Raises UsageError.
+    """
     baselines = None if baseline is None else lazily("cli.baseline", "read_baselines")(baseline)
-    places = tuple(each for each in profiles if each.place is not None)
-    return PostProcessing(policy.suppressions, now[:DAY_LETTERS], baselines, policy.path, places)
+    return PostProcessing(
+        policy.suppressions,
+        utc_now()[:DAY_LETTERS],
+        baselines,
+        policy.path,
+        tuple(each for each in profiles if each.place is not None),
+        lazily("cli.probe", "read_runs")(probes) if probes else (),
+    )

@@ -33,6 +33,15 @@ from ext4audit.sources.live import LiveSource
     help="Report each host of FILE that --from does not contain as unread: one name per line, or "
     "an Ansible inventory (INI).",
 )
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Measurements of `ext4audit probe -f json`: what is likely is confirmed or passes; "
+    "repeatable.",
+)
 @report_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
 @deadline_option

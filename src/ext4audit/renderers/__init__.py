@@ -9,8 +9,8 @@ from __future__ import annotations
 from pkgutil import iter_modules
 from types import MappingProxyType
 
-_NOT_FORMATS = frozenset({"shared", "layout", "difference", "catalogue"})
-"""What the formats share, and the outputs of `layout`, `diff`, `rules` and `explain`."""
+_NOT_FORMATS = frozenset({"shared", "layout", "difference", "catalogue", "probe"})
+"""What the formats share, and the outputs of `layout`, `diff`, `rules`, `explain` and `probe`."""
 _USER_NAMES = MappingProxyType({"json_v1": "json"})
 
 

@@ -64,7 +64,7 @@ exec "{sys.executable}" "$@\"""",
 }
 """The programs that the pages call and that must not act on this machine."""
 
-_EXIT_CODES = {"scan": {0, 1, 3}, "plan": {0, 1, 3}, "diff": {0, 1}}
+_EXIT_CODES = {"scan": {0, 1, 3}, "plan": {0, 1, 3}, "probe": {0, 1, 3}, "diff": {0, 1}}
 """A finding and a gap are results. Any other code than 0 is a failure elsewhere."""
 
 
@@ -116,7 +116,7 @@ class Scene:
         """Run a command where an ext4 filesystem is mounted on /srv, which nobody else sees."""
         image = self._root / "srv.img"
         if not image.exists():
-            made = self.run(f"truncate -s 64M {image} && mkfs.ext4 -q {image}")
+            made = self.run(f"truncate -s 1G {image} && mkfs.ext4 -q {image}")
             assert made.returncode == 0, made.stderr
         (self._root / "command.sh").write_text(f"{command}\n", encoding="utf-8")
         mount = f"mount -o loop {image} {MOUNTED}"

@@ -1,0 +1,262 @@
+"""`ext4audit probe`: measure on a filesystem what rules can only suspect."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ext4audit import __version__, probing
+from ext4audit.assemble.devices.target import Superblocks, TargetResolver
+from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.inventory import take_inventory
+from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli.options import timeout_option
+from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write
+from ext4audit.cli.plan_input import size_of
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
+from ext4audit.parsers.probe_run import parse_run
+from ext4audit.probing.budget import Limits
+from ext4audit.probing.workspace import Refused, opened_directory, remains
+from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
+from ext4audit.sources import utc_now
+from ext4audit.sources.live import LiveSource
+
+LONGEST_SECONDS = 3600
+LARGEST_BYTES = 16 << 20
+"""Of a file for `scan --probe`: a run on an array of 4096 members is 1 MiB."""
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    try:
+        return size_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """Return the probes in the order in which they run, each once."""
+    words = [word.strip() for word in text.split(",")] if text else list(probing.PROBES)
+    choice = Choice(list(probing.PROBES))
+    chosen = {choice.convert(word, None, None) for word in words}
+    return tuple(name for name in probing.PROBES if name in chosen)
+
+
+@click.command("probe")
+@click.argument("directory", metavar="DIR", shell_complete=completer("files"))
+@click.option(
+    "--only",
+    callback=_names,
+    metavar="PROBES",
+    shell_complete=completer("probe_list"),
+    help=f"Only these probes, as a comma list: {', '.join(probing.PROBES)}.",
+)
+@click.option(
+    "--observe",
+    type=click.IntRange(1, LONGEST_SECONDS),
+    metavar="SECONDS",
+    help="Write nothing: watch the counters and the waits under the load that is there.",
+)
+@click.option(
+    "--size",
+    callback=_size,
+    default="256M",
+    show_default=True,
+    metavar="SIZE",
+    help="Write at most so much, and never more than 5 % of the free space.",
+)
+@click.option(
+    "--time",
+    "seconds",
+    type=click.IntRange(1, LONGEST_SECONDS),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="Begin no write after so long.",
+)
+@click.option(
+    "--rate",
+    callback=_size,
+    default="200M",
+    show_default=True,
+    metavar="SIZE",
+    help="Write at most so much a second.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "fmt",
+    type=Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json can be handed to `scan --probe`.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Write to FILE, which appears whole.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
+@click.option(
+    "--color",
+    type=Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
+)
+@timeout_option(20.0)
+def command(*, directory: str, output: str | None, **given: Any) -> int:  # noqa: ANN401 - options
+    """Measure what rules can only suspect, on the filesystem that holds DIR.
+
+    This is the only command that writes to a filesystem: into a directory of its own below DIR,
+    which only you can enter, and which it removes, also when it is interrupted. It measures
+    flushes and latencies of fsync (DUR001), the wait of a rename over a file (PRF002), the extents
+    of a buffered write (PRF001), and on arrays the writes of each member while small files are
+    made (LAY001). With --observe it writes nothing.
+
+    Exit codes: 0 all healthy, 1 something is affected, 2 usage error or refused, 3 nothing is
+    affected and something is inconclusive, 70 internal error, 130 interrupted.
+
+    \b
+    Examples:
+      ext4audit probe /srv
+      ext4audit probe /srv --observe 30
+      ext4audit probe /srv --only fsync,rename --size 64M
+      ext4audit probe /srv -f json -o probe.json
+      ext4audit scan --probe probe.json /srv
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    output = None if output == "-" else output
+    if output is not None:
+        check_destination(output)
+    try:
+        run = _run(directory, given)
+    except Refused as reason:
+        raise click.UsageError(f"{directory}: {reason}") from None
+    write(_rendered(run, given["fmt"], given["color"], to_file=output is not None), output)
+    return exit_code(run)
+
+
+def exit_code(run: ProbeRun) -> int:
+    """Return 1 where anything is affected, else 3 where anything is inconclusive, else 0."""
+    verdicts = {result.verdict for result in run.results}
+    if ProbeVerdict.AFFECTED in verdicts:
+        return EXIT_FINDINGS
+    if ProbeVerdict.INCONCLUSIVE in verdicts or not verdicts:
+        return EXIT_INCOMPLETE
+    return EXIT_CLEAN
+
+
+def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
+    """Measure or observe the filesystem of a directory; raises Refused and UsageError."""
+    host, fs = _subject_of(directory, given["timeout_seconds"])
+    started = time.monotonic()
+    taken_at = utc_now()
+    with opened_directory(directory) as descriptor, progress(quiet=given["quiet"]) as show:
+        for name in remains(descriptor):
+            print_diagnostic(f"{directory}/{name}: of a run that was killed, or that still runs")
+        subject = probing.Subject(descriptor, fs, host)
+        if given["observe"]:
+            outcome = lazily("probing.observing", "observe")(subject, given["observe"], show)
+        else:
+            limits = Limits(given["size"], given["seconds"], given["rate"], 0)
+            outcome = probing.probe(subject, given["only"], limits, show)
+    return ProbeRun(
+        mode="observe" if given["observe"] else "probe",
+        taken_at=taken_at,
+        host=host.name,
+        boot_id=_boot_id(),
+        directory=os.fsencode(directory).decode("utf-8", "surrogateescape"),
+        filesystem=probing.measured_filesystem(fs, host),
+        seconds=time.monotonic() - started,
+        written_bytes=outcome.written_bytes,
+        results=outcome.results,
+        skipped=outcome.skipped,
+    )
+
+
+def _boot_id() -> str:
+    try:
+        return BOOT_ID.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _subject_of(directory: str, timeout_seconds: float) -> tuple[Host, Filesystem]:
+    """Return the filesystem that holds a directory; raises UsageError where that is no ext4."""
+    path = os.fsencode(directory).decode("utf-8", "surrogateescape")
+    source = LiveSource(timeout_seconds)
+    found = TargetResolver(source, take_inventory(source)).resolve(path)
+    if not isinstance(found, Superblocks):
+        raise click.UsageError(f"{path}: {found.reason}")
+    host = assemble_host(source, utc_now(), only=found.device_numbers)
+    if len(host.filesystems) != 1:
+        raise click.UsageError(f"{path}: not a directory of a mounted ext4 filesystem")
+    return host, host.filesystems[0]
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[probing.Progress]:
+    """Yield a function that shows a bar for each probe; it does nothing without a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _name, _part: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - a pipe must not pay for it
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(name: str, part: float) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=1.0)
+            bars.update(tasks[name], completed=part)
+
+        yield show
+
+
+def _rendered(run: ProbeRun, fmt: str, color: str, *, to_file: bool) -> str:
+    """Render in one format; each renderer is imported only when it is asked for."""
+    if fmt == "json":
+        text = lazily("renderers.probe.json", "render")(run, tool_version=__version__)
+    else:
+        text = lazily("renderers.probe", "render")(
+            run,
+            color=color == "always" or (not to_file and wants_color(color, sys.stdout)),
+            width=None if to_file else width(sys.stdout),
+            ascii_only=not to_file and is_ascii_only(sys.stdout),
+        )
+    return str(text)
+
+
+def read_runs(paths: Sequence[str]) -> tuple[ProbeRun, ...]:
+    """Return the runs in the files of `scan --probe`; raises UsageError."""
+    return tuple(_read_run(path) for path in paths)
+
+
+def _read_run(path: str) -> ProbeRun:
+    try:
+        return parse_run(_text_of(path))
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        why = f"not the output of `ext4audit probe -f json`: {error}"
+        raise click.UsageError(f"{path}: {why}") from None
+
+
+def _text_of(path: str) -> str:
+    """Return a file's text; raises OSError or ValueError."""
+    with Path(path).open("rb") as file:
+        raw = file.read(LARGEST_BYTES + 1)
+    if len(raw) > LARGEST_BYTES:
+        raise ValueError("it is longer than 16 MiB")
+    return raw.decode("utf-8-sig")

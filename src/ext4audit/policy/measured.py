@@ -1,0 +1,135 @@
+"""Measurements of `ext4audit probe` applied to a report: findings are confirmed or passed.
+
+A measurement counts for the filesystem with its UUID, as long as the kernel and the options that
+decide what was measured are the same. It never ends a confirmed finding.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ext4audit.evidence import Known
+from ext4audit.facts.host import Filesystem, Host, option_of
+from ext4audit.facts.measurement import Measurement, ProbeRun, ProbeVerdict
+from ext4audit.finding import Citation, Confidence, Finding
+from ext4audit.report import Outcome, Report, Verdict
+
+DECIDING = {
+    "DUR001": ("barrier",),
+    "LAY001": (),
+    "PRF001": ("data", "delalloc", "dioread_nolock"),
+    "PRF002": ("auto_da_alloc", "data", "delalloc"),
+}
+"""The options that decide what the measurement of a rule shows."""
+PROVES_HEALTH = "probe"
+"""The mode whose healthy results count: an observation may have missed the load that hurts."""
+
+
+class _Cited(NamedTuple):
+    """A measurement that holds for a filesystem, and its citation."""
+
+    run: ProbeRun
+    result: Measurement
+
+    @property
+    def citation(self) -> Citation:
+        verb = "observed" if self.run.mode != PROVES_HEALTH else "measured"
+        value = f"{verb} {self.result.verdict.value}: {self.result.why}"
+        origin = f"ext4audit probe {self.run.directory}, {self.run.taken_at}"
+        return Citation(f"probe {self.result.probe}", value, origin)
+
+
+def apply_measurements(report: Report, runs: Sequence[ProbeRun]) -> Report:
+    """Return the report with the findings of each filesystem as its newest measurement has them."""
+    subjects = {fs.id: fs for fs in report.host.filesystems}
+    verdicts = (
+        _measured(verdict, _of(subjects.get(verdict.filesystem_id or ""), verdict, report, runs))
+        for verdict in report.verdicts
+    )
+    return report._replace(verdicts=tuple(verdicts))
+
+
+def _of(
+    fs: Filesystem | None, verdict: Verdict, report: Report, runs: Sequence[ProbeRun]
+) -> _Cited | None:
+    """Return the newest measurement for a verdict, None without one that holds."""
+    code = verdict.rule.code
+    if fs is None or code not in DECIDING:
+        return None
+    found = [
+        _Cited(run, result)
+        for run in runs
+        if refusal(run, fs, report.host, code) is None
+        for result in run.results
+        if result.rule == code
+    ]
+    return max(found, key=lambda each: each.run.taken_at, default=None)
+
+
+def refusal(run: ProbeRun, fs: Filesystem, host: Host, code: str) -> str | None:
+    """Return why a run says nothing of a rule's subject, None where it does."""
+    if not fs.uuid or fs.shares_uuid or fs.uuid != run.filesystem.uuid:
+        return "it is of another filesystem"
+    if not (isinstance(host.kernel, Known) and isinstance(fs.options, Known)):
+        return "the kernel and the options in force are not known"
+    if host.kernel.value.release != run.filesystem.kernel_release:
+        return f"it was made with Linux {run.filesystem.kernel_release}"
+    then = dict(run.filesystem.options)
+    for name in DECIDING[code]:
+        option = option_of(fs, name)
+        now = option.token if option else None
+        if now != then.get(name):
+            return f"{then.get(name, f'no {name}')} was in force"
+    return None
+
+
+def _measured(verdict: Verdict, cited: _Cited | None) -> Verdict:
+    if cited is None or not verdict.findings or verdict.outcome is not Outcome.FAIL:
+        return verdict
+    if cited.result.verdict is ProbeVerdict.AFFECTED:
+        sure = (f._replace(confidence=Confidence.CONFIRMED) for f in verdict.findings)
+        return verdict._replace(findings=tuple(_cite(finding, cited) for finding in sure))
+    if cited.result.verdict is ProbeVerdict.HEALTHY and cited.run.mode == PROVES_HEALTH:
+        return _passed(verdict, cited)
+    return verdict
+
+
+def _cite(finding: Finding, cited: _Cited) -> Finding:
+    return finding._replace(citations=(*finding.citations, cited.citation))
+
+
+def _passed(verdict: Verdict, cited: _Cited) -> Verdict:
+    """Return the verdict without what was only likely; what is unknown stays unknown."""
+    kept = [f for f in verdict.findings if f.confidence is Confidence.CONFIRMED]
+    gone = [f for f in verdict.findings if f.confidence is not Confidence.CONFIRMED]
+    if not gone:
+        return verdict._replace(findings=tuple(_cite(finding, cited) for finding in kept))
+    evidence = dict.fromkeys(each for finding in gone for each in finding.citations)
+    outcome = Outcome.FAIL if kept else Outcome.UNDETERMINED if verdict.unknowns else Outcome.PASS
+    return verdict._replace(
+        outcome=outcome,
+        findings=tuple(_cite(finding, cited) for finding in kept),
+        evidence=(*verdict.evidence, *evidence, cited.citation),
+    )
+
+
+def unheard(report: Report, runs: Sequence[ProbeRun]) -> Iterator[str]:
+    """Yield a sentence for each measurement that changes nothing, and should be known to."""
+    for run in runs:
+        subjects = [fs for fs in report.host.filesystems if fs.uuid == run.filesystem.uuid]
+        if not subjects:
+            yield f"the probe of {run.directory} is of no filesystem that is audited"
+        for fs in subjects:
+            yield from _unheard(report, run, fs)
+
+
+def _unheard(report: Report, run: ProbeRun, fs: Filesystem) -> Iterator[str]:
+    of_rule = {v.rule.code: v for v in report.verdicts if v.filesystem_id == fs.id}
+    for result in run.results:
+        if result.rule not in of_rule:
+            continue
+        reason = refusal(run, fs, report.host, result.rule)
+        name = f"the probe {result.probe} of {run.directory}"
+        if reason is not None:
+            yield f"{name} is not used for {result.rule}: {reason}"
+        elif result.verdict is ProbeVerdict.AFFECTED and not of_rule[result.rule].findings:
+            yield f"{name} is affected, and {result.rule} has no finding: {result.why}"

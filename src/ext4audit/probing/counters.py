@@ -1,0 +1,123 @@
+"""The counters of block devices: /sys/class/block/<device>/stat, and the devices to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ext4audit.evidence import for_wording
+from ext4audit.facts.devices import BlockDevice
+
+SYS_BLOCK = Path("/sys/class/block")
+SECTOR_BYTES = 512
+"""The unit of stat, whatever the device's own sectors (Documentation/block/stat.rst)."""
+_READS, _WRITES, _WRITTEN, _WRITE_MS, _FLUSHES, _FLUSH_MS = 0, 4, 6, 7, 15, 16
+_SHORTEST = 11
+
+
+class BlockStat(NamedTuple):
+    """What a device has completed since it was attached.
+
+    `flushes` and `flush_ms` are None where the kernel does not count them: before Linux 5.5. A
+    partition counts no flushes: they are its disk's.
+    """
+
+    reads: int
+    writes: int
+    written_bytes: int
+    write_ms: int
+    flushes: int | None
+    flush_ms: int | None
+
+    def since(self, before: BlockStat) -> BlockStat:
+        """Return what was completed after an earlier reading."""
+        flushes = _difference(self.flushes, before.flushes)
+        return BlockStat(
+            self.reads - before.reads,
+            self.writes - before.writes,
+            self.written_bytes - before.written_bytes,
+            self.write_ms - before.write_ms,
+            flushes,
+            _difference(self.flush_ms, before.flush_ms),
+        )
+
+    @property
+    def write_wait_ms(self) -> float | None:
+        """The mean time of a write request, None without any."""
+        return self.write_ms / self.writes if self.writes else None
+
+    @property
+    def flush_wait_ms(self) -> float | None:
+        """The mean time of a flush request, None without any."""
+        return self.flush_ms / self.flushes if self.flushes and self.flush_ms is not None else None
+
+
+def _difference(now: int | None, before: int | None) -> int | None:
+    return None if now is None or before is None else now - before
+
+
+def parse_stat(text: str) -> BlockStat:
+    """Return the counters of a stat file; raises ValueError for any other text."""
+    fields = [int(word) for word in text.split()]
+    if len(fields) < _SHORTEST:
+        raise ValueError(f"{len(fields)} fields where at least {_SHORTEST} are expected")
+    has_flushes = len(fields) > _FLUSH_MS
+    return BlockStat(
+        fields[_READS],
+        fields[_WRITES],
+        fields[_WRITTEN] * SECTOR_BYTES,
+        fields[_WRITE_MS],
+        fields[_FLUSHES] if has_flushes else None,
+        fields[_FLUSH_MS] if has_flushes else None,
+    )
+
+
+def read_stats(names: Iterable[str], root: Path = SYS_BLOCK) -> dict[str, BlockStat]:
+    """Return the counters of devices by name; a device without readable ones is left out."""
+    found = ((name, _read_stat(root / name / "stat")) for name in names)
+    return {name: stat for name, stat in found if stat is not None}
+
+
+def _read_stat(path: Path) -> BlockStat | None:
+    try:
+        return parse_stat(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def differences(
+    before: Mapping[str, BlockStat], after: Mapping[str, BlockStat]
+) -> dict[str, BlockStat]:
+    """Return what each device completed between two readings."""
+    return {name: after[name].since(stat) for name, stat in before.items() if name in after}
+
+
+class Disk(NamedTuple):
+    """A device that counts flushes, and its write cache as the kernel reports it, else None."""
+
+    name: str
+    write_cache: str | None
+
+    @property
+    def needs_flushes(self) -> bool:
+        """Whether its cache is volatile, or not known to be none."""
+        return self.write_cache != "write through"
+
+
+def flushed_disks(stack: BlockDevice) -> tuple[Disk, ...]:
+    """Return the devices to which a filesystem's flushes go: disks and loop devices.
+
+    md, device mapper and partitions count none of their own (block/blk-flush.c), so that the
+    search goes on below them. Below a loop device others flush as well.
+    """
+    found: dict[str, Disk] = {}
+    pending: Sequence[BlockDevice] = [stack]
+    while pending:
+        device, *pending = pending
+        if device.loop is not None or not device.known_below:
+            cache = for_wording(device.queue.write_cache, "")
+            found[device.name] = Disk(device.name, cache or None)
+        else:
+            pending = [*device.known_below, *pending]
+    return tuple(found.values())

@@ -1,0 +1,202 @@
+"""How long fsync() takes, and whether it flushes the write cache of the disk (DUR001)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ext4audit.evidence import for_wording
+from ext4audit.facts.measurement import Figure, Measurement
+from ext4audit.probing.bench import (
+    Bench,
+    Judged,
+    affected,
+    healthy,
+    in_force,
+    inconclusive,
+    latency_figures,
+)
+from ext4audit.probing.budget import Spent, fill, write_all
+from ext4audit.probing.counters import Disk, differences, flushed_disks, read_stats
+
+APPEND_BYTES = 4096
+OVERWRITE_BYTES = 8192
+"""One page of PostgreSQL, as pg_test_fsync(1) writes it."""
+FILE_BYTES = 2 << 20
+MOST_APPENDS, MOST_OVERWRITES = 512, 256
+FEWEST = 10
+IDLE_SECONDS = 0.5
+APPEND_PART = 0.6
+"""The part of the time that appends may take."""
+FLUSHED, UNFLUSHED = 0.9, 0.1
+"""Flushes for each fsync from which on, and up to which, the disk is flushed or not."""
+HEALTHY = "at least 1 flush for each fsync on every disk with a volatile write cache"
+
+
+class Flushes(NamedTuple):
+    """The flushes that a disk completed: for each fsync, and without us in the same time."""
+
+    disk: Disk
+    per_fsync: float | None
+    foreign_per_fsync: float
+
+
+class _Phase(NamedTuple):
+    """The latencies in seconds of one kind of write, and the seconds that all took."""
+
+    latencies: tuple[float, ...]
+    seconds: float
+
+
+def measure(bench: Bench) -> Measurement:
+    """Append and fsync, then overwrite and fdatasync; raises Spent and OSError."""
+    disks = flushed_disks_of(bench)
+    names = [disk.name for disk in disks]
+    idle = read_stats(names)
+    idle_seconds = bench.budget.pause(IDLE_SECONDS)
+    before = read_stats(names)
+    appends = _appends(bench)
+    after = read_stats(names)
+    overwrites = _overwrites(bench)
+    foreign = differences(idle, before)
+    counted = differences(before, after)
+    flushes = tuple(
+        Flushes(
+            disk,
+            _ratio(counted[disk.name].flushes, len(appends.latencies)),
+            (foreign[disk.name].flushes or 0)
+            * (appends.seconds / idle_seconds)
+            / max(1, len(appends.latencies)),
+        )
+        for disk in disks
+        if disk.name in counted and disk.name in foreign
+    )
+    verdict, why = judge(flushes, len(appends.latencies), in_force(bench.fs, "barrier"))
+    figures = (*_figures(appends, overwrites), *_flush_figures(flushes))
+    return Measurement("fsync", "DUR001", verdict, why, HEALTHY, figures)
+
+
+def flushed_disks_of(bench: Bench) -> tuple[Disk, ...]:
+    """Return the disks below the filesystem, none where its stack is unknown."""
+    stack = for_wording(bench.fs.stack, None)
+    return flushed_disks(stack) if stack else ()
+
+
+def judge(flushes: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:
+    """Judge the flushes of some fsyncs; `barrier` is the option in force, empty if unknown."""
+    counted = [each for each in flushes if each.per_fsync is not None]
+    if fsyncs < FEWEST:
+        return inconclusive(f"only {fsyncs} fsyncs fit into the limits")
+    if not counted:
+        return inconclusive("no device below the filesystem counts flushes (Linux 5.5 does)")
+    volatile = [each for each in counted if each.disk.needs_flushes]
+    if not volatile:
+        names = _names(counted)
+        if barrier == "barrier":
+            return healthy(f"no volatile write cache: {names} report write through")
+        return inconclusive(f"{names} report write through: no flush is due, with or without it")
+    return _judge_volatile(volatile, fsyncs, barrier)
+
+
+def _judge_volatile(volatile: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:
+    dry = [each for each in volatile if (each.per_fsync or 0) <= UNFLUSHED]
+    if dry:
+        return affected(f"{fsyncs} fsyncs flushed nothing on {_names(dry)}")
+    own = [(each.per_fsync or 0) - each.foreign_per_fsync for each in volatile]
+    if min(own) < FLUSHED:
+        return inconclusive("other programs flush the same disk: the flushes cannot be assigned")
+    if barrier == "nobarrier":
+        return inconclusive("nobarrier is in force, and the disk is flushed: by other programs")
+    return healthy(f"each fsync flushed {_names(volatile)}")
+
+
+def _names(flushes: Sequence[Flushes]) -> str:
+    return ", ".join(each.disk.name for each in flushes)
+
+
+def _ratio(count: int | None, of: int) -> float | None:
+    return None if count is None or not of else count / of
+
+
+def _appends(bench: Bench) -> _Phase:
+    piece = os.urandom(APPEND_BYTES)
+    with bench.workspace.file("append", os.O_APPEND) as descriptor:
+
+        def append(_number: int) -> float:
+            bench.budget.spend(APPEND_BYTES)
+            started = time.perf_counter()
+            write_all(descriptor, piece)
+            os.fsync(descriptor)
+            return time.perf_counter() - started
+
+        share = bench.budget.seconds_left() * APPEND_PART
+        return _repeat(bench, append, min(MOST_APPENDS, _room(bench, APPEND_BYTES)), share)
+
+
+def _overwrites(bench: Bench) -> _Phase:
+    """Overwrite pages that are allocated and initialized: nothing but data has to be written."""
+    piece = os.urandom(OVERWRITE_BYTES)
+    with bench.workspace.file("overwrite") as descriptor:
+        size = min(FILE_BYTES, _room(bench, 1))
+        fill(bench.budget, descriptor, size)
+        os.fsync(descriptor)
+
+        def overwrite(number: int) -> float:
+            bench.budget.spend(OVERWRITE_BYTES)
+            started = time.perf_counter()
+            os.pwrite(descriptor, piece, number * OVERWRITE_BYTES % size)
+            os.fdatasync(descriptor)
+            return time.perf_counter() - started
+
+        most = min(MOST_OVERWRITES, _room(bench, OVERWRITE_BYTES))
+        return _repeat(bench, overwrite, most, bench.budget.seconds_left())
+
+
+def _room(bench: Bench, piece_bytes: int) -> int:
+    """Return how many pieces an eighth of the size may hold."""
+    return bench.budget.limits.size_bytes // 16 // piece_bytes
+
+
+def _repeat(bench: Bench, once: Callable[[int], float], most: int, seconds: float) -> _Phase:
+    """Repeat until the number or the time is reached; at least once. The first is not counted."""
+    once(0)
+    latencies: list[float] = []
+    started = time.perf_counter()
+    try:
+        while len(latencies) < most:
+            latencies.append(once(len(latencies)))
+            bench.tell(len(latencies) / most)
+            if time.perf_counter() - started > seconds:
+                break
+    except Spent:
+        pass
+    return _Phase(tuple(latencies), time.perf_counter() - started)
+
+
+def _figures(appends: _Phase, overwrites: _Phase) -> tuple[Figure, ...]:
+    return (
+        Figure("fsyncs", len(appends.latencies)),
+        *latency_figures("append_fsync", appends.latencies),
+        Figure("append_fsync_per_second", _rate(appends)),
+        Figure("fdatasyncs", len(overwrites.latencies)),
+        *latency_figures("overwrite_fdatasync", overwrites.latencies),
+        Figure("overwrite_fdatasync_per_second", _rate(overwrites)),
+    )
+
+
+def _rate(phase: _Phase) -> float | None:
+    total = sum(phase.latencies)
+    return len(phase.latencies) / total if total else None
+
+
+def _flush_figures(flushes: Sequence[Flushes]) -> tuple[Figure, ...]:
+    return tuple(
+        figure
+        for each in flushes
+        for figure in (
+            Figure(f"flushes_per_fsync_{each.disk.name}", each.per_fsync),
+            Figure(f"foreign_flushes_per_fsync_{each.disk.name}", each.foreign_per_fsync),
+        )
+    )

@@ -1,0 +1,217 @@
+"""What the kernel shows of a filesystem under the load that is there; nothing is written.
+
+An observation can show a defect. It proves no health: the load may not have met the defect.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ext4audit.evidence import for_wording
+from ext4audit.facts.measurement import Figure, Measurement, MemberFigures, Skipped
+from ext4audit.probing import Outcome, Progress, Subject, fsync, members, rename
+from ext4audit.probing.bench import Judged, affected, healthy, in_force, inconclusive
+from ext4audit.probing.counters import BlockStat, Disk, differences, flushed_disks, read_stats
+from ext4audit.probing.members import Churn, NothingToMeasure
+from ext4audit.probing.waits import SYSCALLS, Sampler, watch
+
+JBD2 = Path("/proc/fs/jbd2")
+PRESSURE = Path("/proc/pressure/io")
+FEWEST_COMMITS = 10
+WHOLE = "observe"
+_TRANSACTIONS = re.compile(r"(\d+) transactions \((\d+) requested\)")
+_COMMIT_TIME = re.compile(r"(\d+)us average transaction commit time")
+_STALLED = re.compile(r"some .*total=(\d+)")
+
+
+class Journal(NamedTuple):
+    """/proc/fs/jbd2/<device>/info: commits since the mount, and their recent mean time."""
+
+    commits: int
+    requested: int
+    commit_ms: float | None
+
+
+class Moment(NamedTuple):
+    """The counters at one moment. `stalled_usec` is that of /proc/pressure/io, None without it."""
+
+    stats: Mapping[str, BlockStat]
+    journal: Journal | None
+    stalled_usec: int | None
+
+
+class Observed(NamedTuple):
+    """What happened between two moments."""
+
+    seconds: float
+    stats: Mapping[str, BlockStat]
+    journal: Journal | None
+    stalled_usec: int | None
+    sampler: Sampler
+
+
+def observe(subject: Subject, seconds: float, progress: Progress) -> Outcome:
+    """Watch a filesystem for some seconds; writes nothing."""
+    stack = for_wording(subject.fs.stack, None)
+    disks = flushed_disks(stack) if stack else ()
+    names = {disk.name for disk in disks} | set(_member_names(subject))
+    before = _moment(subject.fs.name, names)
+    device = os.fstat(subject.directory).st_dev
+    sampler = watch(device, seconds, lambda part: progress(WHOLE, part))
+    seen = _between(before, _moment(subject.fs.name, names), seconds, sampler)
+    results = [
+        _fsync(seen, disks, in_force(subject.fs, "barrier")),
+        _rename(seen),
+        *_members(subject, seen),
+    ]
+    return Outcome(tuple(results), tuple(_skipped(subject)), 0)
+
+
+def _member_names(subject: Subject) -> Iterator[str]:
+    layout = for_wording(subject.fs.layout, None) if subject.fs.layout else None
+    if layout is not None:
+        yield from (member.name for member in layout.members)
+
+
+def _skipped(subject: Subject) -> Iterator[Skipped]:
+    yield Skipped("extents", "PRF001", "only writing shows it: run without --observe")
+    try:
+        members.layout_of(subject.fs)
+    except NothingToMeasure as reason:
+        yield Skipped("members", "LAY001", str(reason))
+
+
+def _moment(device: str, names: set[str]) -> Moment:
+    stalled = _STALLED.search(_text(PRESSURE))
+    return Moment(read_stats(names), _journal(device), int(stalled[1]) if stalled else None)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _journal(device: str) -> Journal | None:
+    """Return the journal of a device; its name in /proc ends with the journal's inode."""
+    name = device.replace("/", "!")
+    try:
+        found = [path for path in JBD2.iterdir() if path.name.rpartition("-")[0] == name]
+    except OSError:
+        return None
+    return parse_journal(_text(found[0] / "info")) if len(found) == 1 else None
+
+
+def parse_journal(text: str) -> Journal | None:
+    """Return the numbers of an info file, None where it has not the form of one."""
+    counts, mean = _TRANSACTIONS.search(text), _COMMIT_TIME.search(text)
+    if counts is None:
+        return None
+    return Journal(int(counts[1]), int(counts[2]), int(mean[1]) / 1000 if mean else None)
+
+
+def _between(before: Moment, after: Moment, seconds: float, sampler: Sampler) -> Observed:
+    journal = after.journal
+    if journal is not None and before.journal is not None:
+        journal = Journal(
+            journal.commits - before.journal.commits,
+            journal.requested - before.journal.requested,
+            journal.commit_ms,
+        )
+    stalled = None
+    if before.stalled_usec is not None and after.stalled_usec is not None:
+        stalled = after.stalled_usec - before.stalled_usec
+    return Observed(seconds, differences(before.stats, after.stats), journal, stalled, sampler)
+
+
+def _fsync(seen: Observed, disks: Sequence[Disk], barrier: str) -> Measurement:
+    verdict, why = judge_commits(seen.journal, seen.stats, disks, barrier)
+    journal = seen.journal or Journal(0, 0, None)
+    waits = seen.sampler.of("fsync", on_filesystem=True)
+    figures = (
+        Figure("journal_commits", journal.commits if seen.journal else None),
+        Figure("requested_commits", journal.requested if seen.journal else None),
+        Figure("mean_commit_ms", journal.commit_ms),
+        Figure("samples", seen.sampler.samples),
+        Figure("tasks_seen_waiting_in_fsync", waits.tasks),
+        Figure("longest_unbroken_fsync_seconds", waits.longest_seconds),
+    )
+    devices = tuple(
+        _device(disk.name, seen.stats[disk.name]) for disk in disks if disk.name in seen.stats
+    )
+    return Measurement("fsync", "DUR001", verdict, why, fsync.HEALTHY, figures, devices)
+
+
+def _device(name: str, stat: BlockStat) -> MemberFigures:
+    return MemberFigures(
+        name,
+        stat.writes,
+        stat.written_bytes,
+        stat.flushes,
+        stat.write_wait_ms,
+        stat.flush_wait_ms,
+    )
+
+
+def judge_commits(
+    journal: Journal | None, stats: Mapping[str, BlockStat], disks: Sequence[Disk], barrier: str
+) -> Judged:
+    """Judge the flushes beside the commits of the journal: each commit is due at least one."""
+    volatile = {
+        disk.name: stats[disk.name].flushes
+        for disk in disks
+        if disk.needs_flushes and disk.name in stats
+    }
+    counted = {name: count for name, count in volatile.items() if count is not None}
+    if journal is None:
+        return inconclusive("the kernel shows no journal of this filesystem")
+    if journal.commits < FEWEST_COMMITS:
+        return inconclusive(f"{journal.commits} commits of the journal are too few")
+    if not counted:
+        return inconclusive("no disk with a volatile cache counts flushes")
+    dry = [name for name, count in counted.items() if count <= fsync.UNFLUSHED * journal.commits]
+    if dry:
+        return affected(f"{journal.commits} commits flushed nothing on {', '.join(dry)}")
+    if barrier == "barrier" and min(counted.values()) >= fsync.FLUSHED * journal.commits:
+        return healthy(f"{journal.commits} commits, {min(counted.values())} flushes")
+    return inconclusive("there are flushes, and other programs may have made them")
+
+
+def _rename(seen: Observed) -> Measurement:
+    here = seen.sampler.of("rename", on_filesystem=True)
+    elsewhere = seen.sampler.of("rename", on_filesystem=None)
+    if os.uname().machine not in SYSCALLS:
+        verdict, why = inconclusive("the numbers of system calls on this machine are not known")
+    elif here.longest_seconds > rename.LONGEST_SECONDS:
+        verdict, why = affected(f"all samples of {here.longest_seconds:.1f} s show one rename")
+    elif here.tasks:
+        verdict, why = healthy(f"{here.tasks} tasks waited in a rename, none of them long")
+    else:
+        verdict, why = inconclusive("no task was seen waiting in a rename on this filesystem")
+    share = None if seen.stalled_usec is None else seen.stalled_usec / seen.seconds / 1e4
+    figures = (
+        Figure("samples", seen.sampler.samples),
+        Figure("tasks_seen_waiting_in_rename", here.tasks),
+        Figure("longest_unbroken_rename_seconds", here.longest_seconds),
+        Figure("tasks_seen_waiting_in_rename_anywhere", here.tasks + elsewhere.tasks),
+        Figure("time_with_tasks_stalled_on_io_percent", share),
+    )
+    return Measurement("rename", "PRF002", verdict, why, rename.HEALTHY, figures)
+
+
+def _members(subject: Subject, seen: Observed) -> Iterator[Measurement]:
+    try:
+        layout = members.layout_of(subject.fs)
+    except NothingToMeasure:
+        return
+    own = {member.name for member in layout.members}
+    counted = {name: stat for name, stat in seen.stats.items() if name in own}
+    churn = Churn(members.member_figures(layout, counted), 0)
+    verdict, why = members.judge(churn, layout.evenness)
+    figures = members.figures_of(churn, layout)
+    yield Measurement("members", "LAY001", verdict, why, members.HEALTHY, figures, churn.members)

@@ -1,0 +1,110 @@
+"""The formats of `ext4audit probe`; here text: what was measured, what is healthy, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.facts.measurement import (
+    Figure,
+    Measurement,
+    MemberFigures,
+    Number,
+    ProbeRun,
+    ProbeVerdict,
+)
+from ext4audit.renderers.text import render_blocks
+from ext4audit.renderers.text.blocks import STEP, Blank, Block, Prose, Span, Verbatim
+
+_MIB = 1 << 20
+_STYLES = {
+    ProbeVerdict.HEALTHY: "bold green",
+    ProbeVerdict.AFFECTED: "bold red",
+    ProbeVerdict.INCONCLUSIVE: "bold magenta",
+}
+_UNITS = {
+    "_mib_per_second": " MiB/s",
+    "_per_second": "/s",
+    "_per_mib": "/MiB",
+    "_seconds": " s",
+    "_mib": " MiB",
+    "_ms": " ms",
+}
+"""How a figure's name ends, and what stands behind its value; the longest ending comes first."""
+_SMALL, _LARGE = 1, 100
+_LEFT_OUT = ("_p90_ms", "_max_ms")
+"""How names of figures end that only JSON has."""
+
+
+def render(run: ProbeRun, *, color: bool, width: int | None, ascii_only: bool) -> str:
+    """Return the run as text with a newline at the end; `width` None wraps nothing."""
+    return render_blocks(_blocks(run), color=color, width=width, ascii_only=ascii_only)
+
+
+def _blocks(run: ProbeRun) -> Iterator[Block]:
+    yield Prose((Span(run.directory, "bold"), Span(f" on {run.filesystem.device}: {_did(run)}")))
+    for result in run.results:
+        yield Blank()
+        yield from _result(result)
+    for each in run.skipped:
+        yield Blank()
+        yield Prose((Span(f"{each.rule}  {each.probe}  not measured: {each.why}", "dim"),))
+
+
+def _did(run: ProbeRun) -> str:
+    if run.mode == "observe":
+        return f"observed for {run.seconds:.0f} s, nothing was written"
+    written = f"{run.written_bytes / _MIB:.0f} MiB written in {run.seconds:.0f} s"
+    return f"{written}, all of it removed"
+
+
+def _result(result: Measurement) -> Iterator[Block]:
+    verdict = Span(result.verdict.value, _STYLES[result.verdict])
+    yield Prose((Span(f"{result.rule}  {result.probe}  "), verdict, Span(f": {result.why}")))
+    if result.figures:
+        shown = (each for each in result.figures if not each.name.endswith(_LEFT_OUT))
+        measured = ", ".join(map(_figure, shown))
+        yield Prose((Span(measured),), STEP, Span("measured  ", "dim"))
+    if result.members:
+        yield from _members(result.members)
+    yield Prose((Span(result.healthy),), STEP, Span("healthy   ", "dim"))
+
+
+def _figure(figure: Figure) -> str:
+    for ending, unit in _UNITS.items():
+        name = figure.name.removesuffix(ending)
+        if name != figure.name:
+            return f"{name.replace('_', ' ')} {_number(figure.value)}{unit}"
+    return f"{figure.name.replace('_', ' ')} {_number(figure.value)}"
+
+
+def _number(value: Number) -> str:
+    """Return a number with three significant digits, or all digits of a large one."""
+    if value is None:
+        return "?"
+    if isinstance(value, int) or abs(value) >= _LARGE:
+        return f"{value:.0f}"
+    return f"{value:.2f}" if abs(value) >= _SMALL else f"{value:.3f}"
+
+
+def _members(members: tuple[MemberFigures, ...]) -> Iterator[Block]:
+    columns = max(len("member"), *(len(member.name) for member in members))
+    head = ("writes", "share", "predicted", "write wait", "flushes", "flush wait")
+    yield Verbatim(_row("member", head, columns), STEP, "dim")
+    for member in members:
+        cells = (
+            str(member.writes),
+            _percent(member.share),
+            _percent(member.predicted_share),
+            f"{_number(member.write_wait_ms)} ms",
+            "?" if member.flushes is None else str(member.flushes),
+            f"{_number(member.flush_wait_ms)} ms",
+        )
+        yield Verbatim(_row(member.name, cells, columns), STEP)
+
+
+def _row(name: str, cells: tuple[str, ...], columns: int) -> str:
+    return "  ".join((f"{name:<{columns}}", *(f"{cell:>10}" for cell in cells)))
+
+
+def _percent(share: float | None) -> str:
+    return "?" if share is None else f"{share:.1%}"

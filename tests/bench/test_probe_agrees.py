@@ -1,0 +1,123 @@
+"""The latencies of `ext4audit probe` beside those of fio, ioping and pg_test_fsync.
+
+All measure one filesystem in turns. The programs are Debian's packages fio, ioping and postgresql.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.program import run as ext4audit
+from support.scratch import Scratch, run
+
+pytestmark = [pytest.mark.bench, pytest.mark.kernel]
+ROUNDS = 5
+WITHIN = 0.25
+POSTGRES = "/usr/lib/postgresql"
+
+
+def program(name: str) -> str:
+    """Return the path of a program, or skip the test."""
+    installed = sorted(map(str, Path(POSTGRES).glob(f"*/bin/{name}")))
+    found = shutil.which(name) or (installed[-1] if installed else None)
+    return found or pytest.skip(f"{name} is not installed")
+
+
+THROTTLE = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device")
+"""Of the root group of cgroup v1: it holds for the journal's thread as well."""
+WRITES_PER_SECOND = 1000
+EAGER = ("-E", "lazy_itable_init=0,lazy_journal_init=0")
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - a fixture
+    """Mount a filesystem in a file on this machine's disk."""
+    one = Scratch(tmp_path / "image", tmp_path / "mnt")
+    yield one.make(*EAGER, size="2G").mount().mount_point
+    one.unmount()
+
+
+@pytest.fixture
+def throttled(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - a fixture
+    """Mount a filesystem in memory whose device takes a thousand writes a second."""
+    if not THROTTLE.exists():
+        pytest.skip("the throttle needs the blkio controller of cgroup v1")
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    run("mount", "-t", "tmpfs", "none", memory)
+    one = Scratch(memory / "image", tmp_path / "mnt").make(*EAGER, size="2G").mount()
+    number = Path(f"/sys/class/block/{Path(one.device).name}/dev").read_text().strip()
+    THROTTLE.write_text(f"{number} {WRITES_PER_SECOND}")
+    try:
+        yield one.mount_point
+    finally:
+        THROTTLE.write_text(f"{number} 0")
+        one.unmount()
+        run("umount", memory)
+
+
+def ours(place: Path, figure: str) -> float:
+    """Return a figure of the probe fsync."""
+    done = ext4audit("probe", str(place), "--only", "fsync", "-f", "json")
+    (result,) = json.loads(done.stdout)["results"]
+    return float(result["measured"][figure])
+
+
+def fio(place: Path) -> float:
+    """Return the mean of an append and its fsync in milliseconds."""
+    command = "--name=x --rw=write --bs=4k --size=2m --fsync=1 --ioengine=psync --fallocate=none"
+    words = [*command.split(), "--unlink=1", "--output-format=json", f"--directory={place}"]
+    (job,) = json.loads(run(program("fio"), *words))["jobs"]
+    return float(job["sync"]["lat_ns"]["mean"] + job["write"]["clat_ns"]["mean"]) / 1e6
+
+
+def ioping(place: Path) -> float:
+    """Return the median of an overwrite that is on the disk when it returns, in milliseconds."""
+    words = "-c 256 -i 0 -s 8k -W -y -S 2M".split()
+    printed = run(program("ioping"), *words, place)
+    units = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+    found = re.findall(r"time=([\d.]+) (ns|us|ms|s)(?! \(warmup\))", printed)
+    return statistics.median(float(number) * units[unit] for number, unit in found)
+
+
+def pg_test_fsync(place: Path) -> float:
+    """Return the mean of an overwrite of one page and its fdatasync in milliseconds."""
+    printed = run(program("pg_test_fsync"), "-s", "1", "-f", place / "pg")
+    found = re.search(r"fdatasync\s+[\d.]+ ops/sec\s+(\d+) usecs/op", printed)
+    assert found, printed
+    return int(found[1]) / 1e3
+
+
+def compare(
+    place: Path, figure: str, theirs: Callable[[Path], float], pick: Callable[[list[float]], float]
+) -> None:
+    """Measure in turns; what `pick` takes of both must agree. A rate is turned into a duration."""
+    theirs(place)
+    pairs = [(ours(place, figure), theirs(place)) for _ in range(ROUNDS)]
+    is_rate = figure.endswith("_per_second")
+    own = pick([1e3 / mine if is_rate else mine for mine, _ in pairs])
+    other = pick([their for _, their in pairs])
+    print(f"\n{figure}: {own:.4f} ms, {theirs.__name__} {other:.4f} ms, {own / other - 1:+.0%}")
+    assert abs(own / other - 1) <= WITHIN
+
+
+def test_appends_agree_with_fio(throttled: Path) -> None:
+    """The mean of an append and its fsync on a device of known speed."""
+    compare(throttled, "append_fsync_per_second", fio, statistics.median)
+
+
+def test_overwrites_agree_with_pg_test_fsync(throttled: Path) -> None:
+    """The mean of an overwrite and its fdatasync on a device of known speed."""
+    compare(throttled, "overwrite_fdatasync_per_second", pg_test_fsync, statistics.median)
+
+
+def test_overwrites_agree_with_ioping(on_disk: Path) -> None:
+    """The median of an overwrite; the quickest round counts, because others use the disk."""
+    compare(on_disk, "overwrite_fdatasync_p50_ms", ioping, min)

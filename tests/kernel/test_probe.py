@@ -1,0 +1,207 @@
+"""`ext4audit probe` on real filesystems: healthy and sick options, refusals, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.program import environment, run, run_as_nobody
+from support.scratch import Scratch
+from support.scratch import run as scratch_run
+
+pytestmark = pytest.mark.kernel
+SIZE = "1G"
+"""A twentieth of it is enough for a file of 19 MiB."""
+
+
+def probe(place: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Return the exit code and the report of a run, of which nothing must be left."""
+    before = sorted(place.iterdir())
+    done = run("probe", str(place), "-f", "json", *arguments)
+    assert done.stdout, done.stderr
+    assert sorted(place.iterdir()) == before
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("options", "only", "code", "verdict", "figure", "low", "high"),
+    [
+        ("barrier=1", "fsync", 0, "healthy", "flushes_per_fsync", 0.9, 4),
+        ("barrier=0", "fsync", 1, "affected", "flushes_per_fsync", 0, 0.05),
+        ("noauto_da_alloc", "rename", 0, "healthy", "rename_idle_seconds", 0, 0.5),
+        ("nodelalloc", "rename", 0, "healthy", "rename_idle_seconds", 0, 0.5),
+        ("delalloc", "extents", 0, "healthy", "extents_per_mib_before_writeback", 0, 10),
+    ],
+)
+def test_healthy_and_sick_options(
+    scratch: Callable[..., Scratch],
+    *,
+    options: str,
+    only: str,
+    code: int,
+    verdict: str,
+    figure: str,
+    low: float,
+    high: float,
+) -> None:
+    """Each option shows in the figure of its probe."""
+    one = scratch().make(size=SIZE).mount(options)
+    exit_code, report = probe(one.mount_point, "--only", only)
+    (result,) = report["results"]
+    assert (exit_code, result["verdict"]) == (code, verdict), result
+    name = figure + f"_{Path(one.device).name}" if only == "fsync" else figure
+    assert low <= result["measured"][name] <= high, result["measured"]
+
+
+def test_the_limits_are_kept(scratch: Callable[..., Scratch]) -> None:
+    """No more is written than --size, and than 5 % of what is free."""
+    one = scratch().make(size=SIZE).mount()
+    free = os.statvfs(one.mount_point)
+    _, report = probe(one.mount_point, "--size", "256M", "--time", "20")
+    assert 0 < report["written_bytes"] <= free.f_bavail * free.f_frsize * 0.05
+    assert report["seconds"] < 25
+    assert [each["probe"] for each in report["skipped"]] == ["members"]
+    assert "no stripe" in report["skipped"][0]["why"]
+    _, small = probe(one.mount_point, "--size", "16M", "--only", "rename")
+    assert small["written_bytes"] <= 16 << 20
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "arguments", "reason"),
+    [
+        ("ro", SIZE, (), "read-only"),
+        ("", "64M", (), "MiB free"),
+        ("", SIZE, ("--size", "1M"), "at least 16 MiB"),
+        ("", SIZE, ("--only", "fsink"), "did you mean fsync?"),
+    ],
+)
+def test_refusals(
+    scratch: Callable[..., Scratch],
+    options: str,
+    size: str,
+    arguments: tuple[str, ...],
+    reason: str,
+) -> None:
+    """What cannot be measured is refused in one line, before anything is written."""
+    one = scratch().make(size=size).mount(options)
+    done = run("probe", str(one.mount_point), *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert reason in done.stderr
+
+
+def test_another_filesystem_is_named(tmp_path: Path) -> None:
+    """A directory on tmpfs or in /proc is no ext4."""
+    done = run("probe", "/proc", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "proc" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_removes_everything(
+    scratch: Callable[..., Scratch], number: signal.Signals
+) -> None:
+    """Whenever the signal comes, the directory is as before, and the exit code is 130."""
+    place = scratch().make(size=SIZE).mount().mount_point
+    before = sorted(place.iterdir())
+    command = [sys.executable, "-m", "ext4audit", "probe", str(place), "--rate", "2M"]
+    with subprocess.Popen(
+        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        deadline = time.monotonic() + 30
+        while sorted(place.iterdir()) == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert sorted(place.iterdir()) != before
+        time.sleep(0.3)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert sorted(place.iterdir()) == before
+
+
+def test_a_scan_cites_the_measurement_while_it_holds(
+    scratch: Callable[..., Scratch], tmp_path: Path
+) -> None:
+    """The finding has it as evidence; after a remount with barriers it is not used any more."""
+    one = scratch().make(size=SIZE).mount("barrier=0")
+    path = tmp_path / "probe.json"
+    assert run("probe", str(one.mount_point), "-f", "json", "-o", str(path)).returncode == 1
+
+    def scan() -> dict[str, Any]:
+        words = ("scan", str(one.mount_point), "--select", "DUR001", "--probe", str(path))
+        report: dict[str, Any] = json.loads(run(*words, "-f", "json").stdout)
+        return report
+
+    before = scan()
+    (finding,) = before["verdicts"][0]["findings"]
+    assert finding["confidence"] == "confirmed"
+    assert any("flushed nothing" in json.dumps(each) for each in finding["evidence"])
+    assert not before["notices"]
+    scratch_run("mount", "-o", "remount,barrier=1", one.mount_point)
+    after = scan()
+    assert after["verdicts"][0]["outcome"] == "pass"
+    assert any("nobarrier was in force" in notice for notice in after["notices"])
+
+
+def test_an_observation_writes_nothing(scratch: Callable[..., Scratch]) -> None:
+    """Also on a read-only filesystem, and without a result that proves health."""
+    one = scratch().make(size="64M").mount("ro")
+    code, report = probe(one.mount_point, "--observe", "1")
+    assert (code, report["mode"], report["written_bytes"]) == (3, "observe", 0)
+    assert [each["probe"] for each in report["results"]] == ["fsync", "rename"]
+    assert [each["probe"] for each in report["skipped"]] == ["extents", "members"]
+
+
+def test_only_members_of_a_single_disk_measures_nothing(scratch: Callable[..., Scratch]) -> None:
+    """Without an array there is no result, which is no health."""
+    one = scratch().make(size=SIZE).mount()
+    code, report = probe(one.mount_point, "--only", "members")
+    assert (code, report["results"]) == (3, [])
+
+
+def test_a_write_that_fails_is_inconclusive_and_no_crash(
+    scratch: Callable[..., Scratch],
+) -> None:
+    """A full disk, a quota or a limit can stop a write: the reason of the kernel is shown."""
+    one = scratch().make(size=SIZE).mount()
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
+    ignore = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    start = f"{limit}{ignore} from ext4audit.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", start, "probe", one.mount_point, "--only", "extents", "-f", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 3, done.stderr
+    (result,) = json.loads(done.stdout)["results"]
+    assert (result["verdict"], result["why"]) == ("inconclusive", "File too large")
+    assert [path.name for path in one.mount_point.iterdir()] == ["lost+found"]
+
+
+def test_a_user_probes_what_the_user_may_write(tmp_path: Path, private_mounts: None) -> None:  # noqa: ARG001
+    """Without root the members need the superblock, which is then not readable; fsync does not."""
+    one = Scratch(tmp_path / "image", Path("/mnt/ext4audit-probe")).make(size=SIZE).mount()
+    try:
+        one.mount_point.chmod(0o777)
+        done = run_as_nobody("probe", str(one.mount_point), "--only", "fsync", "-f", "json")
+        one.mount_point.chmod(0o755)
+        refused = run_as_nobody("probe", str(one.mount_point))
+        left = [path.name for path in one.mount_point.iterdir()]
+    finally:
+        one.unmount()
+        one.mount_point.rmdir()
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["verdict"] == "healthy", (result, done.stderr)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "Permission denied" in refused.stderr
+    assert left == ["lost+found"]

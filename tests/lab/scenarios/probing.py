@@ -1,0 +1,105 @@
+"""`ext4audit probe` on sick and healthy disks, options and layouts: one command an experiment."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.support.devices import disk, md, mounted
+from lab.support.scenario import JsonObject, scenario
+
+LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
+PAGE = b"x" * 4096
+
+
+@scenario(every_era=True)
+def probe_options() -> JsonObject:
+    """Probe fsync, rename and extents with healthy and sick options."""
+    wide, through = disk("wide"), disk("through")
+    dioread = ("dioread_nolock", "nodelalloc")
+    return {
+        "release": os.uname().release,
+        "barrier": _probe(wide, "fsync", "barrier"),
+        "nobarrier": _probe(wide, "fsync", "nobarrier"),
+        "write through": _probe(through, "fsync", "barrier"),
+        "noauto_da_alloc": _probe(wide, "rename", "noauto_da_alloc"),
+        "nodelalloc": _probe(wide, "rename", "nodelalloc"),
+        "extents": _probe(wide, "extents", "delalloc"),
+        "extents, nodelalloc": _probe(wide, "extents", *dioread),
+    }
+
+
+@scenario()
+def probe_rename() -> JsonObject:
+    """Probe the rename on a throttled disk and on one that is not."""
+    return {
+        "slow": _probe(disk("slow"), "rename", "auto_da_alloc"),
+        "slow, noauto_da_alloc": _probe(disk("slow"), "rename", "noauto_da_alloc"),
+    }
+
+
+@scenario()
+def probe_members() -> JsonObject:
+    """Probe a RAID0 of twelve disks with the defaults of mke2fs and with even bitmaps."""
+    members = [disk(f"raid{n:02}") for n in range(12)]
+    with md("0", members, "--chunk=512", "--data-offset=64M") as array:
+        return {
+            "default": _probe(array, "members", "noinit_itable", mkfs=LAZY),
+            "-g 32744": _probe(array, "members", "noinit_itable", mkfs=(*LAZY, "-g", "32744")),
+        }
+
+
+@scenario()
+def probe_observe() -> JsonObject:
+    """Observe a disk beside a writer that calls fsync, with and without barriers."""
+    found = {}
+    for option in ("barrier", "nobarrier"):
+        with mounted(disk("wide"), option, mkfs=LAZY) as place, _fsyncing(place):
+            found[option] = _run(place, "--observe", "5")
+    return found
+
+
+def _probe(device: str, only: str, *options: str, mkfs: tuple[str, ...] = LAZY) -> JsonObject:
+    with mounted(device, *options, mkfs=mkfs) as place:
+        before = sorted(place.iterdir())
+        found = _run(place, "--only", only, "--time", "60")
+        assert sorted(place.iterdir()) == before
+        return found
+
+
+def _run(place: Path, *arguments: str) -> JsonObject:
+    """Return the exit code and the results by probe; the guest's files are those of the host."""
+    command = [sys.executable, "-m", "ext4audit", "probe", str(place), "-f", "json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    report = json.loads(done.stdout)
+    return {
+        "exit_code": done.returncode,
+        "results": {result["probe"]: result for result in report["results"]},
+    }
+
+
+@contextlib.contextmanager
+def _fsyncing(place: Path) -> Iterator[None]:
+    """Append and fsync meanwhile."""
+    stop = threading.Event()
+
+    def write() -> None:
+        with (place / "log").open("ab", buffering=0) as file:
+            while not stop.is_set():
+                file.write(PAGE)
+                os.fsync(file)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()

@@ -1,0 +1,156 @@
+"""Measurements applied to verdicts: what is confirmed, what passes, what stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.measurement import (
+    MeasuredFilesystem,
+    Measurement,
+    ProbeRun,
+    ProbeVerdict,
+)
+from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.policy.measured import apply_measurements, unheard
+from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.rules import all_rules
+from support.builders import filesystem, host, kernel, known, options, unknown
+
+FS = filesystem(options=known(options("nobarrier")))
+OPTIONS = (
+    ("auto_da_alloc", "auto_da_alloc"),
+    ("barrier", "nobarrier"),
+    ("data", "data=ordered"),
+    ("delalloc", "delalloc"),
+    ("dioread_nolock", "dioread_nolock"),
+)
+PROBES = {"DUR001": "fsync", "PRF002": "rename", "PRF001": "extents", "LAY001": "members"}
+LIKELY, POSSIBLE, CONFIRMED = Confidence.LIKELY, Confidence.POSSIBLE, Confidence.CONFIRMED
+
+
+def run(
+    verdict: str = "healthy",
+    code: str = "DUR001",
+    taken_at: str = "2026-01-01T00:00:00Z",
+    mode: str = "probe",
+    **subject: Any,
+) -> ProbeRun:
+    """Build a run with one result."""
+    values: dict[str, Any] = {
+        "uuid": FS.uuid,
+        "device": "/dev/sda",
+        "kernel_release": "6.1.0-18-amd64",
+        "options": OPTIONS,
+    }
+    result = Measurement(PROBES[code], code, ProbeVerdict(verdict), f"as {verdict}", "1 flush")
+    measured = MeasuredFilesystem(**{**values, **subject})
+    return ProbeRun(mode, taken_at, "db1", "", "/data", measured, 1.0, 0, (result,))
+
+
+def verdict(
+    *confidences: Confidence, code: str = "DUR001", unknowns: bool = False, fs: Filesystem = FS
+) -> Verdict:
+    """Build a verdict with findings of these confidences, or a pass without any."""
+    rule = next(rule for rule in all_rules() if rule.code == code)
+    findings = tuple(
+        Finding("It is bad.", Severity.HIGH, each, (Citation("seen", each.value, "test"),))
+        for each in confidences
+    )
+    outcome = Outcome.FAIL if findings else Outcome.PASS
+    return Verdict(rule, fs.id, outcome, findings, (unknown("x"),) if unknowns else ())
+
+
+def report(one: Verdict, fs: Filesystem = FS, **changes: Any) -> Report:
+    """Build the report of one verdict."""
+    return Report(Source("live", "db1"), host(fs, **changes), (one,))
+
+
+@pytest.mark.parametrize(
+    ("before", "runs", "outcome", "after", "cited"),
+    [
+        (verdict(LIKELY), [run("healthy")], "pass", [], True),
+        (verdict(POSSIBLE), [run("healthy")], "pass", [], True),
+        (verdict(LIKELY), [run("affected")], "fail", [CONFIRMED], True),
+        (verdict(CONFIRMED), [run("healthy")], "fail", [CONFIRMED], True),
+        (verdict(CONFIRMED, LIKELY), [run("healthy")], "fail", [CONFIRMED], True),
+        (verdict(LIKELY), [run("inconclusive")], "fail", [LIKELY], False),
+        (verdict(LIKELY), [run("healthy", mode="observe")], "fail", [LIKELY], False),
+        (verdict(LIKELY), [run("affected", mode="observe")], "fail", [CONFIRMED], True),
+        (verdict(LIKELY, unknowns=True), [run("healthy")], "undetermined", [], True),
+        (verdict(), [run("affected")], "pass", [], False),
+        (verdict(LIKELY), [run("healthy", "PRF002")], "fail", [LIKELY], False),
+        (verdict(LIKELY, code="LAY001"), [run("healthy", "LAY001")], "pass", [], True),
+        (verdict(LIKELY), [run("healthy", uuid="another")], "fail", [LIKELY], False),
+        (verdict(LIKELY), [run("healthy", kernel_release="6.12")], "fail", [LIKELY], False),
+        (verdict(LIKELY), [run("healthy", options=())], "fail", [LIKELY], False),
+        (
+            verdict(LIKELY),
+            [run("healthy", options=(("barrier", "barrier"),))],
+            "fail",
+            [LIKELY],
+            False,
+        ),
+        (
+            verdict(LIKELY),
+            [run("affected", taken_at="2026-01-03T00:00:00Z"), run("healthy")],
+            "fail",
+            [CONFIRMED],
+            True,
+        ),
+        (verdict(LIKELY), [], "fail", [LIKELY], False),
+    ],
+)
+def test_verdicts(
+    before: Verdict, runs: list[ProbeRun], outcome: str, after: list[Confidence], *, cited: bool
+) -> None:
+    """What was not confirmed is confirmed or passes, and the measurement is cited."""
+    (found,) = apply_measurements(report(before), runs).verdicts
+    assert found.outcome.value == outcome
+    assert [finding.confidence for finding in found.findings] == after
+    citations = [*found.evidence, *(c for finding in found.findings for c in finding.citations)]
+    assert any(each.label.startswith("probe ") for each in citations) == cited
+
+
+@pytest.mark.parametrize(
+    ("fs", "changes"),
+    [
+        (FS._replace(shares_uuid=True), {}),
+        (FS._replace(uuid=None), {}),
+        (FS._replace(options=unknown("options")), {}),
+        (FS, {"kernel": unknown("kernel")}),
+        (FS, {"kernel": known(kernel("6.12.0"))}),
+    ],
+)
+def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[str, Any]) -> None:
+    """A copy with the same UUID, or a host of which too little is known, gets no pass."""
+    before = report(verdict(LIKELY, fs=fs), fs, **changes)
+    assert apply_measurements(before, [run("healthy")]) == before
+
+
+@pytest.mark.parametrize(
+    ("one", "runs", "sentence"),
+    [
+        (verdict(LIKELY), [run("healthy")], None),
+        (verdict(LIKELY), [run("healthy", uuid="another")], "of no filesystem"),
+        (verdict(LIKELY), [run("healthy", kernel_release="5.10")], "made with Linux 5.10"),
+        (verdict(LIKELY), [run("healthy", options=())], "no barrier was in force"),
+        (
+            verdict(LIKELY),
+            [run("healthy", options=(("barrier", "barrier"),))],
+            "barrier was in force",
+        ),
+        (verdict(), [run("affected")], "is affected, and DUR001 has no finding"),
+        (verdict(), [run("healthy")], None),
+        (verdict(LIKELY), [run("affected", "PRF002")], None),
+    ],
+)
+def test_what_changes_nothing_is_told(
+    one: Verdict, runs: list[ProbeRun], sentence: str | None
+) -> None:
+    """A measurement that is not used has its reason in a notice."""
+    told = list(unheard(report(one), runs))
+    assert [sentence in each for each in told if sentence] == ([True] if sentence else [])
+    assert bool(told) == bool(sentence)

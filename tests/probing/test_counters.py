@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Unknown, Why
+from ext4audit.facts.devices import BlockDevice, LoopDevice
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.probing.counters import (
+    BlockStat,
+    Disk,
+    differences,
+    flushed_disks,
+    parse_stat,
+    read_stats,
+)
+from support.builders import disk, known, queue
+
+OLD = "1051 0 6254 486 1336 0 1854 1314 0 1476 2507"
+MIDDLE = f"{OLD} 0 0 0 0"
+NEW = f"{MIDDLE} 968 706"
+
+
+@pytest.mark.parametrize(
+    ("text", "flushes", "flush_ms"), [(OLD, None, None), (MIDDLE, None, None), (NEW, 968, 706)]
+)
+def test_the_fields_are_those_of_the_kernel(
+    text: str, flushes: int | None, flush_ms: int | None
+) -> None:
+    """Linux 5.5 added the two fields of flushes, 4.18 those of discards."""
+    assert parse_stat(text) == BlockStat(1051, 1336, 1854 * 512, 1314, flushes, flush_ms)
+
+
+@pytest.mark.parametrize("text", ["", "1 2 3", "a b c d e f g h i j k"])
+def test_another_text_is_refused(text: str) -> None:
+    """A text that is no stat file raises ValueError."""
+    with pytest.raises(ValueError, match=r"."):
+        parse_stat(text)
+
+
+def test_differences_and_means() -> None:
+    """Counters are compared field by field; means are for each request."""
+    before = BlockStat(1, 10, 512, 100, 5, 50)
+    after = BlockStat(3, 14, 1024, 120, 7, 51)
+    (found,) = differences({"a": before}, {"a": after}).values()
+    assert found == BlockStat(2, 4, 512, 20, 2, 1)
+    assert (found.write_wait_ms, found.flush_wait_ms) == (5, 0.5)
+    assert before.since(before).write_wait_ms is None
+    assert before.since(before).flush_wait_ms is None
+
+
+def test_devices_without_counters_are_left_out(tmp_path: Path) -> None:
+    """A device that has gone, or shows nonsense, has no counters."""
+    for name, text in (("a", NEW), ("b", "nonsense")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stat").write_text(text)
+    assert set(read_stats(["a", "b", "c"], tmp_path)) == {"a"}
+
+
+def device(name: str, *below: BlockDevice, loop: bool = False, cache: str = "") -> BlockDevice:
+    """Build a device; without a cache, whether it has one is unknown."""
+    limits = queue(write_cache=cache or Unknown("write_cache", Why.ABSENT))
+    backing = LoopDevice("/f", 0, known(DeviceNumber(1, 1)), known("ext4"))
+    return disk(name, limits=limits, below=known(below), loop=backing if loop else None)
+
+
+DISK = device("vda", cache="write back")
+
+
+@pytest.mark.parametrize(
+    ("stack", "disks"),
+    [
+        (DISK, [Disk("vda", "write back")]),
+        (device("vda1", DISK, cache="write through"), [Disk("vda", "write back")]),
+        (
+            device("md0", device("sda1", device("sda")), device("sdb", cache="write through")),
+            [Disk("sda", None), Disk("sdb", "write through")],
+        ),
+        (device("loop0", DISK, loop=True, cache="write back"), [Disk("loop0", "write back")]),
+        (device("dm-0", device("md0", DISK), DISK), [Disk("vda", "write back")]),
+    ],
+    ids=["disk", "partition", "array", "loop", "twice"],
+)
+def test_flushes_are_counted_by_disks_and_loop_devices(
+    stack: BlockDevice, disks: list[Disk]
+) -> None:
+    """md, device mapper and partitions pass flushes on; below a loop device others flush, too."""
+    assert list(flushed_disks(stack)) == disks

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ext4audit.probing.waits import Sampler, Wait, Waits, sample
+
+HERE, ELSEWHERE = 7, 8
+
+
+def task(
+    proc: Path, number: int, call: str, state: str = "D", **links: int
+) -> dict[str, os.stat_result]:
+    """Make a task; `links` are its open files and cwd with the device that each leads to."""
+    folder = proc / str(number) / "task" / str(number)
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text(f"{number} (a) D) x) {state} 1 2 3")
+    (folder / "syscall").write_text(call)
+    places = {name.replace("_", "/"): device for name, device in links.items()}
+    return {
+        str(folder / place): os.stat_result((0, 0, device, *[0] * 7))
+        for place, device in places.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "state", "links", "expected"),
+    [
+        ("74 0x5 0x0 0x0 0x7ffe 0x7f00", "D", {"fd_5": HERE}, ("fsync", True)),
+        ("75 0x5 0x0 0x0 0x7ffe 0x7f00", "D", {"fd_5": HERE}, ("fsync", True)),
+        ("74 0x5 0x0 0x0 0x7ffe 0x7f00", "D", {"fd_5": ELSEWHERE}, None),
+        ("74 0x5 0x0 0x0 0x7ffe 0x7f00", "D", {}, ("fsync", None)),
+        ("74 0x5 0x0 0x0 0x7ffe 0x7f00", "S", {"fd_5": HERE}, None),
+        ("82 0x5 0x0 0x0 0x7ffe 0x7f00", "D", {"cwd": HERE}, ("rename", True)),
+        ("316 0x5 0x0 0x0 0x7ffe 0x7f00", "D", {"cwd": ELSEWHERE}, ("rename", None)),
+        ("1 0x5 0x0 0x0 0x7ffe 0x7f00", "D", {"fd_5": HERE}, None),
+        ("running", "D", {}, None),
+        ("-1 0x7ffe 0x7f00", "D", {}, None),
+        ("", "D", {}, None),
+    ],
+)
+def test_a_sample(
+    tmp_path: Path, call: str, state: str, links: dict[str, int], expected: tuple[str, bool] | None
+) -> None:
+    """Only sleeping tasks count, and an fsync of another filesystem does not."""
+    stats = task(tmp_path, 12, call, state, **links)
+
+    def stat(path: str) -> os.stat_result:
+        if path not in stats:
+            raise FileNotFoundError(path)
+        return stats[path]
+
+    found = sample(HERE, "x86_64", tmp_path, stat)
+    assert found == ({Wait("12", *expected)} if expected else set())
+
+
+def test_an_unknown_machine_shows_nothing(tmp_path: Path) -> None:
+    """The numbers of system calls differ between machines."""
+    task(tmp_path, 12, "74 0x5 0x0 0x0 0x7ffe 0x7f00")
+    assert sample(HERE, "s390x", tmp_path) == set()
+
+
+def test_samples_are_joined() -> None:
+    """A wait lasts as long as each sample finds it, and a break begins a new one."""
+    one, other = Wait("1", "fsync", on_filesystem=True), Wait("2", "fsync", on_filesystem=None)
+    sampler = Sampler()
+    for now, waiting in ((0, {one}), (1, {one, other}), (3, {one}), (4, set()), (5, {one})):
+        sampler.add(now, frozenset(waiting))
+    assert sampler.samples == 5
+    assert sampler.of("fsync", on_filesystem=True) == Waits(1, 3)
+    assert sampler.of("fsync", on_filesystem=None) == Waits(1, 0)
+    assert sampler.of("rename", on_filesystem=True) == Waits(0, 0)

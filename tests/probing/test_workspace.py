@@ -1,0 +1,98 @@
+"""What is in it, and that nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from ext4audit.probing.workspace import MIB, Refused, allowed, opened_directory, remains, workspace
+
+
+def test_only_its_owner_can_enter_it(tmp_path: Path) -> None:
+    """The directory has mode 0700, and its files 0600."""
+    with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
+        (made,) = tmp_path.iterdir()
+        assert made.name == room.name
+        assert remains(parent) == (room.name,)
+        assert made.stat().st_mode & 0o777 == 0o700
+        with room.file("a"):
+            assert (made / "a").stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.iterdir())
+
+
+def test_all_of_it_is_removed(tmp_path: Path) -> None:
+    """Folders, files and links go; what a link points to stays."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
+        inside = tmp_path / room.name
+        (inside / "folder" / "deep").mkdir(parents=True)
+        (inside / "folder" / "deep" / "file").touch()
+        (inside / "link").symlink_to(tmp_path / "other")
+    assert [path.name for path in tmp_path.rglob("*")] == ["other", "file"]
+
+
+def test_names_are_new_and_no_link_is_followed(tmp_path: Path) -> None:
+    """A file or link that somebody put there is not written to."""
+    with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
+        (tmp_path / room.name / "a").symlink_to(tmp_path / "target")
+        with pytest.raises(FileExistsError):
+            room.create("a")
+    assert not (tmp_path / "target").exists()
+
+
+def _interrupted(directory: Path, number: signal.Signals) -> None:
+    with opened_directory(str(directory)) as parent, workspace(parent) as room:
+        room.create("a")
+        os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_removes_it(tmp_path: Path, number: signal.Signals) -> None:
+    """The signals that end a program interrupt it, and the handlers are put back."""
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted(tmp_path, number)
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(number) is before
+
+
+def test_a_directory_that_took_its_name_stays(tmp_path: Path) -> None:
+    """Whoever renames the workspace and puts another there loses nothing but its content."""
+    with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
+        here = tmp_path / room.name
+        here.rename(tmp_path / "moved")
+        here.symlink_to(tmp_path / "moved")
+    assert {path.name for path in tmp_path.iterdir()} == {"moved", room.name}
+
+
+@pytest.mark.parametrize(("path", "reason"), [("nowhere", "No such file"), ("file", "Not a dir")])
+def test_what_is_no_directory_is_refused(tmp_path: Path, path: str, reason: str) -> None:
+    """The reason is the kernel's."""
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused, match=reason), opened_directory(str(tmp_path / path)):
+        pass
+
+
+Free = namedtuple("Free", "f_bavail f_frsize f_favail")  # noqa: PYI024 - three numbers of a fake
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "wanted_mib", "allowed_mib"),
+    [(100_000, 256, 256), (2000, 256, 100), (320, 256, 16), (319, 256, None), (9000, 15, None)],
+)
+def test_at_most_a_twentieth_of_the_free_space_is_used(
+    monkeypatch: pytest.MonkeyPatch, free_mib: int, wanted_mib: int, allowed_mib: int | None
+) -> None:
+    """Less than 16 MiB are not enough to measure with."""
+    free = Free(free_mib * 256, 4096, 1000)
+    monkeypatch.setattr("os.fstatvfs", lambda _descriptor: free)
+    if allowed_mib is None:
+        with pytest.raises(Refused, match="MiB free"):
+            allowed(0, wanted_mib * MIB)
+    else:
+        assert allowed(0, wanted_mib * MIB) == (allowed_mib * MIB, 50)
