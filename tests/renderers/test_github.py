@@ -146,7 +146,7 @@ def test_ten_of_each_level_are_shown() -> None:
 
 def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
     """Elsewhere nobody would find it."""
-    many = [Audited(f"x/{n}", rated_report(Severity.LOW)) for n in range(SHOWN + 1)]
+    many = [Audited("x", rated_report(Severity.LOW), key=f"h{n}") for n in range(SHOWN + 1)]
     (warning, *_), _ = read(MURKY, has_summary=True)
     (*_, more), _ = read(*many, has_summary=True)
     assert warning.data == "The audit is incomplete on m: the step's summary has the reasons."
@@ -168,7 +168,7 @@ def test_a_name_is_never_a_command(name: str) -> None:
     commands, _ = read(Audited(name, hostile_report(name)), Audited(name, None, name))
     shown = visible(name).replace("##[", r"##\x5b")
     (high,) = [command for command in commands if command.data.startswith("HIGH")]
-    held = "First stop what holds it: the mount on /srv."
+    held = "First stop everything that uses it: the mount on /srv."
     assert high.data == f"HIGH: The mount point {shown} is odd.\nRemedy: Unmount {shown}. {held}"
     assert len(high.properties["title"]) <= 255
     assert set(high.properties) == {"file", "line", "title"}

@@ -198,9 +198,9 @@ def assert_well_formed(read: Sequence[Metric]) -> None:
 
 
 def test_names_and_series_are_unique() -> None:
-    """Also of hosts that are called alike, and of findings that have the same labels."""
+    """Also of hosts with the same filesystems, and of findings that have the same labels."""
     assert_well_formed(families(*FLEET))
-    assert_well_formed(families(NIGHT, NIGHT, Audited("y", night_report())))
+    assert_well_formed(families(NIGHT, *(NIGHT._replace(key=key) for key in ("db2", "db3"))))
     night = night_report()
     twice = [v._replace(findings=v.findings * 2) for v in night.verdicts]
     double = Audited("x", night._replace(verdicts=tuple(twice)))

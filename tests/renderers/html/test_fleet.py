@@ -100,11 +100,12 @@ def test_a_rule_names_its_hosts_and_has_its_page() -> None:
         v._replace(findings=tuple(f._replace(severity=Severity.LOW) for f in v.findings))
         for v in mild.verdicts
     ]
-    page = read(mild._replace(verdicts=tuple(verdicts)), night_report(), UNREAD)
+    low = Audited("x", mild._replace(verdicts=tuple(verdicts)), key="db2")
+    page = read(low, night_report(), UNREAD)
     rules = with_class(page, "rule")
     worst = only([each for each in rules if each.get("id") == "rule-DUR001"])
     assert words(worst[0]).startswith("CRITICAL DUR001 barrier-disabled 2 of 3 hosts")
-    assert words(only(with_class(worst, "hosts"))) == "db1 (this host) #2, db1 (this host) low"
+    assert words(only(with_class(worst, "hosts"))) == "db1, db2 low"
     assert worst.get("open") is None
     codes = [each.get("id") for each in rules if each.tag == "details"]
     assert codes == ["rule-DUR001", "rule-LAY001"]
