@@ -224,8 +224,9 @@ def test_assembly_asks_only_through_the_catalogue() -> None:
 
 READERS = {
     "cli/files.py": "within 20 s and a limit of bytes",
-    "cli/policy.py": "the same, without the modules of outputs",
+    "cli/policy/__init__.py": "the same, without the modules of outputs",
     "cli/captured.py": "/proc/self/statm",
+    "cli/probe.py": "the boot ID, in /proc",
     "cli/reports.py": "appends to the summary of a step",
 }
 """The modules of the command line that open files, and what bounds them."""
@@ -237,8 +238,8 @@ def test_named_files_are_read_within_limits() -> None:
     os.open() is left to /dev/null.
     """
     found = {
-        f"cli/{path.name}"
-        for path in (PACKAGE / "cli").glob("*.py")
+        str(path.relative_to(PACKAGE))
+        for path in (PACKAGE / "cli").rglob("*.py")
         if any(map(_opens_a_file, ast.walk(ast.parse(path.read_text()))))
     }
     assert found == set(READERS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ext4audit.cli import run_program
-from ext4audit.cli.baseline import read_baselines
+from ext4audit.cli.policy.baseline import read_baselines
 from support.hosts.fleets import Original, write_fleet
 from support.hosts.stories import HOSTS
 

@@ -167,7 +167,8 @@ def test_every_format_names_the_policy_in_force(
         return
     path = tmp_path / "team.toml"
     path.write_text(ACCEPTED)
-    run_program(["scan", *["--from", NOBARRIER] * sources, "-q", "-f", fmt, "--config", str(path)])
+    named = [f"--from=db{number}={NOBARRIER}" for number in range(sources)]
+    run_program(["scan", *named, "-q", "-f", fmt, "--config", str(path)])
     assert "team.toml" in capsys.readouterr().out
 
 
@@ -317,7 +318,7 @@ def test_a_fleet_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     text = "".join(ACCEPTED.replace("DUR001", code) for code in ("DUR001", "LAY001", "HLT003"))
     (tmp_path / "policy").write_text(text)
     healthy = str(HOSTS / "healthy-debian-12" / "snapshot")
-    sources = [f"--from={source}" for source in (NOBARRIER, healthy, healthy)]
+    sources = [f"--from={name}={source}" for name, source in zip("abc", (NOBARRIER, healthy, healthy))]
     run_program(["scan", *sources, "--config", str(tmp_path / "policy")])
     notices = [line for line in capsys.readouterr().err.splitlines() if "suppression" in line]
     # DUR001 matches on the first host, and HLT003 could not see all of it.

@@ -88,7 +88,7 @@ def test_the_text_has_verdicts_members_and_what_was_skipped() -> None:
     ("arguments", "reason"),
     [
         (["."], "--size"),
-        ([".", "--only", "x"], "there is no 'x'"),
+        ([".", "--only", "x"], "--only: invalid value 'x' (choose from"),
         ([".", "--time", "0"], "--time"),
         ([".", "--observe", "0"], "--observe"),
         (["/nowhere"], "/nowhere"),

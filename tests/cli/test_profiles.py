@@ -93,7 +93,7 @@ def test_the_policy_file_may_choose_them(tmp_path: Path) -> None:
 def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
     """They travel to the processes that audit."""
     out = tmp_path / "out.ndjson"
-    sources = ("--from", HEALTHY, "--from", HEALTHY)
+    sources = ("--from", f"db1={HEALTHY}", "--from", f"db2={HEALTHY}")
     run_program(["scan", *sources, "--profile", "neo4j", "-f", "ndjson", "-o", str(out)])
     reports = [json.loads(line) for line in out.read_text().splitlines()]
     assert [outcomes(report, "CMP007") for report in reports] == [{"fail"}, {"fail"}]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ext4audit.cli import Choice, completer
-from ext4audit.cli.baseline import read_reports
+from ext4audit.cli.policy.baseline import read_reports
 from ext4audit.cli.output import (
     STANDARD_OUTPUT,
     check_destination,

@@ -44,20 +44,20 @@ def utf8(word: str) -> str:
 
 
 def places_of(sources: Sequence[str], expect: str | None = None) -> list[Place]:
-    """Return the place of each host, those that `expect` lists and no source holds at the end.
+    """Return the place of each host; hosts that only `expect` lists are at the end.
 
     Raises UsageError for a bad source, and for two hosts with one key.
     """
     try:
         named = [_named(utf8(source)) for source in sources]
         if [path for _, path in named].count(STANDARD_INPUT) > 1:
-            raise click.UsageError("standard input can be read once only")
+            raise click.UsageError("--from - can be given only once")
         ignored: list[str] = []
         places = [place for key, path in named for place in _places(key, path, ignored)]
     except ArchiveError as error:
         raise click.UsageError(str(error)) from None
     if expect is not None:
-        # The list may lie beside the snapshots: it is neither a host nor to be told of.
+        # The list may lie beside the snapshots: it is not a host, and not reported as ignored.
         places = [each for each in places if not _is_same_file(each.path, expect)]
         ignored = [path for path in ignored if not _is_same_file(path, expect)]
     refuse_alike(places)
@@ -65,7 +65,7 @@ def places_of(sources: Sequence[str], expect: str | None = None) -> list[Place]:
         places += _missing(places, expect)
     if ignored:
         files = "1 file that is" if len(ignored) == 1 else f"{len(ignored)} files that are"
-        print_diagnostic(f"ignored {files} no evidence of a host: {listed(ignored, _SHOWN)}")
+        print_diagnostic(f"ignored {files} not evidence of a host: {listed(ignored, _SHOWN)}")
     return places
 
 
@@ -86,7 +86,7 @@ def _places(key: str | None, path: str, ignored: list[str]) -> Iterator[Place]:
     ignored += fleet.ignored
     if key is not None and len(fleet.hosts) > 1:
         number = len(fleet.hosts)
-        raise click.UsageError(f"{key}={path}: a name is for one host, and {path} holds {number}")
+        raise click.UsageError(f"{key}={path}: NAME= is for one host, but {path} holds {number}")
     for found in fleet.hosts:
         yield Place(found.path, in_fleet=True, key=key or found.key)
 
@@ -117,7 +117,7 @@ def _missing(places: Sequence[Place], expect: str) -> list[Place]:
     extra = [str(place.key) for place in places if place.key not in expected]
     if extra:
         print_diagnostic(f"not in {expect}: {listed(extra, _SHOWN)}")
-    why = f"no source holds it, and {utf8(expect)} expects it"
+    why = f"listed in {utf8(expect)}, but not found in any source"
     return [Place(name, True, name, why) for name in expected if name not in found]
 
 

@@ -17,6 +17,7 @@ from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import timeout_option
 from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write
 from ext4audit.cli.plan_input import size_of
@@ -63,7 +64,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     "--observe",
     type=click.IntRange(1, LONGEST_SECONDS),
     metavar="SECONDS",
-    help="Write nothing: watch the counters and the waits under the load that is there.",
+    help="Write nothing: watch counters and waits under the present load.",
 )
 @click.option(
     "--size",
@@ -104,7 +105,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     "--output",
     metavar="FILE",
     shell_complete=completer("files"),
-    help="Write to FILE, which appears whole.",
+    help="Write to FILE atomically.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
 @click.option(
@@ -112,20 +113,19 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     type=Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
-    help="When the text is coloured; auto obeys NO_COLOR and FORCE_COLOR.",
+    help="When to colour text; auto follows NO_COLOR, CLICOLOR_FORCE and FORCE_COLOR.",
 )
 @timeout_option(20.0)
 def command(*, directory: str, output: str | None, **given: Any) -> int:  # noqa: ANN401 - options
     """Measure what rules can only suspect, on the filesystem that holds DIR.
 
-    This is the only command that writes to a filesystem: into a directory of its own below DIR,
-    which only you can enter, and which it removes, also when it is interrupted. It measures
-    flushes and latencies of fsync (DUR001), the wait of a rename over a file (PRF002), the extents
-    of a buffered write (PRF001), and on arrays the writes of each member while small files are
-    made (LAY001). With --observe it writes nothing.
+    It writes to a private directory of its own below DIR and removes it at the end, also after
+    an interruption. It measures flushes and latencies of fsync (DUR001), how long a rename over
+    a file blocks (PRF002), the extents of a buffered write (PRF001), and on arrays how evenly the
+    members are written while small files are created (LAY001). With --observe it writes nothing.
 
-    Exit codes: 0 all healthy, 1 something is affected, 2 usage error or refused, 3 nothing is
-    affected and something is inconclusive, 70 internal error, 130 interrupted.
+    Exit codes: 0 all healthy, 1 something is affected, 2 usage error or refused, 3 something is
+    inconclusive and nothing is affected, 70 internal error, 130 interrupted.
 
     \b
     Examples:
@@ -163,7 +163,7 @@ def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
     taken_at = utc_now()
     with opened_directory(directory) as descriptor, progress(quiet=given["quiet"]) as show:
         for name in remains(descriptor):
-            print_diagnostic(f"{directory}/{name}: of a run that was killed, or that still runs")
+            print_diagnostic(f"{directory}/{name}: left by a run that was killed, or that is still running")
         subject = probing.Subject(descriptor, fs, host)
         if given["observe"]:
             outcome = lazily("probing.observing", "observe")(subject, given["observe"], show)
@@ -245,7 +245,7 @@ def read_runs(paths: Sequence[str]) -> tuple[ProbeRun, ...]:
 
 def _read_run(path: str) -> ProbeRun:
     try:
-        return parse_run(_text_of(path))
+        return parse_run(read_bytes(path, LARGEST_BYTES).decode("utf-8-sig"))
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
@@ -253,10 +253,3 @@ def _read_run(path: str) -> ProbeRun:
         raise click.UsageError(f"{path}: {why}") from None
 
 
-def _text_of(path: str) -> str:
-    """Return a file's text; raises OSError or ValueError."""
-    with Path(path).open("rb") as file:
-        raw = file.read(LARGEST_BYTES + 1)
-    if len(raw) > LARGEST_BYTES:
-        raise ValueError("it is longer than 16 MiB")
-    return raw.decode("utf-8-sig")

@@ -181,7 +181,7 @@ def test_a_file_that_may_not_be_read_is_told(image: Path) -> None:
     """It stands for what it lies on then, as any file does, and that is said."""
     image.chmod(0o400)
     done = run_as_nobody("scan", str(image))
-    assert "not taken for an image: not checked whether it is an image: Permission denied" in (
+    assert "not an image: not checked whether it is an image: Permission denied" in (
         done.stderr
     )
 

@@ -49,7 +49,7 @@ def test_errors_are_red_on_a_terminal(variables: dict[str, str], *, colored: boo
     """Only the name of the program: the message can be copied."""
     screen = on_terminal("explain", "nothing", with_stderr=True, env=variables).screen
     head = "\x1b[31m\x1b[1mext4audit:\x1b[0m" if colored else "ext4audit:"
-    assert screen.startswith(f"{head} no rule is called 'nothing'")
+    assert screen.startswith(f"{head} unknown rule 'nothing'")
 
 
 def test_errors_in_a_pipe_are_plain() -> None:

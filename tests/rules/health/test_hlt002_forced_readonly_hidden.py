@@ -222,7 +222,7 @@ def test_hlt002_says_that_the_mount_table_hides_it() -> None:
     """The message tells why nobody noticed."""
     (finding,) = verdict(erring(journal_errno=known(-5))).findings
     assert finding.message == (
-        "The filesystem refuses writes although it is shown as rw: the journal has given up with "
+        "The filesystem refuses writes although it is shown as rw: the journal was aborted with "
         "error -5. Unmount and check it to make it writable again."
     )
     (honest,) = verdict(read_only("rw")).findings

@@ -70,7 +70,7 @@ def test_hlt007_puts_the_device_beside_the_kernel() -> None:
         ("mounted on", "/data", "/proc/self/mountinfo"),
     ]
     (remedy,) = finding.remedies
-    assert "neither unmount it nor restart before" in remedy.summary
+    assert "before any unmount or restart" in remedy.summary
     assert "e2fsck -b 32768 -B 4096" in remedy.summary
 
 

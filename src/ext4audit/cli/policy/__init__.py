@@ -230,7 +230,7 @@ class PostProcessing(NamedTuple):
             used |= accepting
             undetermined = not_judged(report)
         if self.baselines is not None:
-            report = lazily("cli.baseline", "compared")(self.baselines, report, alone=alone)
+            report = lazily("cli.policy.baseline", "compared")(self.baselines, report, alone=alone)
         return Processed(report, used, undetermined)
 
     def _matched(self, report: Report) -> frozenset[object]:
@@ -285,7 +285,7 @@ def post_processing_of(
 
     `profiles` are those in force. Raises UsageError.
     """
-    baselines = None if baseline is None else lazily("cli.baseline", "read_baselines")(baseline)
+    baselines = None if baseline is None else lazily("cli.policy.baseline", "read_baselines")(baseline)
     return PostProcessing(
         policy.suppressions,
         utc_now()[:DAY_LETTERS],
