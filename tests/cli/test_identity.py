@@ -92,10 +92,13 @@ def markdown_part(text: str, key: str) -> object:
 
 
 def html_part(text: str, key: str) -> object:
-    """Return the host's section, from its anchor to that of the next host."""
-    parts = re.split(r'(?=<div id="host-[^":]*">)', text)
-    own = [part for part in parts if part.startswith(f'<div id="host-{key}">')]
-    return [part.partition("</details>\n<details")[0].split("</main>")[0] for part in own]
+    """Return what the page folds in at the host's anchor."""
+    parts = re.findall(
+        rf'^<div id="host-{key}">.*?(?=^</details>\n<details class="host|^</main>)',
+        text,
+        re.DOTALL | re.MULTILINE,
+    )
+    return [part.rstrip().removesuffix("</details>").rstrip() for part in parts]
 
 
 def nagios_part(text: str, key: str) -> object:

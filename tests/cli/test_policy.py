@@ -318,7 +318,10 @@ def test_a_fleet_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     text = "".join(ACCEPTED.replace("DUR001", code) for code in ("DUR001", "LAY001", "HLT003"))
     (tmp_path / "policy").write_text(text)
     healthy = str(HOSTS / "healthy-debian-12" / "snapshot")
-    sources = [f"--from={name}={source}" for name, source in zip("abc", (NOBARRIER, healthy, healthy))]
+    sources = [
+        f"--from={name}={source}"
+        for name, source in zip("abc", (NOBARRIER, healthy, healthy), strict=True)
+    ]
     run_program(["scan", *sources, "--config", str(tmp_path / "policy")])
     notices = [line for line in capsys.readouterr().err.splitlines() if "suppression" in line]
     # DUR001 matches on the first host, and HLT003 could not see all of it.

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from ext4audit.cli import Choice, completer
-from ext4audit.cli.policy.baseline import read_reports
 from ext4audit.cli.output import (
     STANDARD_OUTPUT,
     check_destination,
@@ -18,6 +17,7 @@ from ext4audit.cli.output import (
     wants_color,
     write,
 )
+from ext4audit.cli.policy.baseline import read_reports
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
 from ext4audit.policy.baseline import Difference, difference, identity_of, known_host

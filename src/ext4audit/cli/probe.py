@@ -163,7 +163,9 @@ def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
     taken_at = utc_now()
     with opened_directory(directory) as descriptor, progress(quiet=given["quiet"]) as show:
         for name in remains(descriptor):
-            print_diagnostic(f"{directory}/{name}: left by a run that was killed, or that is still running")
+            print_diagnostic(
+                f"{directory}/{name}: left by a run that was killed, or that is still running"
+            )
         subject = probing.Subject(descriptor, fs, host)
         if given["observe"]:
             outcome = lazily("probing.observing", "observe")(subject, given["observe"], show)
@@ -251,5 +253,3 @@ def _read_run(path: str) -> ProbeRun:
     except (ValueError, RecursionError) as error:
         why = f"not the output of `ext4audit probe -f json`: {error}"
         raise click.UsageError(f"{path}: {why}") from None
-
-

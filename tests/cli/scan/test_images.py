@@ -181,9 +181,7 @@ def test_a_file_that_may_not_be_read_is_told(image: Path) -> None:
     """It stands for what it lies on then, as any file does, and that is said."""
     image.chmod(0o400)
     done = run_as_nobody("scan", str(image))
-    assert "not an image: not checked whether it is an image: Permission denied" in (
-        done.stderr
-    )
+    assert "not an image: not checked whether it is an image: Permission denied" in (done.stderr)
 
 
 def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_single_host_has_a_key(folder: Path, source: str, key: str) -> None:
     [
         (["db1.tar.gz", "fleet"], "two hosts have the name db1: db1.tar.gz and fleet/db1.tgz;"),
         (["lab=db1.tar.gz", "-"], "two hosts have the name lab: db1.tar.gz and -;"),
-        (["x=fetch"], "x=fetch: a name is for one host, and fetch holds 2"),
+        (["x=fetch"], "x=fetch: NAME= is for one host, but fetch holds 2"),
         (["prod=none.tar"], "none.tar: No such file"),
         (["=db1.tar.gz"], "=db1.tar.gz: No such file"),
     ],
@@ -87,13 +87,13 @@ def test_expected_hosts_that_are_missing_are_unread_in_every_format(folder: Path
     pairs = [word for fmt in formats for word in ("-f", fmt, "-o", f"out.{fmt}")]
     done = run("scan", "--from", "fetch", "--expect", "fetch/hosts.txt", *pairs)
     assert done.returncode == 3
-    assert "ignored 1 file that is no evidence of a host: fetch/run.log" in done.stderr
+    assert "ignored 1 file that is not evidence of a host: fetch/run.log" in done.stderr
     assert "not in fetch/hosts.txt: db3" in done.stderr
     assert keys((folder / "out.ndjson").read_text()) == ["db2", "db3", "db4"]
     for fmt in formats:
         text = (folder / f"out.{fmt}").read_text()
         assert "db4" in text, fmt
-        assert "no source holds it" in text or fmt == "prometheus", fmt
+        assert "not found in any source" in text or fmt == "prometheus", fmt
 
 
 @pytest.mark.parametrize(

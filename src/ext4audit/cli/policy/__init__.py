@@ -285,7 +285,9 @@ def post_processing_of(
 
     `profiles` are those in force. Raises UsageError.
     """
-    baselines = None if baseline is None else lazily("cli.policy.baseline", "read_baselines")(baseline)
+    baselines = (
+        None if baseline is None else lazily("cli.policy.baseline", "read_baselines")(baseline)
+    )
     return PostProcessing(
         policy.suppressions,
         utc_now()[:DAY_LETTERS],
