@@ -99,6 +99,7 @@ def unread(place: Place, message: str, kind: str, job: Job) -> HostLine:
         code,
         complete=False,
         error=message,
+        path=place.path,
         host=host if job.keep else None,
     )
 

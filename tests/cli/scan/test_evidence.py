@@ -294,10 +294,10 @@ def test_verbose_has_the_report_of_each_host_before_the_sum(fleet: Path) -> None
     first = shown.splitlines()[0]
     assert first.startswith("host00000: ")
     assert shown.count(" passed; complete.\n\n") == 6
-    why = f"{fleet}/host00006.tgz: neither a snapshot nor an archive"
+    why = f"{fleet}/host00006.tgz: neither a snapshot nor an archive; it begins with 'garbage'"
     assert f"\n\nhost00006 could not be read: {why}" in shown
     found = ["host00000", "host00001", "host00003", "host00004"]
-    low = f"LOW   PRF002 auto-da-alloc-stall        4 of 8 hosts  {', '.join(found)}"
+    low = f"INFO  PRF002 auto-da-alloc-stall        4 of 8 hosts  {', '.join(found)}"
     assert low in shown.splitlines()
 
 

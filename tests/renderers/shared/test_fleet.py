@@ -25,7 +25,7 @@ MIXED = (
     HostLine("a", (), 1, found=(LOW, HOTSPOT)),
     HostLine("b", (), 1, complete=False, found=(HIGH, WRITABLE)),
     HostLine("c", (), 3, complete=False, found=(LOW,)),
-    HostLine("d", (), 3, complete=False, error="fleet/d: gone"),
+    HostLine("d", (), 3, complete=False, error="fleet/d: gone; it was never here", path="fleet/d"),
     HostLine("e", (), 0, found=(HIGH,)),
     HostLine("f", (), 0),
 )

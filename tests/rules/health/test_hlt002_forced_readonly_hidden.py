@@ -227,7 +227,7 @@ def test_hlt002_says_that_the_mount_table_hides_it() -> None:
     )
     (honest,) = verdict(read_only("rw")).findings
     assert honest.message.startswith(
-        "The filesystem refuses writes: it is read-only and /etc/fstab line 7"
+        "The filesystem refuses writes: it is read-only, but /etc/fstab line 7 sets rw"
     )
 
 

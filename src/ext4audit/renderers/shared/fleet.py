@@ -22,11 +22,11 @@ class FoundRule(NamedTuple):
 class HostLine(NamedTuple):
     """The result of one host's audit: the text to print, and what the summary counts.
 
-    `name` is the name of the source without its directory. `rendered` has a text for each format
-    that is written host by host. `error` is why there is no report. `matched` is true where an
-    ext4 filesystem was judged. `host` is the whole report, for formats that show all hosts
-    together. `used` are the suppressions that matched. `undetermined` are the codes of the rules
-    that could not see all of their evidence.
+    `name` is the host's key, `path` the source as the user named it. `rendered` has a text for
+    each format that is written host by host. `error` is why there is no report; it begins with
+    `path`. `matched` is true where an ext4 filesystem was judged. `host` is the whole report, for
+    formats that show all hosts together. `used` are the suppressions that matched. `undetermined`
+    are the codes of the rules that could not see all of their evidence.
     """
 
     name: str
@@ -36,6 +36,7 @@ class HostLine(NamedTuple):
     matched: bool = True
     found: tuple[FoundRule, ...] = ()
     error: str | None = None
+    path: str = ""
     host: Audited | None = None
     used: frozenset[object] = frozenset()
     undetermined: frozenset[str] = frozenset()
@@ -66,7 +67,7 @@ class FleetSums:
         """Count one host."""
         self.hosts += 1
         if line.error is not None:
-            reason = line.error.partition(f"{line.name}: ")[2] or line.error
+            reason = line.error.removeprefix(f"{line.path}: ").partition("; ")[0]
             self._unread.add(f"{line.name} ({reason})")
             return
         self.matched += line.matched
