@@ -142,8 +142,7 @@ def test_a_source_that_does_not_answer_is_given_up(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead server answers to nothing at all."""
-    monkeypatch.setattr(captured, "LONGEST_READ_SECONDS", 0.1)
-    monkeypatch.setattr(fleet_source, "LONGEST_READ_SECONDS", 0.1)
+    monkeypatch.setattr("ext4audit.sources.live.paths.LONGEST_WAIT_SECONDS", 0.1)
     write_fleet(tmp_path / "fleet", 1)
     host = next((tmp_path / "fleet").iterdir())
     at_host = call in {"stat", "open"}

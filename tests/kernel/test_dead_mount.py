@@ -19,9 +19,7 @@ from support.mounts import MNT_DETACH
 pytestmark = pytest.mark.kernel
 
 WAITS = (
-    "cli.files.LONGEST_WAIT_SECONDS",
-    "cli.policy.LONGEST_READ_SECONDS",
-    "sources.captured.LONGEST_READ_SECONDS",
+    "sources.live.paths.LONGEST_WAIT_SECONDS",
     "cli.layout.TIMEOUT_SECONDS",
 )
 """How long the program waits for one answer; usually 20 s and more."""

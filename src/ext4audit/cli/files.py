@@ -5,14 +5,12 @@ No output takes the place of a file that others write to.
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import TextIO
 
-from ext4audit.sources.live.paths import BoundedCalls
-
-T = TypeVar("T")
+from ext4audit.sources.live.paths import answered
 
 MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path (path_resolution(7))."""
@@ -35,7 +33,6 @@ def own_stream(path: str) -> int | None:
     return None
 
 
-LONGEST_WAIT_SECONDS = 20.0
 PERMISSIONS = 0o666
 """The mode for open(2), from which the umask is subtracted."""
 
@@ -69,15 +66,6 @@ def read_bytes(path: str, largest_bytes: int) -> bytes:
     if len(found) > largest_bytes:
         raise ValueError(f"it is longer than {largest_bytes >> 20} MiB")
     return found
-
-
-def answered(call: Callable[[], T]) -> T:
-    """Return what a call returns within 20 s; raises its OSError, or TimeoutError.
-
-    A path on a dead server blocks the process that asks for anything about it.
-    """
-    with closing(BoundedCalls(LONGEST_WAIT_SECONDS)) as bounded:
-        return bounded(call)
 
 
 def _refusal(path: str) -> str | None:

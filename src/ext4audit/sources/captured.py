@@ -28,7 +28,6 @@ from ext4audit.sources.snapshot.causes import why_no_snapshot
 from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
 
-LONGEST_READ_SECONDS = 20.0
 STANDARD_INPUT = "-"
 
 
@@ -69,7 +68,7 @@ def _standard_input() -> IO[bytes]:
 
 def _open_path(path: str, *, in_fleet: bool) -> Captured:
     """Open a file or directory, which may lie on a dead server; what feeds a FIFO has its time."""
-    with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
+    with closing(BoundedCalls()) as bounded:
         mode = bounded(lambda: _mode(path, in_fleet=in_fleet))
         if stat.S_ISREG(mode):
             with bounded(lambda: Path(path).open("rb")) as file:

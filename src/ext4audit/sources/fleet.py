@@ -13,10 +13,10 @@ from typing import NamedTuple
 from ext4audit.sources import decode as decode_text
 from ext4audit.sources import encode
 from ext4audit.sources.archive import INSIGHTS_COMMANDS, SOS_COMMANDS, SUPPORTCONFIG_MARK
-from ext4audit.sources.captured import LONGEST_READ_SECONDS, STANDARD_INPUT
+from ext4audit.sources.captured import STANDARD_INPUT
 from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.containers.tar import is_compressed, is_tar
-from ext4audit.sources.live.paths import BoundedCalls
+from ext4audit.sources.live.paths import BoundedCalls, answered
 from ext4audit.sources.snapshot import is_wrapped
 from ext4audit.sources.snapshot.format import MANIFEST
 
@@ -80,8 +80,7 @@ def key_of(path: str) -> str | None:
 def exists(path: str) -> bool:
     """Return whether a path exists, also a dangling link; raises ArchiveError."""
     try:
-        with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
-            return bounded(lambda: os.path.lexists(encode(path)))
+        return answered(lambda: os.path.lexists(encode(path)))
     except OSError as error:
         raise _unreadable(path, error) from None
 
@@ -94,7 +93,7 @@ def hosts_in(path: str) -> Fleet | None:
     if path == STANDARD_INPUT:
         return None
     try:
-        with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
+        with closing(BoundedCalls()) as bounded:
             look = _Look(bounded)
             if not bounded(lambda: os.path.isdir(encode(path))):  # noqa: PTH112 - bytes
                 return None

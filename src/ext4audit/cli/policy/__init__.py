@@ -50,8 +50,6 @@ def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
 NAME = "ext4audit.toml"
 OF_THE_HOST = "/etc/ext4audit.toml"
 LARGEST_POLICY_BYTES = 1 << 20
-LONGEST_READ_SECONDS = 20.0
-"""For the search and the file: a directory on a dead server answers nothing at all."""
 
 
 def read_policy(config: str | None) -> Policy:
@@ -62,7 +60,7 @@ def read_policy(config: str | None) -> Policy:
     """
     path = config
     try:
-        with closing(BoundedCalls(LONGEST_READ_SECONDS)) as bounded:
+        with closing(BoundedCalls()) as bounded:
             if path is None and (path := bounded(_nearest)) is None:
                 return Policy()
             text = bounded(partial(_text, path, found=config is None))

@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,6 +21,10 @@ LARGEST_READ_BYTES = 64 << 20
 _LARGEST_OFFSET = (1 << 63) - 1
 
 
+LONGEST_WAIT_SECONDS = 20.0
+"""For one answer about a path that the user names."""
+
+
 class BoundedCalls:
     """Calls with a bounded wait, made in one thread that is kept for all of them.
 
@@ -29,8 +33,9 @@ class BoundedCalls:
     next call has a new one. Threads are daemons: they do not keep the process alive.
     """
 
-    def __init__(self, timeout_seconds: float) -> None:
-        self._timeout_seconds = timeout_seconds
+    def __init__(self, timeout_seconds: float | None = None) -> None:
+        """Wait LONGEST_WAIT_SECONDS for each answer if no time is given."""
+        self._timeout_seconds = LONGEST_WAIT_SECONDS if timeout_seconds is None else timeout_seconds
         self._calls: SimpleQueue[_Call] | None = None
         self._thread: threading.Thread | None = None
 
@@ -88,6 +93,15 @@ def _answer_one(wanted: _Call) -> bool:
     except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
         answers.put(error)
     return True
+
+
+def answered(call: Callable[[], R]) -> R:
+    """Return what a call returns within 20 s; raises its OSError, or TimeoutError.
+
+    A path on a dead server blocks the process that asks for anything about it.
+    """
+    with closing(BoundedCalls()) as bounded:
+        return bounded(call)
 
 
 @contextmanager
