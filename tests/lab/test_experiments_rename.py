@@ -28,7 +28,7 @@ def test_the_rename_waits_for_nearly_all_of_the_file(guest: Guest) -> None:
     """With writeback throttling the rename takes what PRF002 estimates, within a factor of 3."""
     found = guest["rename_stall"]["default"]
     assert found["dirty_bytes"] > 115 * MIB, "it was written before the rename"
-    assert (found["outcome"], found["severities"]) == ("fail", ["low"])
+    assert (found["outcome"], found["severities"]) == ("fail", ["info"])
     assert found["estimate_seconds"] > 3
     assert found["estimate_seconds"] / 3 < found["seconds"] < found["estimate_seconds"] * 3
 

@@ -58,7 +58,7 @@ def prf001_nodelalloc() -> JsonObject:
         patient = replace(seen, see=_affected)
         cured = {
             "delalloc": patient.cure("Enable delayed allocation"),
-            "dioread_lock": patient.cure("turn dioread_nolock off"),
+            "dioread_lock": patient.cure("disable dioread_nolock"),
         }
         return {**cured, "fsck": patient.fsck()}
 
