@@ -83,7 +83,7 @@ def test_drf001_severity_is_that_of_what_changes(
 
 
 def test_drf001_counts_what_rootflags_asks_for() -> None:
-    """For the root, rootflags= of the kernel command line is intention too."""
+    """For the root, rootflags= of the kernel command line configures options, too."""
     fs = live("nobarrier", mounts=(mount("/"),))
     fs = fs._replace(fstab=known((fstab_entry("defaults", mount_point="/"),)))
     assert verdict(fs).outcome is Outcome.FAIL

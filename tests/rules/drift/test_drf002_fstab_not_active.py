@@ -60,7 +60,7 @@ def asked(*fstab: str, live: tuple[str, ...] = (), **changes: Any) -> Filesystem
     ],
 )
 def test_drf002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """An intention that is in force, however it is spelt, is no drift."""
+    """What fstab sets and is in force, however it is spelt, is no drift."""
     assert verdict(fs).outcome is outcome
 
 

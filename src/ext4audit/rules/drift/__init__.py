@@ -20,7 +20,7 @@ from ext4audit.facts.options import (
 )
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rules.shared.demands import demanded, discouraged, overruled
-from ext4audit.rules.shared.intent import Intent, is_for_others
+from ext4audit.rules.shared.mount_config import MountConfig, is_for_others
 
 OLDEST, NEWEST = (3, 10), (99,)
 """Kernels at both ends: what they agree on needs no version."""
@@ -46,7 +46,9 @@ class Refusals(NamedTuple):
         return (*(token for token, _ in self.refused), *self.ignored)
 
 
-def refusals_of(fs: Filesystem, host: Host, intent: Intent, options: EffectiveOptions) -> Refusals:
+def refusals_of(
+    fs: Filesystem, host: Host, intent: MountConfig, options: EffectiveOptions
+) -> Refusals:
     """Return what this kernel refuses or ignores of an fstab entry.
 
     A token that the mount table shows was accepted, whatever is known of the version: vendors
@@ -106,7 +108,7 @@ def _in_force(options: EffectiveOptions) -> frozenset[str]:
 def _together(
     fs: Filesystem,
     host: Host,
-    intent: Intent,
+    intent: MountConfig,
     options: EffectiveOptions,
     gaps: list[Unknown],
 ) -> Iterator[tuple[str, str]]:
@@ -218,7 +220,7 @@ def verb(tokens: Sequence[str]) -> str:
     return "is" if len(tokens) == 1 else "are"
 
 
-def findings_of(refusals: Refusals, intent: Intent, *, planned: bool) -> Iterator[Finding]:
+def findings_of(refusals: Refusals, intent: MountConfig, *, planned: bool) -> Iterator[Finding]:
     """Yield what is refused, and what is accepted without effect."""
     where = "The plan" if planned else intent.origin
     if refusals.refused:
@@ -227,7 +229,7 @@ def findings_of(refusals: Refusals, intent: Intent, *, planned: bool) -> Iterato
         yield _ignored(refusals.ignored, intent, where)
 
 
-def _refused(refusals: Refusals, intent: Intent, where: str) -> Finding:
+def _refused(refusals: Refusals, intent: MountConfig, where: str) -> Finding:
     tokens = [token for token, _ in refusals.refused]
     fate = ", ".join(f"{token} ({why})" for token, why in refusals.refused)
     waits = not NOT_WAITED_FOR.intersection(intent.entry.line.options)
@@ -244,7 +246,7 @@ def _refused(refusals: Refusals, intent: Intent, where: str) -> Finding:
     )
 
 
-def _ignored(tokens: Sequence[str], intent: Intent, where: str) -> Finding:
+def _ignored(tokens: Sequence[str], intent: MountConfig, where: str) -> Finding:
     return Finding(
         message=f"{where} sets {', '.join(tokens)}, which this kernel's ext4 accepts and ignores.",
         severity=Severity.INFO,
@@ -256,7 +258,7 @@ def _ignored(tokens: Sequence[str], intent: Intent, where: str) -> Finding:
     )
 
 
-def _taken_out(intent: Intent, tokens: Sequence[str]) -> tuple[Remedy, ...]:
+def _taken_out(intent: MountConfig, tokens: Sequence[str]) -> tuple[Remedy, ...]:
     """Return the remedy that removes the options from the entry; the mount stays as it is."""
     steps = remedies.fstab.option_steps(intent.entry.line, tokens, ())
     summary = f"Remove {', '.join(tokens)} from fstab."
@@ -286,7 +288,7 @@ class Drift(NamedTuple):
 
 
 def wrong_tokens(
-    fs: Filesystem, host: Host, inactive: Sequence[Drift], flags: Sequence[str], intent: Intent
+    fs: Filesystem, host: Host, inactive: Sequence[Drift], flags: Sequence[str], intent: MountConfig
 ) -> list[str]:
     """Return the tokens that fstab may lose: not demanded, nor better than what is in force."""
     wanted = demanded(fs, host)

@@ -21,7 +21,7 @@ from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.drift import listed, verb
 from ext4audit.rules.shared import in_brief
 from ext4audit.rules.shared.demands import against, discouraged, overruled, warning
-from ext4audit.rules.shared.intent import NOT_COMPARED, Intent, intents_of, severity_of
+from ext4audit.rules.shared.mount_config import NOT_COMPARED, MountConfig, configs_of, severity_of
 
 
 @rule(
@@ -52,7 +52,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     While a change is being tested. Filesystems without an fstab entry (systemd mount units,
     autofs, container volumes) are not checked.
     """
-    intents = intents_of(fs, host)
+    intents = configs_of(fs, host)
     options = need(fs.options)
     lost = [option for option in options.options if _is_lost(option, intents)]
     for intent in intents:
@@ -63,7 +63,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             yield _finding(fs, host, of_superblock, flags, intent)
 
 
-def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
+def _is_lost(option: EffectiveOption, intents: Sequence[MountConfig]) -> bool:
     """Whether only a past mount(2) call holds the option in force.
 
     Not what any entry sets: which of several entries mounts the superblock is unknown. DRF002
@@ -80,7 +80,7 @@ def _is_lost(option: EffectiveOption, intents: Sequence[Intent]) -> bool:
     )
 
 
-def _lost_flags(intent: Intent) -> frozenset[str]:
+def _lost_flags(intent: MountConfig) -> frozenset[str]:
     """Return the flags that the next mount will not have; DRF002 judges contradictory ones.
 
     relatime is the default. A superblock that is read-only under a writable mount was made so by
@@ -94,7 +94,7 @@ def _lost_flags(intent: Intent) -> frozenset[str]:
 
 
 def _finding(
-    fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: Intent
+    fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: MountConfig
 ) -> Finding:
     tokens = [option.token for option in lost] + flags
     unsure = any(option.baseline is None for option in lost)
@@ -117,7 +117,7 @@ def _finding(
     )
 
 
-def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: Intent) -> Iterator[Remedy]:
+def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) -> Iterator[Remedy]:
     bad = discouraged(tokens, fs, host)
     if bad:
         first = f"{warning(bad)}: apply that rule's remedy first."
@@ -137,7 +137,7 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: Intent) -> Iter
 
 
 def _go_back(
-    fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: Intent
+    fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: MountConfig
 ) -> Iterator[Remedy]:
     """Yield the remount that reverts the options, as the next mount would."""
     steps = remedies.remount.revert_steps(fs, intent.mount, lost)

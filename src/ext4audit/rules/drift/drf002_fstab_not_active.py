@@ -31,13 +31,13 @@ from ext4audit.rules.drift import (
 from ext4audit.rules.shared import in_brief
 from ext4audit.rules.shared.demands import discouraged, overruled, stays, warning
 from ext4audit.rules.shared.error_state import has_stopped
-from ext4audit.rules.shared.intent import (
+from ext4audit.rules.shared.mount_config import (
     CMDLINE,
     PROTECTING,
     SHOWN_OTHERWISE,
-    Intent,
+    MountConfig,
+    configs_of,
     configured_flags,
-    intents_of,
     severity_of,
 )
 
@@ -74,7 +74,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     When the entry was edited ahead of a planned reboot.
     """
-    intents = intents_of(fs, host)
+    intents = configs_of(fs, host)
     options = need(fs.options)
     gaps: list[Unknown] = []
     for intent in intents:
@@ -91,14 +91,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
-def _missing_flags(intent: Intent) -> frozenset[str]:
+def _missing_flags(intent: MountConfig) -> frozenset[str]:
     """Return the flags that an entry sets and that are not in force, without what SEC002 judges."""
     of_superblock = SUPERBLOCK_FLAGS.intersection(intent.mount.super_options)
     asked = configured_flags(intent.entry.line.options)
     return asked - intent.live_flags - of_superblock - PROTECTING
 
 
-def _judged_here(intent: Intent, refusals: Refusals) -> Mapping[str, str]:
+def _judged_here(intent: MountConfig, refusals: Refusals) -> Mapping[str, str]:
     """Return what an entry sets, without what DRF004 judges, and what no mount accepts."""
     elsewhere = {"data"} if intent.mount.mount_point == "/" else set()
     without = {_meaning(token) for token in refusals.tokens}
@@ -125,7 +125,7 @@ def _compare(
     return inactive
 
 
-def _of_rootflags(fs: Filesystem, intent: Intent, inactive: list[Drift]) -> Iterator[Finding]:
+def _of_rootflags(fs: Filesystem, intent: MountConfig, inactive: list[Drift]) -> Iterator[Finding]:
     """Yield the drift from the kernel command line, whose file no remedy edits."""
     if inactive:
         tokens = [drift.intended for drift in inactive]
@@ -142,7 +142,7 @@ def _of_rootflags(fs: Filesystem, intent: Intent, inactive: list[Drift]) -> Iter
         yield _dead(intent.boot_dead, intent)
 
 
-def _cite(fs: Filesystem, inactive: Sequence[Drift], intent: Intent) -> tuple[Citation, ...]:
+def _cite(fs: Filesystem, inactive: Sequence[Drift], intent: MountConfig) -> tuple[Citation, ...]:
     """Cite what is configured, then what is in force."""
     configured, *rest = intent.cite()
     listing = f"/proc/fs/ext4/{fs.name}/options"
@@ -151,7 +151,7 @@ def _cite(fs: Filesystem, inactive: Sequence[Drift], intent: Intent) -> tuple[Ci
 
 
 def _finding(
-    fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
+    fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: MountConfig
 ) -> Finding:
     tokens = [*(drift.intended for drift in inactive), *flags]
     return Finding(
@@ -178,7 +178,7 @@ def _state(inactive: Sequence[Drift], flags: Sequence[str]) -> str:
 
 
 def _without_effect(
-    intent: Intent, inactive: Sequence[Drift], flags: Sequence[str]
+    intent: MountConfig, inactive: Sequence[Drift], flags: Sequence[str]
 ) -> tuple[str, ...]:
     """Return what belongs to the superblock, and stands in a line that does not mount it first."""
     if intent.first:
@@ -186,14 +186,14 @@ def _without_effect(
     return (*(each.intended for each in inactive), *(f for f in flags if f in SUPERBLOCK_FLAGS))
 
 
-def _reason(intent: Intent, inactive: Sequence[Drift], flags: Sequence[str]) -> str:
+def _reason(intent: MountConfig, inactive: Sequence[Drift], flags: Sequence[str]) -> str:
     """Return the clause on why a later mount does not get the options of its line."""
     if not _without_effect(intent, inactive, flags):
         return ""
     return f": line {intent.first_line} mounts it first, and a later mount changes no ext4 option"
 
 
-def _dead(tokens: tuple[str, ...], intent: Intent) -> Finding:
+def _dead(tokens: tuple[str, ...], intent: MountConfig) -> Finding:
     return Finding(
         message=f"{CMDLINE} sets {', '.join(tokens)}, which is not an option that ext4 lists: "
         "this kernel ignores it, and another kernel may refuse the mount.",
@@ -207,7 +207,7 @@ def _dead(tokens: tuple[str, ...], intent: Intent) -> Finding:
 
 
 def _remedies(
-    fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: Intent
+    fs: Filesystem, host: Host, inactive: list[Drift], flags: list[str], intent: MountConfig
 ) -> Iterator[Remedy]:
     entry = _compare(intent.tokens, need(fs.options), [])
     by_mount = [drift.intended for drift in entry if _by_mount_only(drift, host)]
@@ -234,7 +234,7 @@ def _remedies(
         yield Remedy(f"Set {', '.join(kept)} in fstab instead (see CMP007).", Disruption.ONLINE)
 
 
-def _in_the_first_line(intent: Intent, tokens: Sequence[str]) -> Remedy:
+def _in_the_first_line(intent: MountConfig, tokens: Sequence[str]) -> Remedy:
     """Return the advice for options that are wanted: no command knows whether they are."""
     return Remedy(
         f"If {', '.join(tokens)} is needed, set it in line {intent.first_line} of fstab, "
@@ -254,7 +254,7 @@ def _by_mount_only(drift: Drift, host: Host) -> bool:
 
 
 def _remount(
-    fs: Filesystem, inactive: list[Drift], flags: list[str], intent: Intent
+    fs: Filesystem, inactive: list[Drift], flags: list[str], intent: MountConfig
 ) -> Iterator[Remedy]:
     """Yield the remount that puts in force what fstab sets, with its verification."""
     changed = [(drift.intended, drift.in_force) for drift in inactive]
@@ -267,7 +267,7 @@ def _remount(
         )
 
 
-def _correct(intent: Intent, stale: Sequence[str], inactive: Sequence[Drift]) -> Remedy | None:
+def _correct(intent: MountConfig, stale: Sequence[str], inactive: Sequence[Drift]) -> Remedy | None:
     """Return the remedy that makes the fstab entry match what is in force, if that ends the drift.
 
     Only literal options can be removed: `user` implies nosuid, nodev and noexec. What is in force

@@ -19,7 +19,7 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import discouraged, warning
-from ext4audit.rules.shared.intent import CMDLINE, Intent, intents_of
+from ext4audit.rules.shared.mount_config import CMDLINE, MountConfig, configs_of
 
 
 @rule(
@@ -72,25 +72,25 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _finding(fs, host, intent, wanted, writable=_starts_writable(arguments))
 
 
-def _of_the_root(fs: Filesystem, host: Host) -> Intent:
+def _of_the_root(fs: Filesystem, host: Host) -> MountConfig:
     need(fs.mounted_here)
     if "/" not in fs.mount_points:
         raise NotApplicable("it is not the root filesystem")
-    found = (each for each in intents_of(fs, host) if each.mount.mount_point == "/")
+    found = (each for each in configs_of(fs, host) if each.mount.mount_point == "/")
     intent = next(found, None)
     if intent is None:
         raise NotApplicable("fstab has no entry for the root filesystem")
     return intent
 
 
-def _cite(fs: Filesystem, intent: Intent) -> Iterator[Citation]:
+def _cite(fs: Filesystem, intent: MountConfig) -> Iterator[Citation]:
     option = option_of(fs, "data")
     if option is not None:
         yield Citation("in force", option.token, option.origin)
     yield from intent.cite()
 
 
-def _boot_mode(intent: Intent) -> str | None:
+def _boot_mode(intent: MountConfig) -> str | None:
     """Return the data mode that rootflags= sets."""
     return next(_data_modes(intent.boot_options), None)
 
@@ -116,7 +116,9 @@ def _starts_writable(arguments: tuple[str, ...]) -> bool:
     return modes[-1:] == ["rw"]
 
 
-def _finding(fs: Filesystem, host: Host, intent: Intent, wanted: str, *, writable: bool) -> Finding:
+def _finding(
+    fs: Filesystem, host: Host, intent: MountConfig, wanted: str, *, writable: bool
+) -> Finding:
     stays = "no option of the entry takes effect" if writable else "the root stays read-only"
     happened = isinstance(fs.read_only, Known) and fs.read_only.value
     return Finding(
@@ -130,7 +132,7 @@ def _finding(fs: Filesystem, host: Host, intent: Intent, wanted: str, *, writabl
     )
 
 
-def _forget(fs: Filesystem, host: Host, intent: Intent, wanted: str) -> Iterator[Remedy]:
+def _forget(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Iterator[Remedy]:
     """Yield the edit that takes the data mode out of fstab."""
     line = intent.entry.line
     literal = [token for token in line.options if next(_data_modes([token]), None)]

@@ -15,7 +15,12 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared.intent import PROTECTING, Intent, configured_flags, intents_of
+from ext4audit.rules.shared.mount_config import (
+    PROTECTING,
+    MountConfig,
+    configs_of,
+    configured_flags,
+)
 
 ALLOWED = {
     "nosuid": "set-user-ID programs",
@@ -57,20 +62,20 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     When a flag was removed temporarily, for example during an installation.
     """
-    for intent in intents_of(fs, host):
+    for intent in configs_of(fs, host):
         yield from intent.cite()
         lost = lost_flags(intent)
         if lost:
             yield _finding(lost, intent)
 
 
-def lost_flags(intent: Intent) -> tuple[str, ...]:
+def lost_flags(intent: MountConfig) -> tuple[str, ...]:
     """Return the protecting flags that fstab sets and that are not in force."""
     configured = configured_flags(intent.entry.line.options) & PROTECTING
     return tuple(flag for flag in ALLOWED if flag in configured - intent.live_flags)
 
 
-def _finding(lost: tuple[str, ...], intent: Intent) -> Finding:
+def _finding(lost: tuple[str, ...], intent: MountConfig) -> Finding:
     works = " and ".join(ALLOWED[flag] for flag in lost)
     return Finding(
         message=f"{intent.mount.mount_point} is mounted without {', '.join(lost)}, which "

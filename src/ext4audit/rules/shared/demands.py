@@ -1,4 +1,4 @@
-"""The data mode, `data=`: which is in force, and the remedy that returns to ordered."""
+"""What the place or a profile of a filesystem demands: features, options, the data mode."""
 
 from __future__ import annotations
 

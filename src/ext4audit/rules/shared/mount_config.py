@@ -1,4 +1,4 @@
-"""The options that fstab (and, for the root, rootflags=) configures for a mounted filesystem."""
+"""How a mount is configured: its fstab entry and, for the root, rootflags= of the boot loader."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -48,8 +48,8 @@ FOR_OTHERS = frozenset(
 """Options with a value that mount(8) or a security module takes."""
 
 
-class Intent(NamedTuple):
-    """One mount of a filesystem and the fstab entry that is meant for it.
+class MountConfig(NamedTuple):
+    """One mount of a filesystem and the fstab entry that configures it.
 
     `tokens` are the ext4 options that the entry sets, canonical, by name; `dead` are its tokens
     that are no option of ext4, mount(8) or systemd that this table knows. `boot_options` are
@@ -103,7 +103,7 @@ class Intent(NamedTuple):
         return f"/etc/fstab line {self.entry.line.line_number}"
 
     def cite(self) -> tuple[Citation, ...]:
-        """Return both sides: what is intended and what the mount table shows."""
+        """Return both sides: what is configured and what the mount table shows."""
         line = self.entry.line
         shown = ",".join(dict.fromkeys((*self.mount.mount_options, *self.mount.super_options)))
         boot = [Citation("rootflags", ",".join(self.boot_options), "/proc/cmdline")]
@@ -130,8 +130,8 @@ def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
     return Severity.MEDIUM if weighty else Severity.LOW
 
 
-def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
-    """Return what fstab intends for each mount of a filesystem's whole tree.
+def configs_of(fs: Filesystem, host: Host) -> tuple[MountConfig, ...]:
+    """Return what fstab configures for each mount of a filesystem's whole tree.
 
     They are in fstab's order, but the root first: it is mounted before fstab can be read.
     Raises NotApplicable where fstab has no entry for it, Undetermined where fstab is unread
@@ -151,7 +151,7 @@ def intents_of(fs: Filesystem, host: Host) -> tuple[Intent, ...]:
         raise NotApplicable("no fstab entry for it: what mounts it again is not known")
     first_line = pairs[0][1].line.line_number
     return tuple(
-        Intent(mount, entry, _boot_options(mount, host), first_line) for mount, entry in pairs
+        MountConfig(mount, entry, _boot_options(mount, host), first_line) for mount, entry in pairs
     )
 
 
