@@ -131,9 +131,9 @@ def test_what_ends_the_program_passes(leaving: type[BaseException]) -> None:
 @pytest.mark.parametrize("why", Why)
 def test_only_what_is_absent_has_a_meaning(why: Why) -> None:
     """What was denied, late or never captured stays the unknown that it is."""
-    hole = Unknown("md/layout", why)
-    expected = Known(7, "md/layout (absent)") if why is Why.ABSENT else hole
-    assert absent_means(hole, 7) == expected
+    gap = Unknown("md/layout", why)
+    expected = Known(7, "md/layout (absent)") if why is Why.ABSENT else gap
+    assert absent_means(gap, 7) == expected
     assert absent_means(Known(0, "/sys"), 7) == Known(0, "/sys")
 
 

@@ -30,7 +30,7 @@ from support.hosts.stories import HOSTS
 from support.scratch import TAKEN_AT, Scratch
 from support.timing import command_seconds
 
-ROUNDS = 15
+ROUNDS = 7
 USUAL = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 """An environment in which bytecode is kept, as an installation has it."""
 

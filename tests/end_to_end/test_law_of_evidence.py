@@ -107,12 +107,12 @@ def test_without_a_mount_table_nothing_is_said_to_be_unmounted(way: str) -> None
 def test_a_finding_does_not_say_what_an_unread_fstab_holds(way: str) -> None:
     """To say that neither fstab nor the superblock has it needs both."""
     report = report_without(Loss("md-raid1-write-through-nobarrier", FSTAB, way))
-    said = [r.summary for f in report.findings for r in f.remedies]
-    assert not any("Neither fstab" in each for each in said)
-    assert any("fstab or the mount table could not be read" in each for each in said)
+    summaries = [r.summary for f in report.findings for r in f.remedies]
+    assert not any("Neither fstab" in each for each in summaries)
+    assert any("fstab or the mount table could not be read" in each for each in summaries)
 
 
-def test_the_kinds_of_holes_are_those_of_a_host() -> None:
-    """What a host lacks is no hole, and is not among them."""
+def test_the_kinds_of_gaps_are_those_of_a_host() -> None:
+    """What a host lacks is no gap, and is not among them."""
     unknowns = {u.why for u in report_without(Loss(ARRAY, MOUNTINFO, "removed")).host.gaps}
     assert unknowns == {Why.NOT_CAPTURED}

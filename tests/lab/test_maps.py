@@ -220,9 +220,9 @@ def test_patterns_are_found_where_the_map_says(guest: Guest, scenario: str, name
 @every_stack
 def test_a_map_describes_its_stack(guest: Guest, scenario: str, name: str) -> None:
     """The disks in slot order, the copies and parities of a byte, the period, the geometry."""
-    told: JsonObject = guest[scenario][name]
+    result: JsonObject = guest[scenario][name]
     words = ("copies", "parities", "period_bytes", "geometry")
-    found = (tuple(told["members"]), *(told[word] for word in words))
+    found = (tuple(result["members"]), *(result[word] for word in words))
     assert found == STACKS[scenario][name]
 
 
@@ -248,8 +248,12 @@ def test_a_stack_that_cannot_be_followed_says_so(
     guest: Guest, scenario: str, name: str, detail: str, hint: str
 ) -> None:
     """An array without a member, one in the middle of a reshape, and a snapshot."""
-    told: JsonObject = guest[scenario][name]
-    assert (told.get("why"), told.get("detail"), told.get("hint")) == ("unsupported", detail, hint)
+    result: JsonObject = guest[scenario][name]
+    assert (result.get("why"), result.get("detail"), result.get("hint")) == (
+        "unsupported",
+        detail,
+        hint,
+    )
 
 
 def test_the_reshape_was_asked_for_in_its_middle(guest: Guest) -> None:

@@ -15,14 +15,14 @@ BEING_RESIZED = "the filesystem is being resized"
 @pytest.fixture(params=TABLES)
 def grown(guest: Guest, request: pytest.FixtureRequest) -> JsonObject:
     """Return the readings during the growth of one kind of filesystem."""
-    told: JsonObject = guest["online_resize"][request.param]
-    return told
+    result: JsonObject = guest["online_resize"][request.param]
+    return result
 
 
 def test_no_reading_of_a_growing_filesystem_is_torn(grown: JsonObject) -> None:
     """Each table has the superblock's groups, where they lie to the end; a gap says why."""
-    tables = [reading for reading in grown["readings"] if "hole" not in reading]
-    gaps = [reading["hole"] for reading in grown["readings"] if "hole" in reading]
+    tables = [reading for reading in grown["readings"] if "gap" not in reading]
+    gaps = [reading["gap"] for reading in grown["readings"] if "gap" in reading]
     print(f"\n{len(tables)} tables, {len(gaps)} gaps while it grew to {grown['groups']} groups")
     assert [table for table in tables if not table["is_beginning_of_last"]] == []
     assert set(gaps) <= {BEING_RESIZED}

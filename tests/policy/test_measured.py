@@ -151,6 +151,6 @@ def test_what_changes_nothing_is_told(
     one: Verdict, runs: list[ProbeRun], sentence: str | None
 ) -> None:
     """A measurement that is not used has its reason in a notice."""
-    told = list(unheard(report(one), runs))
-    assert [sentence in each for each in told if sentence] == ([True] if sentence else [])
-    assert bool(told) == bool(sentence)
+    sentences = list(unheard(report(one), runs))
+    assert [sentence in each for each in sentences if sentence] == ([True] if sentence else [])
+    assert bool(sentences) == bool(sentence)

@@ -109,7 +109,7 @@ def test_extents(
 
 
 @pytest.mark.parametrize(
-    ("writes", "foreign", "predicted", "verdict", "why"),
+    ("writes", "others", "predicted", "verdict", "why"),
     [
         ((100, 110, 90, 100), 0, 1.0, "healthy", "the busiest member got 28%"),
         ((1076, 84, 27, 29, 835, 29, 29, 29, 831, 39, 28, 26), 0, 0.25, "affected", "35%"),
@@ -121,13 +121,13 @@ def test_extents(
     ],
 )
 def test_members(
-    writes: tuple[int, ...], foreign: float, predicted: float, verdict: str, why: str
+    writes: tuple[int, ...], others: float, predicted: float, verdict: str, why: str
 ) -> None:
     """Uneven writes are the defect where the layout predicts them."""
     figures = tuple(
         MemberFigures(f"vd{n}", count, count * 4096, 0, 1.0, None) for n, count in enumerate(writes)
     )
-    found = members.judge(Churn(figures, foreign), predicted)
+    found = members.judge(Churn(figures, others), predicted)
     assert found.verdict.value == verdict
     assert why in found.why
 

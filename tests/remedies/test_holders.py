@@ -91,7 +91,7 @@ def test_an_unread_mount_table_names_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("disruption", "alive", "told"),
+    ("disruption", "alive", "named"),
     [
         (Disruption.UNMOUNT, True, True),
         (Disruption.UNMOUNT, False, False),
@@ -99,11 +99,11 @@ def test_an_unread_mount_table_names_nothing() -> None:
         (Disruption.REBOOT, True, False),
     ],
 )
-def test_only_what_unmounts_says_it(disruption: Disruption, *, alive: bool, told: bool) -> None:
+def test_only_what_unmounts_says_it(disruption: Disruption, *, alive: bool, named: bool) -> None:
     """A remount disturbs no holder, and a restart stops all of them."""
     fs, on = with_table(overlay("/merged", "lowerdir=/data"), alive=alive)
     remedy = with_holders(Remedy("Do it.", disruption, UNMOUNT), fs, on)
-    assert (remedy.summary != "Do it.") is told
+    assert (remedy.summary != "Do it.") is named
 
 
 def test_nothing_is_said_of_advice() -> None:

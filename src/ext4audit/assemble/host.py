@@ -223,13 +223,13 @@ def read_container(source: Source, mounts: Evidence[tuple[Mount, ...]]) -> Evide
         return Known(detected.value, detected.origin)
     marks = [(kind, source.fetch(ReadFile(path))) for path, kind in MARKERS]
     marked = next((Known(k, mark.origin) for k, mark in marks if isinstance(mark, Known)), None)
-    holes = [mark for mark in (named, *(mark for _, mark in marks)) if _is_hole(mark)]
+    gaps = [mark for mark in (named, *(mark for _, mark in marks)) if _is_gap(mark)]
     if marked is not None:
         return mounts if isinstance(mounts, Unknown) else marked
-    return holes[0] if holes else Known(None, "no mark of a container")
+    return gaps[0] if gaps else Known(None, "no mark of a container")
 
 
-def _is_hole(evidence: Evidence[object]) -> TypeGuard[Unknown]:
+def _is_gap(evidence: Evidence[object]) -> TypeGuard[Unknown]:
     """Whether nobody knows, which is more than that there is nothing."""
     return isinstance(evidence, Unknown) and evidence.why is not Why.ABSENT
 

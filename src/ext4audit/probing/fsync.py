@@ -60,18 +60,18 @@ def measure(bench: Bench) -> Measurement:
     appends = _appends(bench)
     after = read_stats(names)
     overwrites = _overwrites(bench)
-    foreign = differences(idle, before)
+    others = differences(idle, before)
     counted = differences(before, after)
     flushes = tuple(
         Flushes(
             disk,
             _ratio(counted[disk.name].flushes, len(appends.latencies)),
-            (foreign[disk.name].flushes or 0)
+            (others[disk.name].flushes or 0)
             * (appends.seconds / idle_seconds)
             / max(1, len(appends.latencies)),
         )
         for disk in disks
-        if disk.name in counted and disk.name in foreign
+        if disk.name in counted and disk.name in others
     )
     verdict, why = judge(flushes, len(appends.latencies), in_force(bench.fs, "barrier"))
     figures = (*_figures(appends, overwrites), *_flush_figures(flushes))

@@ -78,8 +78,8 @@ def measure(bench: Bench) -> Measurement:
     directories = _churn(bench)
     seconds = bench.budget.seconds - started
     counted = differences(before, read_stats(names))
-    foreign = sum(stat.writes for stat in differences(idle, before).values())
-    churn = Churn(member_figures(layout, counted), foreign * seconds / idle_seconds)
+    others = sum(stat.writes for stat in differences(idle, before).values())
+    churn = Churn(member_figures(layout, counted), others * seconds / idle_seconds)
     verdict, why = judge(churn, layout.evenness)
     figures = (
         Figure("directories", directories),

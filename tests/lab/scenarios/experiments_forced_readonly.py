@@ -38,20 +38,20 @@ def forced_readonly() -> JsonObject:
     mkfs = ["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", "-U", UUID]
     entry = f"UUID={UUID} {PLACE} ext4 errors=remount-ro 0 2\n"
     with host_called_lab(entry), mounted(device, "errors=remount-ro", at=PLACE, mkfs=mkfs) as place:
-        before = _said(device, place)
+        before = _shown(device, place)
         Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("lab")
-        forced = _said(device, place)
+        forced = _shown(device, place)
         _keep(f"{STORY}-{'.'.join(os.uname().release.split('.')[:2])}", name)
         remount = subprocess.run(["mount", "-o", "remount,rw", place], check=False)
         return {
             "release": os.uname().release,
             "before": before,
             "forced": forced,
-            "remount": {"exit_code": remount.returncode, **_said(device, place)},
+            "remount": {"exit_code": remount.returncode, **_shown(device, place)},
         }
 
 
-def _said(device: str, place: Path) -> JsonObject:
+def _shown(device: str, place: Path) -> JsonObject:
     """Return what each place that could tell says of the filesystem."""
     name = Path(device).name
     header = run("dumpe2fs", "-h", device)

@@ -88,12 +88,12 @@ def _read(device: str, growth: _Growth) -> _Reading:
 
 def _described(reading: _Reading, last: GroupTable) -> JsonObject:
     """Return what is right of a reading: no group of a mounted filesystem moves as it grows."""
-    told: JsonObject = {"groups": reading.groups, "is_between_steps": reading.is_between_steps}
+    read: JsonObject = {"groups": reading.groups, "is_between_steps": reading.is_between_steps}
     if not isinstance(reading.table, Known):
-        return {**told, "hole": reading.table.detail}
+        return {**read, "gap": reading.table.detail}
     value = reading.table.value
     is_beginning = value.groups == reading.groups and value == last.first(value.groups)
-    return {**told, "origin": reading.table.origin, "is_beginning_of_last": is_beginning}
+    return {**read, "origin": reading.table.origin, "is_beginning_of_last": is_beginning}
 
 
 @contextlib.contextmanager

@@ -208,7 +208,7 @@ class Case:
     folder: Path
     broken: list[str] = field(default_factory=list)
     rule: str = ""
-    told: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.draw = random.Random(self.seed)  # noqa: S311 - no secrets
@@ -233,7 +233,7 @@ class Case:
             self.where.symlink_to(real)
         (self.folder / "bystander").mkdir()
         run("mount", "-t", "ext4", self.other.device, str(self.folder / "bystander"))
-        self.told["fstab"] = self._write_fstab()
+        self.details["fstab"] = self._write_fstab()
         return self._mount()
 
     def _tune(self) -> None:
@@ -250,7 +250,7 @@ class Case:
             run("tune2fs", "-u", "1000", device)
         if draw.random() < 0.2:
             run("tune2fs", "-E", "stride=16,stripe_width=48", device)
-        self.told["superblock"] = (bits, string)
+        self.details["superblock"] = (bits, string)
 
     def _write_fstab(self) -> str:
         draw = self.draw
@@ -287,7 +287,7 @@ class Case:
             return not run("mount", str(self.where), check=False).returncode
         words = draw.sample(FLAGS, draw.choice((0, 1, 2, 3)))
         words += [w for some in draw.sample(LIVE, draw.choice((0, 1, 2, 3))) for w in some]
-        self.told["mount -o"] = words
+        self.details["mount -o"] = words
         options = ",".join(words) or "rw"
         done = run(
             "mount", "-t", "ext4", "-o", options, self.disk.device, str(self.where), check=False
@@ -338,8 +338,8 @@ class Case:
         if not found:
             return
         self.rule, fact, remedy, _ = self.draw.choice(found)
-        self.told |= {"kind": self.kind, "by hand": self.by_hand, "summary": remedy.summary}
-        self.told["commands"] = [f"{s.phase.value}: {s.command}" for s in remedy.lines]
+        self.details |= {"kind": self.kind, "by hand": self.by_hand, "summary": remedy.summary}
+        self.details["commands"] = [f"{s.phase.value}: {s.command}" for s in remedy.lines]
         before, count = self.state(), found_by(self.remedies(), self.rule, fact)
         if not self._run(remedy, Phase.IMMEDIATE, Phase.PERSISTENT):
             return
@@ -368,8 +368,8 @@ class Case:
         codes = [each.rule.code for each in script.chosen]
         self.rule = "+".join(codes)
         mode, at = self.draw.choice(("fail", "kill", "late")), self.draw.randrange(1, 30)
-        self.told |= {"kind": self.kind, "by hand": self.by_hand, "fault": f"{mode} at {at}"}
-        self.told["remedies"] = [each.remedy.summary for each in script.chosen]
+        self.details |= {"kind": self.kind, "by hand": self.by_hand, "fault": f"{mode} at {at}"}
+        self.details["remedies"] = [each.remedy.summary for each in script.chosen]
         before = self.state()
         self._ran(scene, "")
         self._is_as_before(before, self.state())
@@ -514,7 +514,7 @@ def outcome(seed: int, folder: Path, *, by_script: bool = False) -> dict[str, An
         case.clear()
         run("rm", "-rf", str(case.folder))
     return {"seed": seed, "rule": case.rule, "broken": case.broken} | (
-        case.told if case.broken else {}
+        case.details if case.broken else {}
     )
 
 

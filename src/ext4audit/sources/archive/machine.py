@@ -33,19 +33,19 @@ _X86 = frozenset({"x86_64", "x86-64", "i686", "i586", "i386"})
 
 def hypervisor(capture: Capture) -> Known[str] | None:
     """Return what `systemd-detect-virt --vm` prints, None where no text tells."""
-    told = list(_told(capture))
-    machines = [each for each in told if each.value not in {*CONTAINERS, "none"}]
-    physical = [each for each in told if each.value == "none"]
+    reported = list(_reported(capture))
+    machines = [each for each in reported if each.value not in {*CONTAINERS, "none"}]
+    physical = [each for each in reported if each.value == "none"]
     return next(iter([*machines, *physical]), None)
 
 
 def container(capture: Capture) -> Known[str] | None:
-    """Return the kind of container that systemd detected, None where it told of none.
+    """Return the kind of container that systemd detected, None where it detected none.
 
     The kernel's messages are no proof: they are the host's, and those of all its containers.
     """
-    told = _status(capture)
-    return told if told and told.value in CONTAINERS else None
+    reported = _status(capture)
+    return reported if reported and reported.value in CONTAINERS else None
 
 
 def _status(capture: Capture) -> Known[str] | None:
@@ -55,7 +55,7 @@ def _status(capture: Capture) -> Known[str] | None:
     return Known(_name(status, "none"), status.origin) if complete else None
 
 
-def _told(capture: Capture) -> Iterator[Known[str]]:
+def _reported(capture: Capture) -> Iterator[Known[str]]:
     status = _status(capture)
     if status:
         yield status

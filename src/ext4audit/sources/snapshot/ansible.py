@@ -37,6 +37,6 @@ def _reason(result: Mapping[str, object]) -> str | None:
     if not result.keys() & {"stdout", "unreachable", "failed", "rc", "changed"}:
         return None
     texts = (result.get(key) for key in ("msg", "stderr"))
-    said = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    message = next((text for text in texts if isinstance(text, str) and text.strip()), "")
     what = "the host is unreachable" if result.get("unreachable") else "the task printed nothing"
-    return f"{what}: {' '.join(said.split())[:_SHOWN]}" if said else what
+    return f"{what}: {' '.join(message.split())[:_SHOWN]}" if message else what
