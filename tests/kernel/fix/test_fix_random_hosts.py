@@ -1,7 +1,7 @@
 """Remedies on random hosts: only what is named changes, the finding goes, the rollback restores.
 
-`EXT4AUDIT_RANDOM_CASES=5000` runs more of them, `EXT4AUDIT_RANDOM_SEED` others: CI draws the same
-hosts each time, everybody else draws new ones. The seeds are printed.
+`EXT4AUDIT_RANDOM_CASES=5000` runs more of them, `EXT4AUDIT_RANDOM_SEED` others: CI draws another
+part of the same hosts each hour, everybody else draws new ones. The seeds are printed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ FEWEST_SHARE = 0.5
 """Of the hosts that must be found to have a remedy: fewer, and the test would test nothing."""
 
 
-@pytest.mark.parametrize("how", ["commands", "script"])
+@pytest.mark.parametrize(
+    "how",
+    # Each in a process and a mount namespace of its own: neither waits for the other.
+    [pytest.param(how, marks=pytest.mark.xdist_group(how)) for how in ("commands", "script")],
+)
 def test_remedies_keep_their_laws_on_random_hosts(tmp_path: Path, how: str) -> None:
     """Each case draws a host; a script costs five times one remedy, and meets a fault."""
     count = CASES if how == "commands" else CASES // 5
