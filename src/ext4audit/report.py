@@ -63,12 +63,12 @@ class Source(NamedTuple):
 
 
 ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})
-"""The kinds of sources that other programs captured: nobody can run a command on their host."""
+"""The kinds of sources that other programs captured: no command can be run on their host."""
 CAPTURE_AGAIN = "capture again with ext4audit collect"
 
 
 def as_captured(unknown: Unknown) -> Unknown:
-    """Return the unknown of an archive with a hint for whoever captures, not for the live host.
+    """Return the unknown of an archive with a hint for the capture, not for the live host.
 
     The archive's own hints name what to capture. Assembly and rules know live hosts only: they
     advise to mount /sys, or to run as root.

@@ -27,7 +27,10 @@ from cosmic_ray.plugins import get_operator
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "src/ext4audit"
-ROOMS = ("rules", "layout", "assemble", "policy", "remedies")
+ROOMS = (
+    *("rules", "layout", "assemble", "policy", "remedies"),
+    *("fixing", "probing", "renderers/text"),
+)
 LEAST_KILLED_PERCENT = 90
 TIMEOUT_SECONDS = 300
 OPERATORS = (

@@ -230,7 +230,7 @@ def read_container(source: Source, mounts: Evidence[tuple[Mount, ...]]) -> Evide
 
 
 def _is_gap(evidence: Evidence[object]) -> TypeGuard[Unknown]:
-    """Whether nobody knows, which is more than that there is nothing."""
+    """Whether evidence is unknown; what is known to be absent is no gap."""
     return isinstance(evidence, Unknown) and evidence.why is not Why.ABSENT
 
 

@@ -100,13 +100,19 @@ class Context(click.Context):
         return formatter
 
 
+def _help(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    """Print the help where it is wanted: click calls this for every command."""
+    if wanted:
+        lazily("cli.terminal.help", "print_help")(context, option, wanted)
+
+
 _HELP = click.Option(
     ["-h", "--help"],
     is_flag=True,
     expose_value=False,
     is_eager=True,
     help="Print this help.",
-    callback=lazily("cli.terminal.help", "print_help"),
+    callback=_help,
 )
 _NO_PAGER = click.Option(
     ["--no-pager"],

@@ -20,7 +20,7 @@ RULE_MODULE = re.compile(r"([a-z]{3}\d{3})_[a-z0-9_]+")
 
 @cache
 def default_rules() -> tuple[Rule, ...]:
-    """Return the rules that judge when nobody chooses, sorted by code."""
+    """Return the rules that are on by default, sorted by code."""
     return _rules(default=True)
 
 

@@ -154,7 +154,7 @@ class _Pen:
 
 
 def _wrapped(text: Text, width: int | None, margin: int) -> Sequence[Text]:
-    """Return lines that break between words only: nobody could copy a path from two lines.
+    """Return lines that break between words only: a path on two lines cannot be copied.
 
     The wrap of rich folds or crops a word that is too long, or does not wrap at all.
     """

@@ -61,7 +61,7 @@ class BoundedCalls:
         return value
 
     def close(self) -> None:
-        """End the thread and wait for that: whoever forks beside a thread can hang."""
+        """End the thread and wait for that: a fork beside a thread can hang."""
         if self._calls is not None and self._thread is not None:
             self._calls.put(None)
             self._thread.join(self._timeout_seconds)
