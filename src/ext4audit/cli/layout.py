@@ -21,7 +21,7 @@ from ext4audit.cli.output import (
     width,
     write,
 )
-from ext4audit.cli.plan_input import size_of
+from ext4audit.cli.plans import size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.sources import ResolvePath

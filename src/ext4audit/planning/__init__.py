@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ext4audit.evidence import Known
+from ext4audit.facts.features_and_bugs import newer_features
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
@@ -65,6 +66,7 @@ def improvements(
 
 def _preferred_changes(plan: Plan, report: Report) -> Iterator[Change]:
     yield from _group_size(plan, report)
+    yield from _without_new_features(plan, report)
     yield from (Change(*demanded) for demanded in demanded_mounts(plan, report))
     for demanded in demanded_layouts(plan, report):
         yield Change(*demanded, remakes=True)
@@ -75,6 +77,22 @@ def _preferred_changes(plan: Plan, report: Report) -> Iterator[Change]:
     for option in superblock.default_mount_options if superblock else ():
         cleared = replace(plan, cleared=(*plan.cleared, option))
         yield Change(f"Clear {option} from the default mount options that mke2fs sets", cleared)
+
+
+def _without_new_features(plan: Plan, report: Report) -> Iterator[Change]:
+    """Yield the plan without the features that its kernel does not know.
+
+    They come from mke2fs.conf where the plan does not name them, so they must be turned off.
+    """
+    superblock, kernel = _superblock(report), plan.host.kernel
+    if superblock is None or not isinstance(kernel, Known):
+        return
+    newer = newer_features(superblock.features, kernel.value)
+    if newer:
+        off = tuple(f"^{feature}" for feature in newer)
+        others = (each for each in plan.mkfs.features if each.lstrip("+^") not in newer)
+        mkfs = replace(plan.mkfs, features=(*others, *off))
+        yield Change(f"Make it with -O {','.join(off)}", replace(plan, mkfs=mkfs), remakes=True)
 
 
 def _fewer_mkfs_arguments(plan: Plan) -> Iterator[Change]:
