@@ -81,7 +81,7 @@ SEEN: Counter[str] = Counter()
 @given(drawn=plans())
 def _every_clean_plan_mounts(drawn: tuple[int, str, tuple[str, ...]]) -> None:
     size_mib, mkfs, options = drawn
-    with TemporaryDirectory(dir="/dev/shm") as folder:  # noqa: S108 - a directory of its own
+    with TemporaryDirectory(dir="/dev/shm") as folder:
         image = Path(folder, "image")
         image.touch()
         os.truncate(image, size_mib * MIB)
@@ -161,7 +161,7 @@ def _shell(command: str) -> None:
 
 def _is_built_in(feature: str) -> bool:
     """Whether this kernel mounts a filesystem that has one of the configured features."""
-    with TemporaryDirectory(dir="/dev/shm") as folder:  # noqa: S108 - a directory of its own
+    with TemporaryDirectory(dir="/dev/shm") as folder:
         image, place = f"{folder}/image", f"{folder}/data"
         _shell(f"mkdir {place}; truncate -s 64M {image}; mke2fs -qF -t ext4 -O {feature} {image}")
         done = subprocess.run(["mount", "-o", "loop", image, place], check=False)

@@ -58,7 +58,6 @@ FEATURES: Mapping[str, MinimumVersions] = MappingProxyType(
 )
 
 
-
 def newer_features(features: frozenset[str], kernel: Kernel) -> tuple[str, ...]:
     """Return the features that a kernel does not know, sorted; others are not known to be new."""
     known = {name: needs.kernel for name, needs in FEATURES.items() if name in features}

@@ -91,6 +91,10 @@ NEAR_COPIES = 2
 """Of md's default RAID10 layout, near=2 (md(4))."""
 
 
+USUAL_PAGE = Known(4096, "assumed")
+"""The page size of x86-64, and of most kernels for ARM."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedHost:
     """The host that a plan is for; what was not given is unknown, with a hint that names the flag.
@@ -107,7 +111,7 @@ class PlannedHost:
     virtualization: str | None = None
     e2fsprogs: str | None = None
     configuration: str | None = None
-    page_bytes: Evidence[int] = Known(4096, "assumed")
+    page_bytes: Evidence[int] = USUAL_PAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.profile import Profile
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
-from ext4audit.layout.advice import advise
+from ext4audit.layout.group_search import advise
 from ext4audit.layout.levels import map_of
 from ext4audit.report import Outcome, Report
 
@@ -191,12 +191,10 @@ def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
     group, flex = str(advice.blocks_per_group_option), str(advice.flex_bg_groups)
     mkfs = plan.mkfs.with_value("-g", group).with_value("-G", flex)
     if advice.flex_bg_groups == 1:
-        # Without flex_bg packing a stride moves the bitmaps: -G 1 -g 32760 on 4 disks with chunks
-        # of 32 KiB served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
         mkfs = mkfs.without_extended("stride").with_extended("stride=0")
-    stride = " -E stride=0" if advice.flex_bg_groups == 1 else ""
-    summary = f"Make it with -g {group} -G {flex}{stride}"
-    yield Change(summary, replace(plan, mkfs=mkfs), remakes=True)
+    elif "flex_bg" not in superblock.features:
+        mkfs = _with_features(mkfs, ("flex_bg",))
+    yield Change(f"Make it with {advice.options}", replace(plan, mkfs=mkfs), remakes=True)
 
 
 def _superblock(report: Report) -> Superblock | None:

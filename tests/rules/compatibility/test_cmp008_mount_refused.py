@@ -60,9 +60,7 @@ def test_blocks_larger_than_a_page(
         ("ext4", OF_EXT3 | {"metadata_csum", "extent"}, Outcome.PASS),
     ],
 )
-def test_features_of_another_type(
-    fstype: str, features: frozenset[str], outcome: Outcome
-) -> None:
+def test_features_of_another_type(fstype: str, features: frozenset[str], outcome: Outcome) -> None:
     """A mount as ext2 or ext3 refuses what these did not have."""
     fs = filesystem(superblock=known(superblock(features=features)), fstype=known(fstype))
     assert judge(check, fs, planned(fs)).outcome is outcome
