@@ -50,6 +50,7 @@ SUB_ROOMS: dict[str, frozenset[str]] = {
     "assemble/image": frozenset({"devices"}),
     "assemble/options": frozenset(),
     "assemble/planned": frozenset({"options"}),
+    "cli/plans": frozenset(),
     "cli/policy": frozenset(),
     "cli/terminal": frozenset(),
     "renderers/html": frozenset({"shared", "json_v1"}),

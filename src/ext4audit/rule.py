@@ -18,6 +18,7 @@ OFF_BY_DEFAULT = frozenset(
         "CMP002",
         "CMP006",
         "CMP007",
+        "CMP008",
         "DRF005",
         "DUR007",
         "DUR009",

@@ -63,6 +63,17 @@ def test_groups_of_32744_blocks_spread_the_writes(guest: Guest) -> None:
     assert skew(spread[1:]) < 1.5
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_modelled_churn_is_within_5_points_of_the_writes(guest: Guest, name: str) -> None:
+    """Each member's share of all writes, those of the journal included, which no layout moves."""
+    found = guest["hotspot"][name]
+    modelled, written = shares(found["churn"]), shares(found["writes"])
+    errors = [abs(one - other) for one, other in zip(modelled, written, strict=True)]
+    told = " ".join(f"{one:.1%}/{other:.1%}" for one, other in zip(modelled, written, strict=True))
+    print(f"\n{name}: modelled/written {told}; largest difference {max(errors):.1%}")
+    assert max(errors) < 0.05
+
+
 @pytest.mark.parametrize("name", ["default", "-g 32744", "-g 32744, meta_bg"])
 def test_the_touch_model_predicts_the_shares_of_the_writes(guest: Guest, name: str) -> None:
     """Under churn of small files each member's share is right within 6 percentage points.

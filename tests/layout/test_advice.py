@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
 from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.advice import (
+from ext4audit.layout.advice import effectively, growth, layout_advice
+from ext4audit.layout.bitmap_placement import StripePeriod, measure, placement_of
+from ext4audit.layout.byte_map import StackMap
+from ext4audit.layout.group_search import (
     EVEN,
     EVEN_AS_ADVISED,
     EVEN_IN_A_WINDOW,
@@ -20,13 +23,8 @@ from ext4audit.layout.advice import (
     advise,
     bytes_per_inode,
     described,
-    effectively,
     evenness,
-    growth,
-    layout_advice,
 )
-from ext4audit.layout.bitmap_placement import StripePeriod, measure, placement_of
-from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
@@ -191,11 +189,11 @@ def test_the_next_number_of_members(
         (128, [128, 64, 32, 16, 8, 4, 2, 1, 256]),
         (256, [256, 128, 64, 32, 16, 8, 4, 2, 1]),
         (2, [2, 1, 4, 8, 16, 32, 64, 128, 256]),
-        (1, [1]),
+        (1, [1, 2, 4, 8, 16, 32, 64, 128, 256]),
     ],
 )
 def test_smaller_flex_groups_are_tried_before_larger_ones(size: int, tried: list[int]) -> None:
-    """Up to 256; a filesystem without packing is not packed."""
+    """Up to 256, also where nothing is packed yet."""
     assert list(_flex_sizes(size)) == tried
 
 

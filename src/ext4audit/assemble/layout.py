@@ -29,7 +29,7 @@ from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
 from ext4audit.layout.groups import SUPERBLOCK_OFFSET_BYTES
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
-from ext4audit.sources import Source
+from ext4audit.sources import ReadBytes, Source
 
 ARRAY_ORIGIN = "as stated"
 """The origin of an array that the user describes."""
@@ -78,7 +78,19 @@ def page_of_image(
     if array is not None:
         stack_map = _map_of_array(array._replace(offset_bytes=offset or found.start_bytes))
     groups = read_image_groups(source, found)
-    return _page(_Parts(found.device, found.superblock, groups, stack_map))
+    return _page(_Parts(found.device, found.superblock, groups, stack_map, _cut_off(source, found)))
+
+
+def _cut_off(source: Source, found: ImageFilesystem) -> tuple[Unknown, ...]:
+    """Return a doubt where the image ends before its filesystem does."""
+    if found.descriptors_at_bytes is not None:  # e2image leaves the data out
+        return ()
+    made = found.superblock.value
+    last = found.start_bytes + made.size_blocks * (made.block_bytes or 0) - 1
+    if isinstance(source.fetch(ReadBytes(found.path, last, 1)), Known):
+        return ()
+    detail = f"it is truncated: it should have {last + 1} bytes"
+    return (Unknown(f"end of {found.path}", Why.ABSENT, detail, "copy it again"),)
 
 
 def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesystem | Unknown:

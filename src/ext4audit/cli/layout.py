@@ -8,7 +8,7 @@ import sys
 import click
 
 from ext4audit import __version__
-from ext4audit.assemble.devices.target import Superblocks, TargetResolver
+from ext4audit.assemble.devices.target import Superblocks, TargetResolver, named_filesystems
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout import page_of_device, page_of_image
 from ext4audit.cli import Choice, completer, lazily, print_diagnostic
@@ -21,17 +21,16 @@ from ext4audit.cli.output import (
     width,
     write,
 )
-from ext4audit.cli.plan_input import size_of
+from ext4audit.cli.places import utf8
+from ext4audit.cli.plans import check_members, size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.sources import ResolvePath
+from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.live import LiveSource
 
 LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")
 EXIT_INCOMPLETE = 3
-MOST_MEMBERS = 4096
-LEAST_MEMBERS = {"raid6": 3}
-"""Two parities and one block of data, as some controllers make it; md wants four."""
 SECTOR_BYTES = 512
 TIMEOUT_SECONDS = 60.0
 """For each program and each read; dumpe2fs -g takes 0.2 s for 64 TiB."""
@@ -55,7 +54,19 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 @click.command("layout")
-@click.argument("target", metavar="DEVICE|IMAGE|MOUNTPOINT", shell_complete=completer("files"))
+@click.argument(
+    "target",
+    required=False,
+    metavar="[DEVICE|IMAGE|MOUNTPOINT]",
+    shell_complete=completer("files"),
+)
+@click.option(
+    "--from",
+    "captured",
+    metavar="SOURCE",
+    shell_complete=completer("files"),
+    help="Read a filesystem of a snapshot or an archive instead of this host.",
+)
 @click.option(
     "-f",
     "--format",
@@ -74,7 +85,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
 )
 @click.option(
     "--members",
-    type=click.IntRange(2, MOST_MEMBERS),
+    type=int,
     metavar="N",
     help="Number of disks of an array that the kernel does not show (RAID controller, image).",
 )
@@ -93,7 +104,8 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
 @color_option
 def command(
     *,
-    target: str,
+    target: str | None,
+    captured: str | None,
     fmt: str,
     output: str | None,
     members: int | None,
@@ -116,15 +128,26 @@ def command(
       ext4audit layout /dev/md127 -f svg -o hotspot.svg
       ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5
       ext4audit layout disk.img --members 8 --chunk 64K --offset 1M
+      ext4audit layout --from db1.snapshot /data
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     output = None if output == "-" else output
     if output is not None:
         check_destination(output)
-    page = _read(target, _described_array(members, chunk, level, offset), offset or 0)
+    described = _described_array(members, chunk, level, offset)
+    if captured is not None:
+        page = _read_captured(captured, target, described)
+    elif target is None:
+        raise click.UsageError("Missing argument 'DEVICE|IMAGE|MOUNTPOINT'.")
+    else:
+        page = _read(target, described, offset or 0)
     if isinstance(page, Unknown):
         print_diagnostic(f"{page.what}: {page.detail}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
-    write(_rendered(page.value, fmt, color=color, to_file=output is not None), output)
+    found = page.value
+    line = lazily("remedies.mkfs", "mkfs_line")(found.target, found.layout, found.superblock)
+    needs_change = found.advice is not None and not found.advice.is_even
+    found = found._replace(mkfs=line if needs_change else None)
+    write(_rendered(found, fmt, color=color, to_file=output is not None), output)
     return 0
 
 
@@ -139,8 +162,7 @@ def _described_array(
     if members is None or chunk is None:
         raise click.UsageError("--members and --chunk need each other")
     level = level or "raid0"
-    if members < LEAST_MEMBERS.get(level, 2):
-        raise click.UsageError(f"{level} takes at least {LEAST_MEMBERS[level]} members")
+    check_members(level, members)
     names = tuple(f"member {slot}" for slot in range(members))
     return StripeGeometry("stated array", level, chunk, offset or 0, names)
 
@@ -166,6 +188,29 @@ def _read(target: str, described: StripeGeometry | None, offset: int) -> Evidenc
         return page_of_device(source, inventory, found.device_numbers[0], described)
 
 
+def _read_captured(
+    captured: str, target: str | None, described: StripeGeometry | None
+) -> Evidence[LayoutPage]:
+    """Read a filesystem of captured evidence; raises UsageError where none is meant or several."""
+    try:
+        opened = lazily("sources.captured", "open_captured")(utf8(captured))
+    except ArchiveError as error:
+        raise click.UsageError(f"--from {error}") from None
+    host = lazily("assemble.host", "assemble_host")(opened.source, opened.taken_at)
+    if target is not None:
+        chosen = named_filesystems(host, utf8(target))
+    else:
+        chosen = tuple(fs for fs in host.filesystems if fs.layout is not None or described)
+    if len(chosen) != 1:
+        names = ", ".join(fs.mount_points[0] if fs.mounts else fs.device for fs in host.filesystems)
+        number = len(chosen) or "no"
+        raise click.UsageError(
+            f"--from {captured}: {number} filesystems are meant; name one of {names or 'none'}"
+        )
+    inventory = take_inventory(opened.source)
+    return page_of_device(opened.source, inventory, chosen[0].device_number, described)
+
+
 def _is_file(source: LiveSource, path: str) -> bool:
     """Whether a path is that of a regular file; raises UsageError where it does not answer."""
     found = source.fetch(ResolvePath(path))
@@ -179,7 +224,10 @@ def _is_file(source: LiveSource, path: str) -> bool:
 def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
     """Refuse a file that is no image: the target is mistyped, and no evidence is missing."""
     if isinstance(page, Unknown):
-        raise click.UsageError(f"{path}: not a readable ext4 image: {page.detail}")
+        detail = page.detail
+        if detail.endswith(" bytes are there"):
+            detail = f"it is truncated: {detail}"
+        raise click.UsageError(f"{path}: not a readable ext4 image: {detail}")
     return page
 
 

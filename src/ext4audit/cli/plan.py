@@ -2,116 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from ext4audit.assemble.planned import planned_host
-from ext4audit.assemble.planned.simulation import Prediction
-from ext4audit.assemble.planned.superblock import predict_superblock
 from ext4audit.cli import Choice, completer
 from ext4audit.cli.options import chosen, report_options, timeout_option
 from ext4audit.cli.output import FORMATS, progress
-from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
+from ext4audit.cli.plans import CACHES, KEYS, plan_of, read_plan_file
+from ext4audit.cli.plans.judging import PlanJudge, judge_plan
 from ext4audit.cli.policy import on_plans
 from ext4audit.cli.reports import code_of, print_notices, write_page
-from ext4audit.engine import audit
-from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.facts.plan import Plan
-from ext4audit.facts.profile import ActiveProfile
-from ext4audit.planning.lines import Correction, correct, plan_lines, with_plan_remedies
 from ext4audit.renderers.shared import Audited
-from ext4audit.report import PlanAdvice, Report, Source
-from ext4audit.rule import Rule
 from ext4audit.sources import utc_now
-from ext4audit.sources.mkfs_simulation import MkfsSource
-
-REFUSED = frozenset({Why.FAILED, Why.UNPARSABLE})
-
-
-class PlanJudge:
-    """Judges plans by some rules, each once; those that mke2fs makes alike are simulated once."""
-
-    def __init__(
-        self,
-        rules: Sequence[Rule],
-        profiles: Sequence[ActiveProfile],
-        label: str,
-        taken_at: str,
-        timeout_seconds: float,
-    ) -> None:
-        self._rules = rules
-        self._profiles = profiles
-        self._source = Source("plan", label)
-        self._taken_at = taken_at
-        self._timeout_seconds = timeout_seconds
-        self._made: dict[Plan, Prediction] = {}
-        self._judged: dict[Plan, Report] = {}
-
-    def predict(self, plan: Plan) -> Prediction:
-        """Return what mke2fs will make of a plan."""
-        alike = replace(plan, mount_options=(), mount_point="/", cleared=())
-        if alike not in self._made:
-            with MkfsSource(
-                plan.device,
-                plan.size_bytes,
-                timeout_seconds=self._timeout_seconds,
-                configuration=plan.host.configuration,
-            ) as source:
-                self._made[alike] = predict_superblock(source, plan)
-        return self._made[alike]
-
-    def judge(self, plan: Plan) -> Report:
-        """Return the report of the rules on a plan."""
-        if plan not in self._judged:
-            host = planned_host(plan, self.predict(plan), self._taken_at)
-            self._judged[plan] = audit(self._source, host, self._rules, self._profiles)
-        return self._judged[plan]
-
-
-def judge_plan(plan: Plan, judge: PlanJudge) -> tuple[Report, PlanAdvice]:
-    """Return the report of a plan and the lines to use; UsageError where mke2fs refuses it."""
-    predicted = judge.predict(plan)
-    superblock = predicted.superblock
-    if isinstance(superblock, Unknown) and superblock.why in REFUSED:
-        raise click.UsageError(f"mke2fs refuses the plan: {superblock.detail}")
-    corrected = correct(plan, judge.judge)
-    report = with_plan_remedies(plan, judge.judge(plan), judge.judge)
-    return report, _advice(plan, corrected, judge)
-
-
-def _advice(plan: Plan, corrected: Correction, judge: PlanJudge) -> PlanAdvice:
-    predicted = judge.predict(plan)
-    made = judge.predict(corrected.plan).superblock
-    return PlanAdvice(
-        basis=predicted.basis,
-        assumed=(*predicted.assumed, *_assumed(plan)),
-        changes=tuple(change.summary for change in corrected.changes),
-        clean=corrected.clean,
-        left=corrected.left,
-        lines=plan_lines(corrected.plan, made.value if isinstance(made, Known) else None),
-    )
-
-
-def _assumed(plan: Plan) -> tuple[str, ...]:
-    """Return the assumptions that replace what a plan leaves open."""
-    host = plan.host
-    layouts = {
-        "raid10": "md's default layout for RAID10: near=2",
-        "raid5": "md's default layout for RAID5: left-symmetric",
-        "raid6": "md's default layout for RAID6: left-symmetric",
-    }
-    assumed = [layouts[plan.level]] if plan.level in layouts else []
-    if isinstance(host.memory, Known) and host.memory.origin.startswith("--"):
-        assumed.append(
-            "all memory is available, and vm.dirty_* are the kernel's defaults (20 %, 10 %)"
-        )
-    if host.virtualization is None:
-        assumed.append("a physical machine (see --virtualization)")
-    return tuple(assumed)
-
 
 PLAN_FORMATS = frozenset(FORMATS) - {"html"}
 """The formats that show the lines to use beside the report: they have `render_plan()`."""

@@ -57,6 +57,29 @@ FEATURES: Mapping[str, MinimumVersions] = MappingProxyType(
     }
 )
 
+
+def newer_features(features: frozenset[str], kernel: Kernel) -> tuple[str, ...]:
+    """Return the features that a kernel does not know, sorted; others are not known to be new."""
+    known = {name: needs.kernel for name, needs in FEATURES.items() if name in features}
+    return tuple(name for name, since in sorted(known.items()) if since and kernel.upstream < since)
+
+
+LARGE_BLOCKS_SINCE: Version = (6, 19)
+"""The first kernel that mounts blocks larger than a page, if CONFIG_TRANSPARENT_HUGEPAGE is set:
+"ext4: enable block size larger than page size" (cab8cbcb923a, merged for 6.19)."""
+INCOMPATIBLE_OF_TYPE: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        fstype: frozenset(
+            "64bit bigalloc casefold dir_nlink ea_inode encrypt extent extra_isize flex_bg "
+            "huge_file inline_data large_dir metadata_csum metadata_csum_seed mmp orphan_present "
+            "project quota replica uninit_bg verity".split()
+        )
+        for fstype in ("ext2", "ext3")
+    }
+)
+"""Features with which the ext4 driver refuses a mount as ext2 or ext3 that may write
+(fs/ext4/super.c: ext2_feature_set_ok, ext3_feature_set_ok)."""
+
 GRUB_SINCE: Mapping[str, Version | None] = MappingProxyType(
     {
         "metadata_csum_seed": (2, 12),

@@ -201,7 +201,8 @@ class Host(NamedTuple):
     `md_arrays` are the devices that ARRAY lines of mdadm.conf(5) name. `fstrim` is whether
     something trims all filesystems regularly (fstrim.timer, or a cron job).
     `raid0_default_layout` is the module parameter: 0 where it is not set. `profiles` are those that
-    the user assigned. `planned` means that its filesystem does not exist yet.
+    the user assigned. `planned` means that its filesystem does not exist yet. `page_bytes` is the
+    kernel's page size.
     """
 
     name: str
@@ -225,6 +226,7 @@ class Host(NamedTuple):
     raid0_default_layout: Evidence[int] = _unread("raid0.default_layout")
     profiles: tuple[ActiveProfile, ...] = ()
     planned: bool = False
+    page_bytes: Evidence[int] = _unread("page size")
 
     def profiles_of(self, fs: Filesystem) -> tuple[Profile, ...]:
         """Return the profiles that are in force for a filesystem."""

@@ -165,7 +165,9 @@ def is_refused_for(option: str, fstype: str) -> bool:
 
 def needs_journal(option: str) -> bool:
     """Whether ext4 refuses an option on a filesystem without a journal."""
-    return bool(ext4_options().get(option.partition("=")[0], {}).get("needs_journal", False))
+    key, _, value = option.partition("=")
+    needed = ext4_options().get(key, {}).get("needs_journal", False)
+    return value in needed if isinstance(needed, list) else bool(needed)
 
 
 def _wrong(spec: Mapping[str, Any], value: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ext4audit.evidence import Evidence
+from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.host import Kernel, Memory, OperatingSystem
 from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
@@ -91,13 +91,17 @@ NEAR_COPIES = 2
 """Of md's default RAID10 layout, near=2 (md(4))."""
 
 
+USUAL_PAGE = Known(4096, "assumed")
+"""The page size of x86-64, and of most kernels for ARM."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedHost:
     """The host that a plan is for; what was not given is unknown, with a hint that names the flag.
 
     `virtualization` is None for a physical machine. `e2fsprogs` is the version of the mke2fs
     that will make the filesystem, None for the one of this machine; `configuration` the path of
-    its mke2fs.conf, None for this machine's.
+    its mke2fs.conf, None for this machine's. `page_bytes` is the page size of its kernel.
     """
 
     name: str
@@ -107,6 +111,7 @@ class PlannedHost:
     virtualization: str | None = None
     e2fsprogs: str | None = None
     configuration: str | None = None
+    page_bytes: Evidence[int] = USUAL_PAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ runs of each on real arrays for what it changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ext4audit.facts.layout import (
     Growth,
@@ -22,33 +21,24 @@ from ext4audit.facts.layout import (
     StripeGeometry,
 )
 from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, placement_of
-from ext4audit.layout.byte_map import StackMap
+from ext4audit.layout.group_search import (
+    EVEN,
+    advise,
+    described,
+    evenness,
+    evenness_with_stride,
+)
 from ext4audit.layout.groups import descriptor_bytes
 from ext4audit.layout.levels import map_of
-from ext4audit.layout.mkfs_parameters import (
-    BITS_PER_BYTE,
-    GROUP_STEP,
-    MOST_CLUSTERS_PER_GROUP,
-    TIB,
-    MkfsOptions,
-    parameters,
-)
+from ext4audit.layout.mkfs_parameters import TIB
 
-EVEN = 0.95
-"""Jain's index from which a layout counts as even. Almost no geometry of N 2-32, chunk 64K-1M,
-lies between 0.55 and 0.95."""
-EVEN_AS_ADVISED = 0.97
-"""The same for advised options, of which there are many to choose from."""
-EVEN_IN_A_WINDOW = 0.7
-"""The same for the first 2N flex groups, the window: a layout that stays on one member for many
-flex groups before it moves on is even as a whole, but a hotspot for a working set."""
 MOST_NEW_MEMBERS = 3
-LARGEST_FLEX_GROUPS = 256
-"""Beyond this the inode tables of a flex group fill whole groups."""
+NO_STRIDE = "stride and stripe width, set by mkfs or tune2fs: with flex_bg they do not move bitmaps"
+NO_STRIDE_AFTERWARDS = "stride and stripe width, set by tune2fs: they do not move bitmaps"
+NO_LARGER_FLEX_GROUPS = (
+    "a slightly larger flex_bg size: the bitmaps are still placed at the same period"
+)
 NO_HELP = (
-    "stride and stripe width, set by mkfs or tune2fs: with flex_bg they do not move bitmaps",
-    "a slightly larger flex_bg size: the bitmaps are still placed at the same period",
     "tune2fs, e2fsck and resize2fs: they keep the blocks per group and do not move bitmaps",
     "another power-of-two chunk size: the bitmaps remain on the same share of the disks",
 )
@@ -77,9 +67,11 @@ def layout_advice(layout: MetadataLayout, superblock: Superblock) -> LayoutAdvic
         incurable=_incurable(layout, geometry, superblock),
         advice=advice,
         growth=grown,
-        recreate=None if is_even or advice is None else _recreate(advice),
+        recreate=None
+        if is_even or advice is None
+        else _recreate(advice) + _by_stride(layout, geometry, superblock),
         in_place=None if grown is None else _in_place(geometry, grown),
-        no_help=() if is_even else NO_HELP,
+        no_help=() if is_even else tuple(_no_help(layout, advice)),
         mitigations=() if is_even else MITIGATIONS,
     )
 
@@ -104,40 +96,6 @@ def growth_for(layout: MetadataLayout, superblock: Superblock) -> Growth | None:
         return None
 
 
-def advise(stack_map: StackMap, superblock: Superblock) -> MkfsAdvice | None:
-    """Return the options nearest the defaults that make the bitmaps even, None if none do.
-
-    `superblock` is of the filesystem as it is, or as `parameters` makes it. The default group
-    size is kept where it is even. Otherwise the group size is the largest that is even: by the
-    gcd test, in the first flex groups and on the filesystem's real size, and in both of these not
-    less than the default. The flex_bg size is kept where a group size exists for it, else halved
-    until one does, at last doubled. ValueError where the superblock lacks sizes.
-    """
-    try:
-        period = StripePeriod(stack_map, superblock.block_bytes or 1)
-    except ValueError:
-        return None
-    flex_groups = superblock.flex_bg_groups or 1
-    default = _made(superblock, None, flex_groups)
-    placement = _placement(default)
-    window, whole = _evenness_in_window(period, placement), period.spread(placement).evenness
-    if window >= EVEN_IN_A_WINDOW and whole >= EVEN:
-        return MkfsAdvice(_option(default), flex_groups, whole, is_default=True)
-    least = _Evenness(max(window, EVEN_IN_A_WINDOW), max(whole, EVEN_AS_ADVISED))
-    found = (_largest_group(period, superblock, size, least) for size in _flex_sizes(flex_groups))
-    return next((advice for advice in found if advice is not None), None)
-
-
-def evenness(stack_map: StackMap, superblock: Superblock) -> float:
-    """Return Jain's index of the bitmaps by the closed form; 1.0 is even.
-
-    Raises ValueError for a stack that is not one stripe of chunks of whole blocks.
-    """
-    return (
-        StripePeriod(stack_map, superblock.block_bytes or 1).spread(_placement(superblock)).evenness
-    )
-
-
 def growth(geometry: StripeGeometry, superblock: Superblock) -> Growth | None:
     """Return the next number of members that makes the present bitmaps even, if it is near.
 
@@ -157,21 +115,6 @@ def growth(geometry: StripeGeometry, superblock: Superblock) -> Growth | None:
     return None
 
 
-def described(layout: MetadataLayout, superblock: Superblock) -> Superblock:
-    """Return the superblock with the sizes that the layout was measured with."""
-    largest = 8 * layout.block_bytes * layout.cluster_blocks
-    if layout.blocks_per_group > largest:
-        raise ValueError(f"one block of bitmap does not describe {layout.blocks_per_group} blocks")
-    return superblock._replace(
-        size_blocks=layout.size_blocks,
-        block_bytes=layout.block_bytes,
-        first_block=superblock.first_block or 0,
-        blocks_per_group=layout.blocks_per_group,
-        flex_bg_groups=layout.flex_bg_groups,
-        cluster_blocks=layout.cluster_blocks,
-    )
-
-
 def effectively(spread: Spread) -> str:
     """Return how many members really serve, with the verb: "Effectively 3 of 12 disks serve"."""
     number = rounded(spread.effective_members)
@@ -188,9 +131,10 @@ def _curable(layout: MetadataLayout, advice: MkfsAdvice | None) -> str:
     if layout.evenness >= EVEN:
         return "The bitmaps are spread over all disks."
     if advice is None:
-        return "No group size near the default spreads the bitmaps over this stripe."
+        return "No group size and no flex_bg size spreads the bitmaps better over this stripe."
+    how = "over all disks" if advice.evenness >= EVEN else "over more disks"
     return (
-        f"The bitmaps: {_mkfs_options(advice)} spreads them over all disks, "
+        f"The bitmaps: {advice.options} spreads them {how}, "
         f"evenness {advice.evenness:.2f} instead of {layout.evenness:.2f}."
     )
 
@@ -212,7 +156,7 @@ def _incurable(layout: MetadataLayout, geometry: StripeGeometry, superblock: Sup
 
 def _recreate(advice: MkfsAdvice) -> str:
     return (
-        f"Back up, recreate the filesystem with {_mkfs_options(advice)}, restore. "
+        f"Back up, recreate the filesystem with {advice.options}, restore. "
         "Nothing smaller changes the groups."
     )
 
@@ -226,95 +170,23 @@ def _in_place(geometry: StripeGeometry, grown: Growth) -> str:
     )
 
 
-def _mkfs_options(advice: MkfsAdvice) -> str:
-    return f"-g {advice.blocks_per_group_option} -G {advice.flex_bg_groups}"
+def _no_help(layout: MetadataLayout, advice: MkfsAdvice | None) -> Iterator[str]:
+    """Yield what changes nothing for these groups; a stride moves bitmaps that are not packed."""
+    yield NO_STRIDE if layout.flex_bg_groups > 1 else NO_STRIDE_AFTERWARDS
+    if advice is None or advice.flex_bg_groups <= layout.flex_bg_groups:
+        yield NO_LARGER_FLEX_GROUPS
+    yield from NO_HELP
 
 
-class _Evenness(NamedTuple):
-    """Jain's index of the bitmaps in the first 2N flex groups, and of all of them."""
-
-    window: float
-    whole: float
-
-
-def _largest_group(
-    period: StripePeriod, superblock: Superblock, flex_groups: int, least: _Evenness
-) -> MkfsAdvice | None:
-    cluster_blocks = superblock.cluster_blocks or 1
-    for option in _group_sizes(superblock.block_bytes or 1):
-        group_blocks = option * cluster_blocks
-        if not period.covers_all_chunks(group_blocks * flex_groups, flex_groups):
-            continue
-        placement = _placement_if_kept(superblock, option, flex_groups)
-        if placement is None or _evenness_in_window(period, placement) < least.window:
-            continue
-        whole = period.spread(placement).evenness
-        if whole >= least.whole:
-            return MkfsAdvice(option, flex_groups, whole, is_default=False)
-    return None
-
-
-def _flex_sizes(flex_groups: int) -> Iterator[int]:
-    """Yield the present flex_bg size, smaller ones, then larger ones.
-
-    Smaller ones have a finer stride. Larger ones cover several small chunks with one extent.
-    """
-    yield from (flex_groups >> halvings for halvings in range(flex_groups.bit_length()))
-    while 1 < flex_groups < LARGEST_FLEX_GROUPS:
-        flex_groups *= 2
-        yield flex_groups
-
-
-def _group_sizes(block_bytes: int) -> Iterator[int]:
-    """Count down from mke2fs's default to seven eighths of it."""
-    largest = min(BITS_PER_BYTE * block_bytes, MOST_CLUSTERS_PER_GROUP)
-    return iter(range(largest, largest * 7 // 8, -GROUP_STEP))
-
-
-def _evenness_in_window(period: StripePeriod, placement: BitmapPlacement) -> float:
-    return period.spread(placement, 2 * period.members * placement.flex_groups).evenness
-
-
-def _placement_if_kept(
-    superblock: Superblock, option: int, flex_groups: int
-) -> BitmapPlacement | None:
-    """Return the placement with groups of this size, None if mke2fs lowers it for the inodes."""
-    try:
-        made = _made(superblock, option, flex_groups)
-    except ValueError:
-        return None
-    return _placement(made) if _option(made) == option else None
-
-
-def _made(superblock: Superblock, option: int | None, flex_groups: int) -> Superblock:
-    """Return the superblock that mke2fs makes for a filesystem like this with other groups."""
-    block_bytes, cluster_blocks = superblock.block_bytes or 1, superblock.cluster_blocks or 1
-    clusters = frozenset({"bigalloc"}) if cluster_blocks > 1 else frozenset[str]()
-    options = MkfsOptions(
-        features=superblock.features | clusters,
-        block_bytes=block_bytes,
-        group_option=option,
-        flex_bg_groups=flex_groups,
-        bytes_per_inode=bytes_per_inode(superblock),
-        inode_bytes=superblock.inode_bytes or MkfsOptions().inode_bytes,
-        cluster_bytes=cluster_blocks * block_bytes,
+def _by_stride(layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock) -> str:
+    """Return the other way for groups that are not packed, empty where it does not help."""
+    chunk_blocks = geometry.chunk_bytes // layout.block_bytes
+    if layout.flex_bg_groups > 1 or not chunk_blocks:
+        return ""
+    even = evenness_with_stride(map_of(geometry), described(layout, superblock), chunk_blocks)
+    if even <= max(layout.evenness, EVEN):
+        return ""
+    return (
+        f" Or keep the groups and set -E stride={chunk_blocks}: it moves bitmaps that are not "
+        f"packed by flex_bg, evenness {even:.2f}, and leaves the inode tables where they are."
     )
-    return parameters(superblock.size_blocks * block_bytes, options)
-
-
-def bytes_per_inode(superblock: Superblock) -> int | None:
-    """Return the -i that gives a new filesystem about as many inodes, None if not known."""
-    group_blocks, block_bytes = superblock.blocks_per_group, superblock.block_bytes
-    if not group_blocks or not block_bytes or not superblock.inodes_per_group:
-        return None
-    return group_blocks * block_bytes // superblock.inodes_per_group
-
-
-def _option(made: Superblock) -> int:
-    return (made.blocks_per_group or 0) // (made.cluster_blocks or 1)
-
-
-def _placement(superblock: Superblock) -> BitmapPlacement:
-    if not superblock.blocks_per_group:
-        raise ValueError("the blocks per group are not known")
-    return placement_of(superblock, superblock.blocks_per_group, superblock.flex_bg_groups or 1)

@@ -21,6 +21,7 @@ from ext4audit.evidence import Unknown
 from ext4audit.facts.layout import Basis, MemberLoad, MetadataLayout, Spread, judged_members
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.byte_map import StackMap
+from ext4audit.layout.churn import descriptor_writes
 from ext4audit.layout.groups import descriptor_blocks, descriptors_per_block, reserved_blocks
 from ext4audit.layout.levels import map_of
 
@@ -190,6 +191,7 @@ def measure(
         members=_members(table, superblock, _MemberCounter(stack_map, block_bytes)),
         basis=basis,
         doubts=doubts,
+        descriptor_writes=descriptor_writes(superblock),
     )
 
 
@@ -265,6 +267,7 @@ def _members(
         counter.data(described),
         counter.parity(bitmaps),
         counter.parity(bitmaps + inode_tables + described),
+        counter.parity(described),
     )
     rows = zip(*columns, strict=True)
     return tuple(MemberLoad(name, *row) for name, row in zip(counter.members, rows, strict=True))

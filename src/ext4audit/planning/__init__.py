@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ext4audit.evidence import Known
+from ext4audit.facts.features_and_bugs import newer_features
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
@@ -19,7 +20,7 @@ from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.profile import Profile
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
-from ext4audit.layout.advice import advise
+from ext4audit.layout.group_search import advise
 from ext4audit.layout.levels import map_of
 from ext4audit.report import Outcome, Report
 
@@ -65,6 +66,7 @@ def improvements(
 
 def _preferred_changes(plan: Plan, report: Report) -> Iterator[Change]:
     yield from _group_size(plan, report)
+    yield from _without_new_features(plan, report)
     yield from (Change(*demanded) for demanded in demanded_mounts(plan, report))
     for demanded in demanded_layouts(plan, report):
         yield Change(*demanded, remakes=True)
@@ -75,6 +77,22 @@ def _preferred_changes(plan: Plan, report: Report) -> Iterator[Change]:
     for option in superblock.default_mount_options if superblock else ():
         cleared = replace(plan, cleared=(*plan.cleared, option))
         yield Change(f"Clear {option} from the default mount options that mke2fs sets", cleared)
+
+
+def _without_new_features(plan: Plan, report: Report) -> Iterator[Change]:
+    """Yield the plan without the features that its kernel does not know.
+
+    They come from mke2fs.conf where the plan does not name them, so they must be turned off.
+    """
+    superblock, kernel = _superblock(report), plan.host.kernel
+    if superblock is None or not isinstance(kernel, Known):
+        return
+    newer = newer_features(superblock.features, kernel.value)
+    if newer:
+        off = tuple(f"^{feature}" for feature in newer)
+        others = (each for each in plan.mkfs.features if each.lstrip("+^") not in newer)
+        mkfs = replace(plan.mkfs, features=(*others, *off))
+        yield Change(f"Make it with -O {','.join(off)}", replace(plan, mkfs=mkfs), remakes=True)
 
 
 def _fewer_mkfs_arguments(plan: Plan) -> Iterator[Change]:
@@ -173,12 +191,10 @@ def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
     group, flex = str(advice.blocks_per_group_option), str(advice.flex_bg_groups)
     mkfs = plan.mkfs.with_value("-g", group).with_value("-G", flex)
     if advice.flex_bg_groups == 1:
-        # Without flex_bg packing a stride moves the bitmaps: -G 1 -g 32760 on 4 disks with chunks
-        # of 32 KiB served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
         mkfs = mkfs.without_extended("stride").with_extended("stride=0")
-    stride = " -E stride=0" if advice.flex_bg_groups == 1 else ""
-    summary = f"Make it with -g {group} -G {flex}{stride}"
-    yield Change(summary, replace(plan, mkfs=mkfs), remakes=True)
+    elif "flex_bg" not in superblock.features:
+        mkfs = _with_features(mkfs, ("flex_bg",))
+    yield Change(f"Make it with {advice.options}", replace(plan, mkfs=mkfs), remakes=True)
 
 
 def _superblock(report: Report) -> Superblock | None:

@@ -14,7 +14,7 @@ from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MetadataLayout, Spread
 from ext4audit.facts.measurement import Figure, Measurement, MemberFigures
-from ext4audit.layout.advice import EVEN
+from ext4audit.layout.group_search import EVEN
 from ext4audit.probing.bench import Bench, Judged, affected, healthy, inconclusive
 from ext4audit.probing.budget import Spent
 from ext4audit.probing.counters import BlockStat, differences, read_stats
@@ -95,7 +95,7 @@ def figures_of(churn: Churn, layout: MetadataLayout) -> tuple[Figure, ...]:
         Figure("evenness", churn.spread.evenness),
         Figure("predicted_evenness_of_bitmaps", layout.evenness),
         Figure("busiest_share", churn.spread.hottest_share),
-        Figure("predicted_busiest_share", layout.touches.hottest_share),
+        Figure("predicted_busiest_share", layout.churn.hottest_share),
         Figure("foreign_writes", churn.foreign_writes),
     )
 
@@ -105,7 +105,7 @@ def member_figures(
 ) -> tuple[MemberFigures, ...]:
     """Return what each member completed, in slot order, with its share and the predicted one."""
     total = sum(stat.writes for stat in counted.values())
-    touches = sum(layout.touches.loads)
+    churn = sum(layout.churn.loads)
     return tuple(
         MemberFigures(
             name=member.name,
@@ -115,9 +115,9 @@ def member_figures(
             write_wait_ms=stat.write_wait_ms,
             flush_wait_ms=stat.flush_wait_ms,
             share=stat.writes / total if total else None,
-            predicted_share=load / touches if touches else None,
+            predicted_share=load / churn if churn else None,
         )
-        for member, load in zip(layout.members, layout.touches.loads, strict=True)
+        for member, load in zip(layout.members, layout.churn.loads, strict=True)
         if (stat := counted.get(member.name)) is not None
     )
 

@@ -8,7 +8,8 @@ from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import PARITY_CHUNKS
-from ext4audit.layout.advice import advice_for, bytes_per_inode, described, growth_for
+from ext4audit.layout.advice import advice_for, growth_for
+from ext4audit.layout.group_search import bytes_per_inode, described
 from ext4audit.layout.md import NEAR_2
 from ext4audit.remedies import quote
 
@@ -26,6 +27,19 @@ def even_out_bitmaps(
     if advice and not _is_as_advised(layout, superblock, advice):
         yield _recreate(device, layout, geometry, superblock, advice)
     yield from _grow(layout, geometry, superblock)
+
+
+def mkfs_line(device: str, layout: MetadataLayout, superblock: Superblock) -> str | None:
+    """Return the command that recreates a filesystem as advised, None where nothing would change.
+
+    It destroys all data. None too where no shell takes the name of the device.
+    """
+    advice, geometry, quoted = advice_for(layout, superblock), layout.geometry, quote(device)
+    if advice is None or geometry is None or not quoted:
+        return None
+    if _is_as_advised(layout, superblock, advice):
+        return None
+    return f"{_mkfs(layout, geometry, superblock, advice)} {quoted}"
 
 
 def _is_as_advised(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) -> bool:
@@ -49,9 +63,10 @@ def _recreate(
     advice: MkfsAdvice,
 ) -> Remedy:
     quoted = quote(device)
+    command = _mkfs(layout, geometry, superblock, advice)
     pattern = f"^Blocks per group: +{_blocks_per_group(layout, advice)}$"
     steps = (
-        Step(Phase.PERSISTENT, f"{_mkfs(layout, geometry, superblock, advice)} {quoted}"),
+        Step(Phase.PERSISTENT, f"{command} {quoted}"),
         Step(Phase.VERIFY, f"dumpe2fs -h {quoted} 2>/dev/null | grep -Eq '{pattern}'"),
     )
     return Remedy(

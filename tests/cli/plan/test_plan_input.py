@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.cli.plan_input import count_of, path_of, size_of, words_of
+from ext4audit.cli.plans import count_of, path_of, size_of, words_of
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ def _measure(
         "slots": [member.name for member in fs.layout.value.members],
         "bitmaps": [member.bitmaps for member in fs.layout.value.members],
         "touches": [member.touches for member in fs.layout.value.members],
+        "churn": list(fs.layout.value.churn.loads),
         "writes": counted,
         "outcome": verdict.outcome.value,
     }

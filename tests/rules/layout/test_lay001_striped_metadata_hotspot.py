@@ -186,7 +186,7 @@ def test_the_evidence_is_the_layout_itself() -> None:
         "sdk: 32, sdl to sdm: 0",
         "spread of bitmaps": "skew 4.00, effective members 3.01 of 12, evenness 0.25",
         "spread of the descriptor table": "skew 1.00, effective members 12.00 of 12, evenness 1.00",
-        "busiest member under small-file churn": "33% of the writes (even: 8%)",
+        "busiest member under small-file churn, modelled": "33% of the writes (even: 8%)",
         "rotational members": "yes: 12",
     }
 

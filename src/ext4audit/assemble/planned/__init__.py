@@ -56,6 +56,7 @@ def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
         md_arrays=Known((), PLAN_ORIGIN),
         fstrim=_not_planned("fstrim.timer"),
         raid0_default_layout=Known(0, PLAN_ORIGIN),
+        page_bytes=plan.host.page_bytes,
     )
 
 

@@ -22,7 +22,9 @@ _NARROW_BAR_COLUMNS = 8
 _NARROW_TERMINAL_COLUMNS = 80
 _LONGEST_NAME = 24
 """Columns of a member's name; that of an image is its whole path."""
-_HEADS = ("bitmaps", "inode tables", "descriptors", "churn")
+_HEADS = ("bitmaps", "table starts", "descriptors", "churn")
+"""Churn is modelled (`layout/churn.py`); inode tables are counted where they start, because the
+first blocks of a table are those that are written."""
 
 
 def render(page: LayoutPage, *, color: bool, width: int | None, ascii_only: bool) -> str:
@@ -58,18 +60,20 @@ def _table(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator[
     name_columns = max(len("member"), *(len(name) for name in names))
     yield Verbatim(_line("member", name_columns, "", bar_columns, _HEADS), STEP, "dim")
     busiest = max(member.bitmap_writes for member in page.layout.members)
-    total = sum(member.touches for member in page.layout.members)
+    of_each = dict(zip(page.layout.members, page.layout.churn.loads, strict=True))
+    total = sum(page.layout.churn.loads)
     for name, member in zip(names, rows.shown, strict=True):
         drawn = bar(member.bitmap_writes, busiest, bar_columns, ascii_only=ascii_only)
-        yield Verbatim(_line(name, name_columns, drawn, bar_columns, _cells(member, total)), STEP)
+        cells = _cells(member, of_each[member], total)
+        yield Verbatim(_line(name, name_columns, drawn, bar_columns, cells), STEP)
     if rows.folded:
         yield Prose((Span(rows.folded, "dim"),), STEP)
 
 
-def _cells(member: MemberLoad, total_touches: int) -> tuple[str, str, str, str]:
-    share = member.touches / total_touches if total_touches else 0.0
+def _cells(member: MemberLoad, churn: int, total: int) -> tuple[str, str, str, str]:
+    share = churn / total if total else 0.0
     described = member.descriptor_blocks
-    return str(member.bitmap_writes), str(member.inode_tables), str(described), f"{share:.1%}"
+    return str(member.bitmap_writes), str(member.inode_tables), str(described), f"{share:.0%}"
 
 
 def _line(
@@ -91,6 +95,8 @@ def _advice(page: LayoutPage, advice: LayoutAdvice) -> Iterator[Block]:
         if text is not None:
             yield Blank()
             yield Prose((Span(f"{title}: ", "bold"), Span(text)))
+        if title == "Recreate" and page.mkfs is not None:
+            yield Verbatim(page.mkfs, STEP)
     for title, lines in (("Does not help", advice.no_help), ("Eases it", advice.mitigations)):
         if lines:
             yield Blank()

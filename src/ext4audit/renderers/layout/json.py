@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MkfsAdvice
+from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MetadataLayout, MkfsAdvice
 from ext4audit.renderers.json_v1.objects import layout_object, rounded
 from ext4audit.renderers.shared import json_text
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 
 def render(page: LayoutPage, *, tool_version: str) -> str:
@@ -24,8 +24,16 @@ def _object(page: LayoutPage, tool_version: str) -> dict[str, Any]:
         "uuid": page.superblock.uuid,
         "read_from": {"stack": page.stack, "groups": page.origin},
         "layout": layout_object(page.layout),
+        "modelled_churn_shares": [rounded(share) for share in _shares(page.layout)],
         "counsel": None if page.advice is None else _layout_advice(page.advice),
+        "mkfs": page.mkfs,
     }
+
+
+def _shares(layout: MetadataLayout) -> list[float]:
+    """Return each member's share of the writes under churn of small files, in slot order."""
+    total = sum(layout.churn.loads) or 1
+    return [load / total for load in layout.churn.loads]
 
 
 def _layout_advice(advice: LayoutAdvice) -> dict[str, Any]:

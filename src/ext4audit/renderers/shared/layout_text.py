@@ -47,12 +47,12 @@ def basis_text(page: LayoutPage) -> str:
 
 def spread_text(layout: MetadataLayout) -> str:
     """Return the figures of the spread: the bitmaps, and churn of small files."""
-    bitmaps, touches = layout.bitmaps, layout.touches
+    bitmaps, churn = layout.bitmaps, layout.churn
     return (
         f"Bitmaps: N_eff {bitmaps.effective_members:.2f} of {len(bitmaps.loads)}, evenness "
         f"{bitmaps.evenness:.2f}, busiest {bitmaps.skew:.2f} times the mean. "
-        f"Churn of small files: the busiest member gets {touches.hottest_share:.1%} of the "
-        f"metadata writes, {1 / len(touches.loads):.1%} would be even."
+        f"Churn of small files, modelled: the busiest member gets {churn.hottest_share:.0%} of the "
+        f"metadata writes, {1 / len(churn.loads):.0%} would be even."
     )
 
 

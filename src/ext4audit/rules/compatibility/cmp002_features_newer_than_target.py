@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
-from ext4audit.facts.features_and_bugs import FEATURES
+from ext4audit.facts.features_and_bugs import newer_features
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -53,16 +53,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     yield from cite_features(fs)
     kernel = need(host.kernel)
     yield Citation("kernel", kernel.release, "uname -r")
-    newer = _newer(superblock.features, kernel)
+    newer = newer_features(superblock.features, kernel)
     # A kernel knows the features that it has mounted, and mounts unknown ones of the compat set.
     concerned = newer if host.planned or not fs.alive else [f for f in newer if f in SOFT]
     if concerned:
         yield _finding(fs, host, kernel, concerned)
-
-
-def _newer(features: frozenset[str], kernel: Kernel) -> list[str]:
-    known = {name: needs.kernel for name, needs in FEATURES.items() if name in features}
-    return [name for name, first in sorted(known.items()) if first and not kernel.since(*first)]
 
 
 def _finding(fs: Filesystem, host: Host, kernel: Kernel, features: Sequence[str]) -> Finding:

@@ -30,6 +30,8 @@ NOLOCK, NOLOCK_TAKEN_SINCE = "dioread_nolock", (5, 6)
 ONE_DRIVER_SINCE = (4, 3)
 """ext3 had a driver with a grammar of its own until 4.2."""
 QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
+WITHOUT_THE_JOURNAL = frozenset({"norecovery", "noload"})
+"""Options with which ext4 does not load the journal, and refuses all options of one."""
 DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
 
 
@@ -118,7 +120,10 @@ def _together(
     yield from _by_data_mode(tokens, host.kernel, options, gaps)
     yield from _by_quota(fs, tokens, gaps)
     judged = [w for w in tokens if needs_journal(w) or _is_other_commit(w)]
-    if judged and not _has_journal(fs, options, gaps):
+    skipped = next((token for token in tokens if token in WITHOUT_THE_JOURNAL), None)
+    if judged and skipped:
+        yield from ((token, f"{skipped} mounts it without the journal") for token in judged)
+    elif judged and not _has_journal(fs, host, options, gaps):
         yield from ((token, "the filesystem has no journal") for token in judged)
 
 
@@ -126,9 +131,14 @@ def _is_other_commit(token: str) -> bool:
     return token.startswith("commit=") and token not in DEFAULT_COMMIT
 
 
-def _has_journal(fs: Filesystem, options: EffectiveOptions, gaps: list[Unknown]) -> bool:
-    """Whether there is a journal: the options in force have a data mode only then."""
-    if options.find("data") is not None:
+def _has_journal(
+    fs: Filesystem, host: Host, options: EffectiveOptions, gaps: list[Unknown]
+) -> bool:
+    """Whether there is a journal: the options in force have a data mode only then.
+
+    The options of a plan are what it asks for, and nothing has accepted them.
+    """
+    if not host.planned and options.find("data") is not None:
         return True
     if isinstance(fs.superblock, Known):
         return fs.superblock.value.has_journal

@@ -15,7 +15,8 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.layout.advice import EVEN, effectively, rounded
+from ext4audit.layout.advice import effectively, rounded
+from ext4audit.layout.group_search import EVEN
 from ext4audit.rule import NotApplicable, RuleOutput
 
 HINT = "run on the host, outside containers"
@@ -178,14 +179,14 @@ def _citations(
         f"bytes, flex_bg size {layout.flex_bg_groups}"
     )
     names = tuple(member.name for member in layout.members)
-    churn = "busiest member under small-file churn"
+    churn = "busiest member under small-file churn, modelled"
     return (
         Citation("stripe", stripe, stack),
         Citation("block groups", groups, header, detail=True),
         Citation("bitmaps per member", histogram(names, layout.bitmaps.loads), table),
         Citation("spread of bitmaps", _numbers(layout.bitmaps), "computed", detail=True),
         Citation("spread of the descriptor table", _numbers(layout.descriptors), "computed", True),
-        Citation(churn, _hottest(layout.touches), "computed"),
+        Citation(churn, _hottest(layout.churn), "computed"),
     )
 
 
@@ -196,5 +197,5 @@ def _numbers(spread: Spread) -> str:
     )
 
 
-def _hottest(touches: Spread) -> str:
-    return f"{touches.hottest_share:.0%} of the writes (even: {1 / len(touches.loads):.0%})"
+def _hottest(churn: Spread) -> str:
+    return f"{churn.hottest_share:.0%} of the writes (even: {1 / len(churn.loads):.0%})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from fractions import Fraction
 from pathlib import Path
 from posixpath import normpath
 from typing import Any, TypeVar
@@ -25,8 +26,9 @@ from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 from ext4audit.sources.captured import open_captured
 from ext4audit.sources.containers import ArchiveError
 
-_SIZE = re.compile(r"([0-9]{1,19})\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+_SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*(?:([KMGTP])(iB|B)?|B)?", re.IGNORECASE)
+_POWERS = "KMGTP"
+_SECTOR_BYTES = 512
 _CHOICES = {
     "data": ("journal", "ordered", "writeback"),
     "errors": ("continue", "remount-ro", "panic"),
@@ -38,11 +40,22 @@ LARGEST_BYTES = 1 << 50
 
 
 def size_of(text: str) -> int:
-    """Return bytes of "512K", "1200G", "314376192"; units are binary. ValueError otherwise."""
+    """Return bytes of "512K", "1.5T", "2TB", "314376192"; ValueError otherwise.
+
+    K and KiB are 1024 bytes, as for mke2fs and mdadm; KB is 1000 bytes, as on a disk's label.
+    A size with a fraction is rounded down to a sector.
+    """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is not a size (512K, 1200G, or a number of bytes)")
-    size_bytes = int(match[1]) * _UNITS[match[2].upper()]
+        raise ValueError(
+            f"{text!r} is not a size (512K, 1.5T or a number of bytes; T is TiB, and TB is 10^12)"
+        )
+    base = 1000 if (match[3] or "").upper() == "B" else 1024
+    power = _POWERS.index(match[2].upper()) + 1 if match[2] else 0
+    size = Fraction(match[1]) * base**power
+    size_bytes = int(size)
+    if "." in match[1] or base == 1000:  # noqa: PLR2004 - the base of decimal units
+        size_bytes -= size_bytes % _SECTOR_BYTES
     if not 0 < size_bytes <= LARGEST_BYTES:
         raise ValueError(f"{text} is not between 1 byte and 1 PiB")
     return size_bytes
@@ -208,6 +221,16 @@ def _captured(path: object) -> Host:
 LEAST_MEMBERS = {"raid0": 2, "raid1": 2, "raid10": 2, "raid5": 3, "raid6": 4}
 MOST_MEMBERS = 1920
 """Of an array with version-1 metadata (md(4))."""
+
+
+def check_members(level: str, members: int, option: str = "--members") -> None:
+    """Refuse a number of members of which md makes no array of this level; raises UsageError."""
+    least = LEAST_MEMBERS.get(level, 3)
+    if not least <= members <= MOST_MEMBERS:
+        what = f"{level} takes {least} to {MOST_MEMBERS} members"
+        raise click.UsageError(f"{option} {members}: {what}")
+
+
 PAGE_BYTES = 4096
 """md's smallest chunk; for all levels but RAID0 it must be a power of two (md(4))."""
 DEVICES = {False: "/dev/sdX", True: "/dev/md0"}
@@ -246,8 +269,7 @@ def _array(settings: Mapping[str, Any]) -> tuple[str, int]:
         return DISK, 1
     level = levels[0]
     members = _whole(settings, level)
-    if not LEAST_MEMBERS[level] <= members <= MOST_MEMBERS:
-        raise click.UsageError(f"--{level} takes {LEAST_MEMBERS[level]} to {MOST_MEMBERS} members")
+    check_members(level, members, f"--{level}")
     return level, members
 
 

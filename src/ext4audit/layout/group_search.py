@@ -1,0 +1,276 @@
+"""The search for groups and flex groups that spread the bitmaps evenly over a stripe.
+
+The group size nearest mke2fs's default is taken that is even: by the gcd test, in the first flex
+groups, and on the filesystem's real size. The flex_bg size is kept where a group size exists for
+it, else halved until one does, at last doubled. Where none is even, the most even candidate is
+taken, if it is better than the default.
+
+What the places of the bitmaps repeat after depends only on the greatest common divisor of flex
+stride and stripe: candidates with the same one are alike, except on a small filesystem. So few of
+each kind are counted, and a search that finds nothing ends soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd
+from typing import NamedTuple
+
+from ext4audit.facts.layout import MetadataLayout, MkfsAdvice
+from ext4audit.facts.superblock import Superblock
+from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, measure, placement_of
+from ext4audit.layout.byte_map import StackMap
+from ext4audit.layout.groups import predict_table
+from ext4audit.layout.mkfs_parameters import (
+    BITS_PER_BYTE,
+    GROUP_STEP,
+    MOST_CLUSTERS_PER_GROUP,
+    MkfsOptions,
+    parameters,
+)
+
+EVEN = 0.95
+"""Jain's index from which a layout counts as even. Almost no geometry of N 2-32, chunk 64K-1M,
+lies between 0.55 and 0.95."""
+EVEN_AS_ADVISED = 0.97
+"""The same for advised options, of which there are many to choose from."""
+EVEN_IN_A_WINDOW = 0.7
+"""The same for the first 2N flex groups, the window: a layout that stays on one member for many
+flex groups before it moves on is even as a whole, but a hotspot for a working set."""
+LARGEST_FLEX_GROUPS = 256
+"""Beyond this the inode tables of a flex group fill whole groups."""
+WORTH_A_CHANGE = 0.02
+"""By how much Jain's index must rise before options that are not even are advised."""
+MOST_OF_A_KIND = 6
+"""How many candidates of one flex_bg size and one greatest common divisor are counted."""
+MOST_LOOKS = 100_000
+"""How many parts of extents a search counts in all: less than 0.1 s on a machine of 2020."""
+EXACT_GROUPS = 4096
+"""Up to here a candidate is confirmed bitmap by bitmap. Of more groups, so few begin with a backup
+of the superblock that they do not matter."""
+
+
+def advise(stack_map: StackMap, superblock: Superblock) -> MkfsAdvice | None:
+    """Return the options nearest the defaults that make the bitmaps even, None if none do better.
+
+    `superblock` is of the filesystem as it is, or as `parameters` makes it. The default group
+    size is kept where it is even. ValueError where the superblock lacks sizes.
+    """
+    try:
+        period = StripePeriod(stack_map, superblock.block_bytes or 1)
+    except ValueError:
+        return None
+    flex_groups = superblock.flex_bg_groups or 1
+    default = _made(superblock, None, flex_groups)
+    now = _evenness(period, _placement(default))
+    kept = MkfsAdvice(_option(default), flex_groups, now.whole, is_default=True)
+    is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN
+    if is_even and now.whole >= EVEN_AS_ADVISED:
+        return kept
+    return _Search(period, stack_map, superblock, now).best() or (kept if is_even else None)
+
+
+def evenness(stack_map: StackMap, superblock: Superblock) -> float:
+    """Return Jain's index of the bitmaps by the closed form; 1.0 is even.
+
+    Raises ValueError for a stack that is not one stripe of chunks of whole blocks.
+    """
+    return (
+        StripePeriod(stack_map, superblock.block_bytes or 1).spread(_placement(superblock)).evenness
+    )
+
+
+def evenness_with_stride(stack_map: StackMap, superblock: Superblock, stride_blocks: int) -> float:
+    """Return Jain's index of the bitmaps of groups that are not packed, made with a stride.
+
+    It is counted on the first groups of a large filesystem. ValueError where sizes are not known.
+    """
+    made = _made(superblock, _option(superblock), 1)
+    groups = min(made.groups or 0, EXACT_GROUPS)
+    first = made._replace(
+        stride_blocks=stride_blocks,
+        size_blocks=min(made.size_blocks, groups * (made.blocks_per_group or 0)),
+    )
+    return measure(predict_table(first), first, stack_map).evenness
+
+
+def described(layout: MetadataLayout, superblock: Superblock) -> Superblock:
+    """Return the superblock with the sizes that the layout was measured with."""
+    largest = 8 * layout.block_bytes * layout.cluster_blocks
+    if layout.blocks_per_group > largest:
+        raise ValueError(f"one block of bitmap does not describe {layout.blocks_per_group} blocks")
+    return superblock._replace(
+        size_blocks=layout.size_blocks,
+        block_bytes=layout.block_bytes,
+        first_block=superblock.first_block or 0,
+        blocks_per_group=layout.blocks_per_group,
+        flex_bg_groups=layout.flex_bg_groups,
+        cluster_blocks=layout.cluster_blocks,
+    )
+
+
+class _Evenness(NamedTuple):
+    """Jain's index of the bitmaps in the first 2N flex groups, and of all of them."""
+
+    window: float
+    whole: float
+
+
+class _Candidate(NamedTuple):
+    """A group size and a flex_bg size, the filesystem that mke2fs makes of them, its evenness."""
+
+    made: Superblock
+    found: _Evenness
+
+    def advice(self, whole: float) -> MkfsAdvice:
+        """Return the advice, with Jain's index as it was confirmed."""
+        flex_groups = self.made.flex_bg_groups or 1
+        return MkfsAdvice(_option(self.made), flex_groups, whole, is_default=False)
+
+
+@dataclass
+class _Search:
+    """One search on a stripe; `left` is how many parts of extents it may still count."""
+
+    period: StripePeriod
+    stack_map: StackMap
+    superblock: Superblock
+    now: _Evenness
+    left: int = MOST_LOOKS
+
+    def best(self) -> MkfsAdvice | None:
+        """Return the first candidate that is even, else the most even one that is better."""
+        most: MkfsAdvice | None = None
+        least = max(self.now.whole, EVEN_AS_ADVISED)
+        for candidate in self._candidates():
+            if candidate.found.whole <= (most.evenness if most else self.now.whole):
+                continue
+            advice = candidate.advice(self._confirmed(candidate))
+            if advice.evenness >= least:
+                return advice
+            if most is None or advice.evenness > most.evenness:
+                most = advice
+        return most if most and most.evenness > self.now.whole + WORTH_A_CHANGE else None
+
+    def _candidates(self) -> Iterator[_Candidate]:
+        """Yield what is even by the gcd test, then all other kinds, while there is time."""
+        flex_groups = self.superblock.flex_bg_groups or 1
+        for is_perfect in (True, False):
+            for size in _flex_sizes(flex_groups):
+                yield from self._of_flex_size(size, is_perfect=is_perfect)
+
+    def _of_flex_size(self, size: int, *, is_perfect: bool) -> Iterator[_Candidate]:
+        clusters = self.superblock.cluster_blocks or 1
+        kinds: dict[int, int] = {}
+        for option in _group_sizes(self.superblock.block_bytes or 1):
+            if self.left <= 0:
+                return
+            stride = option * clusters * size
+            kind = gcd(stride, self.period.period_blocks)
+            if kinds.get(kind, 0) >= MOST_OF_A_KIND:
+                continue
+            if self.period.covers_all_chunks(stride, size) is not is_perfect:
+                continue
+            kinds[kind] = kinds.get(kind, 0) + 1
+            candidate = self._counted(option, size)
+            if candidate is not None:
+                yield candidate
+
+    def _counted(self, option: int, size: int) -> _Candidate | None:
+        """Count a candidate; None where mke2fs lowers the group size, or it is uneven at first."""
+        made = _made_if_kept(self.superblock, option, size)
+        if made is None:
+            return None
+        placement = _placement(made)
+        self.left -= _looks(self.period, placement)
+        found = _evenness(self.period, placement)
+        if found.window < max(min(self.now.window, EVEN), EVEN_IN_A_WINDOW):
+            return None
+        return _Candidate(made, found)
+
+    def _confirmed(self, candidate: _Candidate) -> float:
+        """Return Jain's index of what mke2fs makes, with the groups that begin with a backup."""
+        made = candidate.made
+        if (made.groups or 0) > EXACT_GROUPS:
+            return candidate.found.whole
+        self.left -= made.groups or 0
+        return measure(predict_table(made), made, self.stack_map).evenness
+
+
+def _looks(period: StripePeriod, placement: BitmapPlacement) -> int:
+    """Return how many parts of extents a count looks at; RAID5 and 6 have long periods."""
+    stride = placement.flex_stride_blocks
+    strides = period.period_blocks // gcd(stride, period.period_blocks)
+    extents = min(strides, -(-placement.groups // placement.flex_groups)) + 2 * period.members
+    return extents * (1 + 2 * placement.flex_groups // gcd(stride, period.chunk_blocks))
+
+
+def _flex_sizes(flex_groups: int) -> Iterator[int]:
+    """Yield the present flex_bg size, smaller ones, then larger ones.
+
+    Smaller ones have a finer stride. Larger ones cover several small chunks with one extent.
+    """
+    yield from (flex_groups >> halvings for halvings in range(flex_groups.bit_length()))
+    while flex_groups < LARGEST_FLEX_GROUPS:
+        flex_groups *= 2
+        yield flex_groups
+
+
+def _group_sizes(block_bytes: int) -> Iterator[int]:
+    """Count down from mke2fs's default to seven eighths of it."""
+    largest = min(BITS_PER_BYTE * block_bytes, MOST_CLUSTERS_PER_GROUP)
+    return iter(range(largest, largest * 7 // 8, -GROUP_STEP))
+
+
+def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
+    window = period.spread(placement, 2 * period.members * placement.flex_groups).evenness
+    return _Evenness(window, period.spread(placement).evenness)
+
+
+def _made_if_kept(superblock: Superblock, option: int, flex_groups: int) -> Superblock | None:
+    """Return the filesystem with groups of this size, None if mke2fs lowers it for the inodes."""
+    try:
+        made = _made(superblock, option, flex_groups)
+    except ValueError:
+        return None
+    return made if _option(made) == option else None
+
+
+def _made(superblock: Superblock, option: int | None, flex_groups: int) -> Superblock:
+    """Return the superblock that mke2fs makes for a filesystem like this with other groups.
+
+    Its stride is 0: with flex groups of one group, a stride would move the bitmaps.
+    """
+    block_bytes, cluster_blocks = superblock.block_bytes or 1, superblock.cluster_blocks or 1
+    needed = {"bigalloc"} if cluster_blocks > 1 else set()
+    if flex_groups > 1:
+        needed.add("flex_bg")
+    options = MkfsOptions(
+        features=superblock.features | needed,
+        block_bytes=block_bytes,
+        group_option=option,
+        flex_bg_groups=flex_groups,
+        bytes_per_inode=bytes_per_inode(superblock),
+        inode_bytes=superblock.inode_bytes or MkfsOptions().inode_bytes,
+        cluster_bytes=cluster_blocks * block_bytes,
+    )
+    return parameters(superblock.size_blocks * block_bytes, options)
+
+
+def bytes_per_inode(superblock: Superblock) -> int | None:
+    """Return the -i that gives a new filesystem about as many inodes, None if not known."""
+    group_blocks, block_bytes = superblock.blocks_per_group, superblock.block_bytes
+    if not group_blocks or not block_bytes or not superblock.inodes_per_group:
+        return None
+    return group_blocks * block_bytes // superblock.inodes_per_group
+
+
+def _option(made: Superblock) -> int:
+    return (made.blocks_per_group or 0) // (made.cluster_blocks or 1)
+
+
+def _placement(superblock: Superblock) -> BitmapPlacement:
+    if not superblock.blocks_per_group:
+        raise ValueError("the blocks per group are not known")
+    return placement_of(superblock, superblock.blocks_per_group, superblock.flex_bg_groups or 1)

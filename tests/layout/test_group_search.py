@@ -1,0 +1,146 @@
+"""The search for even groups: no group size beats what it advises, and mke2fs makes it so.
+
+`EXT4AUDIT_RANDOM_CASES=500` compares more random arrays with all group sizes (half a second each).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from ext4audit.facts.layout import MkfsAdvice, StripeGeometry
+from ext4audit.facts.superblock import Superblock
+from ext4audit.layout.bitmap_placement import StripePeriod
+from ext4audit.layout.byte_map import StackMap
+from ext4audit.layout.group_search import (
+    EVEN_IN_A_WINDOW,
+    _evenness,
+    _made_if_kept,
+    _placement,
+    advise,
+    evenness_with_stride,
+)
+from ext4audit.layout.levels import map_of
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from support.images.mke2fs import layout_of, needs_e2fsprogs, stripe
+
+CASES = int(os.environ.get("EXT4AUDIT_RANDOM_CASES", "12"))
+LEAST_MEMBERS = {"raid6": 4, "raid5": 3, "raid4": 3}
+BLOCKS = 314572800
+"""1200 GiB."""
+
+
+class Case(NamedTuple):
+    """A filesystem on an array."""
+
+    geometry: StripeGeometry
+    block: Superblock
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Draw an array and a filesystem that LAY001 judges: enough groups for the members."""
+    level = draw(st.sampled_from(("raid0", "raid0", "raid10", "raid5", "raid6", "raid4")))
+    members = draw(st.integers(LEAST_MEMBERS.get(level, 2), 32))
+    odd = (508, 520) if level == "raid0" else ()
+    chunk_kib = draw(st.sampled_from((4, 8, 16, 32, 64, 128, 256, 512, 1024, *odd)))
+    block_bytes = draw(st.sampled_from((1024, 2048, 4096, 4096, 4096, 16384, 65536)))
+    flex = draw(st.sampled_from((0, 1, 1, 2, 4, 8, 16, 16, 16, 32, 64, 256)))
+    clusters = draw(st.sampled_from((1, 1, 1, 1, 2, 4, 16)))
+    features = DEFAULT_FEATURES | ({"bigalloc"} if clusters > 1 else set())
+    options = MkfsOptions(
+        features=features if flex else features - {"flex_bg"},
+        block_bytes=block_bytes,
+        flex_bg_groups=flex or 1,
+        cluster_bytes=block_bytes * clusters,
+    )
+    size_bytes = int((64 << 30) * 256 ** draw(st.floats(0, 1)))
+    try:
+        block = parameters(size_bytes, options)
+    except ValueError:
+        assume(condition=False)
+        raise
+    groups = block.groups or 0
+    assume(groups >= 64 and groups >= 4 * members * (flex or 1))
+    assume(chunk_kib * 1024 >= block_bytes)
+    return Case(stripe(members, chunk_kib, level), block)
+
+
+def most_even(stack_map: StackMap, block: Superblock, flex_sizes: set[int]) -> float:
+    """Return the best index of all multiples of 8, for some flex_bg sizes."""
+    block_bytes, best = block.block_bytes or 1, 0.0
+    period = StripePeriod(stack_map, block_bytes)
+    for flex in flex_sizes:
+        for option in range(256, min(8 * block_bytes, 65528) + 1, 8):
+            made = _made_if_kept(block, option, flex)
+            if made is not None:
+                found = _evenness(period, _placement(made))
+                if found.window >= EVEN_IN_A_WINDOW:
+                    best = max(best, found.whole)
+    return best
+
+
+@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases())
+def test_no_group_size_beats_the_advice(case: Case) -> None:
+    """Of all multiples of 8, for the present and the advised flex_bg size: by 0.03 at most."""
+    stack_map, present = map_of(case.geometry), case.block.flex_bg_groups or 1
+    advice = advise(stack_map, case.block)
+    if advice is None:
+        period = StripePeriod(stack_map, case.block.block_bytes or 1)
+        advice = MkfsAdvice(0, present, _evenness(period, _placement(case.block)).whole, False)
+    if advice.evenness < 0.97:  # else nothing can beat it by so much
+        sizes = {present, advice.flex_bg_groups}
+        assert most_even(stack_map, case.block, sizes) <= advice.evenness + 0.03
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("level", "members", "chunk_kib", "mkfs"),
+    [
+        ("raid0", 24, 4, "-G 1"),
+        ("raid0", 16, 16, "-O ^flex_bg"),
+        ("raid5", 12, 512, "-O bigalloc"),
+        ("raid5", 12, 512, "-O bigalloc -G 1"),
+        ("raid0", 12, 256, ""),
+        ("raid10", 10, 128, "-G 64"),
+        ("raid6", 8, 64, "-O bigalloc -C 32768"),
+    ],
+)
+def test_mke2fs_makes_what_is_advised(level: str, members: int, chunk_kib: int, mkfs: str) -> None:
+    """With the very options of the advice, and a stride as mke2fs reads it off the array."""
+    packed = "^flex_bg" not in mkfs
+    clusters = "-O bigalloc" in mkfs
+    flex = re.search(r"-G ([0-9]+)", mkfs)
+    features = DEFAULT_FEATURES | ({"bigalloc"} if clusters else set())
+    options = MkfsOptions(
+        features=features if packed else features - {"flex_bg"},
+        flex_bg_groups=int(flex[1]) if flex else 16 if packed else 1,
+        cluster_bytes=32768 if "-C " in mkfs else None,
+    )
+    advice = advise(map_of(stripe(members, chunk_kib, level)), parameters(BLOCKS * 4096, options))
+    assert advice is not None
+    assert advice.evenness >= 0.95
+    kept = f"-O bigalloc {'-C 32768' if '-C ' in mkfs else ''}" if clusters else ""
+    advised = advice.options.replace("-E stride=0", "")
+    made = layout_of(f"{kept} {advised}", members, chunk_kib, BLOCKS, level)
+    assert made.evenness == pytest.approx(advice.evenness, abs=0.01)
+
+
+@needs_e2fsprogs
+def test_a_stride_moves_bitmaps_that_are_not_packed() -> None:
+    """On 16 disks with chunks of 16 KiB: 0.06 without a stride and even with one."""
+    block = parameters(
+        BLOCKS * 4096, MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"}, flex_bg_groups=1)
+    )
+    expected = evenness_with_stride(map_of(stripe(16, 16)), block, 4)
+    made = layout_of("-O ^flex_bg -E stride=4", 16, 16, BLOCKS)
+    plain = layout_of("-O ^flex_bg", 16, 16, BLOCKS)
+    assert round(plain.evenness, 2) == 0.06
+    assert made.evenness >= 0.95
+    assert expected == pytest.approx(made.evenness, abs=0.02)

@@ -1,0 +1,95 @@
+"""CMP008: planned filesystems that the kernel refuses to mount."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Known
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.compatibility.cmp008_mount_refused import check
+from support.builders import filesystem, host, kernel, known, superblock, unknown
+from support.hosts.plans import disk_plan, host_of
+from support.images.mke2fs import needs_e2fsprogs
+
+OF_EXT3 = frozenset({"has_journal", "ext_attr", "dir_index", "filetype", "sparse_super"})
+
+
+def planned(fs: Filesystem, release: str = "6.1.76", page_bytes: int = 4096) -> Host:
+    """Build the host of a plan."""
+    return host(
+        fs, kernel=known(kernel(release)), planned=True, page_bytes=Known(page_bytes, "--page-size")
+    )
+
+
+def of_blocks(block_bytes: int, release: str, page_bytes: int = 4096) -> Verdict:
+    """Judge a filesystem with blocks of a size."""
+    fs = filesystem(superblock=known(superblock(block_bytes=block_bytes)))
+    return judge(check, fs, planned(fs, release, page_bytes))
+
+
+@pytest.mark.parametrize(
+    ("block_bytes", "release", "page_bytes", "severity"),
+    [
+        (4096, "6.1.76", 4096, None),
+        (1024, "6.1.76", 65536, None),
+        (65536, "5.14.0-427.13.1.el9_4.aarch64+64k", 65536, None),
+        (8192, "6.18.3", 4096, Severity.HIGH),
+        (65536, "6.1.76", 4096, Severity.HIGH),
+        (16384, "6.19.0", 4096, Severity.LOW),
+    ],
+)
+def test_blocks_larger_than_a_page(
+    block_bytes: int, release: str, page_bytes: int, severity: Severity | None
+) -> None:
+    """Refused before 6.19, and mounted by some kernels from it on."""
+    found = [each.severity for each in of_blocks(block_bytes, release, page_bytes).findings]
+    assert found == ([] if severity is None else [severity])
+
+
+@pytest.mark.parametrize(
+    ("fstype", "features", "outcome"),
+    [
+        ("ext3", OF_EXT3, Outcome.PASS),
+        ("ext2", OF_EXT3, Outcome.PASS),
+        ("ext3", OF_EXT3 - {"has_journal"}, Outcome.FAIL),
+        ("ext3", OF_EXT3 | {"extent", "flex_bg"}, Outcome.FAIL),
+        ("ext2", OF_EXT3 | {"metadata_csum"}, Outcome.FAIL),
+        ("ext4", OF_EXT3 | {"metadata_csum", "extent"}, Outcome.PASS),
+    ],
+)
+def test_features_of_another_type(fstype: str, features: frozenset[str], outcome: Outcome) -> None:
+    """A mount as ext2 or ext3 refuses what these did not have."""
+    fs = filesystem(superblock=known(superblock(features=features)), fstype=known(fstype))
+    assert judge(check, fs, planned(fs)).outcome is outcome
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("device", "option", "outcome"),
+    [
+        ("/dev/sdX", "dax", Outcome.FAIL),
+        ("/dev/sdX", "dax=always", Outcome.FAIL),
+        ("/dev/sdX", "dax=never", Outcome.PASS),
+        ("/dev/pmem0", "dax", Outcome.PASS),
+    ],
+)
+def test_dax_needs_persistent_memory(device: str, option: str, outcome: Outcome) -> None:
+    """No disk of a plan is, unless its name is that of one."""
+    of = host_of(disk_plan("", option, device=device))
+    assert judge(check, of.filesystems[0], of).outcome is outcome
+
+
+def test_cmp008_without_evidence() -> None:
+    """Nothing is concluded for a kernel that is not known; hosts are not judged."""
+    fs = filesystem(superblock=known(superblock(block_bytes=8192)))
+    nobody = unknown("kernel release")
+    page = Known(4096, "--page-size")
+    unsure = host(fs, kernel=nobody, planned=True, page_bytes=page)
+    assert judge(check, fs, unsure).outcome is Outcome.UNDETERMINED
+    assert judge(check, fs, host(fs)).outcome is Outcome.NOT_APPLICABLE
+
+
+REMEDIES_NOT_RUN = "Plans only: tests/kernel/test_random_plans.py runs the corrected lines."
