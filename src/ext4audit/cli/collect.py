@@ -119,7 +119,8 @@ def _capture(targets: tuple[str, ...], source: LiveSource, *, lean: bool) -> tup
     """Assemble the host to record all asks, and return the answers as a tar.gz."""
     taken_at = utc_now()
     recorder = RecordingSource(source)
-    only = resolve_targets(recorder, targets) if targets else None
+    # Not recorded: what is in a named file is nobody's evidence.
+    only = resolve_targets(source, targets) if targets else None
     with progress(quiet=False) as show:
         host = assemble_host(recorder, taken_at, only=only, progress=show)
     answers = {
