@@ -4,6 +4,7 @@ import io
 import json
 import os
 import stat
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,36 @@ def test_only_the_targets_are_captured(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "ext4audit: /proc: not ext4: proc (mounted on /proc)"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"LUKS\xba\xbe" + bytes(1 << 20), "no ext2, ext3 or ext4: LUKS"),
+        (bytes(1 << 20), "only zeros at byte 1024"),
+        (bytes(range(256)) * 4096, "no superblock at byte 1024"),
+    ],
+    ids=["luks", "zeros", "junk"],
+)
+def test_a_file_is_not_taken_for_the_filesystem_that_holds_it(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    """As `scan` takes it: a damaged image is an error, not a snapshot of something else."""
+    image = tmp_path / "image"
+    image.write_bytes(content)
+    done = run("collect", "-o", str(tmp_path / "out"), str(image))
+    assert done.returncode == 2
+    assert f"ext4audit: {image}: " in done.stderr
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_image_is_scanned_and_not_captured(tmp_path: Path) -> None:
+    """A snapshot holds the filesystems of a host."""
+    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", tmp_path / "image", "8M"], check=True)
+    done = run("collect", "-o", str(tmp_path / "out"), str(tmp_path / "image"))
+    assert done.returncode == 2
+    assert "an image file, which a snapshot cannot hold: scan it where it lies" in done.stderr
 
 
 def test_what_was_refused_is_told() -> None:

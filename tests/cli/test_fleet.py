@@ -32,6 +32,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources import captured
 from ext4audit.sources import fleet as fleet_source
 from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources.waiting import BoundedCalls
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
 
@@ -137,18 +138,24 @@ def test_a_host_that_takes_too_much_memory_could_not_be_read(places: list[Place]
     assert [line.error for line in lines if line is not lines[1]] == [None] * 11
 
 
+def hang(*_: object, **__: object) -> None:
+    """Answer like a server that is gone."""
+    time.sleep(30)
+
+
 @pytest.mark.parametrize("call", ["stat", "open", "isdir", "scandir"])
 def test_a_source_that_does_not_answer_is_given_up(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead server answers to nothing at all."""
-    monkeypatch.setattr("ext4audit.sources.live.paths.LONGEST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("ext4audit.sources.waiting.LONGEST_WAIT_SECONDS", 0.1)
     write_fleet(tmp_path / "fleet", 1)
     host = next((tmp_path / "fleet").iterdir())
     at_host = call in {"stat", "open"}
     where = host if at_host else tmp_path / "fleet"
     owner: object = Path if at_host else os.path if call == "isdir" else os
-    monkeypatch.setattr(owner, call, lambda *_, **__: time.sleep(5))
+    monkeypatch.setattr(owner, call, hang)
+    monkeypatch.setattr(captured, "_CALLS", BoundedCalls())
     with pytest.raises(ArchiveError, match=f"^{where}: no answer within 0.1 s"):
         captured.open_captured(str(where)) if at_host else fleet_source.hosts_in(str(where))
 

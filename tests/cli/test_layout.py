@@ -214,15 +214,20 @@ def test_a_damaged_image_is_a_usage_error(disk: Path) -> None:
     assert "partition 1: the checksum of its superblock is wrong" in done.stderr
 
 
+def hang(*_: object, **__: object) -> None:
+    """Answer like a server that is gone."""
+    time.sleep(30)
+
+
 @pytest.mark.parametrize("words", [[], ["-o", "FILE"]])
 def test_a_target_that_does_not_answer_is_given_up(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A dead server answers no stat(2) either; so it is with the destination."""
     monkeypatch.setattr("ext4audit.cli.layout.TIMEOUT_SECONDS", 0.1)
-    monkeypatch.setattr("ext4audit.sources.live.paths.LONGEST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("ext4audit.sources.waiting.LONGEST_WAIT_SECONDS", 0.1)
     hung = "ext4audit.cli.files._refusal" if words else "ext4audit.sources.live.paths.resolve_path"
-    monkeypatch.setattr(hung, lambda _path: time.sleep(5))
+    monkeypatch.setattr(hung, hang)
     began = time.monotonic()
     assert run_program(["layout", "/srv", *words]) == 2
     assert "no answer within 0.1 s" in capsys.readouterr().err

@@ -1,25 +1,32 @@
-"""A file system whose server has died: FUSE without a daemon answers nothing, not even stat(2).
+"""File systems that do not answer: one without a server, and one whose server stops.
 
-Each command is given a path on it, in each place where it takes one.
+Each command is given a path on the first, in each place where it takes one; without a server FUSE
+answers nothing, not even stat(2). Of the second, requests are taken and not answered: no signal
+ends a process that waits for one, and the program ends all the same.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ext4audit.cli import run_program
+from support import fuse_server
+from support.hosts.stories import HOSTS
 from support.mounts import MNT_DETACH
 
 pytestmark = pytest.mark.kernel
 
 WAITS = (
-    "sources.live.paths.LONGEST_WAIT_SECONDS",
+    "sources.waiting.LONGEST_WAIT_SECONDS",
     "cli.layout.TIMEOUT_SECONDS",
 )
 """How long the program waits for one answer; usually 20 s and more."""
@@ -81,3 +88,91 @@ def test_a_path_that_does_not_answer_is_given_up(
     assert str(dead) in message
     assert "no answer within" in message
     assert time.monotonic() - began < 10
+
+
+SHORT = """
+import sys
+from ext4audit.cli import layout
+from ext4audit.sources import waiting
+waiting.LONGEST_WAIT_SECONDS = layout.TIMEOUT_SECONDS = 1.0
+from ext4audit.cli import run_program
+sys.exit(run_program(sys.argv[1:]))
+"""
+ENDS_WITHIN_SECONDS = 15
+Hang = Callable[[str, int], Path]
+
+
+@pytest.fixture
+def hang(tmp_path: Path, private_mounts: None) -> Iterator[Hang]:  # noqa: ARG001
+    """Mount a server of a snapshot in two forms that stops after so many requests of a kind."""
+    started: list[subprocess.Popen[str]] = []
+    place, top = tmp_path / "mount", tmp_path / "top"
+    place.mkdir()
+    shutil.copytree(HOSTS / "lvm-striped" / "snapshot", top / "snapshot")
+    run = ["tar", "-czf", top / "snapshot.tar.gz", "-C", top, "snapshot"]
+    subprocess.run(run, check=True)
+
+    def start(request: str, count: int) -> Path:
+        words = [sys.executable, fuse_server.__file__, place, top, request, str(count)]
+        server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        started.append(server)
+        assert server.stdout is not None
+        assert server.stdout.readline() == "mounted\n"
+        return place
+
+    yield start
+    for server in started:
+        server.kill()
+        server.communicate()
+        ctypes.CDLL(None).umount2(os.fsencode(place), MNT_DETACH)
+
+
+def ended(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the program as a process, which must end although its path never answers."""
+    return subprocess.run(
+        [sys.executable, "-c", SHORT, *words],
+        capture_output=True,
+        text=True,
+        timeout=ENDS_WITHIN_SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_kind", "count", "words", "code"),
+    [
+        ("lookup", 0, ["scan", "--timeout", "1", "{}/image"], 2),
+        ("lookup", 0, ["layout", "--deadline", "1", "{}/image"], 2),
+        ("lookup", 0, ["scan", "--config", "{}/policy.toml"], 2),
+        ("getattr", 1, ["scan", "--from", "{}/snapshot"], 2),
+        ("opendir", 0, ["scan", "--from", "{}"], 2),
+        ("lookup", 7, ["scan", "--from", "{}/snapshot"], 2),
+        ("read", 0, ["scan", "--from", "{}/snapshot"], 2),
+        ("read", 3, ["scan", "--from", "{}/snapshot"], 2),
+        ("read", 0, ["scan", "--from", "{}/snapshot.tar.gz"], 2),
+        ("read", 1, ["scan", "--from", "{}/snapshot.tar.gz"], 2),
+        ("release", 0, ["scan", "--from", "{}/snapshot.tar.gz"], 1),
+        ("create", 0, ["scan", "-f", "json", "-o", "{}/report"], 70),
+        ("write", 0, ["scan", "-f", "json", "-o", "{}/report"], 70),
+        ("fsync", 0, ["scan", "-f", "json", "-o", "{}/report"], 70),
+        ("write", 0, ["collect", "-o", "{}/collected"], 70),
+    ],
+)
+def test_a_server_that_stops_holds_nobody(
+    request_kind: str, count: int, words: list[str], code: int, hang: Hang
+) -> None:
+    """Whatever it was asked last: the program says so, and its process ends."""
+    place = hang(request_kind, count)
+    done = ended(*(word.format(place) for word in words))
+    assert done.returncode == code, done.stderr
+    assert str(place) in done.stdout + done.stderr or code == 1
+    assert "no answer within" in done.stderr or code == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_the_server_serves(hang: Hang) -> None:
+    """Until it stops: the tests above would pass with a server that never answered, too."""
+    place = hang("write", 1)
+    done = ended("scan", "-q", "--from", str(place / "snapshot"))
+    assert done.stdout.startswith("mount: 1 filesystem:"), done.stderr
+    assert ended("scan", "-q", "--from", str(place / "snapshot.tar.gz")).returncode == 1

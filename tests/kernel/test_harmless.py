@@ -126,6 +126,50 @@ def filesystems(scratch: Make) -> Iterator[dict[str, Scratch]]:
         yield {**made, "bad": bad}
 
 
+def crashed(image: Path, scratch: Make) -> None:
+    """Copy a mounted filesystem: a power failure leaves its journal so."""
+    made = scratch("crashed").make().mount()
+    (made.mount_point / "file").write_text("x")
+    run("sync", "-f", made.mount_point)
+    run("cp", "--sparse=always", made.image, image)
+    made.unmount()
+    assert "needs_recovery" in run("dumpe2fs", "-h", image)
+
+
+def zeroed(image: Path, scratch: Make) -> None:
+    """Make a filesystem whose primary superblock is zeros, as `zero_super` of debugfs makes it."""
+    run("cp", scratch("zeroed").make().image, image)
+    run("debugfs", "-w", "-R", "zap_block -p 0 1", image)
+    run("dd", "if=/dev/zero", f"of={image}", "bs=1024", "seek=1", "count=1", "conv=notrunc")
+
+
+def marked(image: Path, at_bytes: int, mark: bytes) -> None:
+    """Make a file that begins as another kind of volume does."""
+    run("truncate", "-s", "16M", image)
+    with image.open("r+b") as file:
+        file.seek(at_bytes)
+        file.write(mark)
+
+
+DAMAGED: dict[str, Callable[[Path, Make], object]] = {
+    "crashed": crashed,
+    "zeroed": zeroed,
+    "luks": lambda image, _: marked(image, 0, b"LUKS\xba\xbe\x00\x02"),
+    "lvm": lambda image, _: marked(image, 512, b"LABELONE" + b"\x01" + bytes(15) + b"LVM2 001"),
+}
+
+
+@pytest.fixture(params=DAMAGED)
+def damaged(request: pytest.FixtureRequest, own: Path, scratch: Make) -> Iterator[tuple[Path, str]]:
+    """Make a damaged or foreign image, and a loop device of it."""
+    image = own.parent / "image"
+    DAMAGED[request.param](image, scratch)
+    image.chmod(0o644)
+    device = run("losetup", "--find", "--show", image).strip()
+    yield image, device
+    run("losetup", "--detach", device)
+
+
 @contextmanager
 def busy(place: Path) -> Iterator[None]:
     """Write to a filesystem and sync it all the time."""
@@ -172,6 +216,25 @@ def test_no_command_changes_anything(
     trace = traced(own.parent / "trace", sys.executable, *start, *words(command, filesystems, own))
     assert "O_RDONLY" in trace
     assert changes(trace, str(own)) == []
+
+
+@pytest.mark.parametrize("user", ["root", "nobody"])
+@pytest.mark.parametrize("command", ["layout", "scan", "collect"])
+@pytest.mark.parametrize("form", ["image", "device"])
+def test_what_is_damaged_or_foreign_stays_as_it_is(
+    damaged: tuple[Path, str], own: Path, command: str, form: str, user: str
+) -> None:
+    """A journal is not replayed, a superblock not repaired, and no label is written."""
+    image, device = damaged
+    before = image.read_bytes()
+    target = str(image) if form == "image" else device
+    start = ["-m", "ext4audit"] if user == "root" else ["-c", LOADED]
+    output = ["-o", str(own / "out")] if command == "collect" else []
+    words = [command, target, *output]
+    trace = traced(own.parent / "trace", sys.executable, *start, *words)
+    assert target in trace
+    assert changes(trace, str(own)) == []
+    assert image.read_bytes() == before
 
 
 @pytest.mark.parametrize("user", ["root", "nobody"])

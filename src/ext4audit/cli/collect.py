@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import click
 
 from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import OutputFailed, completer, print_diagnostic
-from ext4audit.cli.files import belongs_to_another, own_stream
+from ext4audit.cli.files import belongs_to_another, opened
 from ext4audit.cli.options import deadline_option, resolve_targets
 from ext4audit.cli.output import check_destination, progress, write
 from ext4audit.evidence import Unknown, Why
@@ -122,7 +119,8 @@ def _capture(targets: tuple[str, ...], source: LiveSource, *, lean: bool) -> tup
     """Assemble the host to record all asks, and return the answers as a tar.gz."""
     taken_at = utc_now()
     recorder = RecordingSource(source)
-    only = resolve_targets(recorder, targets) if targets else None
+    # Not recorded: what is in a named file is nobody's evidence.
+    only = resolve_targets(source, targets) if targets else None
     with progress(quiet=False) as show:
         host = assemble_host(recorder, taken_at, only=only, progress=show)
     answers = {
@@ -173,28 +171,11 @@ def _write(content: bytes, path: str | None) -> None:
         if path is None:
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
-        elif (stream := own_stream(path)) is not None:
-            with os.fdopen(os.dup(stream), "wb") as file:
-                file.write(content)
-        elif Path(path).exists() and not Path(path).is_file():
-            Path(path).write_bytes(content)
         else:
-            _replace(Path(os.path.realpath(path)), content)
+            with opened(path, is_private=True) as put:  # fstab can hold passwords
+                put(content)
     except BrokenPipeError:
         raise
     except OSError as error:
         where = "standard output" if path is None else path
         raise OutputFailed(f"cannot write to {where}: {error.strerror or error}") from error
-
-
-def _replace(target: Path, content: bytes) -> None:
-    """Write beside the file and rename; mkstemp's mode stays, for fstab can hold passwords."""
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)

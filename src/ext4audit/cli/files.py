@@ -3,14 +3,16 @@
 No output takes the place of a file that others write to.
 """
 
+import errno
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import IO, NamedTuple
 
-from ext4audit.sources.live.paths import answered
+from ext4audit.sources.waiting import BoundedCalls, about, undo
 
 MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path (path_resolution(7))."""
@@ -42,30 +44,30 @@ def refusal(path: str) -> str | None:
 
     A directory on a dead server does not even answer whether it is one: TimeoutError.
     """
-    return answered(lambda: _refusal(path))
+    return about(path, partial(_refusal, path))
 
 
 def place(path: str) -> str | int:
     """Return the identity of a destination: equal for "a" and "./a"; raises OSError."""
+    return about(path, partial(_place, path))
 
-    def found() -> str | int:
-        stream = own_stream(path)
-        return os.path.realpath(path) if stream is None else stream
 
-    return answered(found)
+def _place(path: str) -> str | int:
+    stream = own_stream(path)
+    return os.path.realpath(path) if stream is None else stream
 
 
 def read_bytes(path: str, largest_bytes: int) -> bytes:
     """Return the content of a file; raises OSError, and ValueError where it is longer."""
-
-    def content() -> bytes:
-        with Path(path).open("rb") as file:
-            return file.read(largest_bytes + 1)
-
-    found = answered(content)
+    found = about(path, partial(_content, path, largest_bytes + 1))
     if len(found) > largest_bytes:
         raise ValueError(f"it is longer than {largest_bytes >> 20} MiB")
     return found
+
+
+def _content(path: str, most_bytes: int) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(most_bytes)
 
 
 def _refusal(path: str) -> str | None:
@@ -90,11 +92,15 @@ def _refusal_to_replace(path: str) -> str | None:
         return f"{folder}: no such directory"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"{folder}: not writable"
-    return "belongs to another user" if os.geteuid() and belongs_to_another(path) else None
+    return "belongs to another user" if os.geteuid() and _belongs_to_another(path) else None
 
 
 def belongs_to_another(path: str) -> bool:
-    """Whether a file is there that is not this user's; raises OSError."""
+    """Whether a file is there that is not this user's; raises OSError (TimeoutError included)."""
+    return about(path, partial(_belongs_to_another, path))
+
+
+def _belongs_to_another(path: str) -> bool:
     file = _file(path)
     return file.is_file() and file.stat().st_uid != os.geteuid()
 
@@ -104,22 +110,31 @@ def _is_ours(status: os.stat_result | None) -> bool:
     return status is None or status.st_uid in {0, os.geteuid()}
 
 
-@contextmanager
-def opened(path: str) -> Iterator[TextIO]:
-    """Open a device or a pipe, or a file beside the one that it replaces; raises OSError.
+Put = Callable[[bytes], None]
 
-    The file appears when the block ends, and not at all when it raises.
+
+@contextmanager
+def opened(path: str, *, is_private: bool = False) -> Iterator[Put]:
+    """Yield what writes to a device or a pipe, or to a file beside the one that it replaces.
+
+    The file appears when the block ends, and not at all when it raises. With `is_private` nobody
+    but its owner can read it; else it has the owner and the mode of the one that it replaces.
+    Raises OSError, and TimeoutError where the place does not answer.
     """
-    stream = own_stream(path)
+    stream = about(path, partial(own_stream, path))
     if stream is not None:
-        with os.fdopen(os.dup(stream), "w", encoding="utf-8", errors="backslashreplace") as file:
-            yield file
-    elif _is_written_in_place(path):
-        with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as file:
-            yield file
+        with os.fdopen(os.dup(stream), "wb") as file:
+            yield lambda content: _put(file, content)
+    elif about(path, partial(_is_written_in_place, path)):
+        with Path(path).open("wb") as file:
+            yield lambda content: _put(file, content)
     else:
-        with _replacing(_file(path)) as file:
-            yield file
+        with _replacing(path, is_private=is_private) as put:
+            yield put
+
+
+def _put(file: IO[bytes], content: bytes) -> None:
+    file.write(content)
 
 
 def _is_written_in_place(path: str) -> bool:
@@ -133,18 +148,65 @@ def _file(path: str) -> Path:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[TextIO]:
-    """Write beside the file and rename, so that a reader never sees half of it."""
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            yield file
-            file.flush()
-            _make_alike(file.fileno(), target)
-            os.fsync(file.fileno())
-        Path(temporary).replace(target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+def _replacing(path: str, *, is_private: bool) -> Iterator[Put]:
+    """Write beside the file and rename, so that a reader never sees half of it.
+
+    In a helper process, which removes what is not complete when it ends.
+    """
+    with closing(BoundedCalls()) as bounded:
+        bounded(partial(_begin, path, is_private=is_private))
+        try:
+            yield lambda content: bounded(partial(_append, content))
+            bounded(_complete)
+        finally:
+            bounded(_undo)
+
+
+class _New(NamedTuple):
+    """A file that is being written, the one whose place it takes, and whose it will be."""
+
+    descriptor: int
+    temporary: str
+    target: Path
+    is_private: bool
+
+
+_new: list[_New] = []
+"""In the helper process: the file that it writes."""
+
+
+def _begin(path: str, *, is_private: bool) -> None:
+    target = _file(path)
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".ext4audit.")
+    undo.callback(Path(temporary).unlink, missing_ok=True)
+    _new.append(_New(descriptor, temporary, target, is_private))
+
+
+def _append(content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(_begun().descriptor, rest) :]
+
+
+def _complete() -> None:
+    new = _begun()
+    if not new.is_private:
+        _make_alike(new.descriptor, new.target)
+    os.fsync(new.descriptor)
+    os.close(new.descriptor)
+    Path(new.temporary).replace(new.target)
+
+
+def _undo() -> None:
+    """Remove what is not complete; nothing is there in a helper that took over from another."""
+    _new.clear()
+    undo.close()
+
+
+def _begun() -> _New:
+    if not _new:
+        raise OSError(errno.ESTALE, "the process that writes it has ended")
+    return _new[-1]
 
 
 def _make_alike(descriptor: int, target: Path) -> None:

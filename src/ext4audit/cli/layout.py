@@ -12,6 +12,7 @@ from ext4audit.assemble.devices.target import Superblocks, TargetResolver, named
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout import page_of_device, page_of_image
 from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli.options import deadline_option
 from ext4audit.cli.output import (
     check_destination,
     color_option,
@@ -102,6 +103,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     help="Start of the filesystem on that array, or in an image of a whole disk: 1M.",
 )
 @color_option
+@deadline_option
 def command(
     *,
     target: str | None,
@@ -113,6 +115,7 @@ def command(
     level: str | None,
     offset: int | None,
     color: str,
+    deadline_seconds: float,
 ) -> int:
     """Show which disks of an array hold the metadata, and which mkfs options spread it evenly.
 
@@ -139,7 +142,8 @@ def command(
     elif target is None:
         raise click.UsageError("Missing argument 'DEVICE|IMAGE|MOUNTPOINT'.")
     else:
-        page = _read(target, described, offset or 0)
+        source = LiveSource(TIMEOUT_SECONDS, deadline_seconds=deadline_seconds)
+        page = _read(source, target, described, offset or 0)
     if isinstance(page, Unknown):
         print_diagnostic(f"{page.what}: {page.detail}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
@@ -167,11 +171,12 @@ def _described_array(
     return StripeGeometry("stated array", level, chunk, offset or 0, names)
 
 
-def _read(target: str, described: StripeGeometry | None, offset: int) -> Evidence[LayoutPage]:
+def _read(
+    source: LiveSource, target: str, described: StripeGeometry | None, offset: int
+) -> Evidence[LayoutPage]:
     """Read the filesystem that the target holds, or lies on; raises UsageError for none."""
     # Names are UTF-8 with surrogateescape everywhere, whatever the locale decoded them with.
     path = os.fsencode(target).decode("utf-8", "surrogateescape")
-    source = LiveSource(timeout_seconds=TIMEOUT_SECONDS)
     if _is_file(source, path):
         with progress(quiet=False, doing=f"reading {path}"):
             page = page_of_image(source, path, described, offset)

@@ -242,6 +242,12 @@ def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) ->
 READ_AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its directory"
 
 
+ONLY_OF_HOSTS = (
+    "an image file, which a snapshot cannot hold: scan it where it lies; to capture the filesystem "
+    "that holds it, name its directory"
+)
+
+
 class Chosen(NamedTuple):
     """The superblocks and images of the targets, each once, in the order of the command line."""
 
@@ -250,10 +256,18 @@ class Chosen(NamedTuple):
 
 
 def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceNumber]:
-    """Return the superblocks of the targets; raises UsageError when nothing is left."""
-    resolver = TargetResolver(source, take_inventory(source))
-    found = [resolver.resolve(path) for path in map(_utf8, targets)]
-    return frozenset(_sort(targets, found).device_numbers)
+    """Return the superblocks of the targets; raises UsageError when nothing is left.
+
+    A file is what it is for `scan`: an image does not stand for the filesystem that holds it.
+    """
+    inventory = take_inventory(source)
+    found = [_look_at(source, inventory, path) for path in map(_utf8, targets)]
+    return frozenset(_sort(targets, list(map(_not_an_image, found))).device_numbers)
+
+
+def _not_an_image(found: Target | Image) -> Target:
+    """Refuse an image that is not mounted: a snapshot holds filesystems of a host."""
+    return NotExt4(ONLY_OF_HOSTS) if isinstance(found, Image) else found
 
 
 def choose_targets(source: Source, targets: Sequence[str]) -> Chosen:

@@ -46,17 +46,13 @@ def writing(path: str | None) -> Iterator[Callable[[str], None]]:
         if path is None:
             yield _print
         else:
-            with lazily("cli.files", "opened")(path) as file:
-                yield lambda text: _put(text, file)
+            with lazily("cli.files", "opened")(path) as put:
+                yield lambda text: put(text.encode("utf-8", "backslashreplace"))
     except BrokenPipeError:
         raise
     except OSError as error:
         where = "standard output" if path is None else path
         raise OutputFailed(f"cannot write to {where}: {error.strerror or error}") from error
-
-
-def _put(text: str, file: TextIO) -> None:
-    file.write(text)
 
 
 def _print(text: str) -> None:

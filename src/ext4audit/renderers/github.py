@@ -31,8 +31,10 @@ from ext4audit.renderers.shared import (
 )
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
+    INCOMPLETE,
     Location,
     Row,
+    completeness,
     location_of,
     rank,
     rows,
@@ -76,7 +78,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     )
     notes = [*_incomplete(named, page), *(_note(row, reports[row.host]) for row in found)]
     lines = [_command(note) for note in _shown(notes, page)]
-    return "".join(f"{line}\n" for line in (*lines, _summary(hosts, found)))
+    return "".join(f"{line}\n" for line in (*lines, _summary(hosts, found, page)))
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
@@ -92,7 +94,8 @@ def _incomplete(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[_N
     if unread:
         number = counted(len(unread), "host")
         yield _Note(ERROR, f"{number} could not be read", (listed(unread, _HOSTS_SHOWN),))
-    partly = [name for name, host in named if host.report and not host.report.complete]
+    states = [(name, completeness(h.report, page.threshold)) for name, h in named if h.report]
+    partly = [name for name, state in states if state == INCOMPLETE]
     if partly:
         what = f"The audit is incomplete on {listed(partly, _HOSTS_SHOWN)}"
         yield _Note(WARNING, "audit incomplete", (f"{what}: {_reasons(page)}.",))
@@ -148,9 +151,13 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _summary(hosts: Sequence[Audited], found: Sequence[Row]) -> str:
-    incomplete = sum(not (host.report and host.report.complete) for host in hosts)
-    state = f"INCOMPLETE on {incomplete}" if incomplete else "complete"
+def _summary(hosts: Sequence[Audited], found: Sequence[Row], page: Page) -> str:
+    reports = [host.report for host in hosts]
+    states = [completeness(r, page.threshold) if r else INCOMPLETE for r in reports]
+    incomplete = states.count(INCOMPLETE)
+    state = (
+        f"INCOMPLETE on {incomplete}" if incomplete else max(states, default="complete", key=len)
+    )
     gone = fixed_count(hosts)
     fixed = "" if gone is None else f"; {gone} fixed since the baseline"
     findings = severity_counts(found) or "no findings"

@@ -22,9 +22,11 @@ from ext4audit.renderers.shared import Audited, Page, named_hosts, visible
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
+    INCOMPLETE,
     THE_HOST,
     Gap,
     Row,
+    completeness,
     gaps,
     rows,
     severity_counts,
@@ -69,7 +71,7 @@ _LEAST_FENCE = 3
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return all hosts as one Markdown text with a newline at the end."""
     named = named_hosts(hosts)
-    parts = [] if len(named) == 1 else list(_overview(named))
+    parts = [] if len(named) == 1 else list(_overview(named, page))
     parts += _unread([(name, host) for name, host in named if host.report is None])
     for name, host in named:
         parts += [] if host.report is None else _host(name, host.report, page)
@@ -96,7 +98,7 @@ def _plan(advice: PlanAdvice) -> Iterator[str]:
         yield code_block([line.command], "sh")
 
 
-def _overview(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
+def _overview(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]:
     """Yield the table of hosts and rules: the worst severity of each rule's active findings."""
     cells = {name: _cells(name, host.report) for name, host in named}
     codes = sorted(
@@ -104,7 +106,11 @@ def _overview(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
     )
     yield f"# ext4audit: {counted(len(named), 'host')}"
     lines = [
-        (prose(name), _state(host), *(cells[name].get(code_, _missing(host)) for code_ in codes))
+        (
+            prose(name),
+            _state(host, page),
+            *(cells[name].get(code_, _missing(host)) for code_ in codes),
+        )
         for name, host in named
     ]
     yield table(("Host", "Audit", *codes), lines)
@@ -123,10 +129,13 @@ def _missing(host: Audited) -> str:
     return "?" if host.report is None else ""
 
 
-def _state(host: Audited) -> str:
-    if host.report is None:
-        return f"**{UNREAD}**"
-    return "complete" if host.report.complete else "**INCOMPLETE**"
+def _state(host: Audited, page: Page) -> str:
+    return f"**{UNREAD}**" if host.report is None else _completeness(host.report, page)
+
+
+def _completeness(report: Report, page: Page) -> str:
+    state = completeness(report, page.threshold)
+    return f"**{state.upper()}**" if state == INCOMPLETE else state
 
 
 def _unread(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
@@ -140,7 +149,7 @@ def _host(name: str, report: Report, page: Page) -> Iterator[str]:
     found = rows(name, report)
     active = [row for row in found if row.state == ACTIVE]
     yield from _head(name, report)
-    yield _summary(report, active)
+    yield _summary(report, active, page)
     if active:
         yield table(("Severity", "Rule", "Where", "Finding"), [_line(row) for row in active])
     if page.verbosity >= 0:
@@ -158,11 +167,12 @@ def _head(name: str, report: Report) -> Iterator[str]:
         yield f"## {'Image' if report.source.kind == 'image' else 'Host'} {prose(name)}"
 
 
-def _summary(report: Report, active: Sequence[Row]) -> str:
+def _summary(report: Report, active: Sequence[Row], page: Page) -> str:
     """Return whether the audit is complete, then how much was found."""
     aside = len(report.findings) - len(active)
+    state = completeness(report, page.threshold)
     parts = [
-        "Audit complete" if report.complete else "**Audit INCOMPLETE**",
+        "**Audit INCOMPLETE**" if state == INCOMPLETE else f"Audit {state}",
         counted(len(report.host.filesystems), "filesystem"),
         severity_counts(active) or "no findings",
         *([f"{aside} suppressed or in the baseline"] if aside else []),

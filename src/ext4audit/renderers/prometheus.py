@@ -62,7 +62,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     lines = [
         *_of_findings([row for each in found.values() for row in each]),
         *_counts(found, read),
-        *_of_hosts(named_hosts(hosts), read),
+        *_of_hosts(named_hosts(hosts), read, page),
         *_of_run(page, policy_in_force(hosts)),
     ]
     return "".join(f"{line}\n" for line in lines)
@@ -168,7 +168,7 @@ def _by_severity(found: Mapping[str, Sequence[Row]]) -> Iterator[_Sample]:
             yield {"host": name, "severity": severity.value}, numbers[severity]
 
 
-def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named) -> Iterator[str]:
+def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named, page: Page) -> Iterator[str]:
     yield from _metric(
         "ext4audit_host_gaps",
         "Rules that could not be determined, or not wholly, and gaps in the view of the host.",
@@ -176,8 +176,11 @@ def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named) -> Iterator[st
     )
     yield from _metric(
         "ext4audit_host_audit_complete",
-        "Whether the audit of the host has no gaps.",
-        [({"host": n}, host.report is not None and host.report.complete) for n, host in named],
+        "Whether no gap could hide a finding that fails the audit (--fail-on).",
+        [
+            ({"host": name}, bool(host.report and host.report.complete_for(page.threshold)))
+            for name, host in named
+        ],
     )
     yield from _metric(
         "ext4audit_host_readable",

@@ -255,6 +255,10 @@ class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure
         self.detail = detail
         self.hint = hint
 
+    def __reduce__(self) -> tuple[type[Unanswered], tuple[Why, str, str]]:
+        """Return how to make it again: it is raised in a helper process, too."""
+        return Unanswered, (self.why, self.detail, self.hint)
+
     def unknown(self, what: str) -> Unknown:
         """Return the answer to the ask."""
         return Unknown(what, self.why, self.detail, self.hint)

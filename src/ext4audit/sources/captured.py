@@ -1,10 +1,11 @@
 """Captured evidence of one host, in any form."""
 
+import errno
 import io
 import os
 import stat
 import sys
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -13,7 +14,6 @@ from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.containers import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
 from ext4audit.sources.containers.tar import BLOCK_BYTES, Readable, Stream, is_tar
-from ext4audit.sources.live.paths import BoundedCalls
 from ext4audit.sources.snapshot import (
     MapSource,
     holds_snapshot,
@@ -27,6 +27,7 @@ from ext4audit.sources.snapshot.ansible import unwrap_task
 from ext4audit.sources.snapshot.causes import why_no_snapshot
 from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
+from ext4audit.sources.waiting import BoundedCalls, is_of_the_kernel
 
 STANDARD_INPUT = "-"
 
@@ -66,35 +67,50 @@ def _standard_input() -> IO[bytes]:
     return sys.stdin.buffer
 
 
+_CALLS = BoundedCalls()
+"""For all hosts of a fleet that this process reads: a helper each would cost 1 ms a host."""
+
+
 def _open_path(path: str, *, in_fleet: bool) -> Captured:
     """Open a file or directory, which may lie on a dead server; what feeds a FIFO has its time."""
-    with closing(BoundedCalls()) as bounded:
-        mode = bounded(lambda: _mode(path, in_fleet=in_fleet))
-        if stat.S_ISREG(mode):
-            with bounded(lambda: Path(path).open("rb")) as file:
-                return _open_file(_Bounded(file, bounded), path)
-        if stat.S_ISDIR(mode):
-            bounded(lambda: _look_into(path))
+    mode_of = partial(_mode, path, in_fleet=in_fleet)
+    mode = mode_of() if is_of_the_kernel(path) else _CALLS(mode_of)
     if stat.S_ISDIR(mode):
         return _open_directory(path)
+    if stat.S_ISREG(mode) and not is_of_the_kernel(path):
+        _CALLS(partial(_open_there, path))
+        try:
+            return _open_file(_There(), path)
+        finally:
+            _CALLS(_close_there)
     with Path(path).open("rb") as file:
         return _open_file(file, path)
 
 
-class _Bounded(NamedTuple):
-    """A file whose reads are bounded."""
-
-    file: IO[bytes]
-    bounded: BoundedCalls
+class _There:
+    """The file that is open in the helper process: to close it here could block, too."""
 
     def read(self, count: int, /) -> bytes:
-        return self.bounded(lambda: self.file.read(count))
+        """Return at most `count` bytes; raises OSError."""
+        return _CALLS(partial(_read_there, count))
 
 
-def _look_into(path: str) -> None:
-    """Read a name of a directory: what answers to this answers to the rest."""
-    with os.scandir(encode(path)) as found:
-        next(found, None)
+_there: list[IO[bytes]] = []
+
+
+def _open_there(path: str) -> None:
+    _there.append(Path(path).open("rb"))  # noqa: SIM115 - closed by _close_there, or at the end
+
+
+def _read_there(count: int) -> bytes:
+    if not _there:
+        raise OSError(errno.ESTALE, "the process that reads files has ended")
+    return _there[-1].read(count)
+
+
+def _close_there() -> None:
+    while _there:
+        _there.pop().close()
 
 
 def _mode(path: str, *, in_fleet: bool) -> int:
@@ -108,10 +124,10 @@ def _mode(path: str, *, in_fleet: bool) -> int:
 
 
 def _open_directory(path: str) -> Captured:
-    if (Path(path) / MANIFEST).is_symlink() or (Path(path) / MANIFEST).exists():
-        source, taken_at = read_snapshot(Path(path))
+    if _CALLS(partial(os.path.lexists, encode(f"{path}/{MANIFEST}"))):
+        source, taken_at = read_snapshot(Path(path), _CALLS)
         return Captured("snapshot", path, taken_at, source)
-    return _open_archive(DirectoryArchive(path, ARCHIVE_LIMITS), path)
+    return _open_archive(DirectoryArchive(path, ARCHIVE_LIMITS, _CALLS), path)
 
 
 def _open_file(file: Readable, label: str) -> Captured:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from ext4audit.sources import decode as decode_text
@@ -16,9 +17,9 @@ from ext4audit.sources.archive import INSIGHTS_COMMANDS, SOS_COMMANDS, SUPPORTCO
 from ext4audit.sources.captured import STANDARD_INPUT
 from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.containers.tar import is_compressed, is_tar
-from ext4audit.sources.live.paths import BoundedCalls, answered
 from ext4audit.sources.snapshot import is_wrapped
 from ext4audit.sources.snapshot.format import MANIFEST
+from ext4audit.sources.waiting import BoundedCalls, about, is_of_the_kernel
 
 _EXTENSION = re.compile(
     r"(?<=.)\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|json|txt|snapshot)$", re.IGNORECASE | re.DOTALL
@@ -80,7 +81,7 @@ def key_of(path: str) -> str | None:
 def exists(path: str) -> bool:
     """Return whether a path exists, also a dangling link; raises ArchiveError."""
     try:
-        return answered(lambda: os.path.lexists(encode(path)))
+        return about(path, partial(os.path.lexists, encode(path)))
     except OSError as error:
         raise _unreadable(path, error) from None
 
@@ -95,7 +96,8 @@ def hosts_in(path: str) -> Fleet | None:
     try:
         with closing(BoundedCalls()) as bounded:
             look = _Look(bounded)
-            if not bounded(lambda: os.path.isdir(encode(path))):  # noqa: PTH112 - bytes
+            is_directory = partial(os.path.isdir, encode(path))
+            if not (is_directory() if is_of_the_kernel(path) else bounded(is_directory)):
                 return None
             fleet = look.fleet(path.rstrip("/"))
     except OSError as error:
@@ -161,13 +163,13 @@ class _Look:
                 yield path
 
     def _entries(self, folder: str, *, follow: bool) -> list[_Entry]:
-        return self._bounded(lambda: sorted(_entries(folder, follow=follow)))
+        return self._bounded(partial(_entries, folder, follow=follow))
 
     def _is_one_host(self, folder: str, entries: list[_Entry]) -> bool:
         names = {name for name, _ in entries}
         if _CORE_COLLECTION in names and not names & _ONE_HOST:
             core = f"{folder}/{_CORE_COLLECTION}/{INSIGHTS_COMMANDS}"
-            return self._bounded(lambda: os.path.isdir(encode(core)))  # noqa: PTH112 - bytes
+            return self._bounded(partial(os.path.isdir, encode(core)))
         return bool(names & _ONE_HOST)
 
     def _is_evidence(self, path: str) -> bool:
@@ -175,7 +177,7 @@ class _Look:
         if _ARCHIVE.search(path):
             return True
         try:
-            return looks_like_evidence(path, self._bounded(lambda: _start(path)))
+            return looks_like_evidence(path, self._bounded(partial(_start, path)))
         except OSError:
             return True
 
@@ -216,12 +218,14 @@ def looks_like_evidence(path: str, start: bytes) -> bool:
     return bool(_EXTENSION.search(name)) and not name.lower().startswith("readme")
 
 
-def _entries(folder: str, *, follow: bool) -> Iterator[_Entry]:
-    """Yield the names in a directory but the hidden ones; raises OSError."""
+def _entries(folder: str, *, follow: bool) -> list[_Entry]:
+    """Return the names in a directory but the hidden ones, sorted; raises OSError."""
     with os.scandir(encode(folder)) as found:
-        for entry in found:
-            if not entry.name.startswith(b"."):
-                yield _Entry(decode_text(entry.name), _kind(entry, follow=follow))
+        return sorted(
+            _Entry(decode_text(entry.name), _kind(entry, follow=follow))
+            for entry in found
+            if not entry.name.startswith(b".")
+        )
 
 
 def _kind(entry: os.DirEntry[bytes], *, follow: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -78,20 +79,46 @@ def test_an_answer_gets_no_more_than_is_left(tmp_path: Path) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_program_that_hung_is_not_run_again(tmp_path: Path) -> None:
-    """Of 100 devices, each would wait for it; other programs are still run."""
-    tool(tmp_path, "dumpe2fs", f"echo >> {tmp_path}/runs; sleep 30")
-    tool(tmp_path, "lsblk", "echo here")
+def test_one_dead_disk_does_not_hide_the_others(tmp_path: Path) -> None:
+    """What hung for it is not asked about it again, and is asked about all others."""
+    hung = "[ $2 = /dev/dead ] && { echo >> %s/runs; sleep 30; }; echo $2"
+    tool(tmp_path, "dumpe2fs", hung % tmp_path)
     source = LiveSource(0.5, search_path=(str(tmp_path),))
-    answers = [source.fetch(RunCommand(("dumpe2fs", "-h", f"/dev/sd{n}"))) for n in range(100)]
-    assert {answer.why for answer in answers if isinstance(answer, Unknown)} == {Why.TIMED_OUT}
-    again = answers[99]
+    first = source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/dead")))
+    again = source.fetch(RunCommand(("dumpe2fs", "-g", "/dev/dead")))
+    assert isinstance(first, Unknown)
     assert isinstance(again, Unknown)
+    assert (first.why, again.why) == (Why.TIMED_OUT, Why.TIMED_OUT)
     assert again.detail == (
-        "not run again: dumpe2fs hung before (dumpe2fs -h /dev/sd0: no answer within 0.5 s)"
+        "not asked again: dumpe2fs hung before (dumpe2fs /dev/dead: no answer within 0.5 s)"
     )
     assert (tmp_path / "runs").read_text() == "\n"
+    healthy = RunCommand(("dumpe2fs", "-h", "/dev/healthy"))
+    assert source.fetch(healthy) == Known("/dev/healthy\n", "dumpe2fs -h /dev/healthy")
+
+
+def test_a_hundred_dead_disks_take_as_long_as_three(tmp_path: Path) -> None:
+    """Each has its turn, and a shorter one; then nothing more is asked. Other programs are run."""
+    tool(tmp_path, "dumpe2fs", "sleep 30")
+    tool(tmp_path, "lsblk", "echo here")
+    source = LiveSource(1, search_path=(str(tmp_path),))
+    began = time.monotonic()
+    answers = [source.fetch(RunCommand(("dumpe2fs", "-h", f"/dev/sd{n}"))) for n in range(100)]
+    assert 2 < time.monotonic() - began < 10
+    assert {answer.why for answer in answers if isinstance(answer, Unknown)} == {Why.TIMED_OUT}
+    last = answers[99]
+    assert isinstance(last, Unknown)
+    assert re.fullmatch(
+        r"not asked: dumpe2fs hung [0-9]+ times before, last dumpe2fs /dev/sd[0-9]+: no answer .*",
+        last.detail,
+    )
     assert source.fetch(RunCommand(("lsblk",))) == Known("here\n", "lsblk")
+
+
+def hang(_path: str) -> str:
+    """Answer like a server that is gone."""
+    time.sleep(30)
+    return ""
 
 
 @pytest.mark.parametrize("ask", [ReadFile, ListDir])
@@ -100,7 +127,7 @@ def test_a_path_that_does_not_answer_is_given_up(
 ) -> None:
     """/etc can lie on a server that is gone."""
     for name in ("read_file", "list_directory"):
-        monkeypatch.setattr(live, name, lambda _path: time.sleep(5))
+        monkeypatch.setattr(live, name, hang)
     answer = LiveSource(0.1).fetch(ask("/etc/fstab"))
     assert isinstance(answer, Unknown)
     assert (answer.why, answer.detail) == (Why.TIMED_OUT, "no answer within 0.1 s")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,77 +16,10 @@ from ext4audit.sources import (
     RealPath,
     ResolvePath,
     StatFilesystem,
-    Unanswered,
 )
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.live.paths import BoundedCalls
 from support.mounts import mount_table
 from support.scratch import Scratch
-
-
-def test_the_value_comes_through() -> None:
-    """What the call returns is returned, None included."""
-    assert BoundedCalls(5)(lambda: None) is None
-
-
-@pytest.mark.parametrize("error", [FileNotFoundError(2, "gone"), Unanswered(Why.ABSENT, "gone")])
-def test_the_error_comes_through(error: Exception) -> None:
-    """What the host lacks is raised in the caller's thread."""
-
-    def call() -> None:
-        raise error
-
-    with pytest.raises(type(error), match="gone"):
-        BoundedCalls(5)(call)
-
-
-def test_a_call_that_hangs_is_left_behind() -> None:
-    """After the time given, the caller goes on; the next call has another thread."""
-    release = threading.Event()
-    bounded = BoundedCalls(0.05)
-    with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
-        bounded(release.wait)
-    assert bounded(lambda: 1) == 1
-    release.set()
-
-
-def test_calls_share_a_thread_that_ends_with_them() -> None:
-    """A thread for each call would be 40 of them in a scan of five mounts."""
-    bounded = BoundedCalls(5)
-    thread = bounded(threading.current_thread)
-    assert bounded(threading.current_thread) is thread
-    del bounded
-    thread.join(5)
-    assert not thread.is_alive()
-
-
-def test_a_thread_ends_although_its_last_call_held_the_calls() -> None:
-    """A closure over the calls kept them alive, and a fleet collected a thread for each host."""
-    bounded = BoundedCalls(5)
-    thread = bounded(partial(_thread_of, bounded))
-    del bounded
-    thread.join(1)
-    assert not thread.is_alive()
-
-
-def _thread_of(_held: BoundedCalls) -> threading.Thread:
-    return threading.current_thread()
-
-
-def test_a_thread_that_was_left_behind_ends_when_its_call_returns() -> None:
-    """A server that answers again frees what waited for it."""
-    release = threading.Event()
-    seen: list[threading.Thread] = []
-
-    def hang() -> None:
-        seen.append(threading.current_thread())
-        release.wait()
-
-    with pytest.raises(TimeoutError):
-        BoundedCalls(0.05)(hang)
-    release.set()
-    seen[0].join(5)
-    assert not seen[0].is_alive()
 
 
 def resolve(path: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from ext4audit.report import Report
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import utc_now
-from ext4audit.sources.live.paths import BoundedCalls
+from ext4audit.sources.waiting import about, answered
 
 
 def active_profiles(words: Sequence[str]) -> tuple[ActiveProfile, ...]:
@@ -60,10 +59,9 @@ def read_policy(config: str | None) -> Policy:
     """
     path = config
     try:
-        with closing(BoundedCalls()) as bounded:
-            if path is None and (path := bounded(_nearest)) is None:
-                return Policy()
-            text = bounded(partial(_text, path, found=config is None))
+        if path is None and (path := answered(_nearest)) is None:
+            return Policy()
+        text = about(path, partial(_text, path, found=config is None))
         policy = parse_policy(parse_toml(text), all_rules(), did_you_mean)
         active_profiles(policy.profile)
     except OSError as error:

@@ -50,7 +50,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
         page,
         title=f"ext4audit: {entry.name}",
         entry=entry,
-        chips=() if report is None else finding_chips(report),
+        chips=() if report is None else finding_chips(report, page),
         section=None if report is None else host_section(report, page, entry.anchor),
     )
 

@@ -108,7 +108,7 @@ def folded_host(entry: Entry, page: Page) -> FoldedHost:
         return FoldedHost(entry, (unread,), printed=True, section=None)
     section = host_section(report, page, entry.anchor, brief=True)
     printed = _code(report, page) == EXIT_FINDINGS
-    return FoldedHost(entry, finding_chips(report), printed=printed, section=section)
+    return FoldedHost(entry, finding_chips(report, page), printed=printed, section=section)
 
 
 def fleet_summary(entries: Sequence[Entry], page: Page) -> FleetSummary:
@@ -118,7 +118,7 @@ def fleet_summary(entries: Sequence[Entry], page: Page) -> FleetSummary:
     return FleetSummary(
         banner=_banner(entries, page),
         chips=tuple(severity_chips(found)),
-        hosts=tuple(_host_chips(len(entries), reports)),
+        hosts=tuple(_host_chips(len(entries), reports, page)),
     )
 
 
@@ -144,10 +144,10 @@ def _banner(entries: Sequence[Entry], page: Page) -> Badge:
     return Badge(f"Passed: {codes[EXIT_CLEAN]} {of} without {worse}.", "fine")
 
 
-def _host_chips(hosts: int, reports: Sequence[Report]) -> Iterator[Badge]:
+def _host_chips(hosts: int, reports: Sequence[Report], page: Page) -> Iterator[Badge]:
     """Yield the numbers of hosts by what is known of them."""
     found = sum(bool(report.counted) for report in reports)
-    incomplete = sum(not report.complete for report in reports)
+    incomplete = sum(not report.complete_for(page.threshold) for report in reports)
     yield Badge(counted(hosts, "host"), "info")
     yield Badge(f"{found} with findings", "info")
     if incomplete:

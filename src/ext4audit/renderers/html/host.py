@@ -18,7 +18,7 @@ from ext4audit.renderers.html.finding import (
 from ext4audit.renderers.html.subject import SubjectSection, UnknownRow, subject_section
 from ext4audit.renderers.shared import Page
 from ext4audit.renderers.shared.causes import Cause, causes, causes_set_aside
-from ext4audit.renderers.shared.rows import where
+from ext4audit.renderers.shared.rows import INCOMPLETE, completeness, where
 from ext4audit.renderers.shared.subjects import (
     Subject,
     known_count,
@@ -108,13 +108,14 @@ def _entries(
     return entries
 
 
-def finding_chips(report: Report) -> tuple[Badge, ...]:
+def finding_chips(report: Report, page: Page) -> tuple[Badge, ...]:
     """Return the number of active findings by severity, and whether the audit is complete."""
     badges = list(severity_chips(Counter(finding.severity for finding in report.counted)))
-    if not badges and report.complete:
+    is_complete = completeness(report, page.threshold) != INCOMPLETE
+    if not badges and is_complete:
         badges = [Badge("no findings", "fine")]
     badges += [Badge(f"{number} {state}", "info") for number, state in _aside(report) if number]
-    return (*badges, *(() if report.complete else (Badge("incomplete", "open"),)))
+    return (*badges, *(() if is_complete else (Badge(INCOMPLETE, "open"),)))
 
 
 def severity_chips(found: Mapping[Severity, int]) -> Iterator[Badge]:

@@ -23,7 +23,7 @@ from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.finding import Finding, Severity
 from ext4audit.renderers.shared import Audited, visible
 from ext4audit.renderers.shared.subjects import is_undetermined, traceback_lines
-from ext4audit.renderers.shared.terms import listed, why_text
+from ext4audit.renderers.shared.terms import listed, severities_from, why_text
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 
@@ -117,6 +117,21 @@ def severity_counts(found: Iterable[Row]) -> str:
     """Return how many rows have each severity, "2 high, 1 low"; empty without rows."""
     numbers = Counter(row.finding.severity for row in found)
     return ", ".join(f"{numbers[each]} {each.value}" for each in Severity if numbers[each])
+
+
+INCOMPLETE = "incomplete"
+
+
+def completeness(report: Report, threshold: Severity | None) -> str:
+    """Return "complete", "complete for medium and worse" or INCOMPLETE, as the exit code counts.
+
+    What is missing and could not show a finding at the threshold makes no audit incomplete.
+    """
+    if report.complete:
+        return "complete"
+    if threshold is not None and report.complete_for(threshold):
+        return f"complete for {severities_from(threshold)}"
+    return INCOMPLETE
 
 
 def gaps(name: str, report: Report) -> list[Gap]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
+from ext4audit.renderers.shared.rows import INCOMPLETE, completeness
 from ext4audit.renderers.shared.subjects import (
     known_count,
     no_filesystem_text,
     subjects,
     verdict_counts,
 )
-from ext4audit.renderers.shared.terms import counted, severities_from
+from ext4audit.renderers.shared.terms import counted
 from ext4audit.renderers.text.blocks import (
     SEVERITY_STYLES,
     STEP,
@@ -135,11 +136,8 @@ def _checks(report: Report) -> str:
 
 def _completeness(report: Report, threshold: Severity | None) -> Span:
     """Return the completeness that the exit code has; what is missing below it is no failure."""
-    if report.complete:
-        return Span("complete", "green")
-    if threshold is not None and report.complete_for(threshold):
-        return Span(f"complete for {severities_from(threshold)}", "green")
-    return Span("incomplete", "bold magenta")
+    state = completeness(report, threshold)
+    return Span(state, "bold magenta" if state == INCOMPLETE else "green")
 
 
 def plan_blocks(report: Report, advice: PlanAdvice, look: Look) -> Blocks:

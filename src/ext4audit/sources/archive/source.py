@@ -110,9 +110,15 @@ class ArchiveSource:
     def fetch(self, ask: Ask) -> Answer:
         """Answer an ask; each is answered once."""
         if ask not in self._answers:
-            found = self._text(ask)
-            self._answers[ask] = self._not_captured(ask) if found is None else found
+            self._answers[ask] = self._answer(ask)
         return self._answers[ask]
+
+    def _answer(self, ask: Ask) -> Answer:
+        try:
+            found = self._text(ask)
+        except TimeoutError as error:  # of a directory on a dead server
+            return Unknown(describe(ask), Why.TIMED_OUT, str(error))
+        return self._not_captured(ask) if found is None else found
 
     @cached_property
     def _devices(self) -> DeviceTable:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 from ext4audit.sources import decode, encode
 from ext4audit.sources.containers import (
@@ -27,7 +29,9 @@ from ext4audit.sources.containers import (
     held_bytes,
 )
 from ext4audit.sources.containers.tar import Stream, read_tar
+from ext4audit.sources.waiting import BoundedCalls
 
+R = TypeVar("R")
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -36,13 +40,16 @@ class DirectoryArchive:
     """A directory of files; it may have been unpacked from an untrusted archive.
 
     Links are followed by name inside it. Each part of a path is opened without following links,
-    so that a link which is put there meanwhile cannot lead out either.
+    so that a link which is put there meanwhile cannot lead out either. The directory may lie on a
+    dead server: `calls` bounds the wait, and after it was in vain once each call is a TimeoutError.
     """
 
-    def __init__(self, path: str, limits: Limits) -> None:
+    def __init__(self, path: str, limits: Limits, calls: BoundedCalls | None = None) -> None:
         self.label = path
         self._path = path
         self._limits = limits
+        self._calls = calls or BoundedCalls()
+        self._dead = ""
         self._room_bytes = limits.largest_kept_bytes
 
     def names(self) -> tuple[str, ...]:
@@ -62,11 +69,8 @@ class DirectoryArchive:
         folders = [top]
         while folders:
             folder = folders.pop()
-            for child in self.children(folder):
+            for child, node in self._entries(folder):
                 name = f"{folder}/{child}" if folder else child
-                node = self._look(name)
-                if node is None:
-                    continue
                 yield name, node
                 if isinstance(node, Directory):
                     folders.append(name)
@@ -80,14 +84,20 @@ class DirectoryArchive:
         where, node = self._follow(name)
         if not isinstance(node, Directory):
             raise self._error(f"{name!r:.200}: not a directory")
+        return tuple(child for child, _ in self._entries(where))
+
+    def _entries(self, where: str) -> list[tuple[str, Node]]:
+        """Return the names in a directory, sorted, and what they are; raises ArchiveError."""
+        most = self._limits.most_entries
         try:
-            with os.scandir(encode(self._place(where))) as found:  # pathlib decodes by the locale
-                entries = [entry.name for entry in islice(found, self._limits.most_entries + 1)]
+            found = self._asked(partial(_entries, encode(self._place(where)), most + 1))
+        except TimeoutError:
+            raise
         except OSError as error:
-            raise self._error(f"{name!r:.200}: {error.strerror}") from None
-        if len(entries) > self._limits.most_entries:
-            raise self._error(f"holds more than {self._limits.most_entries} entries")
-        return tuple(sorted(map(decode, entries)))
+            raise self._error(f"{where!r:.200}: {error.strerror or error}") from None
+        if len(found) > most:
+            raise self._error(f"holds more than {most} entries")
+        return found
 
     def read(self, name: str) -> bytes:
         """Return a file's content."""
@@ -95,7 +105,11 @@ class DirectoryArchive:
         if not isinstance(node, File):
             raise self._error(f"{name!r:.200}: {describe_node(node)}")
         try:
-            content = _content(self._path, where.split("/"), self._limits.largest_file_bytes)
+            content = self._asked(
+                partial(_content, self._path, where.split("/"), self._limits.largest_file_bytes)
+            )
+        except TimeoutError:
+            raise
         except OSError as error:
             raise self._error(f"{name!r:.200}: {error.strerror or error}") from None
         except ArchiveError as error:
@@ -112,23 +126,45 @@ class DirectoryArchive:
             raise self._error(str(error)) from None
 
     def _look(self, name: str) -> Node | None:
-        """Return the node at a path whose folders are directories."""
+        """Return the node at a path whose folders are directories; raises TimeoutError."""
+        return self._asked(partial(_node, encode(self._place(name))))
+
+    def _asked(self, call: Callable[[], R]) -> R:
+        """Return the answer of the directory; raises OSError (TimeoutError included)."""
+        if self._dead:
+            raise TimeoutError(self._dead)
         try:
-            place = encode(self._place(name))
-            mode = os.lstat(place).st_mode
-            if stat.S_ISLNK(mode):
-                return Link(decode(os.readlink(place)))  # noqa: PTH115 - pathlib decodes by the locale
-        except OSError:
-            return None
-        if stat.S_ISDIR(mode):
-            return Directory()
-        return File() if stat.S_ISREG(mode) else Special("a device, a FIFO or a socket")
+            return self._calls(call)
+        except TimeoutError as error:
+            self._dead = str(error)
+            raise
 
     def _place(self, name: str) -> str:
         return f"{self._path}/{name}"
 
     def _error(self, message: str) -> ArchiveError:
         return ArchiveError(f"{self.label}: {message}")
+
+
+def _entries(place: bytes, most: int) -> list[tuple[str, Node]]:
+    """Return at most so many names of a directory, sorted, and what they are; raises OSError."""
+    with os.scandir(place) as found:
+        names = sorted(entry.name for entry in islice(found, most))
+    nodes = ((decode(name), _node(b"%s/%s" % (place, name))) for name in names)
+    return [(name, node) for name, node in nodes if node is not None]
+
+
+def _node(place: bytes) -> Node | None:
+    """Return what is at a path, None for nothing."""
+    try:
+        mode = os.lstat(place).st_mode
+        if stat.S_ISLNK(mode):
+            return Link(decode(os.readlink(place)))  # noqa: PTH115 - pathlib decodes by the locale
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        return Directory()
+    return File() if stat.S_ISREG(mode) else Special("a device, a FIFO or a socket")
 
 
 def archive_in(stream: Stream, label: str, *, limits: Limits, wanted: Wanted) -> MemoryArchive:

@@ -140,6 +140,8 @@ class Stream:
         """Take one more chunk into the buffer; return whether there was one."""
         try:
             chunk = next(self._chunks, b"")
+        except TimeoutError:
+            raise
         except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
             raise ArchiveError(f"damaged: {error}") from None
         self._buffer += chunk

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar, overload
 
@@ -42,7 +43,8 @@ from ext4audit.sources import (
 )
 from ext4audit.sources import live as ioctls
 from ext4audit.sources.live import commands, paths
-from ext4audit.sources.live.paths import BoundedCalls, opened
+from ext4audit.sources.live.paths import opened
+from ext4audit.sources.waiting import BoundedCalls, Patience
 
 _TUNE_SUPERBLOCK_BYTES = 232
 _UUID_BYTES = 16
@@ -113,6 +115,7 @@ OF_THE_KERNEL = ("/proc/", "/sys/")
 DEFAULT_DEADLINE_SECONDS = 120.0
 _OF_THIS_PROCESS = (Uname, EffectiveUser, VirtualMemory)
 """Answered at any time: a report that was cut at its deadline still says of which host it is."""
+READING = "reading"
 R = TypeVar("R")
 MEMINFO = "/proc/meminfo"
 BYTES_PER_KIB = 1024
@@ -125,8 +128,8 @@ class LiveSource:
     are the exception: they are read again rather than kept. Nothing is opened for writing. A block
     device is opened for `ReadBytes` only, and read through the page cache. `timeout_seconds`
     bounds each program, and each access to a path that may lie on a dead server. What was not
-    read `deadline_seconds` after the source was made is unknown. A program that did not answer
-    once is not run again: with 100 devices, each of them would wait for it. `search_path` is where
+    read `deadline_seconds` after the source was made is unknown. What hung for a device or path is
+    not asked about it again, and `Patience` bounds what all hangs take. `search_path` is where
     programs are looked up; tests put directories of their own there.
     """
 
@@ -141,7 +144,7 @@ class LiveSource:
         self._deadline_seconds = deadline_seconds
         self._ends_at = monotonic() + deadline_seconds
         self._calls = BoundedCalls(timeout_seconds)
-        self._hung: dict[str, str] = {}
+        self._patience = Patience(timeout_seconds)
         self._search_path = tuple(search_path)
         self._udev = UdevReader()
         self._answers: dict[Ask, Answer] = {}
@@ -183,20 +186,29 @@ class LiveSource:
             raise Unanswered(Why.TIMED_OUT, detail, "use a longer --deadline")
         return min(left, self._timeout_seconds)
 
-    def _bounded(self, call: Callable[[], R]) -> R:
-        return self._calls(call, self._seconds())
+    def _waited(self, means: str, place: str, call: Callable[[float], R]) -> R:
+        """Return what `call` returns within its seconds; raises Unanswered, OSError."""
+        seconds = min(self._seconds(), self._patience.seconds(means, place))
+        began = monotonic()
+        try:
+            return call(seconds)
+        except TimeoutError as error:
+            what = f"{means} {place}: {error}" if place else str(error)
+            self._patience.lost(means, place, monotonic() - began, what)
+            raise
+
+    def _bounded(self, place: str, call: Callable[[], R]) -> R:
+        """Make a call about a path or device in a process that can be left behind."""
+        return self._waited(READING, place, lambda seconds: self._calls(call, seconds))
 
     def _run(self, argv: tuple[str, ...]) -> str:
-        """Run a program, unless it hung before; raises Unanswered, OSError, ValueError."""
-        program = argv[0] if argv else ""
-        if program in self._hung:
-            detail = f"not run again: {program} hung before ({self._hung[program]})"
-            raise Unanswered(Why.TIMED_OUT, detail, "use a longer --timeout")
-        try:
-            return commands.run_command(argv, self._seconds(), self._search_path)
-        except TimeoutError as error:
-            self._hung[program] = f"{' '.join(argv)}: {error}"
-            raise
+        """Run a program; raises Unanswered, OSError, ValueError."""
+        device = argv[-1] if argv[:1] == ("dumpe2fs",) else ""
+        return self._waited(
+            " ".join(argv[:1]),
+            device,
+            lambda seconds: commands.run_command(argv, seconds, self._search_path),
+        )
 
     def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
         match ask:
@@ -215,11 +227,11 @@ class LiveSource:
             case UdevDatabase(device_number):
                 return self._udev.properties(device_number)
             case ResolvePath(path):
-                return self._bounded(lambda: paths.resolve_path(path))
+                return self._bounded(path, partial(paths.resolve_path, path))
             case RealPath(path):
-                return self._bounded(lambda: paths.real_path(path))
+                return self._bounded(path, partial(paths.real_path, path))
             case StatFilesystem(path):
-                return self._bounded(lambda: paths.stat_filesystem(path))
+                return self._bounded(path, partial(paths.stat_filesystem, path))
             case CapturedDumpe2fs():
                 raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
 
@@ -227,16 +239,17 @@ class LiveSource:
         """Read a path, one of the kernel's own tables in this thread: they are read by the 100."""
         if path.startswith(OF_THE_KERNEL):
             return read(path)
-        return self._bounded(lambda: read(path))
+        return self._bounded(path, partial(read, path))
 
     def _bytes(self, ask: BytesAsk) -> bytes:
         match ask:
             case TuneSuperblock(path):
-                return self._bounded(lambda: ioctls.tune_superblock(path))
+                return self._bounded(path, partial(ioctls.tune_superblock, path))
             case FilesystemUuid(path):
-                return self._bounded(lambda: ioctls.filesystem_uuid(path))
+                return self._bounded(path, partial(ioctls.filesystem_uuid, path))
             case ReadBytes(path, offset_bytes, length_bytes):
-                return self._bounded(lambda: paths.read_bytes(path, offset_bytes, length_bytes))
+                call = partial(paths.read_bytes, path, offset_bytes, length_bytes)
+                return self._bounded(path, call)
 
 
 def read_file(path: str) -> str:

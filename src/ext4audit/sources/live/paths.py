@@ -1,107 +1,19 @@
-"""Paths and raw bytes: resolved, opened and read with a bounded wait."""
+"""Paths and raw bytes: resolved, opened and read."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from contextlib import contextmanager
 
-from ext4audit.evidence import Known, Why
+from ext4audit.evidence import Why
 from ext4audit.sources import Unanswered, decode, encode
 
-R = TypeVar("R")
-_Call: TypeAlias = "tuple[Callable[[], object], SimpleQueue[Any]] | None"
 # The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
 LARGEST_READ_BYTES = 64 << 20
 _LARGEST_OFFSET = (1 << 63) - 1
-
-
-LONGEST_WAIT_SECONDS = 20.0
-"""For one answer about a path that the user names."""
-
-
-class BoundedCalls:
-    """Calls with a bounded wait, made in one thread that is kept for all of them.
-
-    A path on a dead NFS server blocks open(2) itself, O_NONBLOCK or not: one loop device over
-    such a file would hang the whole audit. A thread that does not answer is left behind, and the
-    next call has a new one. Threads are daemons: they do not keep the process alive.
-    """
-
-    def __init__(self, timeout_seconds: float | None = None) -> None:
-        """Wait LONGEST_WAIT_SECONDS for each answer if no time is given."""
-        self._timeout_seconds = LONGEST_WAIT_SECONDS if timeout_seconds is None else timeout_seconds
-        self._calls: SimpleQueue[_Call] | None = None
-        self._thread: threading.Thread | None = None
-
-    def __call__(self, call: Callable[[], R], timeout_seconds: float | None = None) -> R:
-        """Return what `call` returns, or raise its OSError or Unanswered, or TimeoutError."""
-        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        if self._calls is None:
-            self._calls = SimpleQueue()
-            made = threading.Thread(target=_answer_calls, args=(self._calls,), daemon=True)
-            self._thread = made
-            made.start()
-        answers: SimpleQueue[Known[Any] | Exception] = SimpleQueue()
-        self._calls.put((call, answers))
-        try:
-            answer = answers.get(timeout=seconds)
-        except Empty:
-            self._calls.put(None)  # the thread ends, if its call ever returns
-            self._calls = self._thread = None
-            raise TimeoutError(f"no answer within {seconds:g} s") from None
-        if isinstance(answer, Exception):
-            raise answer
-        value: R = answer.value
-        return value
-
-    def close(self) -> None:
-        """End the thread and wait for that: a fork beside a thread can hang."""
-        if self._calls is not None and self._thread is not None:
-            self._calls.put(None)
-            self._thread.join(self._timeout_seconds)
-        self._calls = self._thread = None
-
-    def __del__(self) -> None:
-        """End the thread, which waits for calls."""
-        if self._calls is not None:
-            self._calls.put(None)
-
-
-def _answer_calls(calls: SimpleQueue[_Call]) -> None:
-    """Make the calls of a queue until it holds None."""
-    while _answer_one(calls.get()):
-        pass
-
-
-def _answer_one(wanted: _Call) -> bool:
-    """Make a call, and put its answer; an exception is one, too. Return False for None.
-
-    It is a function of its own so that the waiting thread keeps nothing of the last call: its
-    closure can hold the BoundedCalls itself, which would then never be freed, nor the thread ended.
-    """
-    if wanted is None:
-        return False
-    call, answers = wanted
-    try:
-        answers.put(Known(call(), ""))
-    except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
-        answers.put(error)
-    return True
-
-
-def answered(call: Callable[[], R]) -> R:
-    """Return what a call returns within 20 s; raises its OSError, or TimeoutError.
-
-    A path on a dead server blocks the process that asks for anything about it.
-    """
-    with closing(BoundedCalls()) as bounded:
-        return bounded(call)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, overload
@@ -34,6 +35,7 @@ from ext4audit.sources.snapshot.format import (
     SnapshotError,
     encode,
 )
+from ext4audit.sources.waiting import BoundedCalls
 
 TOP = "ext4audit-snapshot"
 BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"
@@ -137,16 +139,22 @@ def write_snapshot(
             file.write(content)
 
 
-def read_snapshot(directory: Path) -> tuple[MapSource, str]:
+def read_snapshot(directory: Path, calls: BoundedCalls | None = None) -> tuple[MapSource, str]:
     """Return the source that replays a snapshot, and the time it was taken.
 
     Raises SnapshotError for anything that is not a snapshot of this version. The directory is
-    untrusted: no symbolic link in it is followed, and nothing but files is opened.
+    untrusted: no symbolic link in it is followed, and nothing but files is opened. It may lie on a
+    dead server: `calls` bounds the wait for each file, and the first that was in vain is the last.
     """
+    bounded = BoundedCalls() if calls is None else calls
+
+    def answer(name: str) -> bytes:
+        return bounded(partial(_answer, directory, name))
+
     try:
-        manifest = _content(directory / MANIFEST, LARGEST_MANIFEST_BYTES)
-        answers, taken_at = decode(manifest, lambda name: _answer(directory, name))
-    except SnapshotError as error:
+        manifest = bounded(partial(_content, directory / MANIFEST, LARGEST_MANIFEST_BYTES))
+        answers, taken_at = decode(manifest, answer)
+    except (TimeoutError, SnapshotError) as error:
         raise SnapshotError(f"{directory}: {error}") from None
     return MapSource(answers), taken_at
 

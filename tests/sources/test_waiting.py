@@ -1,0 +1,189 @@
+"""Calls in a helper process: what comes through, and what is left behind where nothing does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Why
+from ext4audit.sources import Unanswered
+from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources.waiting import BoundedCalls, Patience, about, answered, undo
+
+ENDS_WITHIN_SECONDS = 10
+
+
+def fail(error: Exception) -> None:
+    """Raise it, in the helper."""
+    raise error
+
+
+def descriptors() -> list[str]:
+    """Return what the helper has open."""
+    links = [*Path("/proc/self/fd").iterdir()]
+    return sorted(str(each.readlink()) for each in links if each.is_symlink())
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def ends(pid: int) -> bool:
+    """Whether a process ends soon."""
+    end = time.monotonic() + ENDS_WITHIN_SECONDS
+    while is_there(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not is_there(pid)
+
+
+@pytest.mark.parametrize("value", [None, 1, "\udcff\n", b"\0\xff", [("a", 1)], "x" * 10_000_000])
+def test_the_value_comes_through(value: object) -> None:
+    """What the call returns is returned, None and large ones included."""
+    assert answered(partial(next, iter([value]))) == value
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(2, "gone"),
+        OSError("gone: without a number"),
+        Unanswered(Why.ABSENT, "gone", "a hint"),
+        ArchiveError("gone"),
+        MemoryError("gone"),
+    ],
+    ids=repr,
+)
+def test_the_error_comes_through(error: Exception) -> None:
+    """With its number, its reason and its hint."""
+    with pytest.raises(type(error), match="gone") as raised:
+        answered(partial(fail, error))
+    assert raised.value.args == error.args
+    assert vars(raised.value) == vars(error)
+
+
+def test_a_call_that_hangs_is_left_behind() -> None:
+    """After the time given, the caller goes on; the next call has another helper."""
+    bounded = BoundedCalls(0.2)
+    first = bounded(os.getpid)
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.2 s"):
+        bounded(partial(time.sleep, 30))
+    assert bounded(os.getpid) not in {first, os.getpid()}
+    assert ends(first)
+
+
+def test_calls_share_a_helper_that_ends_with_them() -> None:
+    """A fork for each of the 40 calls of a scan would cost as much as the scan."""
+    with closing(BoundedCalls(5)) as bounded:
+        helper = bounded(os.getpid)
+        assert bounded(os.getpid) == helper
+    assert ends(helper)
+    freed = BoundedCalls(5)
+    helper = freed(os.getpid)
+    del freed
+    assert ends(helper)
+
+
+def test_a_helper_that_was_killed_is_an_error_and_the_next_call_has_another() -> None:
+    """Somebody may kill it, for want of memory."""
+    bounded = BoundedCalls(5)
+    helper = bounded(os.getpid)
+    os.kill(helper, signal.SIGKILL)
+    assert ends(helper)
+    with pytest.raises(OSError, match="the process that reads files has ended"):
+        bounded(os.getpid)
+    assert bounded(os.getpid) != helper
+
+
+def test_a_helper_holds_nothing_of_its_parent(tmp_path: Path) -> None:
+    """A pipe ends when its last writer does: one that is left behind must not hold it."""
+    with (tmp_path / "held").open("w"):
+        found = answered(descriptors)
+    assert found[0] == "/dev/null"
+    assert {each.partition(":")[0] for each in found} <= {"/dev/null", "pipe", "/proc/self/fd"}
+    assert sum(each.startswith("pipe:") for each in found) == 2
+
+
+def test_another_process_has_another_helper() -> None:
+    """A worker of a fleet is a fork, and must not take an answer to its parent."""
+    bounded = BoundedCalls(5)
+    ours = bounded(os.getpid)
+    pid = os.fork()
+    if not pid:
+        os._exit(bounded(os.getpid) == ours)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert bounded(os.getpid) == ours
+
+
+UNDONE = """
+import os, sys, time
+from functools import partial
+from ext4audit.sources.waiting import BoundedCalls, undo
+def begin(path):
+    open(path, "x").close()
+    undo.callback(os.unlink, path)
+    return os.getpid()
+
+calls = BoundedCalls(5)
+print(calls(partial(begin, sys.argv[1])), flush=True)
+time.sleep(30)
+"""
+
+
+def test_what_was_begun_is_undone_when_the_parent_dies(tmp_path: Path) -> None:
+    """SIGKILL of a scan that writes its report leaves neither a process nor half of a file."""
+    place = tmp_path / "half"
+    with subprocess.Popen(
+        [sys.executable, "-c", UNDONE, place], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        helper = int(parent.stdout.readline())
+        assert place.exists()
+        parent.kill()
+    assert ends(helper)
+    assert not place.exists()
+
+
+def test_paths_of_the_kernel_are_of_this_process() -> None:
+    """/dev/stdin and /proc/self/fd/63 name what the helper does not hold."""
+    assert about("/dev/stdin", os.getpid) == os.getpid()
+    assert about("/proc/self/fd/63", os.getpid) == os.getpid()
+    assert about("/dev/../etc/fstab", os.getpid) != os.getpid()
+    assert about("/etc/fstab", os.getpid) != os.getpid()
+
+
+def test_undo_is_empty_here() -> None:
+    """Only helpers add to it; this process would never look at it."""
+    answered(partial(undo.callback, os.getpid))
+    assert not undo._exit_callbacks  # type: ignore[attr-defined]
+
+
+def lose_all(patience: Patience, waits: list[float]) -> None:
+    """Wait in vain at a thousand places."""
+    for number in range(1000):
+        waits.append(patience.seconds("tool", f"/dev/{number}"))
+        patience.lost("tool", f"/dev/{number}", waits[-1], f"hung-{number}")
+
+
+def test_each_hang_halves_the_wait_until_nothing_more_is_asked() -> None:
+    """For one means; another has the whole time still."""
+    patience = Patience(40)
+    waits: list[float] = []
+    with pytest.raises(Unanswered, match=r"not asked: tool hung [0-9]+ times before, last hung-"):
+        lose_all(patience, waits)
+    assert waits[:7] == [40, 20, 10, 5, 2.5, 1.25, 1]
+    assert 99 <= sum(waits) <= 100
+    assert patience.seconds("other", "/dev/0") == 40
+    with pytest.raises(Unanswered, match=r"not asked again: tool hung before \(hung-3\)"):
+        patience.seconds("tool", "/dev/3")
