@@ -80,7 +80,6 @@ THIRD_PARTY_ROOMS = {
     "jinja2": {"renderers"},
     "rich": {"renderers", "cli"},
     "pyudev": {"sources"},
-    "psutil": {"sources"},
     "subprocess": {"sources"},
 }
 FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "datetime", "socket", "random", "fcntl"}
@@ -162,7 +161,7 @@ def test_every_sub_room_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_third_party_imports_stay_in_their_room(path: Path) -> None:
-    """Click, rich, psutil, pyudev and subprocess are each imported in one room only."""
+    """Click, rich, pyudev and subprocess are each imported in one room only."""
     for name in imports(path):
         top = name.split(".", maxsplit=1)[0]
         assert room(path) in THIRD_PARTY_ROOMS.get(top, {room(path)}), f"{path} imports {name}"

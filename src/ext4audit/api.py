@@ -37,16 +37,19 @@ def audit_host(
     profiles: Sequence[ActiveProfile] = (),
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
+    mounts_of: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Audit every ext4 superblock of this host; nothing on it is changed.
 
     `rules` are those of `select_rules`, by default the rules that are on by default. `profiles`
     add the requirements of vendors. `timeout_seconds` limits each external command, and what was
-    not read after `deadline_seconds` is unknown. `progress` is called with the name of each device
-    that is read. Missing evidence raises nothing: the report lists it, and `complete` is false.
+    not read after `deadline_seconds` is unknown. `mounts_of` is the process whose mount table is
+    read: 1 for a program with a mount namespace of its own. `progress` is called with the name of
+    each device that is read. Missing evidence raises nothing: the report lists it, and `complete`
+    is false.
     """
-    source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
+    source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of)
     host = assemble_host(source, utc_now(), progress=progress or _ignore)
     chosen = default_rules() if rules is None else rules
     return audit(Source("live", host.name), host, chosen, profiles)

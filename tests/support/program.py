@@ -27,7 +27,7 @@ SECONDS = 60
 
 AS_NOBODY = """
 import difflib, importlib, os, pkgutil, sys
-import ext4audit, psutil, pyudev, rich.cells, rich.console, rich.status
+import ext4audit, pyudev, rich.cells, rich.console, rich.status
 for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
     if module.name != "ext4audit.__main__":
         importlib.import_module(module.name)

@@ -42,6 +42,13 @@ from ext4audit.sources.live import LiveSource
     help="Measurements of `ext4audit probe -f json`: what is likely is confirmed or passes; "
     "repeatable.",
 )
+@click.option(
+    "--mounts-of",
+    type=click.IntRange(min=1),
+    metavar="PID",
+    help="Read the mount table of this process: 1 for a service or a container that has a mount "
+    "namespace of its own and sees the processes of the host.",
+)
 @report_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
 @deadline_option
@@ -50,6 +57,7 @@ def command(
     targets: tuple[str, ...],
     sources: tuple[str, ...],
     expect: str | None,
+    mounts_of: int | None,
     timeout_seconds: float,
     deadline_seconds: float,
     **given: Any,  # noqa: ANN401 - every type that an option can have
@@ -86,7 +94,7 @@ def command(
     if expect is not None:
         raise click.UsageError("--expect is for --from: the hosts of a fleet")
     if targets:
-        source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
+        source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of)
         report = lazily("cli.options", "scan_targets")(targets, asked, source)
         return print_report(report, asked, whole=False)
     with progress(quiet=asked.verbosity < 0) as show:
@@ -95,6 +103,7 @@ def command(
             profiles=asked.profiles,
             timeout_seconds=timeout_seconds,
             deadline_seconds=deadline_seconds,
+            mounts_of=mounts_of,
             progress=show,
         )
     return print_report(report, asked)

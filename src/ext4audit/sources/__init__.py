@@ -70,7 +70,7 @@ class Uname(_OfHost):
 
 
 class VirtualMemory(_OfHost):
-    """`total` and `available` memory in bytes, one a line, in this order (psutil)."""
+    """`total` and `available` memory in bytes, one a line, in this order."""
 
     __slots__ = ()
 

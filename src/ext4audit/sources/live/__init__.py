@@ -42,7 +42,8 @@ from ext4audit.sources import (
     from_os_error,
 )
 from ext4audit.sources import live as ioctls
-from ext4audit.sources.live import commands, paths
+from ext4audit.sources.live import commands, mount_tables, paths
+from ext4audit.sources.live.memory import virtual_memory
 from ext4audit.sources.live.paths import opened
 from ext4audit.sources.waiting import BoundedCalls, Patience
 
@@ -117,8 +118,6 @@ _OF_THIS_PROCESS = (Uname, EffectiveUser, VirtualMemory)
 """Answered at any time: a report that was cut at its deadline still says of which host it is."""
 READING = "reading"
 R = TypeVar("R")
-MEMINFO = "/proc/meminfo"
-BYTES_PER_KIB = 1024
 
 
 class LiveSource:
@@ -130,7 +129,8 @@ class LiveSource:
     bounds each program, and each access to a path that may lie on a dead server. What was not
     read `deadline_seconds` after the source was made is unknown. What hung for a device or path is
     not asked about it again, and `Patience` bounds what all hangs take. `search_path` is where
-    programs are looked up; tests put directories of their own there.
+    programs are looked up; tests put directories of their own there. `mounts_of` is the process
+    whose mount table is read, by default this one.
     """
 
     def __init__(
@@ -139,6 +139,7 @@ class LiveSource:
         *,
         deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
         search_path: Sequence[str] = commands.SYSTEM_PATH,
+        mounts_of: int | None = None,
     ) -> None:
         self._timeout_seconds = timeout_seconds
         self._deadline_seconds = deadline_seconds
@@ -146,6 +147,7 @@ class LiveSource:
         self._calls = BoundedCalls(timeout_seconds)
         self._patience = Patience(timeout_seconds)
         self._search_path = tuple(search_path)
+        self._mounts_of = mounts_of
         self._udev = UdevReader()
         self._answers: dict[Ask, Answer] = {}
 
@@ -212,6 +214,8 @@ class LiveSource:
 
     def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
         match ask:
+            case ReadFile(mount_tables.OWN) if self._mounts_of is not None:
+                return read_file(mount_tables.table_of(self._mounts_of))
             case ReadFile(path):
                 return self._of_path(path, read_file)
             case ListDir(path):
@@ -227,13 +231,20 @@ class LiveSource:
             case UdevDatabase(device_number):
                 return self._udev.properties(device_number)
             case ResolvePath(path):
-                return self._bounded(path, partial(paths.resolve_path, path))
+                return self._resolved(path)
             case RealPath(path):
                 return self._bounded(path, partial(paths.real_path, path))
             case StatFilesystem(path):
                 return self._bounded(path, partial(paths.stat_filesystem, path))
             case CapturedDumpe2fs():
                 raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
+
+    def _resolved(self, path: str) -> str:
+        """Resolve a path, with the mount id of the table that is read."""
+        found = self._bounded(path, partial(paths.resolve_path, path))
+        if self._mounts_of is None:
+            return found
+        return mount_tables.translated(found, read_file, self._mounts_of)
 
     def _of_path(self, path: str, read: Callable[[str], str]) -> str:
         """Read a path, one of the kernel's own tables in this thread: they are read by the 100."""
@@ -284,38 +295,6 @@ def uname() -> str:
 def effective_user() -> str:
     """Return the effective user id in decimal."""
     return str(os.geteuid())
-
-
-def virtual_memory() -> str:
-    """Return total and available memory in bytes, one a line; raises Unanswered, OSError."""
-    total_bytes, available_bytes = _reported_memory() or _estimated_memory()
-    return f"{total_bytes}\n{available_bytes}"
-
-
-def _reported_memory() -> tuple[int, int] | None:
-    """Return MemTotal and MemAvailable of proc_meminfo(5), where they are plausible.
-
-    MemAvailable exists since Linux 3.14, can be 0, and is the host's in some containers, beyond
-    their total: psutil estimates it then, and importing it costs 9 ms.
-    """
-    with open(MEMINFO, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
-        lines = (line.split() for line in file)
-        kib = {line[0]: line[1] for line in lines if len(line) > 1 and line[1].isdigit()}
-    total = int(kib.get(b"MemTotal:", b"0")) * BYTES_PER_KIB
-    available = int(kib.get(b"MemAvailable:", b"0")) * BYTES_PER_KIB
-    return (total, available) if 0 < available <= total else None
-
-
-def _estimated_memory() -> tuple[int, int]:
-    """Return psutil's estimate from an incomplete /proc/meminfo; raises Unanswered, OSError."""
-    try:
-        import psutil  # noqa: PLC0415 - 9 ms, paid by hosts with an odd /proc/meminfo only
-
-        memory = psutil.virtual_memory()
-    except (ImportError, LookupError, ValueError, RuntimeError) as error:
-        detail = f"psutil: {type(error).__name__}: {error}"
-        raise Unanswered(Why.FAILED, detail, "mount /proc") from error
-    return memory.total, memory.available
 
 
 DATABASE = "/run/udev/data"

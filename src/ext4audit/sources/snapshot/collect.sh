@@ -283,12 +283,15 @@ capture() {
 	put effective_user - text "$uid"
 	esc "$(for i in r v m n; do uname -$i; done)"
 	put uname - text "$e"
+	m=0 d=0
 	while read -r i v _; do
 		case $i in
 		MemTotal:) f=$((v * 1024)) ;;
-		Mem[FA]*:) m=$((v * 1024)) ;; # MemFree stands before MemAvailable (Linux 3.14)
+		MemAvailable:) m=$((v * 1024)) ;;
+		MemFree: | *ctive'(file):') d=$((d + v * 1024)) ;; # where MemAvailable is not plausible
 		esac
 	done </proc/meminfo
+	[ "$m" -gt 0 ] && [ "$m" -le "$f" ] || m=$((d < f ? d : f))
 	put virtual_memory - text "$f\\012$m"
 	long /proc/self/mountinfo
 	ln o$n table
