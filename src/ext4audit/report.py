@@ -54,12 +54,14 @@ class FixedFinding(NamedTuple):
 class Source(NamedTuple):
     """The kind of source of the evidence ("live", "snapshot", …) and its label for people.
 
-    `key` is what the operator calls the host; empty where only the host names itself.
+    `key` is what the operator calls the host; empty where only the host names itself. `groups`
+    are those of the host in the inventory that the run was made over.
     """
 
     kind: str
     label: str
     key: str = ""
+    groups: tuple[str, ...] = ()
 
 
 ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ext4audit.cli import captured as captured_command
-from ext4audit.cli import fleet
 from ext4audit.cli.captured import Job, audit_place
+from ext4audit.cli.fleet import auditing as fleet
 from ext4audit.cli.places import Place
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
@@ -183,7 +183,7 @@ def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
 KILLED = """
 import os, sys, time
 from pathlib import Path
-from ext4audit.cli import fleet
+from ext4audit.cli.fleet import auditing as fleet
 from ext4audit.cli import run_program
 
 def hang(place, job):

@@ -65,6 +65,7 @@ ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
     "fix": "Print a script that applies remedies and can undo them.",
+    "fleet": "Audit the hosts of an Ansible inventory.",
     "collect": "Capture a snapshot of this host for an audit on another machine.",
     "layout": "Show which disks of an array hold the metadata.",
     "plan": "Audit a filesystem before it is created.",
@@ -124,7 +125,7 @@ _NO_PAGER = click.Option(
 )
 _SHARED = frozenset({"color", "config", "fail-on"})
 """Options with one meaning in all commands: one variable sets them for all."""
-_WITH_REPORTS = frozenset({"scan", "plan"})
+_WITH_REPORTS = frozenset({"scan", "fleet", "plan"})
 """The commands whose --format is set by EXT4AUDIT_FORMAT: those of the others differ."""
 
 
@@ -135,7 +136,7 @@ def variables(command: str, option: str) -> list[str]:
     return [f"{PROGRAM}_{name}".upper().replace("-", "_") for name in names]
 
 
-def _completed(command: click.Command, name: str) -> click.Command:
+def completed(command: click.Command, name: str) -> click.Command:
     """Add what all commands have: coloured help, --no-pager, and variables for the options."""
     if _HELP in command.params:
         return command
@@ -170,7 +171,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"ext4audit.cli.{cmd_name}")
-        return _completed(module.command, cmd_name)
+        return completed(module.command, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""

@@ -72,14 +72,15 @@ def audit_place(place: Place, job: Job) -> HostLine:
         complete=report.complete_for(job.threshold),
         matched=bool(report.host.filesystems),
         found=_found(report),
-        host=Audited(place.path, report, key=report.key) if job.keep else None,
+        host=Audited(_label(place), report, key=report.key) if job.keep else None,
+        groups=place.groups,
         used=used,
         undetermined=undetermined,
     )
 
 
 def _report(place: Place, job: Job) -> Report:
-    return audit_snapshot(
+    report = audit_snapshot(
         place.path,
         rules=[rule for rule in all_rules() if rule.code in job.rules],
         profiles=job.profiles,
@@ -87,11 +88,14 @@ def _report(place: Place, job: Job) -> Report:
         in_fleet=place.in_fleet,
         key=place.key,
     )
+    source = report.source._replace(label=place.label or report.source.label, groups=place.groups)
+    return report._replace(source=source)
 
 
 def unread(place: Place, message: str, kind: str, job: Job) -> HostLine:
     """Return the line of a host without a report."""
     code = 0 if job.allow_incomplete else EXIT_INCOMPLETE
+    message = message.replace(place.path, _label(place))
     host = unread_host(place, message)
     return HostLine(
         host.key,
@@ -99,14 +103,20 @@ def unread(place: Place, message: str, kind: str, job: Job) -> HostLine:
         code,
         complete=False,
         error=message,
-        path=place.path,
+        path=_label(place),
         host=host if job.keep else None,
+        groups=place.groups,
     )
 
 
 def unread_host(place: Place, message: str) -> Audited:
     """Return a host without a report; one that only its evidence names has the source's name."""
-    return Audited(place.path, None, message, key=place.key or place.path)
+    label = _label(place)
+    return Audited(label, None, message, key=place.key or label, groups=place.groups)
+
+
+def _label(place: Place) -> str:
+    return place.label or place.path
 
 
 def _unread_text(host: Audited, kind: str, fmt: str, page: Page) -> str:
@@ -158,7 +168,7 @@ def scan_from(
         raise click.UsageError(
             f"-f json is for one host, and there are {len(places)}: use -f ndjson"
         )
-    code: int = lazily("cli.fleet", "scan_fleet")(places, words, asked)
+    code: int = lazily("cli.fleet.auditing", "scan_fleet")(places, words, asked)
     return code
 
 

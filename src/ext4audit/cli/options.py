@@ -105,6 +105,7 @@ class ReportOptions(NamedTuple):
     verbosity: int
     color: str
     started: float
+    group_by: tuple[str, ...] = ()
 
 
 def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> ReportOptions:
@@ -133,6 +134,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
         color=given["color"],
         started=monotonic(),
+        group_by=given.get("group_by", ()),
     )
 
 

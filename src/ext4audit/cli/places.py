@@ -24,13 +24,16 @@ class Place(NamedTuple):
     """The location of a host's evidence; `in_fleet` means that it was found, not named.
 
     `key` is what the operator calls the host, None where only its evidence has a name. `missing`
-    is why an expected host has no evidence; `path` is its key then.
+    is why an expected host has no evidence; `path` is its key then. `label` is shown in place of
+    a path that only this run has. `groups` are those of the host's inventory.
     """
 
     path: str
     in_fleet: bool
     key: str | None = None
     missing: str = ""
+    label: str = ""
+    groups: tuple[str, ...] = ()
 
     @property
     def is_read_here(self) -> bool:

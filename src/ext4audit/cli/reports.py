@@ -139,4 +139,5 @@ def page_of(output: Output, asked: ReportOptions) -> Page:
         width=None if to_file else width(sys.stdout),
         ascii_only=not to_file and is_ascii_only(sys.stdout),
         has_summary=bool(os.environ.get(VARIABLE)),
+        group_by=asked.group_by,
     )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ext4audit.renderers.json_v1 import SCHEMA_VERSION, plan_object, report_object, schema_file
+from ext4audit.renderers.json_v1 import (
+    SCHEMA_VERSION,
+    groups_object,
+    plan_object,
+    report_object,
+    schema_file,
+)
 from ext4audit.renderers.shared import Audited, Page, host_names, json_text
 from ext4audit.report import PlanAdvice, Report
 
@@ -36,7 +42,13 @@ def render_unread(host: Audited, *, kind: str, tool_version: str) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ext4audit", "version": tool_version},
-        "source": {"kind": None, "label": host.label, "taken_at": None, "key": key},
+        "source": {
+            "kind": None,
+            "label": host.label,
+            "taken_at": None,
+            "key": key,
+            **groups_object(host.groups),
+        },
         "error": {"kind": kind, "message": host.error or ""},
     }
     return json_text(document, indent=None)

@@ -25,6 +25,7 @@ from ext4audit.renderers.html.fleet import (
     fleet_summary,
     folded_host,
     rule_entries,
+    unread_groups,
     worst_first,
 )
 from ext4audit.renderers.html.host import finding_chips, host_section
@@ -60,7 +61,8 @@ def _fleet(entries: Sequence[Entry], page: Page) -> dict[str, object]:
     return {
         "title": f"ext4audit: {counted(len(entries), 'host')}",
         "summary": fleet_summary(entries, page),
-        "rules": rule_entries(entries),
+        "rules": rule_entries(entries, page),
+        "unread_groups": unread_groups(entries, page),
         "matrix": matrix(entries),
         "hosts": (folded_host(entry, page) for entry in entries),
         "severities": [*enumerate(each.value for each in Severity)],

@@ -17,7 +17,14 @@ from ext4audit.renderers.html.host import (
     worse_findings,
 )
 from ext4audit.renderers.html.rule_page import PagePart, page_parts
-from ext4audit.renderers.shared import Audited, Page, named_hosts, visible
+from ext4audit.renderers.shared import (
+    Audited,
+    Page,
+    chosen_groups,
+    groups_of,
+    named_hosts,
+    visible,
+)
 from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, Report, exit_code
 from ext4audit.rule import Rule
@@ -50,13 +57,17 @@ class FleetSummary:
 
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
-    """A rule with findings, the hosts that have them, worst first, and the page of the rule."""
+    """A rule with findings, the hosts that have them, worst first, and the page of the rule.
+
+    `groups` say how many hosts of each group have them.
+    """
 
     rule: Rule
     worst: Severity
     share: str
     hosts: tuple[tuple[Place, Badge | None], ...]
     about: tuple[PagePart, ...]
+    groups: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +167,24 @@ def _host_chips(hosts: int, reports: Sequence[Report], page: Page) -> Iterator[B
         yield Badge(f"{hosts - len(reports)} could not be read", "open")
 
 
-def rule_entries(entries: Sequence[Entry]) -> tuple[RuleEntry, ...]:
+def rule_entries(entries: Sequence[Entry], page: Page) -> tuple[RuleEntry, ...]:
     """Return the rules with findings that count, worst first, then by the number of hosts."""
+    by_group = _by_group(entries, page)
     found: dict[str, list[tuple[Entry, Severity]]] = {}
     rules: dict[str, Rule] = {}
     for entry in entries:
         for rule, worst in _found_rules(entry.host.report):
             found.setdefault(rule.code, []).append((entry, worst))
             rules[rule.code] = rule
-    made = [_rule_entry(rules[code], on, len(entries)) for code, on in found.items()]
+    made = [
+        _rule_entry(
+            rules[code],
+            on,
+            len(entries),
+            _shares(_by_group([entry for entry, _ in on], page), by_group),
+        )
+        for code, on in found.items()
+    ]
     return tuple(sorted(made, key=lambda each: (each.worst.rank, -len(each.hosts), each.rule.code)))
 
 
@@ -179,7 +199,26 @@ def _found_rules(report: Report | None) -> Iterator[tuple[Rule, Severity]]:
     yield from worst.values()
 
 
-def _rule_entry(rule: Rule, on: Sequence[tuple[Entry, Severity]], hosts: int) -> RuleEntry:
+def unread_groups(entries: Sequence[Entry], page: Page) -> tuple[str, ...]:
+    """Return how many hosts of each group could not be read."""
+    unread = [entry for entry in entries if entry.host.report is None]
+    return _shares(_by_group(unread, page), _by_group(entries, page))
+
+
+def _by_group(entries: Sequence[Entry], page: Page) -> Counter[str]:
+    """Return the number of hosts of each group that the report counts by."""
+    groups = (chosen_groups(groups_of(entry.host), page.group_by) for entry in entries)
+    return Counter(group for each in groups for group in each)
+
+
+def _shares(some: Counter[str], every: Counter[str]) -> tuple[str, ...]:
+    ranked = sorted(some.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(f"{group} {count} of {every[group]}" for group, count in ranked)
+
+
+def _rule_entry(
+    rule: Rule, on: Sequence[tuple[Entry, Severity]], hosts: int, groups: tuple[str, ...]
+) -> RuleEntry:
     """Return one rule; a host where it is milder than on the worst host has its severity."""
     ordered = sorted(on, key=lambda pair: pair[1].rank)
     worst = ordered[0][1]
@@ -192,4 +231,5 @@ def _rule_entry(rule: Rule, on: Sequence[tuple[Entry, Severity]], hosts: int) ->
             for entry, own in ordered
         ),
         about=page_parts(rule),
+        groups=groups,
     )

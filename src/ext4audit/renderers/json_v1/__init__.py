@@ -71,6 +71,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
             "label": report.source.label,
             "taken_at": report.host.taken_at,
             "key": report.key,
+            **groups_object(report.source.groups),
         },
         "host": _host(report.host),
         "complete": report.complete,
@@ -83,6 +84,11 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "profiles": [_profile(active) for active in report.host.profiles],
         "policy": report.policy,
     }
+
+
+def groups_object(groups: Sequence[str]) -> dict[str, Any]:
+    """Return the groups of a host in its inventory; nothing where there is no inventory."""
+    return {"groups": list(groups)} if groups else {}
 
 
 def _gone(gone: FixedFinding) -> dict[str, Any]:

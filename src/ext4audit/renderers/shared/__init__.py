@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 from binascii import b2a_base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ext4audit.finding import Severity
@@ -149,13 +150,14 @@ def base64_of(text: str) -> str:
 class Audited(NamedTuple):
     """One host: its report, or why there is none. `label` names the source as the user did.
 
-    `key` is what the operator calls a host without a report; a report has its own.
+    `key` and `groups` are of a host without a report; a report has its own.
     """
 
     label: str
     report: Report | None
     error: str | None = None
     key: str = ""
+    groups: tuple[str, ...] = ()
 
 
 class Page(NamedTuple):
@@ -164,7 +166,8 @@ class Page(NamedTuple):
     `threshold` is the severity at which an audit fails, None for never. `seconds` is the
     duration of the audit, `taken_at` its end (RFC 3339, UTC). `verbosity` is -1, 0 or 1.
     `color`, `width` (columns, None for no wrapping) and `ascii_only` describe the output device.
-    `has_summary` is whether the step of GitHub Actions has a summary.
+    `has_summary` is whether the step of GitHub Actions has a summary. `group_by` are globs of the
+    groups of an inventory that the report counts by.
     """
 
     tool_version: str
@@ -177,6 +180,7 @@ class Page(NamedTuple):
     width: int | None = None
     ascii_only: bool = False
     has_summary: bool = False
+    group_by: tuple[str, ...] = ()
 
 
 def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:
@@ -187,6 +191,16 @@ def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:
 def named_reports(hosts: Sequence[Audited]) -> list[tuple[str, Report]]:
     """Return each report with the key of its host; hosts without one are left out."""
     return [(name, host.report) for name, host in named_hosts(hosts) if host.report is not None]
+
+
+def groups_of(host: Audited) -> tuple[str, ...]:
+    """Return the groups of a host in its inventory."""
+    return host.groups if host.report is None else host.report.source.groups
+
+
+def chosen_groups(groups: Iterable[str], globs: Sequence[str]) -> tuple[str, ...]:
+    """Return the groups that one of the globs matches, sorted."""
+    return tuple(sorted({g for g in groups if any(fnmatchcase(g, glob) for glob in globs)}))
 
 
 def fixed_count(hosts: Sequence[Audited]) -> int | None:

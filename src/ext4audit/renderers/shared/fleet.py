@@ -1,10 +1,13 @@
 """The summary of a fleet: the rules with findings, the worst first, and the totals of hosts."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import Audited, visible
+from ext4audit.renderers.shared import Audited, chosen_groups, visible
 from ext4audit.renderers.shared.terms import USUAL_THRESHOLD, counted
 
 SHOWN = 5
@@ -26,7 +29,8 @@ class HostLine(NamedTuple):
     each format that is written host by host. `error` is why there is no report; it begins with
     `path`. `matched` is true where an ext4 filesystem was judged. `host` is the whole report, for
     formats that show all hosts together. `used` are the suppressions that matched. `undetermined`
-    are the codes of the rules that could not see all of their evidence.
+    are the codes of the rules that could not see all of their evidence. `groups` are those of the
+    host's inventory.
     """
 
     name: str
@@ -40,18 +44,27 @@ class HostLine(NamedTuple):
     host: Audited | None = None
     used: frozenset[object] = frozenset()
     undetermined: frozenset[str] = frozenset()
+    groups: tuple[str, ...] = ()
 
 
 class FleetSums:
     """Totals over hosts, in memory that does not grow with their number.
 
     Rules at `threshold` or worse are listed, the milder ones counted; None stands for the usual
-    threshold. `policy` is the policy file in force.
+    threshold. `policy` is the policy file in force. `group_by` are globs of the groups whose hosts
+    are counted for each rule.
     """
 
-    def __init__(self, policy: str | None = None, threshold: Severity | None = None) -> None:
+    def __init__(
+        self,
+        policy: str | None = None,
+        threshold: Severity | None = None,
+        group_by: Sequence[str] = (),
+    ) -> None:
         """Start without hosts."""
         self._policy = policy
+        self._group_by = group_by
+        self._groups: Counter[str] = Counter()
         self._threshold = threshold or USUAL_THRESHOLD
         self.hosts = self.matched = 0
         self._failing = self._failing_incomplete = self._incomplete = self._mild = 0
@@ -66,9 +79,11 @@ class FleetSums:
     def add(self, line: HostLine) -> None:
         """Count one host."""
         self.hosts += 1
+        groups = chosen_groups(line.groups, self._group_by)
+        self._groups.update(groups)
         if line.error is not None:
             reason = line.error.removeprefix(f"{line.path}: ").partition("; ")[0]
-            self._unread.add(f"{line.name} ({reason})")
+            self._unread.add(f"{line.name} ({reason})", groups)
             return
         self.matched += line.matched
         failing = [rule.worst.at_least(self._threshold) for rule in line.found]
@@ -77,7 +92,7 @@ class FleetSums:
         self._incomplete += not any(failing) and not line.complete
         self._mild += not all(failing)
         for rule in line.found:
-            self._rules.setdefault(rule, _Names()).add(line.name)
+            self._rules.setdefault(rule, _Names()).add(line.name, groups)
 
     def text(self, *, verbosity: int = 0, ascii_only: bool) -> str:
         """Return the rules, the hosts that could not be read, and the totals.
@@ -99,6 +114,7 @@ class FleetSums:
         for rule, on in shown:
             start = f"{rule.worst.value.upper():<{severities}}  {rule.code} {rule.name:<{names}}"
             yield f"{start}  {on.count} of {counted(self.hosts, 'host')}  {on.text()}"
+            yield from self._group_lines(on, severities + 2)
         mild = {rule.code for rule, _ in ranked if not rule.worst.at_least(least)}
         if mild:
             start = " " * (severities + 2 if shown else 0)
@@ -108,6 +124,14 @@ class FleetSums:
     def _unread_lines(self) -> Iterator[str]:
         if self._unread.count:
             yield f"Unread: {self._unread.text()}"
+            yield from self._group_lines(self._unread, 2)
+
+    def _group_lines(self, on: _Names, indent: int) -> Iterator[str]:
+        """Yield how many hosts of each group they are, most affected group first."""
+        ranked = sorted(on.groups.items(), key=lambda item: (-item[1], item[0]))
+        if ranked:
+            parts = (f"{group} {count} of {self._groups[group]}" for group, count in ranked)
+            yield f"{' ' * indent}in {', '.join(parts)}"
 
     def _totals(self) -> str:
         """Return the number of hosts by result; it is the sum of the numbers that follow."""
@@ -124,14 +148,16 @@ class FleetSums:
 
 
 class _Names:
-    """A number of hosts, and the names of the first few."""
+    """A number of hosts, also by group, and the names of the first few."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.groups: Counter[str] = Counter()
         self._first: list[str] = []
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, groups: Iterable[str] = ()) -> None:
         self.count += 1
+        self.groups.update(groups)
         if len(self._first) < SHOWN:
             self._first.append(name)
 

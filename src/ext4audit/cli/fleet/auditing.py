@@ -1,4 +1,4 @@
-"""`scan --from` with many hosts: on all cores, in constant memory, with a summary by rule."""
+"""Many hosts with evidence at hand: on all cores, in constant memory, with a summary by rule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
@@ -26,7 +26,7 @@ from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
 from ext4audit.cli.places import Place, refuse_alike
 from ext4audit.cli.reports import page_of, write_pages
-from ext4audit.renderers.shared import Audited
+from ext4audit.renderers.shared import Audited, host_names
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 
@@ -34,6 +34,7 @@ EXIT_INTERNAL = 70
 _WORST_FIRST = (EXIT_INTERNAL, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_CLEAN)
 _AHEAD = 4
 """Hosts in flight for each process: enough to keep it busy, few enough to hold in memory."""
+_MANY = 1 << 20
 _REPAINT_SECONDS = 0.1
 
 
@@ -43,11 +44,38 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     Raises UsageError where no host could be read, or none has what a TARGET names: nothing
     was audited then.
     """
-    streams = [output for output in asked.outputs if output.fmt in ONE_BY_ONE]
-    sums, lines = FleetSums(asked.post_processing.policy, asked.threshold), _Lines()
+    job = _job(targets, asked)
+    lines = _lines(places, job, _nameless(places, job))
+    shown = _shown(lines, len(places), quiet=asked.verbosity < 0)
+    sums, codes = print_lines(shown, targets, asked)
+    if asked.outputs[0].fmt != NAGIOS and EXIT_INTERNAL not in codes:
+        _refuse_nothing(sums, targets)
+    return worst_of(codes)
+
+
+def audit_arriving(places: Iterable[Place | None], asked: ReportOptions) -> Iterator[HostLine]:
+    """Yield the line of each host, in the order in which the places arrive.
+
+    None is a pause in which nothing has arrived.
+    """
+    return _lines(places, _job((), asked))
+
+
+def print_lines(
+    lines: Iterable[HostLine],
+    targets: tuple[str, ...],
+    asked: ReportOptions,
+    *,
+    by_key: bool = False,
+) -> tuple[FleetSums, set[int]]:
+    """Write all hosts in all formats, and return their totals and exit codes.
+
+    `by_key` is for hosts that arrive in any order: formats that show all of them are sorted.
+    """
+    streams = _streams(asked)
+    sums = FleetSums(asked.post_processing.policy, asked.threshold, asked.group_by)
+    kept = _Lines()
     failures: list[OSError] = []
-    job = _job(targets, asked, streams)
-    known = _nameless(places, job)
     with ExitStack() as stack:
         puts = [stack.enter_context(writing(output.path)) for output in streams]
         if len(asked.outputs) > 1:
@@ -55,10 +83,9 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
                 put if output.path else _until_it_fails(put, failures)
                 for output, put in zip(streams, puts, strict=True)
             ]
-        every = _lines(places, job, known)
-        for line in _shown(every, len(places), quiet=asked.verbosity < 0):
+        for line in lines:
             sums.add(line)
-            lines.add(line)
+            kept.add(line)
             for put, text in zip(puts, line.rendered, strict=True):
                 if text:
                     put(text)
@@ -66,11 +93,16 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
             if output.fmt == "text":
                 page = page_of(output, asked)
                 put(sums.text(verbosity=page.verbosity, ascii_only=page.ascii_only))
-    code = _end(sums, lines, targets, asked)
+    codes = _end(sums, kept, targets, asked, by_key=by_key)
     with writing(None):
         for failure in failures:
             raise failure
-    return code
+    return sums, codes
+
+
+def worst_of(codes: set[int]) -> int:
+    """Return the exit code of a fleet; one of a plugin is alone and stays."""
+    return next((code for code in _WORST_FIRST if code in codes), *codes)
 
 
 def _until_it_fails(put: Callable[[str], None], failures: list[OSError]) -> Callable[[str], None]:
@@ -103,9 +135,18 @@ class _Lines:
             self.hosts.append(line.host)
 
 
-def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: ReportOptions) -> int:
-    """Write the formats that show all hosts and the notices, and return the exit code."""
+def _end(
+    sums: FleetSums,
+    lines: _Lines,
+    targets: tuple[str, ...],
+    asked: ReportOptions,
+    *,
+    by_key: bool,
+) -> set[int]:
+    """Write the formats that show all hosts and the notices, and return the exit codes."""
     later = [output for output in asked.outputs if output.fmt not in ONE_BY_ONE]
+    if by_key:
+        lines.hosts.sort(key=lambda host: host_names((host,)))
     write_pages(later, lines.hosts, asked)
     whole = not targets and sums.read == sums.hosts
     for notice in asked.post_processing.notices(
@@ -119,10 +160,8 @@ def _end(sums: FleetSums, lines: _Lines, targets: tuple[str, ...], asked: Report
         print_error(text.rstrip("\n"))
     if asked.outputs[0].fmt == NAGIOS:
         reports = [host.report for host in lines.hosts]
-        return nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)
-    if EXIT_INTERNAL not in lines.codes:
-        _refuse_nothing(sums, targets)
-    return next(code for code in _WORST_FIRST if code in lines.codes)
+        return {nagios_code(reports, asked.threshold, allow_incomplete=asked.allow_incomplete)}
+    return lines.codes
 
 
 def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
@@ -132,7 +171,12 @@ def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
         raise click.UsageError(f"no host has a filesystem that is called {', '.join(targets)}")
 
 
-def _job(targets: tuple[str, ...], asked: ReportOptions, streams: Sequence[Output]) -> Job:
+def _streams(asked: ReportOptions) -> list[Output]:
+    return [output for output in asked.outputs if output.fmt in ONE_BY_ONE]
+
+
+def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
+    streams = _streams(asked)
     verbosity = 0 if asked.verbosity > 0 else -1
     pages = (
         (output.fmt, page_of(output, asked)._replace(verbosity=verbosity)) for output in streams
@@ -157,21 +201,30 @@ def _nameless(places: Sequence[Place], job: Job) -> dict[Place, HostLine]:
 
 
 def _lines(
-    places: Sequence[Place], job: Job, known: Mapping[Place, HostLine] = MappingProxyType({})
+    places: Iterable[Place | None],
+    job: Job,
+    known: Mapping[Place, HostLine] = MappingProxyType({}),
 ) -> Iterator[HostLine]:
-    """Yield the line of each host, in the order of the sources; `known` are those at hand."""
+    """Yield the line of each host, in the order of the places; `known` are those at hand.
+
+    In a pause, None, what is finished is passed on.
+    """
     # The program looks for rubbish rarely, because it ends soon (__main__.py). Not here, where
     # ten thousand hosts leave theirs behind: the workers inherit it.
     gc.set_threshold(700, 10, 10)
-    workers = min(len(os.sched_getaffinity(0)), len(places))
+    most = len(places) if isinstance(places, Sized) else _MANY
+    workers = min(len(os.sched_getaffinity(0)), most)
     pool = _Pool(workers, job)
     waiting: _Waiting = deque()
     try:
         for place in places:
-            # The standard input of a worker is closed, so what lies there is read here.
-            here = place.is_read_here or place in known
-            waiting.append((place, None if here else pool.start(place)))
-            if len(waiting) >= workers * _AHEAD:
+            if place is not None:
+                # The standard input of a worker is closed, so what lies there is read here.
+                here = place.is_read_here or place in known
+                waiting.append((place, None if here else pool.start(place)))
+            while waiting and (
+                len(waiting) >= workers * _AHEAD or (place is None and _is_done(waiting[0]))
+            ):
                 yield _next(waiting, pool, known)
         while waiting:
             yield _next(waiting, pool, known)
@@ -185,6 +238,11 @@ _Waiting: TypeAlias = deque[tuple[Place, Future[HostLine] | None]]
 def _next(waiting: _Waiting, pool: _Pool, known: Mapping[Place, HostLine]) -> HostLine:
     place, started = waiting.popleft()
     return known[place] if place in known else pool.line(place, started)
+
+
+def _is_done(waiting: tuple[Place, Future[HostLine] | None]) -> bool:
+    started = waiting[1]
+    return started is None or started.done()
 
 
 class _Pool:

@@ -1,0 +1,97 @@
+"""The options that go to Ansible unchanged, under the names that Ansible gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from ext4audit.cli import completer
+from ext4audit.sources.ansible.running import PROMPTS
+
+Command = Callable[..., int]
+
+_VALUES = {
+    "inventory": ("-i", "HOSTS", "Inventory: a file, a directory, a program or host,host,…"),
+    "limit": ("-l", "PATTERN", "Only the hosts that match PATTERN."),
+    "user": ("-u", "NAME", "Connect as this user."),
+    "private_key": ("", "FILE", "Private key for ssh."),
+    "become_user": ("", "NAME", "User to become; root by default."),
+    "become_method": ("", "NAME", "How to become that user: sudo (default), su, doas, …"),
+    "vault_id": ("", "ID", "Vault identity, such as prod@file."),
+    "vault_password_file": ("", "FILE", "File with a vault password."),
+    "extra_vars": ("-e", "VARS", "Variables: NAME=VALUE, YAML, JSON or @FILE."),
+}
+_REPEATED = frozenset({"inventory", "vault_id", "vault_password_file", "extra_vars"})
+_ASKED = {
+    "ask_pass": ("-k", "Ask for the password of ssh.", "SSH password"),
+    "ask_become_pass": ("-K", "Ask for the password to become root.", "BECOME password"),
+    "ask_vault_pass": ("-J", "Ask for the password of the vault.", "Vault password"),
+}
+REST = "ansible_options"
+
+
+def ansible_options(command: Command) -> Command:
+    """Add the options, and the arguments for Ansible after --."""
+    command = click.argument(REST, nargs=-1, metavar="[-- ANSIBLE_OPTION...]")(command)
+    for name, (short, text, _) in reversed(_ASKED.items()):
+        command = click.option(short, _long(name), name, is_flag=True, help=text)(command)
+    command = click.option("-b", "--become", is_flag=True, help="Become root on the hosts.")(
+        command
+    )
+    command = click.option(
+        "--forks", type=click.IntRange(min=1), metavar="N", help="Hosts at the same time."
+    )(command)
+    for name, (short, what, text) in reversed(_VALUES.items()):
+        flags = [flag for flag in (short, _long(name)) if flag]
+        complete = completer("files") if what in {"HOSTS", "FILE"} else None
+        command = click.option(
+            *flags,
+            name,
+            multiple=name in _REPEATED,
+            metavar=what,
+            help=text,
+            shell_complete=complete,
+        )(command)
+    return command
+
+
+def _long(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def options_of(given: dict[str, Any]) -> tuple[str, ...]:
+    """Take the options out of `given`, and return them for ansible-playbook; raises UsageError."""
+    rest = given.pop(REST)
+    if rest and not rest[0].startswith("-"):
+        raise click.UsageError(
+            f"unexpected argument {rest[0]}: hosts are chosen by --inventory and --limit, and "
+            "options of Ansible follow --"
+        )
+    return (*_given(given), *rest)
+
+
+def _given(given: dict[str, Any]) -> Iterator[str]:
+    for name in _VALUES:
+        value = given.pop(name)
+        for each in value if name in _REPEATED else filter(None, (value,)):
+            yield f"{_long(name)}={each}"
+    forks = given.pop("forks")
+    if forks is not None:
+        yield f"--forks={forks}"
+    for name in ("become", *_ASKED):
+        if given.get(name):
+            yield _long(name)
+    given.pop("become")
+
+
+def passwords_of(given: dict[str, Any]) -> dict[str, str]:
+    """Take the wanted passwords out of `given`, ask for them, and return them by their prompts."""
+    wanted = [name for name in _ASKED if given.pop(name)]
+    return {
+        PROMPTS[name]: click.prompt(
+            _ASKED[name][2], hide_input=True, err=True, default="", show_default=False
+        )
+        for name in wanted
+    }

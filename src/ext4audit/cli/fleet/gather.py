@@ -1,0 +1,196 @@
+"""Hosts of an inventory, gathered and audited as they arrive; the run that Ctrl-C ends early."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import click
+
+from ext4audit import __version__
+from ext4audit.cli import RED, print_diagnostic, print_error
+from ext4audit.cli.fleet.auditing import audit_arriving, print_lines, worst_of
+from ext4audit.cli.options import ReportOptions
+from ext4audit.cli.places import Place
+from ext4audit.renderers.shared import visible
+from ext4audit.renderers.shared.fleet import HostLine
+from ext4audit.report import EXIT_FINDINGS
+from ext4audit.sources.ansible import AnsibleError, Answer
+from ext4audit.sources.ansible.gathering import Gathering
+from ext4audit.sources.fleet import key_of
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_REPAINT_SECONDS = 0.1
+_LINE_SECONDS = 30.0
+_MOST_NOTES = 20
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,.][A-Za-z0-9_@%+=:,. -]*")
+
+
+class Wanted(NamedTuple):
+    """How the hosts are gathered: options and passwords for Ansible, and where snapshots stay."""
+
+    options: tuple[str, ...]
+    passwords: dict[str, str]
+    host_seconds: int
+    keep: str | None
+    quiet: bool
+
+
+class Stop:
+    """Whether a signal asked for the end of the run; a second one ends the program."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def __call__(self) -> bool:
+        """Return whether the run shall end."""
+        return self.number is not None
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Stop]:
+    """Yield what tells of Ctrl-C and the like, instead of an exception."""
+    stop = Stop()
+    before = {number: signal.getsignal(number) for number in STOPPING}
+
+    def note(number: int, _frame: object) -> None:
+        stop.number = number
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in STOPPING:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, note)
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def gathering(wanted: Wanted) -> Iterator[Gathering]:
+    """Yield the run, and remove whatever it made."""
+    with closing(Gathering(__version__, wanted.host_seconds)) as made:
+        yield made
+
+
+def places(made: Gathering, wanted: Wanted, stop: Stop) -> Iterator[Place | None]:
+    """Yield the place of each host as it answers; raises UsageError where Ansible does not run."""
+    keep = None if wanted.keep is None else _folder(wanted.keep)
+    notes: set[str] = set()
+
+    def note(text: str) -> None:
+        if text not in notes and len(notes) < _MOST_NOTES and not wanted.quiet:
+            notes.add(text)
+            print_diagnostic(f"ansible: {text}")
+
+    try:
+        for answer in made.answers(wanted.options, wanted.passwords, stop, note):
+            yield None if answer is None else _place(answer, keep)
+    except AnsibleError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _folder(path: str) -> Path:
+    folder = Path(path)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--keep {path}: {error.strerror}") from None
+    return folder
+
+
+def _place(answer: Answer, keep: Path | None) -> Place:
+    name = answer.name
+    if answer.reason:
+        return Place(name, True, name, answer.reason, label=name, groups=answer.groups)
+    path = answer.path
+    if keep is not None:
+        path = str(keep / file_name(name))
+        _move(answer.path, path)
+    return Place(path, True, name, label=name, groups=answer.groups)
+
+
+def _move(source: str, destination: str) -> None:
+    import shutil  # noqa: PLC0415 - for --keep only
+
+    shutil.move(source, destination)
+
+
+def file_name(name: str) -> str:
+    """Return the name of the file that keeps a host's snapshot.
+
+    It is the host's name where `scan --from` finds that name again, else quoted as in URLs.
+    """
+    plain = f"{name}.txt"
+    if _PLAIN.fullmatch(name) and key_of(plain) == name:
+        return plain
+    return f"{quote(name, safe='', errors='surrogateescape')}.txt"
+
+
+def removing(lines: Iterator[HostLine], made: Gathering) -> Iterator[HostLine]:
+    """Pass the lines on, and remove each host's snapshot when it is audited."""
+    for line in lines:
+        made.forget(line.name)
+        yield line
+
+
+def shown(lines: Iterator[HostLine], made: Gathering, *, quiet: bool) -> Iterator[HostLine]:
+    """Pass the lines on, and show how many hosts are done, fail, and do not answer."""
+    show = _progress(made) if not quiet else None
+    failing = unread = 0
+    for done, line in enumerate(lines, start=1):
+        failing += line.code == EXIT_FINDINGS
+        unread += line.error is not None
+        if show is not None:
+            show(done, failing, unread)
+        yield line
+
+
+def _progress(made: Gathering) -> Callable[[int, int, int], None]:
+    """Return what shows the progress: repainted on a terminal, else a line now and then."""
+    started = painted = time.monotonic()
+    terminal = sys.stderr.isatty()
+    pause = _REPAINT_SECONDS if terminal else _LINE_SECONDS
+
+    def show(done: int, failing: int, unread: int) -> None:
+        nonlocal painted
+        now = time.monotonic()
+        last = done == len(made.members)
+        if now - painted < pause and not (terminal and last):
+            return
+        painted = now
+        text = progress_text(done, len(made.members), failing, unread, now - started)
+        if not terminal:
+            print_error(visible(text))
+            return
+        sys.stderr.write(f"\r\x1b[K{'' if last else text}")
+        sys.stderr.flush()
+
+    return show
+
+
+def progress_text(done: int, hosts: int, failing: int, unread: int, seconds: float) -> str:
+    """Return one line: hosts done, failing, unreachable, and the rate."""
+    rate = done / seconds if seconds else 0.0
+    return f"{done} of {hosts} hosts: {failing} failing, {unread} unread, {rate:.1f} hosts/s"
+
+
+def audit_inventory(wanted: Wanted, asked: ReportOptions) -> int:
+    """Audit every host of the inventory, and return the exit code."""
+    with stopped_by_signals() as stop, gathering(wanted) as made:
+        lines = audit_arriving(places(made, wanted, stop), asked)
+        lines = shown(removing(lines, made), made, quiet=wanted.quiet)
+        _, codes = print_lines(lines, (), asked, by_key=True)
+    if stop.number is not None:
+        print_diagnostic("interrupted: the report has the hosts that answered", color=RED)
+        return 128 + stop.number
+    return worst_of(codes)

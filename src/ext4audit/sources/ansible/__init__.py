@@ -1,0 +1,54 @@
+"""The hosts of an Ansible inventory: Ansible reaches them, and each answers with a snapshot.
+
+There is no ssh and no scheduling here: ansible-playbook runs one task on every host, with the
+configuration of whoever calls it, and ansible-runner passes on what happens.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+PLAYBOOK_PROGRAM = "ansible-playbook"
+INSTALL = "pip install 'ext4audit[fleet]'"
+
+
+class AnsibleError(Exception):
+    """Ansible cannot be run, or no host matches; the message is printed as it is."""
+
+
+class Answer(NamedTuple):
+    """What became of a host: its snapshot is at `path`, or `reason` says why there is none."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    path: str = ""
+    reason: str = ""
+
+
+class Play(NamedTuple):
+    """One run of ansible-playbook: its playbook, its options, and what its prompts are answered.
+
+    `folder` is private to the run. `passwords` are answers by the prompt's regular expression.
+    """
+
+    folder: str
+    playbook: str
+    options: tuple[str, ...]
+    passwords: Mapping[str, str]
+    shown: bool = False
+
+
+def playbook_program() -> str:
+    """Return the path of ansible-playbook: ours, else that of PATH; raises AnsibleError."""
+    beside = Path(sys.executable).with_name(PLAYBOOK_PROGRAM)
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which(PLAYBOOK_PROGRAM)
+    if found is None or find_spec("ansible_runner") is None:
+        what = PLAYBOOK_PROGRAM if found is None else "ansible-runner"
+        raise AnsibleError(f"{what} is not installed; {INSTALL}")
+    return found
