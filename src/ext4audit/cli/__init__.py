@@ -72,9 +72,14 @@ COMMANDS = {
     "diff": "Compare two reports.",
     "rules": "List the rules.",
     "explain": "Print the page of a rule.",
+    "knowledge": "Print the dates and sources of the data that rules judge by.",
     "schema": "Print the JSON Schema of `scan --format json`.",
     "completion": "Print the completion script of a shell.",
 }
+
+
+REFERENCE = frozenset({"rules", "explain", "knowledge", "schema"})
+"""The commands whose modules are in cli/reference/."""
 
 
 class OutputFailed(Exception):  # noqa: N818 - the message is printed as it is
@@ -116,7 +121,7 @@ _NO_PAGER = click.Option(
     help="Do not show long text in a pager (PAGER, or less).",
     envvar=NO_PAGER,
 )
-_SHARED = frozenset({"color", "config", "fail-on"})
+_SHARED = frozenset({"color", "config", "fail-on", "knowledge"})
 """Options with one meaning in all commands: one variable sets them for all."""
 _WITH_REPORTS = frozenset({"scan", "plan"})
 """The commands whose --format is set by EXT4AUDIT_FORMAT: those of the others differ."""
@@ -163,7 +168,8 @@ class LazyGroup(click.Group):
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"ext4audit.cli.{cmd_name}")
+        room = "reference." if cmd_name in REFERENCE else ""
+        module = importlib.import_module(f"ext4audit.cli.{room}{cmd_name}")
         return _completed(module.command, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -191,6 +197,25 @@ class LazyGroup(click.Group):
 def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
     """Return the completion of `cli.completion` that has this name."""
     return lazily("cli.completion", name)
+
+
+knowledge_option = click.option(
+    "--knowledge",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Data file whose entries replace built-in ones (see `ext4audit knowledge`); repeatable.",
+)
+"""The option of the commands that judge by data, or show them."""
+
+
+def knowledge_of(paths: Sequence[str]) -> tuple[Any, ...]:
+    """Put in force the data files that --knowledge names, else the built-in data; UsageError."""
+    if paths:
+        files: tuple[Any, ...] = lazily("cli.policy.knowledge", "use_newer")(paths)
+        return files
+    lazily("facts", "put_in_force")({})
+    return ()
 
 
 def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:

@@ -26,7 +26,9 @@ from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
 from ext4audit.cli.places import Place, refuse_alike
 from ext4audit.cli.reports import page_of, write_pages
-from ext4audit.renderers.shared import Audited
+from ext4audit.facts import put_in_force
+from ext4audit.facts.knowledge import by_file
+from ext4audit.renderers.shared import Audited, data_files
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 
@@ -44,7 +46,9 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     was audited then.
     """
     streams = [output for output in asked.outputs if output.fmt in ONE_BY_ONE]
-    sums, lines = FleetSums(asked.post_processing.policy, asked.threshold), _Lines()
+    named = data_files(asked.post_processing.knowledge)
+    sums = FleetSums(asked.post_processing.policy, asked.threshold, named)
+    lines = _Lines()
     failures: list[OSError] = []
     job = _job(targets, asked, streams)
     known = _nameless(places, job)
@@ -234,6 +238,8 @@ _HERE: dict[str, Job] = {}
 def _begin(job: Job) -> None:
     ignore_interrupts()
     _end_with_parent()
+    if job.post_processing.knowledge:
+        put_in_force(by_file(job.post_processing.knowledge))
     _HERE["job"] = job
 
 

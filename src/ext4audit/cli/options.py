@@ -20,7 +20,14 @@ from ext4audit.assemble.devices.target import (
 )
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import Inventory, take_inventory
-from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli import (
+    Choice,
+    completer,
+    knowledge_of,
+    knowledge_option,
+    lazily,
+    print_diagnostic,
+)
 from ext4audit.cli.output import (
     FORMATS,
     Output,
@@ -114,6 +121,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     """
     if given["verbose"] and given["quiet"]:
         raise click.UsageError("--verbose and --quiet exclude each other")
+    newer = knowledge_of(given["knowledge"])
     policy = read_policy(given["config"])
     profiles = active_profiles(given["profiles"] or policy.profile)
     fail_on = given["fail_on"] or policy.fail_on or DEFAULT_FAIL_ON
@@ -127,7 +135,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         profiles=profiles,
         post_processing=post_processing_of(
             policy, given["baseline"], profiles, given.get("probes", ())
-        ),
+        )._replace(knowledge=newer),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
@@ -143,6 +151,7 @@ _OF_RULES = (
         shell_complete=completer("files"),
         help="Policy file.  [default: the nearest ext4audit.toml, else /etc/ext4audit.toml]",
     ),
+    knowledge_option,
     click.option(
         "--baseline",
         metavar="REPORT",

@@ -43,11 +43,16 @@ def read_document(name: str) -> dict[str, Any]:
 
     Raises FileNotFoundError where the package was installed without it.
     """
+    return parse_toml(source_text(name))
+
+
+def source_text(name: str) -> str:
+    """Return the text of a TOML file that lies beside this module; raises FileNotFoundError."""
     # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
     data = get_data("ext4audit.facts", name)
     if data is None:
         raise FileNotFoundError(name)
-    return parse_toml(data.decode("utf-8"))
+    return data.decode("utf-8")
 
 
 @cache
@@ -100,7 +105,7 @@ def remembered(build: Callable[[T], R]) -> Callable[[T], R]:
 
 
 class TableView(Mapping[str, R]):
-    """A mapping that is made of a data file when it is asked: newer data may be in force by then."""
+    """A mapping that is made of a data file when it is asked: newer data may be in force then."""
 
     def __init__(self, build: Callable[[], Mapping[str, R]]) -> None:
         """Keep the function that returns the mapping; it is cheap where nothing has changed."""

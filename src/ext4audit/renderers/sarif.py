@@ -27,6 +27,7 @@ from ext4audit.renderers.shared import (
     Page,
     host_names,
     json_text,
+    knowledge_in_force,
     named_hosts,
     named_reports,
     policy_in_force,
@@ -184,6 +185,9 @@ def _notices(hosts: Sequence[Audited]) -> Iterator[dict[str, Any]]:
     policy = policy_in_force(hosts)
     if policy is not None:
         yield _notification("policy-file", "note", visible(f"the policy in force is {policy}"))
+    knowledge = knowledge_in_force(hosts)
+    if knowledge is not None:
+        yield _notification("data-files", "note", visible(f"newer data in force: {knowledge}"))
     for host in hosts:
         for notice in host.report.notices if host.report else ():
             yield _notification("policy", "warning", visible(notice))

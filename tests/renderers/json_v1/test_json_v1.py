@@ -118,6 +118,7 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
         "notices": [],
         "profiles": [],
         "policy": None,
+        "knowledge": [],
     }
     assert json.dumps(whole) == json.dumps(expected)
 

@@ -1,7 +1,6 @@
 """Policy on the command line: profiles, policy file, selected rules, baselines, post-processing."""
 
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -23,7 +22,7 @@ from ext4audit.policy import (
     stale,
     suppress,
 )
-from ext4audit.report import Report
+from ext4audit.report import DataFile, Report
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import utc_now
@@ -50,6 +49,7 @@ def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
 NAME = "ext4audit.toml"
 OF_THE_HOST = "/etc/ext4audit.toml"
 LARGEST_POLICY_BYTES = 1 << 20
+NAME_IT = "if you trust the file, name it by --config"
 
 
 def read_policy(config: str | None) -> Policy:
@@ -63,7 +63,7 @@ def read_policy(config: str | None) -> Policy:
         with closing(BoundedCalls()) as bounded:
             if path is None and (path := bounded(_nearest)) is None:
                 return Policy()
-            text = bounded(partial(_text, path, found=config is None))
+            text = bounded(partial(_read, path, found=config is None))
         policy = parse_policy(parse_toml(text), all_rules(), did_you_mean)
         active_profiles(policy.profile)
     except OSError as error:
@@ -81,15 +81,12 @@ def _nearest() -> str | None:
     return next(filter(os.path.isfile, paths), None)
 
 
-def _text(path: str, *, found: bool) -> str:
+def _read(path: str, *, found: bool) -> str:
     """Return a file's text; raises OSError, ValueError, and UsageError for an untrusted find."""
-    with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
-        if found:
-            _check_trusted(path, os.fstat(file.fileno()))
-        raw = file.read(LARGEST_POLICY_BYTES + 1)
-    if len(raw) > LARGEST_POLICY_BYTES:
-        raise ValueError("it is longer than 1 MiB")
-    return raw.decode("utf-8")
+    text: str = lazily("cli.policy.trusted", "read_text")(
+        path, LARGEST_POLICY_BYTES, trusted=not found, advice=NAME_IT
+    )
+    return text
 
 
 def _upwards() -> Iterator[str]:
@@ -102,40 +99,6 @@ def _upwards() -> Iterator[str]:
         yield here
         here = os.path.dirname(here)  # noqa: PTH120 - the same
     yield here
-
-
-def _check_trusted(path: str, status: os.stat_result) -> None:
-    """Refuse a file that others than root and the caller could have written; raises UsageError.
-
-    `status` is of the open file, so that no other one is read than the one that was checked. Of a
-    link, itself and its directory count as well.
-    """
-    target = os.path.realpath(path)
-    folders = {os.path.dirname(each) for each in (path, target)}  # noqa: PTH120 - pathlib's cost
-    every = [status, os.lstat(path), *map(os.stat, folders)]
-    trusted, uids = _trusted_ids("UID", os.geteuid()), {each.st_uid for each in every}
-    refusal = None
-    if uids - trusted:
-        refusal = f"it or its directory belongs to another user ({min(uids - trusted)})"
-    elif any(_is_written_by_others(each) for each in every):
-        refusal = "others may write to it or to its directory"
-    if refusal:
-        raise click.UsageError(f"{refusal}: if you trust the file, name it by --config")
-
-
-def _is_written_by_others(status: os.stat_result) -> bool:
-    """Whether anybody may write, or a group that is not the caller's own; a link has no mode."""
-    mode = status.st_mode
-    if stat.S_ISLNK(mode):
-        return False
-    own_group = status.st_gid in _trusted_ids("GID", os.getegid())
-    return bool(mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not own_group))
-
-
-def _trusted_ids(kind: str, own: int) -> set[int]:
-    """Return root, the caller, and the user who became root by sudo(8)."""
-    before = os.environ.get(f"SUDO_{kind}", "") if os.geteuid() == 0 else ""
-    return {0, own, *([int(before)] if before.isdecimal() else [])}
 
 
 DEMANDS = "CMP007"
@@ -207,7 +170,8 @@ class PostProcessing(NamedTuple):
     """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601).
 
     `policy` is the path of the policy file, which each report names. `places` are the profiles
-    for a mount point. `measurements` are the runs of `ext4audit probe`.
+    for a mount point. `measurements` are the runs of `ext4audit probe`, `knowledge` the newer data
+    files.
     """
 
     suppressions: tuple[SuppressionRule, ...] = ()
@@ -216,11 +180,13 @@ class PostProcessing(NamedTuple):
     policy: str | None = None
     places: tuple[ActiveProfile, ...] = ()
     measurements: tuple[Any, ...] = ()
+    knowledge: tuple[Any, ...] = ()
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
         used, undetermined = self._matched(report), frozenset[str]()
-        report = report._replace(policy=self.policy)
+        files = tuple(DataFile(each.path, each.table, each.dated) for each in self.knowledge)
+        report = report._replace(policy=self.policy, knowledge=files)
         if self.measurements:
             report = lazily("policy.measured", "apply_measurements")(report, self.measurements)
         if self.suppressions:
@@ -263,7 +229,9 @@ class PostProcessing(NamedTuple):
             frozenset(rule.code for rule in rules) - undetermined if whole else frozenset[str]()
         )
         unmatched = [each for each in self.places if whole and each not in used]
+        old = lazily("facts.knowledge", "older")(self.knowledge) if self.knowledge else ()
         return (
+            *old,
             *stale(self.suppressions, used, self.today, judged=judged),
             *(
                 f"the profile {each.profile.name} for {each.place!r} matches no mount point of "

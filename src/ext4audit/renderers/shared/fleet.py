@@ -46,12 +46,18 @@ class FleetSums:
     """Totals over hosts, in memory that does not grow with their number.
 
     Rules at `threshold` or worse are listed, the milder ones counted; None stands for the usual
-    threshold. `policy` is the policy file in force.
+    threshold. `policy` is the policy file in force, `knowledge` the newer data files.
     """
 
-    def __init__(self, policy: str | None = None, threshold: Severity | None = None) -> None:
+    def __init__(
+        self,
+        policy: str | None = None,
+        threshold: Severity | None = None,
+        knowledge: str | None = None,
+    ) -> None:
         """Start without hosts."""
         self._policy = policy
+        self._knowledge = knowledge
         self._threshold = threshold or USUAL_THRESHOLD
         self.hosts = self.matched = 0
         self._failing = self._failing_incomplete = self._incomplete = self._mild = 0
@@ -120,6 +126,7 @@ class FleetSums:
         parts += [f"{self._incomplete} incomplete"] if self._incomplete else []
         parts += [f"{self._unread.count} unread"] if self._unread.count else []
         policy = f"; policy {self._policy}" if self._policy else ""
+        policy += f"; knowledge {self._knowledge}" if self._knowledge else ""
         return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{policy}"
 
 

@@ -10,8 +10,16 @@ from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
-from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
-from ext4audit.facts.disk_class import NVME, REMOVABLE, ROTATIONAL, SSD, VIRTUAL, disk_classes
+from ext4audit.facts.devices import (
+    NVME,
+    REMOVABLE,
+    ROTATIONAL,
+    SECTOR_BYTES,
+    SSD,
+    VIRTUAL,
+    BlockDevice,
+    disk_classes,
+)
 from ext4audit.facts.host import Filesystem, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
 

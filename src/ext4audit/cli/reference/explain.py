@@ -7,9 +7,9 @@ import sys
 
 import click
 
-from ext4audit.cli import Choice, completer, lazily
+from ext4audit.cli import Choice, completer, knowledge_of, knowledge_option, lazily
 from ext4audit.cli.output import color_option, is_drawn, wants_color, write
-from ext4audit.cli.rules import print_rules
+from ext4audit.cli.reference.rules import print_rules
 from ext4audit.renderers.catalogue import json_page_of, page_of
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
@@ -29,8 +29,9 @@ SHORT_CODE = re.compile(r"([A-Z]{3})0*([0-9]{1,3})")
     show_default=True,
     help="The format of the page; text is Markdown, rendered on a terminal.",
 )
+@knowledge_option
 @color_option
-def command(rule: str, fmt: str, color: str) -> int:
+def command(rule: str, fmt: str, knowledge: tuple[str, ...], color: str) -> int:
     """Print what a rule checks, why it matters, its remedy, and when to ignore it.
 
     For the letters of a family, such as DUR, list the rules of the family.
@@ -42,6 +43,7 @@ def command(rule: str, fmt: str, color: str) -> int:
       ext4audit explain striped-metadata-hotspot
       ext4audit explain DUR
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    knowledge_of(knowledge)
     family = tuple(each for each in all_rules() if each.family == rule.upper())
     if family:
         print_rules(family, fmt, color)
