@@ -143,6 +143,7 @@ def _job(targets: tuple[str, ...], asked: ReportOptions, streams: Sequence[Outpu
     )
     return Job(
         rules=frozenset(rule.code for rule in asked.rules),
+        site_rules=asked.site_rules,
         targets=targets,
         profiles=asked.profiles,
         post_processing=asked.post_processing,

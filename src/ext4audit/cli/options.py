@@ -100,11 +100,13 @@ DEFAULT_FAIL_ON = "medium"
 class ReportOptions(NamedTuple):
     """The options of a report; `threshold` None means that no finding fails.
 
-    `started` is a reading of the monotonic clock, in seconds.
+    `site_rules` are the sources of rules that the policy names. `started` is a reading of the
+    monotonic clock, in seconds.
     """
 
     outputs: tuple[Output, ...]
     rules: tuple[Rule, ...]
+    site_rules: tuple[str, ...]
     profiles: tuple[ActiveProfile, ...]
     post_processing: PostProcessing
     threshold: Severity | None
@@ -123,7 +125,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         raise click.UsageError("--verbose and --quiet exclude each other")
     newer = knowledge_of(given["knowledge"])
     policy = read_policy(given["config"])
-    profiles = active_profiles(given["profiles"] or policy.profile)
+    profiles = active_profiles(given["profiles"] or policy.profile, policy)
     fail_on = given["fail_on"] or policy.fail_on or DEFAULT_FAIL_ON
     outputs = outputs_of(given["formats"], given["outputs"])
     for output in outputs:
@@ -132,6 +134,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     return ReportOptions(
         outputs=outputs,
         rules=selected(given, policy, profiles, usual),
+        site_rules=policy.rules,
         profiles=profiles,
         post_processing=post_processing_of(
             policy, given["baseline"], profiles, given.get("probes", ())
@@ -322,6 +325,13 @@ def _each_once(images: Sequence[ImageFilesystem]) -> tuple[ImageFilesystem, ...]
     return tuple({image.device: image for image in images}.values())
 
 
+def _is_of_images(rule: Rule, asked: ReportOptions) -> bool:
+    """Whether a rule of hosts judges images: by its code, or because it could not be loaded."""
+    if rule.code in OF_IMAGES_TOO or not asked.site_rules:
+        return rule.code in OF_IMAGES_TOO
+    return bool(lazily("site_rules", "is_broken")(rule))
+
+
 OF_IMAGES_TOO = frozenset({"HLT003"})
 """The host rules that also judge images: an image can be left unclean."""
 
@@ -346,7 +356,7 @@ def _of_images(
 ) -> Report:
     """Judge images alone: without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
-    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
+    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _is_of_images(r, asked)]
     source = report.Source("image", name)
     host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
     return audit(source, host, rules, asked.profiles)

@@ -18,6 +18,7 @@ from ext4audit.policy import (
     UnknownRule,
     not_judged,
     parse_policy,
+    rule_sources,
     select,
     stale,
     suppress,
@@ -29,13 +30,23 @@ from ext4audit.sources import utc_now
 from ext4audit.sources.live.paths import BoundedCalls
 
 
-def active_profiles(words: Sequence[str]) -> tuple[ActiveProfile, ...]:
-    """Return the profiles of values like "tidb" and "tidb,kafka=/srv/*"; raises UsageError."""
-    return tuple(_active(words)) if words else ()
+def active_profiles(
+    words: Sequence[str], policy: Policy | None = None
+) -> tuple[ActiveProfile, ...]:
+    """Return the profiles of values like "tidb" and "tidb,kafka=/srv/*"; raises UsageError.
+
+    Those that the policy defines for mount points are always among them.
+    """
+    site = policy.site_profiles if policy else ()
+    always = [active for each in site if each.mounts for active in each.active()]
+    if not words:
+        return tuple(always)
+    own = {each.profile.name: each for each in site}
+    return tuple(dict.fromkeys((*always, *_active(words, own))))
 
 
-def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
-    known = all_profiles()
+def _active(words: Sequence[str], own: Mapping[str, Any]) -> Iterator[ActiveProfile]:
+    known = {**all_profiles(), **{name: each.profile for name, each in own.items()}}
     for word in (part.strip() for value in words for part in value.split(",")):
         name, equals, place = word.partition("=")
         if name.lower() not in known:
@@ -43,7 +54,10 @@ def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
             raise click.UsageError(f"no profile is called {name!r}{near}")
         if equals and not place.startswith(("/", "*")):
             raise click.UsageError(f"--profile {word}: a mount point starts with / or *")
-        yield ActiveProfile(known[name.lower()], place or None)
+        if not equals and name.lower() in own:
+            yield from own[name.lower()].active()
+        else:
+            yield ActiveProfile(known[name.lower()], place or None)
 
 
 NAME = "ext4audit.toml"
@@ -64,15 +78,26 @@ def read_policy(config: str | None) -> Policy:
             if path is None and (path := bounded(_nearest)) is None:
                 return Policy()
             text = bounded(partial(_read, path, found=config is None))
-        policy = parse_policy(parse_toml(text), all_rules(), did_you_mean)
-        active_profiles(policy.profile)
+        document = parse_toml(text)
+        site = _site_rules(document, path)
+        policy = parse_policy(document, (*all_rules(), *site), did_you_mean, path)
+        active_profiles(policy.profile, policy)
     except OSError as error:
         raise click.UsageError(f"{path or NAME}: {error.strerror or error}") from None
     except click.UsageError as error:
         raise click.UsageError(f"{path}: {error.message}") from None
     except (ValueError, RecursionError) as error:  # of the policy, of TOML, of UTF-8
         raise click.UsageError(f"{path}: {error}") from None
-    return policy._replace(path=path)
+    return policy._replace(path=path, site_rules=site)
+
+
+def _site_rules(document: Mapping[str, Any], path: str) -> tuple[Rule, ...]:
+    """Return the rules of the sources that a policy names; raises UsageError, PolicyError."""
+    sources = rule_sources(document, did_you_mean)
+    found: tuple[Rule, ...] = (
+        lazily("cli.policy.site_rules", "load")(sources, path) if sources else ()
+    )
+    return found
 
 
 def _nearest() -> str | None:
@@ -131,21 +156,31 @@ def selected(
     ignored = _words((*given["ignored"], *(() if own else policy.ignore)))
     pedantic: bool = given["pedantic"] or policy.pedantic
     if not (wanted or ignored or pedantic or profiles) and usual is on_hosts:
-        return default_rules()
+        return (*default_rules(), *policy.site_rules)
     added = {code for active in profiles for code in (DEMANDS, *active.profile.enable)}
-    rules = all_rules()
+    rules = (*all_rules(), *policy.site_rules)
     try:
-        return select(
+        chosen = select(
             rules,
             wanted,
             ignored,
             usual=lambda rule: pedantic or usual(rule) or rule.code in added,
         )
+        return _with_broken(chosen, policy)
     except UnknownRule as unknown:
         near = lazily("cli.terminal.errors", "near_rule")(unknown.word, rules)
         raise click.UsageError(f"unknown rule {unknown.word!r}{near}") from None
     except NothingSelected:
         raise click.UsageError("--select and --ignore leave no rule to run") from None
+
+
+def _with_broken(chosen: tuple[Rule, ...], policy: Policy) -> tuple[Rule, ...]:
+    """Return rules with those that could not be loaded, which no selection hides."""
+    if not policy.site_rules:
+        return chosen
+    is_broken = lazily("site_rules", "is_broken")
+    hidden = (rule for rule in policy.site_rules if is_broken(rule) and rule not in chosen)
+    return (*chosen, *hidden)
 
 
 def _words(values: Sequence[str]) -> list[str]:

@@ -224,6 +224,12 @@ def _profile(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) 
     _source(place, entry, sources, note=False)
     for key in ("confirmed", "instead_of_ext4"):
         _text(place, entry, key, needed=False)
+    check_demands(name, entry, near)
+
+
+def check_demands(name: str, entry: Mapping[str, Any], near: Near) -> None:
+    """Refuse what a profile cannot demand, forbid or rate: of a vendor, or of a site."""
+    place: Place = (name,)
     for option in _texts(place, entry, "options"):
         check_option((name, "options"), option, near)
     _texts(place, entry, "features")
