@@ -78,6 +78,11 @@ class Rule(NamedTuple):
         """The three letters of the code."""
         return self.code[:3]
 
+    @property
+    def is_of_site(self) -> bool:
+        """Whether the rule is one of the site's own: no built-in code begins with X."""
+        return self.code.startswith("X")
+
     def __reduce__(self) -> "tuple[Callable[[str, str], Rule], tuple[str, str]]":
         """Pickle a rule as its name: `run` is a closure, which cannot be pickled."""
         return _registered, (self.module, self.code)
@@ -123,6 +128,10 @@ def rule(
         return register(_rule(head, check, run, in_plans, summary))
 
     return decorate
+
+
+filesystem_rule = rule
+"""The decorator by its public name: `ext4audit.rule` is this module."""
 
 
 def host_rule(

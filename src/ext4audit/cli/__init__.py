@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import click
@@ -216,6 +216,28 @@ def knowledge_of(paths: Sequence[str]) -> tuple[Any, ...]:
         return files
     lazily("facts", "put_in_force")({})
     return ()
+
+
+NAME = "ext4audit.toml"
+OF_THE_HOST = "/etc/ext4audit.toml"
+
+
+def nearest_policy(of_the_host: str) -> str | None:
+    """Return the nearest policy file in the working directory and its parents, else the host's."""
+    paths = (*(f"{folder.rstrip('/')}/{NAME}" for folder in _upwards()), of_the_host)
+    return next(filter(os.path.isfile, paths), None)
+
+
+def _upwards() -> Iterator[str]:
+    """Yield the working directory and those above it; none where it was removed."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 - pathlib costs a scan its start
+    except FileNotFoundError:
+        return
+    while here != "/":
+        yield here
+        here = os.path.dirname(here)  # noqa: PTH120 - the same
+    yield here
 
 
 def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:

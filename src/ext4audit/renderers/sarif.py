@@ -248,9 +248,13 @@ def _description(rule: Rule) -> str:
     return f"{text[: _LONGEST_DESCRIPTION - 1].rpartition(' ')[0]}…"
 
 
+def _family(rule: Rule) -> str:
+    return "site" if rule.is_of_site else _FAMILIES.get(rule.family, rule.family.lower())
+
+
 def _rule_properties(rule: Rule) -> dict[str, Any]:
     return {
-        "tags": ["ext4", _FAMILIES.get(rule.family, rule.family.lower())],
+        "tags": ["ext4", _family(rule)],
         "problem.severity": _PROBLEM_SEVERITIES[LEVELS[rule.severity]],
         "security-severity": _SECURITY_SCORES[rule.severity],
     }

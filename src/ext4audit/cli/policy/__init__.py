@@ -1,6 +1,5 @@
 """Policy on the command line: profiles, policy file, selected rules, baselines, post-processing."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ext4audit.cli import did_you_mean, lazily
+from ext4audit.cli import NAME, OF_THE_HOST, did_you_mean, lazily, nearest_policy
 from ext4audit.facts import parse_toml
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.policy import (
@@ -60,9 +59,8 @@ def _active(words: Sequence[str], own: Mapping[str, Any]) -> Iterator[ActiveProf
             yield ActiveProfile(known[name.lower()], place or None)
 
 
-NAME = "ext4audit.toml"
-OF_THE_HOST = "/etc/ext4audit.toml"
 LARGEST_POLICY_BYTES = 1 << 20
+NAMED = f"name it by --config, or keep it in {OF_THE_HOST}"
 NAME_IT = "if you trust the file, name it by --config"
 
 
@@ -70,8 +68,18 @@ def read_policy(config: str | None) -> Policy:
     """Return the policy in force, an empty one without a file; raises UsageError.
 
     The nearest file counts alone: nothing of another is mixed in. A file that is found and not
-    named must be trusted: it could suppress findings of root's scan.
+    named must be trusted: it could suppress findings of root's scan. Rules of a site run only by
+    a file that is named, or that of the host: whoever enters a directory must not run its code.
     """
+    return _policy(config, runs=True)
+
+
+def read_profiles(config: str | None) -> tuple[Any, ...]:
+    """Return the profiles that the policy file defines; runs no rules. Raises UsageError."""
+    return _policy(config, runs=False).site_profiles
+
+
+def _policy(config: str | None, *, runs: bool) -> Policy:
     path = config
     try:
         with closing(BoundedCalls()) as bounded:
@@ -79,7 +87,8 @@ def read_policy(config: str | None) -> Policy:
                 return Policy()
             text = bounded(partial(_read, path, found=config is None))
         document = parse_toml(text)
-        site = _site_rules(document, path)
+        is_named = config is not None or path == OF_THE_HOST
+        site = _site_rules(document, path, is_named=is_named) if runs else ()
         policy = parse_policy(document, (*all_rules(), *site), did_you_mean, path)
         active_profiles(policy.profile, policy)
     except OSError as error:
@@ -91,19 +100,20 @@ def read_policy(config: str | None) -> Policy:
     return policy._replace(path=path, site_rules=site)
 
 
-def _site_rules(document: Mapping[str, Any], path: str) -> tuple[Rule, ...]:
+def _site_rules(document: Mapping[str, Any], path: str, *, is_named: bool) -> tuple[Rule, ...]:
     """Return the rules of the sources that a policy names; raises UsageError, PolicyError."""
     sources = rule_sources(document, did_you_mean)
-    found: tuple[Rule, ...] = (
-        lazily("cli.policy.site_rules", "load")(sources, path) if sources else ()
-    )
+    if not sources:
+        return ()
+    if not is_named:
+        raise click.UsageError(f"rules: only a file that is named may run rules: {NAMED}")
+    found: tuple[Rule, ...] = lazily("cli.policy.site_rules", "load")(sources, path)
     return found
 
 
 def _nearest() -> str | None:
     """Return the nearest file in the working directory and its parents, else the host's."""
-    paths = (*(f"{folder.rstrip('/')}/{NAME}" for folder in _upwards()), OF_THE_HOST)
-    return next(filter(os.path.isfile, paths), None)
+    return nearest_policy(OF_THE_HOST)
 
 
 def _read(path: str, *, found: bool) -> str:
@@ -112,18 +122,6 @@ def _read(path: str, *, found: bool) -> str:
         path, LARGEST_POLICY_BYTES, trusted=not found, advice=NAME_IT
     )
     return text
-
-
-def _upwards() -> Iterator[str]:
-    """Yield the working directory and those above it; none where it was removed."""
-    try:
-        here = os.getcwd()  # noqa: PTH109 - pathlib costs a scan its start
-    except FileNotFoundError:
-        return
-    while here != "/":
-        yield here
-        here = os.path.dirname(here)  # noqa: PTH120 - the same
-    yield here
 
 
 DEMANDS = "CMP007"

@@ -27,7 +27,7 @@ def check_trusted(path: str, status: os.stat_result, advice: str) -> None:
     link, itself and its directory count as well.
     """
     target = os.path.realpath(path)
-    folders = {os.path.dirname(each) for each in (path, target)}  # noqa: PTH120 - pathlib's cost
+    folders = {os.path.dirname(each) or "." for each in (path, target)}  # noqa: PTH120 - pathlib's cost
     every = [status, os.lstat(path), *map(os.stat, folders)]
     trusted, uids = _trusted_ids("UID", os.geteuid()), {each.st_uid for each in every}
     refusal = None
