@@ -1,7 +1,8 @@
 """ext4audit: what your ext4 filesystems will do to you, and how to fix it.
 
-The public interface is `audit_host()`, `audit_snapshot()`, `select_rules()` and the types of their
-results. It is loaded on first use: `ext4audit --version` needs none of it.
+The public interface is `audit_host()`, `audit_snapshot()`, `select_rules()`, the types of their
+results, and what a rule of one's own needs (docs/site-rules.md). It is loaded on first use:
+`ext4audit --version` needs none of it.
 """
 
 from __future__ import annotations
@@ -11,29 +12,78 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ext4audit.api import audit_host, audit_snapshot, select_rules
-    from ext4audit.finding import Confidence, Finding, Remedy, Severity
+    from ext4audit.evidence import (
+        Evidence,
+        Known,
+        Undetermined,
+        Unknown,
+        Why,
+        absent_means,
+        for_wording,
+        need,
+    )
+    from ext4audit.facts.host import Filesystem, Host
+    from ext4audit.finding import (
+        Citation,
+        Confidence,
+        Disruption,
+        Finding,
+        Phase,
+        Remedy,
+        Severity,
+        Step,
+    )
     from ext4audit.report import Outcome, Report, Verdict
+    from ext4audit.rule import NotApplicable, Rule, RuleOutput, filesystem_rule, host_rule
     from ext4audit.sources.containers import ArchiveError
 
 __version__ = "0.2.0"
 __all__ = [
     "ArchiveError",
+    "Citation",
     "Confidence",
+    "Disruption",
+    "Evidence",
+    "Filesystem",
     "Finding",
+    "Host",
+    "Known",
+    "NotApplicable",
     "Outcome",
+    "Phase",
     "Remedy",
     "Report",
+    "Rule",
+    "RuleOutput",
     "Severity",
+    "Step",
+    "Undetermined",
+    "Unknown",
     "Verdict",
+    "Why",
     "__version__",
+    "absent_means",
     "audit_host",
     "audit_snapshot",
+    "filesystem_rule",
+    "for_wording",
+    "host_rule",
+    "need",
     "select_rules",
 ]
 _MODULES = {
     "api": ("audit_host", "audit_snapshot", "select_rules"),
-    "finding": ("Confidence", "Finding", "Remedy", "Severity"),
+    "evidence": (
+        *("Evidence", "Known", "Undetermined", "Unknown", "Why"),
+        *("absent_means", "for_wording", "need"),
+    ),
+    "facts.host": ("Filesystem", "Host"),
+    "finding": (
+        *("Citation", "Confidence", "Disruption", "Finding", "Phase", "Remedy", "Severity"),
+        "Step",
+    ),
     "report": ("Outcome", "Report", "Verdict"),
+    "rule": ("NotApplicable", "Rule", "RuleOutput", "filesystem_rule", "host_rule"),
     "sources.containers": ("ArchiveError",),
 }
 

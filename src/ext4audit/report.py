@@ -80,12 +80,21 @@ def as_captured(unknown: Unknown) -> Unknown:
     return unknown if has_own or needs_none else replace(unknown, hint=CAPTURE_AGAIN)
 
 
+class DataFile(NamedTuple):
+    """A data file that is newer than the built-in data: its path, its table, and its date."""
+
+    path: str
+    table: str
+    dated: str
+
+
 class Report(NamedTuple):
     """The result of an audit. There is one verdict for each selected rule and subject.
 
     `fixed` are the findings of the baseline that no longer occur, None without a baseline.
     `notices` report problems of the policy file: suppressions that expired or match nothing.
-    `policy` is the path of that file, None where none is in force.
+    `policy` is the path of that file, None where none is in force. `knowledge` are the data files
+    in force beside the built-in data.
     """
 
     source: Source
@@ -94,6 +103,7 @@ class Report(NamedTuple):
     fixed: tuple[FixedFinding, ...] | None = None
     notices: tuple[str, ...] = ()
     policy: str | None = None
+    knowledge: tuple[DataFile, ...] = ()
 
     @property
     def key(self) -> str:

@@ -79,6 +79,11 @@ class Rule(NamedTuple):
         """The three letters of the code."""
         return self.code[:3]
 
+    @property
+    def is_of_site(self) -> bool:
+        """Whether the rule is one of the site's own: no built-in code begins with X."""
+        return self.code.startswith("X")
+
     def __reduce__(self) -> "tuple[Callable[[str, str], Rule], tuple[str, str]]":
         """Pickle a rule as its name: `run` is a closure, which cannot be pickled."""
         return _registered, (self.module, self.code)
@@ -92,7 +97,8 @@ def _registered(module: str, code: str) -> Rule:
     return _RULES[module, code]
 
 
-def _register(rule: Rule) -> Rule:
+def register(rule: Rule) -> Rule:
+    """Keep a rule under its module and code, by which a report of another process names it."""
     _RULES[rule.module, rule.code] = rule
     return rule
 
@@ -105,8 +111,13 @@ def rule(
     since: str,
     references: tuple[str, ...] = (),
     in_plans: bool | None = None,
+    summary: str = "",
 ) -> Callable[[FilesystemCheck], Rule]:
-    """Make a rule of a check that examines one filesystem and its host."""
+    """Make a rule of a check that examines one filesystem and its host.
+
+    Its page is the docstring of the check. `summary` is one line, by default that of the module's
+    docstring behind the code.
+    """
 
     def decorate(check: FilesystemCheck) -> Rule:
         def run(fs: Filesystem | None, host: Host) -> RuleOutput:
@@ -115,9 +126,13 @@ def rule(
             return check(fs, host)
 
         head = code, name, severity, since, references, Scope.FILESYSTEM
-        return _register(_rule(head, check, run, in_plans))
+        return register(_rule(head, check, run, in_plans, summary))
 
     return decorate
+
+
+filesystem_rule = rule
+"""The decorator by its public name: `ext4audit.rule` is this module."""
 
 
 def host_rule(
@@ -128,15 +143,16 @@ def host_rule(
     since: str,
     references: tuple[str, ...] = (),
     in_plans: bool | None = None,
+    summary: str = "",
 ) -> Callable[[HostCheck], Rule]:
-    """Make a rule of a check that examines the host as a whole."""
+    """Make a rule of a check that examines the host as a whole; see `rule`."""
 
     def decorate(check: HostCheck) -> Rule:
         def run(_fs: Filesystem | None, host: Host) -> RuleOutput:
             return check(host)
 
         head = code, name, severity, since, references, Scope.HOST
-        return _register(_rule(head, check, run, in_plans))
+        return register(_rule(head, check, run, in_plans, summary))
 
     return decorate
 
@@ -146,9 +162,11 @@ def _rule(
     check: Callable[..., RuleOutput],
     run: Callable[[Filesystem | None, Host], RuleOutput],
     in_plans: bool | None,
+    given: str,
 ) -> Rule:
     """Complete the declaration in `head`: the code comes first, the scope last."""
     summary, page = _documentation(check)
+    summary = given or summary
     default = head[0] not in OFF_BY_DEFAULT
     in_plans = default if in_plans is None else in_plans
     return Rule(*head, summary, page, run, default, in_plans, check.__module__)

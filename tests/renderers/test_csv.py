@@ -87,6 +87,7 @@ def test_a_finding_is_a_row() -> None:
         "expires": "",
         "source": "fleet/night",
         "policy": "",
+        "knowledge": "",
     }
     assert medium["disruption"] == "destroys and recreates the filesystem"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import click
@@ -73,9 +73,14 @@ COMMANDS = {
     "diff": "Compare two reports.",
     "rules": "List the rules.",
     "explain": "Print the page of a rule.",
+    "knowledge": "Print the dates and sources of the data that rules judge by.",
     "schema": "Print the JSON Schema of `scan --format json`.",
     "completion": "Print the completion script of a shell.",
 }
+
+
+REFERENCE = frozenset({"rules", "explain", "knowledge", "schema"})
+"""The commands whose modules are in cli/reference/."""
 
 
 class OutputFailed(Exception):  # noqa: N818 - the message is printed as it is
@@ -123,7 +128,7 @@ _NO_PAGER = click.Option(
     help="Do not show long text in a pager (PAGER, or less).",
     envvar=NO_PAGER,
 )
-_SHARED = frozenset({"color", "config", "fail-on"})
+_SHARED = frozenset({"color", "config", "fail-on", "knowledge"})
 """Options with one meaning in all commands: one variable sets them for all."""
 _WITH_REPORTS = frozenset({"scan", "fleet", "plan"})
 """The commands whose --format is set by EXT4AUDIT_FORMAT: those of the others differ."""
@@ -170,7 +175,8 @@ class LazyGroup(click.Group):
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"ext4audit.cli.{cmd_name}")
+        room = "reference." if cmd_name in REFERENCE else ""
+        module = importlib.import_module(f"ext4audit.cli.{room}{cmd_name}")
         return completed(module.command, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -198,6 +204,47 @@ class LazyGroup(click.Group):
 def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
     """Return the completion of `cli.completion` that has this name."""
     return lazily("cli.completion", name)
+
+
+knowledge_option = click.option(
+    "--knowledge",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Data file whose entries replace built-in ones (see `ext4audit knowledge`); repeatable.",
+)
+"""The option of the commands that judge by data, or show them."""
+
+
+def knowledge_of(paths: Sequence[str]) -> tuple[Any, ...]:
+    """Put in force the data files that --knowledge names, else the built-in data; UsageError."""
+    if paths:
+        files: tuple[Any, ...] = lazily("cli.policy.knowledge", "use_newer")(paths)
+        return files
+    lazily("facts", "put_in_force")({})
+    return ()
+
+
+NAME = "ext4audit.toml"
+OF_THE_HOST = "/etc/ext4audit.toml"
+
+
+def nearest_policy(of_the_host: str) -> str | None:
+    """Return the nearest policy file in the working directory and its parents, else the host's."""
+    paths = (*(f"{folder.rstrip('/')}/{NAME}" for folder in _upwards()), of_the_host)
+    return next(filter(os.path.isfile, paths), None)
+
+
+def _upwards() -> Iterator[str]:
+    """Yield the working directory and those above it; none where it was removed."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 - pathlib costs a scan its start
+    except FileNotFoundError:
+        return
+    while here != "/":
+        yield here
+        here = os.path.dirname(here)  # noqa: PTH120 - the same
+    yield here
 
 
 def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:

@@ -21,6 +21,7 @@ from ext4audit.renderers import ndjson
 from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.shared.fleet import FoundRule, HostLine
 from ext4audit.report import EXIT_INCOMPLETE, NAGIOS_UNKNOWN, Report, exit_code
+from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from ext4audit.sources.containers import ArchiveError
 
@@ -28,11 +29,14 @@ from ext4audit.sources.containers import ArchiveError
 class Job(NamedTuple):
     """The job for every host; rules by their codes, to be sent to another process.
 
+    `site_rules` are the sources that the policy names for rules of its own.
+
     `pages` are how the formats look that are written host by host, by format. `keep` says that
     the reports are wanted too, for the formats that show all hosts together.
     """
 
     rules: frozenset[str]
+    site_rules: tuple[str, ...]
     targets: tuple[str, ...]
     profiles: tuple[ActiveProfile, ...]
     post_processing: PostProcessing
@@ -82,7 +86,7 @@ def audit_place(place: Place, job: Job) -> HostLine:
 def _report(place: Place, job: Job) -> Report:
     report = audit_snapshot(
         place.path,
-        rules=[rule for rule in all_rules() if rule.code in job.rules],
+        rules=[rule for rule in _catalogue(job) if rule.code in job.rules],
         profiles=job.profiles,
         targets=job.targets,
         in_fleet=place.in_fleet,
@@ -90,6 +94,14 @@ def _report(place: Place, job: Job) -> Report:
     )
     source = report.source._replace(label=place.label or report.source.label, groups=place.groups)
     return report._replace(source=source)
+
+
+def _catalogue(job: Job) -> tuple[Rule, ...]:
+    """Return the rules that a job may name."""
+    if not job.site_rules:
+        return all_rules()
+    policy = job.post_processing.policy or ""
+    return (*all_rules(), *lazily("cli.policy.site_rules", "loaded")(job.site_rules, policy))
 
 
 def unread(place: Place, message: str, kind: str, job: Job) -> HostLine:

@@ -28,7 +28,7 @@ from click.shell_completion import (
     shell_complete,
 )
 
-from ext4audit.cli import ASKED_BY_A_SHELL, PROGRAM, Choice, app
+from ext4audit.cli import ASKED_BY_A_SHELL, PROGRAM, Choice, app, lazily
 from ext4audit.cli.output import write
 
 Item: TypeAlias = "CompletionItem[str]"  # generic from click 8.5 on, not at run time before
@@ -52,9 +52,10 @@ def rule_list(_context: click.Context, _parameter: click.Parameter, typed: str) 
     return _last_of_list(typed, _rules)
 
 
-def profile_list(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
+def profile_list(context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
     """Complete the last of several profiles, separated by commas; NAME=MOUNT for one mount."""
-    return _last_of_list(typed, _profiles)
+    own = _site_profiles(context.params.get("config"))
+    return _last_of_list(typed, lambda word: _profiles(word, own))
 
 
 def probe_list(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
@@ -92,15 +93,24 @@ def _rules(typed: str) -> list[Item]:
     return starting(typed, {**by_code, **by_name} if typed else by_code)
 
 
-def _profiles(typed: str) -> list[Item]:
+def _site_profiles(config: str | None) -> Mapping[str, str]:
+    """Return the reasons of the policy's own profiles by name; none where it is not valid."""
+    try:
+        profiles = lazily("cli.policy", "read_profiles")(config)
+    except click.UsageError:
+        return {}
+    return {each.profile.name: each.profile.says for each in profiles}
+
+
+def _profiles(typed: str, own: Mapping[str, str]) -> list[Item]:
     """Return names of profiles, and after `NAME=` the files of a mount point."""
     from ext4audit.facts.profile import all_profiles  # noqa: PLC0415 - reads a table
 
-    known = all_profiles()
+    known = {**{name: each.product for name, each in all_profiles().items()}, **own}
     name, equals, _ = typed.partition("=")
     if equals:
         return [_file(f"{name}=")] if name in known else []
-    return starting(typed, {each: profile.product for each, profile in known.items()})
+    return starting(typed, known)
 
 
 def _last_of_list(typed: str, find: Callable[[str], list[Item]]) -> list[Item]:

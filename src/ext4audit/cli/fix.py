@@ -26,6 +26,7 @@ from ext4audit.finding import Disruption
 from ext4audit.fixing import NoSuchRemedy, choose
 from ext4audit.fixing.script import Audited, Script, build
 from ext4audit.report import Report, Source
+from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from ext4audit.sources import ReadFile, utc_now
 from ext4audit.sources.live import LiveSource
@@ -112,8 +113,8 @@ def command(
       ext4audit fix --choose PRF001=dioread-lock --disruption remount > fix.sh
       ext4audit fix --from host.tar.gz -f ansible > fix.yml
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    chosen_words = _choices(choices)
     asked = findings_of(given, quiet=False)
+    chosen_words = _choices(choices, asked.rules)
     path = None if output == STANDARD_OUTPUT else output
     if path is not None:
         check_destination(path)
@@ -132,13 +133,10 @@ def command(
     return 0
 
 
-def _choices(words: Sequence[str]) -> dict[str, str]:
+def _choices(words: Sequence[str], judging: Sequence[Rule]) -> dict[str, str]:
     """Return the chosen words by the code of the rule; raises UsageError."""
-    codes = (
-        {name: rule.code for rule in all_rules() for name in (rule.code, rule.name)}
-        if words
-        else {}
-    )
+    rules = (*all_rules(), *judging) if words else ()
+    codes = {name: rule.code for rule in rules for name in (rule.code, rule.name)}
     found = {}
     for word in words:
         rule, equals, wanted = word.partition("=")

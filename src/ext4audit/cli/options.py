@@ -20,7 +20,14 @@ from ext4audit.assemble.devices.target import (
 )
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import Inventory, take_inventory
-from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli import (
+    Choice,
+    completer,
+    knowledge_of,
+    knowledge_option,
+    lazily,
+    print_diagnostic,
+)
 from ext4audit.cli.output import (
     FORMATS,
     Output,
@@ -93,11 +100,13 @@ DEFAULT_FAIL_ON = "medium"
 class ReportOptions(NamedTuple):
     """The options of a report; `threshold` None means that no finding fails.
 
-    `started` is a reading of the monotonic clock, in seconds.
+    `site_rules` are the sources of rules that the policy names. `started` is a reading of the
+    monotonic clock, in seconds.
     """
 
     outputs: tuple[Output, ...]
     rules: tuple[Rule, ...]
+    site_rules: tuple[str, ...]
     profiles: tuple[ActiveProfile, ...]
     post_processing: PostProcessing
     threshold: Severity | None
@@ -115,8 +124,9 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     """
     if given["verbose"] and given["quiet"]:
         raise click.UsageError("--verbose and --quiet exclude each other")
+    newer = knowledge_of(given["knowledge"])
     policy = read_policy(given["config"])
-    profiles = active_profiles(given["profiles"] or policy.profile)
+    profiles = active_profiles(given["profiles"] or policy.profile, policy)
     fail_on = given["fail_on"] or policy.fail_on or DEFAULT_FAIL_ON
     outputs = outputs_of(given["formats"], given["outputs"])
     for output in outputs:
@@ -125,10 +135,11 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     return ReportOptions(
         outputs=outputs,
         rules=selected(given, policy, profiles, usual),
+        site_rules=policy.rules,
         profiles=profiles,
         post_processing=post_processing_of(
             policy, given["baseline"], profiles, given.get("probes", ())
-        ),
+        )._replace(knowledge=newer),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
@@ -145,6 +156,7 @@ _OF_RULES = (
         shell_complete=completer("files"),
         help="Policy file.  [default: the nearest ext4audit.toml, else /etc/ext4audit.toml]",
     ),
+    knowledge_option,
     click.option(
         "--baseline",
         metavar="REPORT",
@@ -329,6 +341,13 @@ def _each_once(images: Sequence[ImageFilesystem]) -> tuple[ImageFilesystem, ...]
     return tuple({image.device: image for image in images}.values())
 
 
+def _is_of_images(rule: Rule, asked: ReportOptions) -> bool:
+    """Whether a rule of hosts judges images: by its code, or because it could not be loaded."""
+    if rule.code in OF_IMAGES_TOO or not asked.site_rules:
+        return rule.code in OF_IMAGES_TOO
+    return bool(lazily("site_rules", "is_broken")(rule))
+
+
 OF_IMAGES_TOO = frozenset({"HLT003"})
 """The host rules that also judge images: an image can be left unclean."""
 
@@ -353,7 +372,7 @@ def _of_images(
 ) -> Report:
     """Judge images alone: without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
-    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or r.code in OF_IMAGES_TOO]
+    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _is_of_images(r, asked)]
     source = report.Source("image", name)
     host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
     return audit(source, host, rules, asked.profiles)

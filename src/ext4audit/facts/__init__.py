@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
 from pkgutil import get_data
 from types import ModuleType
@@ -31,17 +31,50 @@ def toml_reader() -> ModuleType:
     return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
+ABOUT = "about"
+"""The table of a data file that is no entry: what it is, its format and its date."""
+_NEWER: dict[str, dict[str, Any]] = {}
+"""Entries of newer data files (`--knowledge`) by the name of the built-in file."""
+
+
 @cache
-def read_table(name: str) -> dict[str, Any]:
+def read_document(name: str) -> dict[str, Any]:
     """Return a TOML file that lies beside this module, by its name ("profiles.toml").
 
     Raises FileNotFoundError where the package was installed without it.
     """
+    return parse_toml(source_text(name))
+
+
+def source_text(name: str) -> str:
+    """Return the text of a TOML file that lies beside this module; raises FileNotFoundError."""
     # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
     data = get_data("ext4audit.facts", name)
     if data is None:
         raise FileNotFoundError(name)
-    return parse_toml(data.decode("utf-8"))
+    return data.decode("utf-8")
+
+
+@cache
+def read_table(name: str) -> dict[str, Any]:
+    """Return the entries of a data file by their names, with those of newer files in force.
+
+    The same object until other files are put in force. Raises FileNotFoundError.
+    """
+    entries = {key: value for key, value in read_document(name).items() if key != ABOUT}
+    return {**entries, **_NEWER.get(name, {})}
+
+
+def put_in_force(newer: Mapping[str, Mapping[str, Any]]) -> None:
+    """Let entries of newer files replace the built-in ones of the same name, in this process.
+
+    `newer` has them by the name of the built-in file; an empty one leaves the built-in data.
+    """
+    wanted = {name: dict(entries) for name, entries in newer.items()}
+    if wanted != _NEWER:
+        _NEWER.clear()
+        _NEWER.update(wanted)
+        read_table.cache_clear()
 
 
 T = TypeVar("T")
@@ -69,3 +102,20 @@ def remembered(build: Callable[[T], R]) -> Callable[[T], R]:
         return found
 
     return answer
+
+
+class TableView(Mapping[str, R]):
+    """A mapping that is made of a data file when it is asked: newer data may be in force then."""
+
+    def __init__(self, build: Callable[[], Mapping[str, R]]) -> None:
+        """Keep the function that returns the mapping; it is cheap where nothing has changed."""
+        self._build = build
+
+    def __getitem__(self, key: str) -> R:
+        return self._build()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._build())
+
+    def __len__(self) -> int:
+        return len(self._build())

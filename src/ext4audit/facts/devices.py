@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, for_wording
-from ext4audit.facts import remembered
+from ext4audit.facts import read_table, remembered
 from ext4audit.facts.mount import DeviceNumber
 
 SECTOR_BYTES = 512
@@ -188,3 +188,30 @@ class Partition(NamedTuple):
     number: int
     start_bytes: int
     size_bytes: int
+
+
+CLASS_TABLE = "disk_classes.toml"
+NVME, REMOVABLE, VIRTUAL, ROTATIONAL, SSD = "nvme", "removable", "virtual", "rotational", "ssd"
+
+
+class DiskClass(NamedTuple):
+    """One class of disks; disk_classes.toml explains the fields."""
+
+    title: str
+    names: tuple[str, ...]
+    megabytes_per_second: int
+    slow: bool
+    source: str
+    confirmed: str
+
+
+def disk_classes() -> Mapping[str, DiskClass]:
+    """Return the classes by name."""
+    return _classes(read_table(CLASS_TABLE))
+
+
+@remembered
+def _classes(table: dict[str, Any]) -> Mapping[str, DiskClass]:
+    return {
+        name: DiskClass(**{**each, "names": tuple(each["names"])}) for name, each in table.items()
+    }

@@ -1,23 +1,18 @@
 """Which versions of kernel, e2fsprogs and GRUB support an ext4 feature, and mke2fs's defaults.
 
-Sources: ext4(5), "KERNEL SUPPORT"; doc/RelNotes of e2fsprogs; grub-core/fs/ext2.c of GRUB 2.06 and
-2.12; grub-fstest of Debian's 2.06-13+deb12u2 on filesystems with each feature. A bound that is None
-is not established, and nothing is concluded from it.
-
-Distributions change mke2fs.conf: Debian 12 leaves both features of 1.47.0 off. Where this machine
-has the planned version of e2fsprogs, its own mke2fs.conf counts instead.
+The data are in features.toml, each with its source; a bound that is None is not established, and
+nothing is concluded from it. Kernel bugs are in kernel_bugs.toml.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts import read_table
+from ext4audit.facts import TableView, read_table, remembered
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.versions import (
     ANY,
@@ -41,21 +36,13 @@ class MinimumVersions(NamedTuple):
     e2fsprogs: Version | None
 
 
-FEATURES: Mapping[str, MinimumVersions] = MappingProxyType(
-    {
-        "64bit": MinimumVersions((2, 6, 28), (1, 42, 0)),
-        "metadata_csum": MinimumVersions((3, 18), (1, 43, 0)),
-        "metadata_csum_seed": MinimumVersions((4, 4), (1, 43, 0)),
-        "project": MinimumVersions((4, 5), None),
-        "large_dir": MinimumVersions((4, 13), None),
-        "ea_inode": MinimumVersions((4, 13), None),
-        "casefold": MinimumVersions((5, 2), (1, 45, 0)),
-        "verity": MinimumVersions((5, 4), None),
-        "stable_inodes": MinimumVersions((5, 5), None),
-        "fast_commit": MinimumVersions((5, 10), (1, 46, 0)),
-        "orphan_file": MinimumVersions((5, 15), (1, 47, 0)),
+@remembered
+def _minimum_versions(table: dict[str, Any]) -> Mapping[str, MinimumVersions]:
+    return {
+        name: MinimumVersions(_since(entry, "kernel"), _since(entry, "e2fsprogs"))
+        for name, entry in table.items()
+        if {"kernel", "e2fsprogs"} & entry.keys()
     }
-)
 
 
 def newer_features(features: frozenset[str], kernel: Kernel) -> tuple[str, ...]:
@@ -80,24 +67,28 @@ INCOMPATIBLE_OF_TYPE: Mapping[str, frozenset[str]] = MappingProxyType(
 """Features with which the ext4 driver refuses a mount as ext2 or ext3 that may write
 (fs/ext4/super.c: ext2_feature_set_ok, ext3_feature_set_ok)."""
 
-GRUB_SINCE: Mapping[str, Version | None] = MappingProxyType(
-    {
-        "metadata_csum_seed": (2, 12),
-        "large_dir": (2, 12),
-        "inline_data": None,
-        "casefold": None,
-        "ea_inode": None,
-        "bigalloc": None,
-    }
+
+@remembered
+def _grub_since(table: dict[str, Any]) -> Mapping[str, Version | None]:
+    return {name: _since(entry, "grub") for name, entry in table.items() if "grub" in entry}
+
+
+def _since(entry: Mapping[str, Any], reader: str) -> Version | None:
+    """Return the first version of a reader; None where it is not established, or there is none."""
+    text = entry[reader]["since"] if reader in entry else ""
+    return tuple(map(int, text.split("."))) if text else None
+
+
+FEATURE_TABLE = "features.toml"
+FEATURES: Mapping[str, MinimumVersions] = TableView(
+    lambda: _minimum_versions(read_table(FEATURE_TABLE))
 )
-"""Features for which GRUB up to 2.06 refuses a filesystem, and the first release that reads them.
+GRUB_SINCE: Mapping[str, Version | None] = TableView(lambda: _grub_since(read_table(FEATURE_TABLE)))
+"""Features for which a GRUB refuses a filesystem, and the first release that reads them.
 
 None: no release is known to read it. orphan_file is not here: GRUB ignores it.
 """
 
-DEBIAN_GRUB_BACKPORTS = frozenset({"metadata_csum_seed", "large_dir"})
-DEBIAN_GRUB_SINCE = "2.06-8"
-"""The features that Debian backported to its GRUB, and since which package: bug 1030846."""
 _DEBIAN_REVISION = r"[0-9][^-]*-[^-]+"
 
 
@@ -107,11 +98,8 @@ def grub_reads(package: str, feature: str) -> bool:
     if version is not None and first is not None and version >= first:
         return True
     is_debian = re.fullmatch(_DEBIAN_REVISION, package) is not None and "ubuntu" not in package
-    return (
-        is_debian
-        and feature in DEBIAN_GRUB_BACKPORTS
-        and compare_dpkg(package, DEBIAN_GRUB_SINCE) >= 0
-    )
+    backport = read_table(FEATURE_TABLE).get(feature, {}).get("debian_grub")
+    return is_debian and bool(backport) and compare_dpkg(package, backport["since"]) >= 0
 
 
 def grub_version(text: str) -> Version | None:
@@ -141,14 +129,23 @@ class FeatureDefault(NamedTuple):
     instead: str = ""
 
 
-FEATURE_DEFAULTS = (
-    # doc/RelNotes/v1.43.0.txt
-    FeatureDefault("64bit", (1, 43, 0), moves_metadata=True),
-    FeatureDefault("metadata_csum", (1, 43, 0), moves_metadata=True, instead="uninit_bg"),
-    # doc/RelNotes/v1.47.0.txt; both are placed behind the metadata of block groups.
-    FeatureDefault("metadata_csum_seed", (1, 47, 0), moves_metadata=False),
-    FeatureDefault("orphan_file", (1, 47, 0), moves_metadata=False),
-)
+@remembered
+def _feature_defaults(table: dict[str, Any]) -> tuple[FeatureDefault, ...]:
+    return tuple(
+        FeatureDefault(
+            name,
+            parse_version(entry["default"]["since"]),
+            entry["default"]["moves_metadata"],
+            entry["default"].get("instead", ""),
+        )
+        for name, entry in table.items()
+        if "default" in entry
+    )
+
+
+def feature_defaults() -> tuple[FeatureDefault, ...]:
+    """Return the features that mke2fs sets by default from some version on, in their order."""
+    return _feature_defaults(read_table(FEATURE_TABLE))
 
 
 def parse_version(text: str) -> E2fsprogsVersion:
@@ -177,7 +174,7 @@ def parse_banner(text: str) -> E2fsprogsVersion:
 def feature_arguments(local: E2fsprogsVersion, target: E2fsprogsVersion) -> tuple[str, ...]:
     """Return the -O arguments that make mke2fs `local` set what `target` sets."""
     names = []
-    for each in FEATURE_DEFAULTS:
+    for each in feature_defaults():
         if target < each.since:
             names += [f"^{each.feature}", each.instead]
         elif local < each.since and each.moves_metadata:
@@ -189,7 +186,7 @@ def features_to_add(local: E2fsprogsVersion, target: E2fsprogsVersion) -> frozen
     """Return the features that the target sets and this machine's mke2fs may not know."""
     return frozenset(
         each.feature
-        for each in FEATURE_DEFAULTS
+        for each in feature_defaults()
         if local < each.since <= target and not each.moves_metadata
     )
 
@@ -249,14 +246,23 @@ def _capped(found: Exposure, confidence: str) -> Exposure:
     return found._replace(confidence=lower, severity=severity)
 
 
-@cache
 def all_ranges() -> Mapping[str, tuple[KernelRange, ...]]:
     """Return the ranges by the code of the rule, in the order in which they are tried."""
-    return {code: tuple(_ranges(bug)) for code, bug in read_table(TABLE).items()}
+    return _all_ranges(read_table(TABLE))
 
 
-def _ranges(bug: Mapping[str, Any]) -> Iterator[KernelRange]:
-    shared = {name: bug[name] for name in ("symptom", "condition", "fix", "source") if name in bug}
+@remembered
+def _all_ranges(table: dict[str, Any]) -> Mapping[str, tuple[KernelRange, ...]]:
+    return {code: tuple(ranges_of(bug)) for code, bug in table.items()}
+
+
+SHARED = ("symptom", "condition", "fix", "source", "confirmed")
+"""The fields that a range has from its bug, where it has none of its own."""
+
+
+def ranges_of(bug: Mapping[str, Any]) -> Iterator[KernelRange]:
+    """Yield the ranges of an entry of kernel_bugs.toml."""
+    shared = {name: bug[name] for name in SHARED if name in bug}
     for entry in bug["range"]:
         bounds = {name: entry[name] for name in BOUNDS if name in entry}
         rest = {name: value for name, value in entry.items() if name not in bounds}

@@ -230,7 +230,8 @@ class Host(NamedTuple):
 
     def profiles_of(self, fs: Filesystem) -> tuple[Profile, ...]:
         """Return the profiles that are in force for a filesystem."""
-        return tuple(p.profile for p in self.profiles if p.covers(fs.mount_points))
+        found = (each.profile for each in self.profiles if each.covers(fs.mount_points))
+        return tuple(dict.fromkeys(found))
 
     def filesystem(self, device_number: Evidence[DeviceNumber]) -> Filesystem | None:
         """Return the filesystem on a device, if it was read: audited, or below an audited one."""

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any, NamedTuple
 
-from ext4audit.facts import read_table
+from ext4audit.facts import read_table, remembered
 
 TABLE = "profiles.toml"
 AT_LEAST = "+"
@@ -32,6 +31,7 @@ class Profile(NamedTuple):
     enable: tuple[str, ...] = ()
     rate: tuple[tuple[str, str], ...] = ()
     instead_of_ext4: str | None = None
+    confirmed: str = ""
 
 
 class ActiveProfile(NamedTuple):
@@ -46,13 +46,18 @@ class ActiveProfile(NamedTuple):
         return place is None or any(fnmatchcase(point, place) for point in mount_points)
 
 
-@cache
 def all_profiles() -> Mapping[str, Profile]:
     """Return the profiles by name."""
-    return {name: _profile(name, entry) for name, entry in read_table(TABLE).items()}
+    return _all(read_table(TABLE))
 
 
-def _profile(name: str, entry: Mapping[str, Any]) -> Profile:
+@remembered
+def _all(table: dict[str, Any]) -> Mapping[str, Profile]:
+    return {name: profile_of(name, entry) for name, entry in table.items()}
+
+
+def profile_of(name: str, entry: Mapping[str, Any]) -> Profile:
+    """Return the profile of an entry of profiles.toml."""
     lists = {key: tuple(entry[key]) for key in ("options", "features", "enable") if key in entry}
     pairs = {key: tuple(entry[key].items()) for key in ("forbid", "rate") if key in entry}
     return Profile(**{"name": name, **entry, **lists, **pairs})

@@ -203,7 +203,7 @@ class Exposure(NamedTuple):
     """Whether a kernel has a bug; `note` is how that is known, `source` its reference.
 
     `symptom` is what happens, `condition` what it needs, `fix` the version that ends it.
-    `confidence` and `severity` are those of a finding.
+    `confidence` and `severity` are those of a finding. `confirmed` is how the range was confirmed.
     """
 
     affected: bool
@@ -214,6 +214,7 @@ class Exposure(NamedTuple):
     condition: str = ""
     confidence: str = "confirmed"
     severity: str = "info"
+    confirmed: str = ""
 
 
 class KernelRange(NamedTuple):

@@ -153,7 +153,7 @@ def _names(fs: Filesystem) -> tuple[str, ...]:
     return (*fs.mount_points, *(name for name in names if name))
 
 
-KEYS = ("select", "ignore", "pedantic", "fail_on", "profile", "suppress")
+KEYS = ("select", "ignore", "pedantic", "fail_on", "profile", "profiles", "rules", "suppress")
 SUPPRESS_KEYS = ("rule", "subject", "reason", "owner", "expires")
 REQUIRED = ("rule", "subject", "reason")
 NEVER = "never"
@@ -171,7 +171,9 @@ class PolicyError(ValueError):
 class Policy(NamedTuple):
     """The contents of a policy file; `fail_on` is None where the command line decides.
 
-    `path` is the file, None where there is none.
+    `path` is the file, None where there is none. `profile` chooses profiles, `site_profiles` are
+    those that the file defines (ext4audit.policy.profiles). `site_rules` are the rules of the
+    sources that its key `rules` names.
     """
 
     select: tuple[str, ...] = ()
@@ -181,12 +183,23 @@ class Policy(NamedTuple):
     profile: tuple[str, ...] = ()
     suppressions: tuple[SuppressionRule, ...] = ()
     path: str | None = None
+    site_profiles: tuple[Any, ...] = ()
+    rules: tuple[str, ...] = ()
+    site_rules: tuple[Rule, ...] = ()
 
 
-def parse_policy(document: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> Policy:
+def rule_sources(document: Mapping[str, Any], near: Near) -> tuple[str, ...]:
+    """Return the files and packages of rules that a policy names; raises PolicyError."""
+    return _texts(_table(document, near), "rules")
+
+
+def parse_policy(
+    document: Mapping[str, Any], rules: Sequence[Rule], near: Near, path: str = "ext4audit.toml"
+) -> Policy:
     """Return the policy of a parsed TOML file; raises PolicyError.
 
-    The keys stand at the top level of the file, or in its table [tool.ext4audit].
+    The keys stand at the top level of the file, or in its table [tool.ext4audit]. `rules` are
+    those that it may name, `path` is the file as findings cite it.
     """
     table = _table(document, near)
     _check_keys(table, KEYS, "", near)
@@ -198,7 +211,9 @@ def parse_policy(document: Mapping[str, Any], rules: Sequence[Rule], near: Near)
         ignore=_rules(table, "ignore", rules, near),
         pedantic=_boolean(table, "pedantic"),
         fail_on=_fail_on(table, near),
-        profile=_texts(table, "profile"),
+        profile=_profiles(table),
+        site_profiles=_site_profiles(table, rules, near, path),
+        rules=_texts(table, "rules"),
         suppressions=tuple(_suppression(each, rules, near) for each in suppress),
     )
 
@@ -234,6 +249,29 @@ def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise PolicyError(f"{key} is not a list of strings")
     return tuple(texts)
+
+
+def _profiles(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the profiles that a file chooses: `profiles`, and `profile` if it is no table."""
+    chosen = () if isinstance(table.get("profile"), dict) else _texts(table, "profile")
+    return (*chosen, *_texts(table, "profiles"))
+
+
+def _site_profiles(
+    table: Mapping[str, Any], rules: Sequence[Rule], near: Near, path: str
+) -> tuple[Any, ...]:
+    """Return the profiles that a file defines; few do, and the others load nothing for them."""
+    defined = table.get("profile")
+    if not isinstance(defined, dict):
+        return ()
+    from ext4audit.facts.profile import all_profiles  # noqa: PLC0415 - reads a table
+    from ext4audit.policy.profiles import ProfileError, Surroundings, site_profiles  # noqa: PLC0415 - see above
+
+    codes = [rule.code for rule in rules]
+    try:
+        return site_profiles(defined, Surroundings(all_profiles(), codes, near, path))
+    except ProfileError as error:
+        raise PolicyError(str(error)) from None
 
 
 def _rules(

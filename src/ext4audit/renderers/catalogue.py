@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ext4audit.facts.features_and_bugs import all_ranges
+from ext4audit.facts.versions import KernelRange
 from ext4audit.renderers.shared import json_text
 from ext4audit.rule import Rule
 
@@ -40,12 +42,44 @@ def page_of(rule: Rule) -> str:
     head = f"# {rule.code} {rule.name}\n\n{rule.summary}\n\nWorst severity: {rule.severity.value}"
     references = "\n".join(f"- {reference}" for reference in rule.references)
     tail = f"\n\n## References\n\n{references}" if references else ""
-    return f"{head}. Since: {rule.since}.\n\n{rule.page}{tail}\n"
+    return f"{head}. Since: {rule.since}.\n\n{rule.page}{_kernels(rule.code)}{tail}\n"
+
+
+def _kernels(code: str) -> str:
+    """Return the section on the kernels that are known to have a bug, empty for other rules."""
+    ranges = all_ranges().get(code, ())
+    lines = "\n".join(map(_range, ranges))
+    return f"\n\n## Known kernels\n\nThe first that holds decides.\n\n{lines}" if ranges else ""
+
+
+def _range(of: KernelRange) -> str:
+    found = of.exposure
+    what = f"{found.confidence}, {found.severity}" if found.affected else "not affected"
+    source = f" Source: <{found.source}>." if found.source else ""
+    confirmed = f" Confirmed by: {found.confirmed}." if found.confirmed else ""
+    return f"- {of.tree}, {_bounds(of)}: {what}. {found.note}.{source}{confirmed}"
+
+
+def _bounds(of: KernelRange) -> str:
+    """Return the bounds in words: "6.1.64 to before 6.1.66"."""
+    low = of.since or (of.after and f"after {of.after}")
+    high = (of.before and f"before {of.before}") or of.until
+    if low and high:
+        return f"{low} to {high}"
+    if high:
+        return high if of.before else f"up to {high}"
+    return f"{low} and later" if low else "all"
 
 
 def json_page_of(rule: Rule) -> str:
-    """Return one rule as an object with its page, which is Markdown."""
-    return json_text({**_object(rule), "page": rule.page})
+    """Return one rule as an object with its page, which is Markdown, and the known kernels."""
+    kernels = [_range_object(each) for each in all_ranges().get(rule.code, ())]
+    return json_text({**_object(rule), "page": rule.page, "kernels": kernels})
+
+
+def _range_object(of: KernelRange) -> dict[str, Any]:
+    bounds = {name: getattr(of, name) or None for name in ("since", "after", "before", "until")}
+    return {"tree": of.tree, **bounds, **of.exposure._asdict()}
 
 
 def _state(rule: Rule) -> str:

@@ -20,7 +20,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.renderers.shared import Audited, Page, named_hosts, policy_in_force, visible
+from ext4audit.renderers.shared import (
+    Audited,
+    Page,
+    knowledge_in_force,
+    named_hosts,
+    policy_in_force,
+    visible,
+)
 from ext4audit.renderers.shared.commands import chain
 from ext4audit.renderers.shared.rows import (
     THE_HOST,
@@ -37,7 +44,7 @@ from ext4audit.report import FixedFinding, PlanAdvice, PlanLine, Report
 COLUMNS = (
     *("host", "kind", "rule", "name", "severity", "confidence", "state"),
     *("device", "mount_point", "uuid", "fact", "message", "evidence", "remedy", "disruption"),
-    *("commands", "hint", "reason", "owner", "expires", "source", "policy"),
+    *("commands", "hint", "reason", "owner", "expires", "source", "policy", "knowledge"),
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """The last four are full-width forms, which some editions of Excel treat like the others."""
@@ -51,7 +58,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - as ev
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:  # noqa: ARG001 - the same
     """Return the rows of a plan, and a row for each line to use."""
     found = list(_of_hosts([Audited(report.source.label, report)]))
-    same = {column: found[0][column] for column in ("host", "source", "policy")}
+    same = {column: found[0][column] for column in ("host", "source", "policy", "knowledge")}
     return _text([*found, *({**same, **_plan_line(line)} for line in advice.lines)])
 
 
@@ -65,10 +72,13 @@ def _text(found: Iterable[dict[str, str]]) -> str:
 
 
 def _of_hosts(hosts: Sequence[Audited]) -> Iterator[dict[str, str]]:
-    policy = policy_in_force(hosts) or ""
+    run = {
+        "policy": policy_in_force(hosts) or "",
+        "knowledge": knowledge_in_force(hosts) or "",
+    }
     for name, host in named_hosts(hosts):
         for cells in _of_host(name, host):
-            yield {"host": name, **cells, "source": host.label, "policy": policy}
+            yield {"host": name, **cells, "source": host.label, **run}
 
 
 def _plan_line(line: PlanLine) -> dict[str, str]:

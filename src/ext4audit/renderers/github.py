@@ -24,6 +24,7 @@ from ext4audit.renderers.shared import (
     Audited,
     Page,
     fixed_count,
+    knowledge_in_force,
     named_hosts,
     named_reports,
     policy_in_force,
@@ -163,4 +164,6 @@ def _summary(hosts: Sequence[Audited], found: Sequence[Row], page: Page) -> str:
     findings = severity_counts(found) or "no findings"
     policy = policy_in_force(hosts)
     rules = "" if policy is None else f"; policy {_safe(policy)}"
+    knowledge = knowledge_in_force(hosts)
+    rules += "" if knowledge is None else f"; knowledge {_safe(knowledge)}"
     return f"ext4audit: {counted(len(hosts), 'host')}: {findings}{fixed}; audit {state}{rules}"

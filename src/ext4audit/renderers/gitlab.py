@@ -19,6 +19,7 @@ from ext4audit.renderers.shared import (
     Audited,
     Page,
     json_text,
+    knowledge_in_force,
     named_hosts,
     policy_in_force,
     visible,
@@ -40,6 +41,7 @@ from ext4audit.report import PlanAdvice, PlanLine, Report
 NOT_DETERMINED = "not-determined"
 """The check name of a gap; no rule has this name."""
 POLICY = "policy"
+KNOWLEDGE = "knowledge"
 FIXED = "fixed"
 PLAN = "plan"
 _SEVERITIES = MappingProxyType(
@@ -73,7 +75,10 @@ def _issues(hosts: Sequence[Audited]) -> list[dict[str, Any]]:
         issues += [_gap(name, group) for group in gap_groups(host, name)]
     policy = policy_in_force(hosts)
     if policy is not None:
-        issues.append(_policy(policy))
+        issues.append(_in_force(POLICY, f"The policy in force is {policy}.", policy))
+    knowledge = knowledge_in_force(hosts)
+    if knowledge is not None:
+        issues.append(_in_force(KNOWLEDGE, f"Newer data in force: {knowledge}.", knowledge))
     return issues
 
 
@@ -83,11 +88,10 @@ def _plan_line(line: PlanLine) -> dict[str, Any]:
     return _issue(PLAN, text, "info", location, digest("", PLAN, line.key, line.command))
 
 
-def _policy(path: str) -> dict[str, Any]:
-    """Return the issue that names the policy file: the format has no other place for it."""
+def _in_force(check: str, text: str, names: str) -> dict[str, Any]:
+    """Return the issue that names the policy or data files: there is no other place for them."""
     location = location_of_subject("ext4audit", None, None)
-    text = f"The policy in force is {path}."
-    return _issue(POLICY, text, "info", location, digest("", POLICY, path))
+    return _issue(check, text, "info", location, digest("", check, names))
 
 
 def _findings(name: str, report: Report) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared import Audited, Page, named_hosts, visible
+from ext4audit.renderers.shared import Audited, Page, data_files, named_hosts, visible
 from ext4audit.renderers.shared.commands import remedy_lines
 from ext4audit.renderers.shared.subjects import traceback_lines
 from ext4audit.renderers.shared.terms import (
@@ -80,23 +80,34 @@ def _suites(hosts: Sequence[Audited], page: Page) -> Element:
     every: list[Case] = []
     for name, host in named_hosts(hosts):
         found = cases(name, host, page.threshold)
-        policy = visible((host.report and host.report.policy) or "")
-        _add_suite(root, name, page.taken_at, policy, found)
+        _add_suite(root, name, page.taken_at, _in_force(host), found)
         every += found
     root.attrib.update(_counts(every))
     return root
 
 
-def _add_suite(root: Element, name: str, taken_at: str, policy: str, found: Sequence[Case]) -> None:
+def _in_force(host: Audited) -> dict[str, str]:
+    """Return the policy and the data files in force, as properties of a suite."""
+    if host.report is None:
+        return {}
+    named = {"policy": host.report.policy or "", "knowledge": data_files(host.report.knowledge)}
+    return {name: visible(value) for name, value in named.items() if value}
+
+
+def _add_suite(
+    root: Element, name: str, taken_at: str, in_force: dict[str, str], found: Sequence[Case]
+) -> None:
     suite = SubElement(root, "testsuite", name=visible(name), hostname=visible(name))
     suite.attrib.update(_counts(found))
     suite.set("skipped", str(sum(case.kind == SKIPPED for case in found)))
     if taken_at:
         # The schema of Ant's task has no time zone; the time is UTC.
         suite.set("timestamp", taken_at.removesuffix("Z"))
-    if policy:
+    if in_force:
         # Before the cases, as the schema of Ant's task demands.
-        SubElement(SubElement(suite, "properties"), "property", name="policy", value=policy)
+        properties = SubElement(suite, "properties")
+        for key, value in in_force.items():
+            SubElement(properties, "property", name=key, value=value)
     for case in found:
         _add_case(suite, case)
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Remedy
-from ext4audit.renderers.shared import Audited, Page, named_hosts, visible
+from ext4audit.renderers.shared import Audited, Page, data_files, named_hosts, visible
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
@@ -177,6 +177,7 @@ def _summary(report: Report, active: Sequence[Row], page: Page) -> str:
         severity_counts(active) or "no findings",
         *([f"{aside} suppressed or in the baseline"] if aside else []),
         *([f"policy {prose(report.policy)}"] if report.policy else []),
+        *([f"knowledge {prose(data_files(report.knowledge))}"] if report.knowledge else []),
     ]
     return f"{'; '.join(parts)}."
 

@@ -21,6 +21,7 @@ from ext4audit.renderers.shared import (
     Audited,
     Page,
     fixed_count,
+    knowledge_in_force,
     named_hosts,
     named_reports,
     policy_in_force,
@@ -60,6 +61,8 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     policy = policy_in_force(hosts)
     text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, found_gaps, unread, named)}"
     text += f"; policy {policy}" if policy else ""
+    knowledge = knowledge_in_force(hosts)
+    text += f"; knowledge {knowledge}" if knowledge else ""
     numbers = " ".join((_performance(found, found_gaps, unread, page), *_fixed(hosts)))
     first = f"{_plain(text)} | {numbers}"
     rest = [] if page.verbosity < 0 else list(_details(failing, found_gaps, unread))

@@ -41,7 +41,7 @@ from ext4audit.renderers.shared.rows import (
     gaps,
     rows,
 )
-from ext4audit.report import PlanAdvice, Report
+from ext4audit.report import DataFile, PlanAdvice, Report
 
 _Labels: TypeAlias = Mapping[str, str]
 _Sample: TypeAlias = tuple[_Labels, float]
@@ -64,6 +64,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
         *_counts(found, read),
         *_of_hosts(named_hosts(hosts), read, page),
         *_of_run(page, policy_in_force(hosts)),
+        *_of_data(named_reports(hosts)),
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -187,6 +188,19 @@ def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named, page: Page) ->
         "Whether the host could be read at all.",
         [({"host": name}, host.report is not None) for name, host in named],
     )
+
+
+def _of_data(read: Sequence[tuple[str, Report]]) -> Iterator[str]:
+    """Yield the newer data files, which are the same for all hosts of a run."""
+    files = next((report.knowledge for _, report in read if report.knowledge), ())
+    if files:
+        samples = [({"path": each.path, "table": each.table}, _seconds(each)) for each in files]
+        text = "The dates of newer data files in force, in seconds since 1970."
+        yield from _metric("ext4audit_knowledge_date_seconds", text, samples)
+
+
+def _seconds(file: DataFile) -> int:
+    return timegm(strptime(file.dated, "%Y-%m-%d"))
 
 
 def _of_run(page: Page, policy: str | None) -> Iterator[str]:

@@ -27,6 +27,7 @@ from ext4audit.renderers.shared import (
     Page,
     host_names,
     json_text,
+    knowledge_in_force,
     named_hosts,
     named_reports,
     policy_in_force,
@@ -184,6 +185,9 @@ def _notices(hosts: Sequence[Audited]) -> Iterator[dict[str, Any]]:
     policy = policy_in_force(hosts)
     if policy is not None:
         yield _notification("policy-file", "note", visible(f"the policy in force is {policy}"))
+    knowledge = knowledge_in_force(hosts)
+    if knowledge is not None:
+        yield _notification("data-files", "note", visible(f"newer data in force: {knowledge}"))
     for host in hosts:
         for notice in host.report.notices if host.report else ():
             yield _notification("policy", "warning", visible(notice))
@@ -244,9 +248,13 @@ def _description(rule: Rule) -> str:
     return f"{text[: _LONGEST_DESCRIPTION - 1].rpartition(' ')[0]}…"
 
 
+def _family(rule: Rule) -> str:
+    return "site" if rule.is_of_site else _FAMILIES.get(rule.family, rule.family.lower())
+
+
 def _rule_properties(rule: Rule) -> dict[str, Any]:
     return {
-        "tags": ["ext4", _FAMILIES.get(rule.family, rule.family.lower())],
+        "tags": ["ext4", _family(rule)],
         "problem.severity": _PROBLEM_SEVERITIES[LEVELS[rule.severity]],
         "security-severity": _SECURITY_SCORES[rule.severity],
     }

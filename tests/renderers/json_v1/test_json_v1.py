@@ -81,6 +81,7 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
         "notices",
         "profiles",
         "policy",
+        "knowledge",
     ]
     del whole["filesystems"], whole["verdicts"]
     expected = {
@@ -118,6 +119,7 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
         "notices": [],
         "profiles": [],
         "policy": None,
+        "knowledge": [],
     }
     assert json.dumps(whole) == json.dumps(expected)
 

@@ -26,7 +26,9 @@ from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
 from ext4audit.cli.places import Place, refuse_alike
 from ext4audit.cli.reports import page_of, write_pages
-from ext4audit.renderers.shared import Audited, host_names
+from ext4audit.facts import put_in_force
+from ext4audit.facts.knowledge import by_file
+from ext4audit.renderers.shared import Audited, data_files, host_names
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 
@@ -73,7 +75,8 @@ def print_lines(
     `by_key` is for hosts that arrive in any order: formats that show all of them are sorted.
     """
     streams = _streams(asked)
-    sums = FleetSums(asked.post_processing.policy, asked.threshold, asked.group_by)
+    named = data_files(asked.post_processing.knowledge)
+    sums = FleetSums(asked.post_processing.policy, asked.threshold, asked.group_by, named)
     kept = _Lines()
     failures: list[OSError] = []
     with ExitStack() as stack:
@@ -183,6 +186,7 @@ def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
     )
     return Job(
         rules=frozenset(rule.code for rule in asked.rules),
+        site_rules=asked.site_rules,
         targets=targets,
         profiles=asked.profiles,
         post_processing=asked.post_processing,
@@ -292,6 +296,8 @@ _HERE: dict[str, Job] = {}
 def _begin(job: Job) -> None:
     ignore_interrupts()
     _end_with_parent()
+    if job.post_processing.knowledge:
+        put_in_force(by_file(job.post_processing.knowledge))
     _HERE["job"] = job
 
 

@@ -1,14 +1,12 @@
 """Policy on the command line: profiles, policy file, selected rules, baselines, post-processing."""
 
-import os
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import click
 
-from ext4audit.cli import did_you_mean, lazily
+from ext4audit.cli import NAME, OF_THE_HOST, did_you_mean, lazily, nearest_policy
 from ext4audit.facts import parse_toml
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.policy import (
@@ -18,24 +16,35 @@ from ext4audit.policy import (
     UnknownRule,
     not_judged,
     parse_policy,
+    rule_sources,
     select,
     stale,
     suppress,
 )
-from ext4audit.report import Report
+from ext4audit.report import DataFile, Report
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import utc_now
 from ext4audit.sources.waiting import about, answered
 
 
-def active_profiles(words: Sequence[str]) -> tuple[ActiveProfile, ...]:
-    """Return the profiles of values like "tidb" and "tidb,kafka=/srv/*"; raises UsageError."""
-    return tuple(_active(words)) if words else ()
+def active_profiles(
+    words: Sequence[str], policy: Policy | None = None
+) -> tuple[ActiveProfile, ...]:
+    """Return the profiles of values like "tidb" and "tidb,kafka=/srv/*"; raises UsageError.
+
+    Those that the policy defines for mount points are always among them.
+    """
+    site = policy.site_profiles if policy else ()
+    always = [active for each in site if each.mounts for active in each.active()]
+    if not words:
+        return tuple(always)
+    own = {each.profile.name: each for each in site}
+    return tuple(dict.fromkeys((*always, *_active(words, own))))
 
 
-def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
-    known = all_profiles()
+def _active(words: Sequence[str], own: Mapping[str, Any]) -> Iterator[ActiveProfile]:
+    known = {**all_profiles(), **{name: each.profile for name, each in own.items()}}
     for word in (part.strip() for value in words for part in value.split(",")):
         name, equals, place = word.partition("=")
         if name.lower() not in known:
@@ -43,97 +52,73 @@ def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
             raise click.UsageError(f"no profile is called {name!r}{near}")
         if equals and not place.startswith(("/", "*")):
             raise click.UsageError(f"--profile {word}: a mount point starts with / or *")
-        yield ActiveProfile(known[name.lower()], place or None)
+        if not equals and name.lower() in own:
+            yield from own[name.lower()].active()
+        else:
+            yield ActiveProfile(known[name.lower()], place or None)
 
 
-NAME = "ext4audit.toml"
-OF_THE_HOST = "/etc/ext4audit.toml"
 LARGEST_POLICY_BYTES = 1 << 20
+NAMED = f"name it by --config, or keep it in {OF_THE_HOST}"
+NAME_IT = "if you trust the file, name it by --config"
 
 
 def read_policy(config: str | None) -> Policy:
     """Return the policy in force, an empty one without a file; raises UsageError.
 
     The nearest file counts alone: nothing of another is mixed in. A file that is found and not
-    named must be trusted: it could suppress findings of root's scan.
+    named must be trusted: it could suppress findings of root's scan. Rules of a site run only by
+    a file that is named, or that of the host: whoever enters a directory must not run its code.
     """
+    return _policy(config, runs=True)
+
+
+def read_profiles(config: str | None) -> tuple[Any, ...]:
+    """Return the profiles that the policy file defines; runs no rules. Raises UsageError."""
+    return _policy(config, runs=False).site_profiles
+
+
+def _policy(config: str | None, *, runs: bool) -> Policy:
     path = config
     try:
         if path is None and (path := answered(_nearest)) is None:
             return Policy()
-        text = about(path, partial(_text, path, found=config is None))
-        policy = parse_policy(parse_toml(text), all_rules(), did_you_mean)
-        active_profiles(policy.profile)
+        document = parse_toml(about(path, partial(_read, path, found=config is None)))
+        is_named = config is not None or path == OF_THE_HOST
+        site = _site_rules(document, path, is_named=is_named) if runs else ()
+        policy = parse_policy(document, (*all_rules(), *site), did_you_mean, path)
+        active_profiles(policy.profile, policy)
     except OSError as error:
         raise click.UsageError(f"{path or NAME}: {error.strerror or error}") from None
     except click.UsageError as error:
         raise click.UsageError(f"{path}: {error.message}") from None
     except (ValueError, RecursionError) as error:  # of the policy, of TOML, of UTF-8
         raise click.UsageError(f"{path}: {error}") from None
-    return policy._replace(path=path)
+    return policy._replace(path=path, site_rules=site)
+
+
+def _site_rules(document: Mapping[str, Any], path: str, *, is_named: bool) -> tuple[Rule, ...]:
+    """Return the rules of the sources that a policy names; raises UsageError, PolicyError."""
+    sources = rule_sources(document, did_you_mean)
+    if not sources:
+        return ()
+    if not is_named:
+        raise click.UsageError(f"rules: only a file that is named may run rules: {NAMED}")
+    found: tuple[Rule, ...] = lazily("cli.policy.site_rules", "load")(sources, path)
+    return found
 
 
 def _nearest() -> str | None:
     """Return the nearest file in the working directory and its parents, else the host's."""
-    paths = (*(f"{folder.rstrip('/')}/{NAME}" for folder in _upwards()), OF_THE_HOST)
-    return next(filter(os.path.isfile, paths), None)
+    return nearest_policy(OF_THE_HOST)
 
 
-def _text(path: str, *, found: bool) -> str:
+def _read(path: str, *, found: bool) -> str:
     """Return a file's text; raises OSError, ValueError, and UsageError for an untrusted find."""
-    with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
-        if found:
-            _check_trusted(path, os.fstat(file.fileno()))
-        raw = file.read(LARGEST_POLICY_BYTES + 1)
-    if len(raw) > LARGEST_POLICY_BYTES:
-        raise ValueError("it is longer than 1 MiB")
-    return raw.decode("utf-8")
-
-
-def _upwards() -> Iterator[str]:
-    """Yield the working directory and those above it; none where it was removed."""
-    try:
-        here = os.getcwd()  # noqa: PTH109 - pathlib costs a scan its start
-    except FileNotFoundError:
-        return
-    while here != "/":
-        yield here
-        here = os.path.dirname(here)  # noqa: PTH120 - the same
-    yield here
-
-
-def _check_trusted(path: str, status: os.stat_result) -> None:
-    """Refuse a file that others than root and the caller could have written; raises UsageError.
-
-    `status` is of the open file, so that no other one is read than the one that was checked. Of a
-    link, itself and its directory count as well.
-    """
-    target = os.path.realpath(path)
-    folders = {os.path.dirname(each) for each in (path, target)}  # noqa: PTH120 - pathlib's cost
-    every = [status, os.lstat(path), *map(os.stat, folders)]
-    trusted, uids = _trusted_ids("UID", os.geteuid()), {each.st_uid for each in every}
-    refusal = None
-    if uids - trusted:
-        refusal = f"it or its directory belongs to another user ({min(uids - trusted)})"
-    elif any(_is_written_by_others(each) for each in every):
-        refusal = "others may write to it or to its directory"
-    if refusal:
-        raise click.UsageError(f"{refusal}: if you trust the file, name it by --config")
-
-
-def _is_written_by_others(status: os.stat_result) -> bool:
-    """Whether anybody may write, or a group that is not the caller's own; a link has no mode."""
-    mode = status.st_mode
-    if stat.S_ISLNK(mode):
-        return False
-    own_group = status.st_gid in _trusted_ids("GID", os.getegid())
-    return bool(mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not own_group))
-
-
-def _trusted_ids(kind: str, own: int) -> set[int]:
-    """Return root, the caller, and the user who became root by sudo(8)."""
-    before = os.environ.get(f"SUDO_{kind}", "") if os.geteuid() == 0 else ""
-    return {0, own, *([int(before)] if before.isdecimal() else [])}
+    text: str = lazily("cli.policy.trusted", "read_text")(
+        path, LARGEST_POLICY_BYTES, trusted=not found, advice=NAME_IT
+    )
+    return text
 
 
 DEMANDS = "CMP007"
@@ -166,21 +151,31 @@ def selected(
     ignored = _words((*given["ignored"], *(() if own else policy.ignore)))
     pedantic: bool = given["pedantic"] or policy.pedantic
     if not (wanted or ignored or pedantic or profiles) and usual is on_hosts:
-        return default_rules()
+        return (*default_rules(), *policy.site_rules)
     added = {code for active in profiles for code in (DEMANDS, *active.profile.enable)}
-    rules = all_rules()
+    rules = (*all_rules(), *policy.site_rules)
     try:
-        return select(
+        chosen = select(
             rules,
             wanted,
             ignored,
             usual=lambda rule: pedantic or usual(rule) or rule.code in added,
         )
+        return _with_broken(chosen, policy)
     except UnknownRule as unknown:
         near = lazily("cli.terminal.errors", "near_rule")(unknown.word, rules)
         raise click.UsageError(f"unknown rule {unknown.word!r}{near}") from None
     except NothingSelected:
         raise click.UsageError("--select and --ignore leave no rule to run") from None
+
+
+def _with_broken(chosen: tuple[Rule, ...], policy: Policy) -> tuple[Rule, ...]:
+    """Return rules with those that could not be loaded, which no selection hides."""
+    if not policy.site_rules:
+        return chosen
+    is_broken = lazily("site_rules", "is_broken")
+    hidden = (rule for rule in policy.site_rules if is_broken(rule) and rule not in chosen)
+    return (*chosen, *hidden)
 
 
 def _words(values: Sequence[str]) -> list[str]:
@@ -205,7 +200,8 @@ class PostProcessing(NamedTuple):
     """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601).
 
     `policy` is the path of the policy file, which each report names. `places` are the profiles
-    for a mount point. `measurements` are the runs of `ext4audit probe`.
+    for a mount point. `measurements` are the runs of `ext4audit probe`, `knowledge` the newer data
+    files.
     """
 
     suppressions: tuple[SuppressionRule, ...] = ()
@@ -214,11 +210,13 @@ class PostProcessing(NamedTuple):
     policy: str | None = None
     places: tuple[ActiveProfile, ...] = ()
     measurements: tuple[Any, ...] = ()
+    knowledge: tuple[Any, ...] = ()
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
         used, undetermined = self._matched(report), frozenset[str]()
-        report = report._replace(policy=self.policy)
+        files = tuple(DataFile(each.path, each.table, each.dated) for each in self.knowledge)
+        report = report._replace(policy=self.policy, knowledge=files)
         if self.measurements:
             report = lazily("policy.measured", "apply_measurements")(report, self.measurements)
         if self.suppressions:
@@ -261,7 +259,9 @@ class PostProcessing(NamedTuple):
             frozenset(rule.code for rule in rules) - undetermined if whole else frozenset[str]()
         )
         unmatched = [each for each in self.places if whole and each not in used]
+        old = lazily("facts.knowledge", "older")(self.knowledge) if self.knowledge else ()
         return (
+            *old,
             *stale(self.suppressions, used, self.today, judged=judged),
             *(
                 f"the profile {each.profile.name} for {each.place!r} matches no mount point of "

@@ -16,7 +16,7 @@ from ext4audit.renderers.html.finding import (
     Place,
 )
 from ext4audit.renderers.html.subject import SubjectSection, UnknownRow, subject_section
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers.shared import Page, data_files
 from ext4audit.renderers.shared.causes import Cause, causes, causes_set_aside
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness, where
 from ext4audit.renderers.shared.subjects import (
@@ -174,6 +174,7 @@ def _facts(report: Report) -> Iterator[Fact]:
     profiles = (f"{each.profile.name} on {each.place or '*'}" for each in host.profiles)
     yield Fact("Profiles", ", ".join(profiles))
     yield Fact("Policy", report.policy or "")
+    yield Fact("Knowledge", data_files(report.knowledge))
     yield Fact("Verdicts", _verdicts(report))
 
 

@@ -15,7 +15,7 @@ from ext4audit.renderers.html.filesystem import (
     filesystem_part,
 )
 from ext4audit.renderers.html.finding import Badge, Place
-from ext4audit.renderers.shared.subjects import Subject, traceback_lines
+from ext4audit.renderers.shared.subjects import Subject, traceback_lines, whose_error
 from ext4audit.renderers.shared.terms import counted, listed
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
@@ -41,11 +41,12 @@ class UnknownRow:
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A rule that raised: its last line, and the lines of its traceback."""
+    """A rule that raised: its last line, the lines of its traceback, and whose mistake it is."""
 
     rule: Rule
     error: str
     traceback: tuple[str, ...]
+    whose: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +159,5 @@ def _unknown_rows(verdicts: Sequence[Verdict]) -> tuple[UnknownRow, ...]:
 
 def _broken(verdict: Verdict) -> BrokenRule:
     lines = traceback_lines(verdict)
-    return BrokenRule(verdict.rule, lines[-1], tuple(line for line in lines if line))
+    traceback = tuple(line for line in lines if line)
+    return BrokenRule(verdict.rule, lines[-1], traceback, whose_error(verdict.rule))

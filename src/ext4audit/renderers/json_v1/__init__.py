@@ -83,6 +83,10 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "notices": list(report.notices),
         "profiles": [_profile(active) for active in report.host.profiles],
         "policy": report.policy,
+        "knowledge": [
+            {"path": each.path, "table": each.table, "date": each.dated}
+            for each in report.knowledge
+        ],
     }
 
 

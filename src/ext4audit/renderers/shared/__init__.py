@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ext4audit.finding import Severity
-from ext4audit.report import Report
+from ext4audit.report import DataFile, Report
 
 _BLANK_LETTERS = frozenset(
     (
@@ -212,6 +212,17 @@ def fixed_count(hosts: Sequence[Audited]) -> int | None:
 def policy_in_force(hosts: Sequence[Audited]) -> str | None:
     """Return the policy file of a run, None where none is in force or no host was read."""
     return next((host.report.policy for host in hosts if host.report and host.report.policy), None)
+
+
+def knowledge_in_force(hosts: Sequence[Audited]) -> str | None:
+    """Return the newer data files of a run in words; None without any, or without a report."""
+    named = (data_files(host.report.knowledge) for host in hosts if host.report)
+    return next(filter(None, named), None)
+
+
+def data_files(files: Sequence[DataFile]) -> str:
+    """Return data files in words: "bugs.toml (kernel_bugs of 2027-01-31)"; empty without any."""
+    return ", ".join(f"{each.path} ({each.table} of {each.dated})" for each in files)
 
 
 def host_names(hosts: Sequence[Audited]) -> tuple[str, ...]:

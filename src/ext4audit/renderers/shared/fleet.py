@@ -51,8 +51,8 @@ class FleetSums:
     """Totals over hosts, in memory that does not grow with their number.
 
     Rules at `threshold` or worse are listed, the milder ones counted; None stands for the usual
-    threshold. `policy` is the policy file in force. `group_by` are globs of the groups whose hosts
-    are counted for each rule.
+    threshold. `policy` is the policy file in force, `knowledge` the newer data files. `group_by`
+    are globs of the groups whose hosts are counted for each rule.
     """
 
     def __init__(
@@ -60,11 +60,13 @@ class FleetSums:
         policy: str | None = None,
         threshold: Severity | None = None,
         group_by: Sequence[str] = (),
+        knowledge: str | None = None,
     ) -> None:
         """Start without hosts."""
         self._policy = policy
         self._group_by = group_by
         self._groups: Counter[str] = Counter()
+        self._knowledge = knowledge
         self._threshold = threshold or USUAL_THRESHOLD
         self.hosts = self.matched = 0
         self._failing = self._failing_incomplete = self._incomplete = self._mild = 0
@@ -144,6 +146,7 @@ class FleetSums:
         parts += [f"{self._incomplete} incomplete"] if self._incomplete else []
         parts += [f"{self._unread.count} unread"] if self._unread.count else []
         policy = f"; policy {self._policy}" if self._policy else ""
+        policy += f"; knowledge {self._knowledge}" if self._knowledge else ""
         return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{policy}"
 
 

@@ -11,6 +11,8 @@ from ext4audit.finding import Finding, Severity
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 
+OF_SITE_RULES = "ext4audit.site_rules.SiteRuleError: "
+"""What begins the last line where the rules of a site could not be loaded."""
 _UNDETERMINED = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 
 
@@ -102,7 +104,13 @@ def verdict_counts(report: Report) -> Counter[Outcome]:
 
 def traceback_lines(verdict: Verdict) -> list[str]:
     """Return the lines of the traceback of a rule that raised; there is at least one."""
-    return (verdict.note or "no traceback").strip().split("\n")
+    *lines, last = (verdict.note or "no traceback").strip().split("\n")
+    return [*lines, last.removeprefix(OF_SITE_RULES)]
+
+
+def whose_error(rule: Rule) -> str:
+    """Return whose mistake it is that a rule raised."""
+    return "an error in a rule of the site" if rule.is_of_site else "a bug in ext4audit"
 
 
 def known_count(report: Report) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ext4audit.evidence import Unknown
 from ext4audit.renderers.shared.rows import THE_HOST
-from ext4audit.renderers.shared.subjects import traceback_lines
+from ext4audit.renderers.shared.subjects import traceback_lines, whose_error
 from ext4audit.renderers.shared.terms import counted, listed, why_text
 from ext4audit.renderers.text.blocks import (
     STEP,
@@ -96,7 +96,7 @@ def _error_text(verdicts: Sequence[Verdict], devices: dict[str, str]) -> str:
     first = verdicts[0]
     where = _some(_subject(verdict, devices) for verdict in verdicts)
     why = traceback_lines(first)[-1]
-    return f"{_named(first)} stopped with an error on {where}: {why} (a bug in ext4audit)"
+    return f"{_named(first)} stopped with an error on {where}: {why} ({whose_error(first.rule)})"
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ def _error(verdicts: Sequence[Verdict], devices: dict[str, str]) -> Blocks:
     subjects = _some([_subject(verdict, devices) for verdict in verdicts])
     stopped = f" stopped with an error on {subjects}: {lines[-1]}"
     yield Prose((Span(_named(first), "bold"), Span(stopped)), STEP, UNKNOWN_MARKER)
-    yield Prose((Span("this is a bug in ext4audit"),), 2 * STEP)
+    yield Prose((Span(f"this is {whose_error(first.rule)}"),), 2 * STEP)
     # The bar precedes text from the host: GitHub executes a line that begins with "::error".
     yield from (Verbatim(f"| {line}", 3 * STEP, "dim") for line in lines)
 

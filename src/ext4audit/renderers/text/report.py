@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
+from ext4audit.renderers.shared import data_files
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness
 from ext4audit.renderers.shared.subjects import (
     known_count,
@@ -95,7 +96,8 @@ def summary_block(report: Report, look: Look) -> Prose:
             *_findings(report),
             Span(f"{_set_aside(report)}; {_checks(report)}; "),
             _completeness(report, look.threshold),
-            Span(f"; policy {report.policy}." if report.policy else "."),
+            Span(f"; policy {report.policy}" if report.policy else ""),
+            Span(f"; knowledge {data_files(report.knowledge)}." if report.knowledge else "."),
         )
     )
 

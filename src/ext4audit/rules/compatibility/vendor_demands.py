@@ -21,7 +21,7 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.shared import rootflags, superblock_field, what_else_sets_it
-from ext4audit.rules.shared.demands import canonical
+from ext4audit.rules.shared.demands import WARNED_OF, canonical
 
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
@@ -111,6 +111,8 @@ def _beside(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, 
 
 def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
     """Whether a remount is refused, or may be."""
+    if not (remedies.remount.NOT_BY_REMOUNT - {"delalloc"}).isdisjoint(tokens):
+        return True
     if tokens.get("delalloc") != "nodelalloc":
         return False
     kernel = for_wording(host.kernel, None)
@@ -318,22 +320,64 @@ def forbidden_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -
     """
     required = {word for profile in profiles for word in _words(profile)}
     for token in dict.fromkeys(t for profile in profiles for t, _ in profile.forbid):
-        wanted = OPPOSITE[token]
+        wanted = instead_of(token)
         if wanted in required:
             continue
         by = [profile for profile in profiles if token in dict(profile.forbid)]
-        if _is_in_force(fs, host, token):
-            yield _forbidden(token, by, in_force_remedy(fs, host, [wanted]))
+        if _is_set(fs, host, token):
+            yield _forbidden(token, by, _remedy_without(fs, host, token, wanted))
         else:
             names = ", ".join(profile.name for profile in by)
             yield Citation("forbidden, and not in force", token, f"profile {names}")
 
 
+NEWEST = (99,)
+"""Beyond every version, for the defaults of the newest kernel."""
+
+
+def instead_of(token: str) -> str | None:
+    """Return the state to set instead of a forbidden one; empty to set none, None if not known."""
+    if token in ATIME_OPTIONS:
+        return "noatime" if canonical(token) == "relatime" else "relatime"
+    known = recognize(token)
+    if known is None:
+        return None
+    spec, state = known
+    if not spec.has_value:
+        return OPPOSITE.get(state) or (spec.off if state == spec.on else spec.on)
+    default = spec.default(NEWEST)
+    return default if default and default != state else None
+
+
+def _is_set(fs: Filesystem, host: Host, token: str) -> bool:
+    """Whether a token is in force; what a complete listing does not have is not."""
+    known = recognize(token)
+    options = need(fs.options)
+    absent = known is not None and options.complete and options.find(known[0].name) is None
+    return not absent and _is_in_force(fs, host, canonical(token))
+
+
+def _remedy_without(fs: Filesystem, host: Host, token: str, wanted: str | None) -> Remedy:
+    """Return the remedy that sets `wanted` instead of a token, or removes it."""
+    if wanted is None:
+        return Remedy(f"Set another value than {token} where it is set.", Disruption.REMOUNT)
+    if wanted:
+        return in_force_remedy(fs, host, [wanted])
+    tokens = dict.fromkeys(_tokens([token]), remedies.mounting.NOT_SET)
+    return Remedy(
+        f"Remove {token} where it is set, and mount it again.{remedies.mounting.left_by_hand(fs)}",
+        remedies.mounting.disruption_of_new_mount(fs),
+        remedies.mounting.change_by_new_mount(fs, tokens),
+    )
+
+
 def _forbidden(token: str, by: Sequence[Profile], remedy: Remedy) -> Finding:
     products = ", ".join(profile.product for profile in by)
-    rules = ", ".join(dict.fromkeys(dict(profile.forbid)[token] for profile in by))
+    known = (dict(profile.forbid)[token] or WARNED_OF.get(canonical(token), "") for profile in by)
+    rules = ", ".join(filter(None, dict.fromkeys(known)))
+    see = f" (see {rules})" if rules else ""
     return Finding(
-        message=f"{products}: {token} is forbidden but in force (see {rules}).",
+        message=f"{products}: {token} is forbidden but in force{see}.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED,
         citations=tuple(statement(profile) for profile in by),

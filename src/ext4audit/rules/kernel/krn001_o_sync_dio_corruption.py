@@ -29,7 +29,7 @@ def check(host: Host) -> RuleOutput:
 
     Whether the running kernel is 6.1.64, 6.1.65, Debian's 6.1.64-1, 5.10.227 or 5.10.228 while an
     ext4 filesystem is mounted writable. These kernels have commit 91562895f803 without
-    936e114a245b6, which it requires. Kernels of Debian and Ubuntu are identified by their package
+    936e114a245b, which it requires. Kernels of Debian and Ubuntu are identified by their package
     version, because `uname -r` does not show the stable update. Kernels of other vendors with one
     of these numbers are reported as possible.
 

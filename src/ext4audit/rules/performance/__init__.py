@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
-from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
+from ext4audit.facts.devices import (
+    NVME,
+    REMOVABLE,
+    ROTATIONAL,
+    SECTOR_BYTES,
+    SSD,
+    VIRTUAL,
+    BlockDevice,
+    disk_classes,
+)
 from ext4audit.facts.host import Filesystem, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
 
@@ -63,14 +72,6 @@ def _device_bytes(fs: Filesystem) -> int:
 
 THROTTLED_REQUESTS = 8
 """Assumed: writeback throttling lets only a few requests through (block/blk-wbt.c)."""
-VIRTUAL_NAMES = ("vd", "xvd")
-"""Virtual disks: their `rotational` is the driver's default and says nothing about the disk."""
-ROTATIONAL = ("rotational disk", 120)
-REMOVABLE = ("memory card or USB disk", 40)
-VIRTUAL = ("network or virtual disk", 175)
-"""Between what clouds guarantee for a disk of the usual size: 125 MB/s (gp3) to 250 MB/s (gp2)."""
-SLOW = frozenset({ROTATIONAL[0], REMOVABLE[0]})
-"""Classes of disks that are known to be slow; a virtual disk can be anything."""
 STRIPED = frozenset({"raid0", "dm-striped"})
 """Devices that spread a file evenly over their members."""
 KIB = 1024
@@ -158,24 +159,47 @@ def _read_drain(device: BlockDevice, virtual: Evidence[str | None], shares: int)
 
 
 def _speed(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[tuple[str, int]]:
-    """Return the class of a device and the megabytes per second that it is assumed to write."""
-    if device.name.startswith("nvme"):
-        return Known(("NVMe", 1000), device.name)
+    """Return the class of a device and the megabytes per second that it is assumed to write.
+
+    Of virtual disks, `rotational` is the driver's default and says nothing about the disk.
+    """
+    if _is_named(device, NVME):
+        return Known(_of_class(NVME), device.name)
     if is_removable(device):
-        return Known(REMOVABLE, device.name)
-    if device.name.startswith(VIRTUAL_NAMES) or for_wording(virtual, None):
-        return Known(VIRTUAL, device.name)
+        return Known(_of_class(REMOVABLE), device.name)
+    if is_virtual(device) or for_wording(virtual, None):
+        return Known(_of_class(VIRTUAL), device.name)
     return derive(
         f"rotational of {device.name}",
-        lambda rotational, _: ROTATIONAL if rotational else ("SATA or SAS SSD", 400),
+        lambda rotational, _: _of_class(ROTATIONAL if rotational else SSD),
         device.queue.rotational,
         virtual,
     )
 
 
+def _of_class(name: str) -> tuple[str, int]:
+    found = disk_classes()[name]
+    return found.title, found.megabytes_per_second
+
+
+def _is_named(device: BlockDevice, name: str) -> bool:
+    """Whether the device has a name that the kernel gives to disks of a class."""
+    return device.name.startswith(disk_classes()[name].names)
+
+
+def is_virtual(device: BlockDevice) -> bool:
+    """Whether the name of a device is that of a virtual disk."""
+    return _is_named(device, VIRTUAL)
+
+
+def is_slow(speed_class: str) -> bool:
+    """Whether disks of a class are known to be slow; a virtual disk can be anything."""
+    return any(each.slow for each in disk_classes().values() if each.title == speed_class)
+
+
 def is_removable(device: BlockDevice) -> bool:
     """Whether udev or the name shows a USB disk or a memory card."""
-    return ("ID_BUS", "usb") in device.udev or device.name.startswith("mmcblk")
+    return ("ID_BUS", "usb") in device.udev or _is_named(device, REMOVABLE)
 
 
 STALL_SECONDS = 2

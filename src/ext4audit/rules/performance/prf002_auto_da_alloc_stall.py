@@ -14,7 +14,6 @@ from ext4audit.rules.performance import (
     GIB,
     IN_THE_APPLICATION,
     MIB,
-    SLOW,
     STALL_SECONDS,
     THROTTLED_REQUESTS,
     WITHOUT_AUTO_DA_ALLOC,
@@ -22,6 +21,7 @@ from ext4audit.rules.performance import (
     backlog_bytes,
     cite_memory,
     cite_size,
+    is_slow,
     read_drains,
     stall_remedies,
     stall_seconds,
@@ -222,7 +222,7 @@ def _is_long(host: Host, queues: Sequence[Drain]) -> bool:
 def _has_reason(fs: Filesystem, host: Host, queues: Sequence[Drain]) -> bool:
     """Whether a disk is known to be slow, or a profile rates this rule."""
     rated = any(dict(profile.rate).get("PRF002") for profile in host.profiles_of(fs))
-    return rated or any(queue.speed_class in SLOW for queue in queues)
+    return rated or any(is_slow(queue.speed_class) for queue in queues)
 
 
 def _remedies(

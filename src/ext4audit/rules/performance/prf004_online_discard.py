@@ -11,7 +11,7 @@ from ext4audit.facts.devices import BlockDevice, devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.performance import VIRTUAL_NAMES
+from ext4audit.rules.performance import is_virtual
 from ext4audit.rules.shared import (
     NO_DISCARD,
     TIMER,
@@ -122,7 +122,7 @@ def _grades(device: BlockDevice, host: Host) -> Iterator[Grade]:
 
 
 def _is_virtual_by_name(device: BlockDevice) -> bool:
-    return any(leaf.name.startswith(VIRTUAL_NAMES) for leaf in device.leaves())
+    return any(map(is_virtual, device.leaves()))
 
 
 def _physical_grades(

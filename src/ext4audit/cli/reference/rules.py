@@ -9,9 +9,9 @@ import click
 
 from ext4audit.cli import Choice, lazily
 from ext4audit.cli.output import color_option, is_drawn, wants_color, write
+from ext4audit.cli.reference.catalogue import catalogue, config_option
 from ext4audit.renderers.catalogue import json_of, markdown_of, text_of
 from ext4audit.rule import Rule
-from ext4audit.rules import all_rules
 
 RENDERERS = {"text": text_of, "json": json_of, "markdown": markdown_of}
 
@@ -26,12 +26,14 @@ RENDERERS = {"text": text_of, "json": json_of, "markdown": markdown_of}
     show_default=True,
     help="The format of the list.",
 )
+@config_option
 @color_option
-def command(fmt: str, color: str) -> int:
+def command(fmt: str, config: str | None, color: str) -> int:
     """List all rules: code, name, worst severity, on or off by default, and a summary.
 
     A rule that is off by default runs only if --select, --pedantic, a profile or a plan selects
-    it. In a pipe, each rule is one line.
+    it. Rules of the site, which the policy file names, have codes that begin with X. In a pipe,
+    each rule is one line.
 
     \b
     Examples:
@@ -39,7 +41,7 @@ def command(fmt: str, color: str) -> int:
       ext4audit rules | grep ^DUR
       ext4audit rules -f json | jq -r '.[].code'
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    print_rules(all_rules(), fmt, color)
+    print_rules(catalogue(config), fmt, color)
     return 0
 
 

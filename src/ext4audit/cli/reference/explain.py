@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 
 import click
 
-from ext4audit.cli import Choice, completer, lazily
+from ext4audit.cli import Choice, completer, knowledge_of, knowledge_option, lazily
 from ext4audit.cli.output import color_option, is_drawn, wants_color, write
-from ext4audit.cli.rules import print_rules
+from ext4audit.cli.reference.catalogue import catalogue, config_option
+from ext4audit.cli.reference.rules import print_rules
 from ext4audit.renderers.catalogue import json_page_of, page_of
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
@@ -29,8 +31,10 @@ SHORT_CODE = re.compile(r"([A-Z]{3})0*([0-9]{1,3})")
     show_default=True,
     help="The format of the page; text is Markdown, rendered on a terminal.",
 )
+@config_option
+@knowledge_option
 @color_option
-def command(rule: str, fmt: str, color: str) -> int:
+def command(rule: str, fmt: str, config: str | None, knowledge: tuple[str, ...], color: str) -> int:
     """Print what a rule checks, why it matters, its remedy, and when to ignore it.
 
     For the letters of a family, such as DUR, list the rules of the family.
@@ -42,12 +46,28 @@ def command(rule: str, fmt: str, color: str) -> int:
       ext4audit explain striped-metadata-hotspot
       ext4audit explain DUR
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    family = tuple(each for each in all_rules() if each.family == rule.upper())
+    knowledge_of(knowledge)
+    # Built-in rules need no policy; rules of a site have other codes.
+    known = all_rules() if config is None else catalogue(config)
+    family = _family(rule, known)
+    found = family or _find(rule, known)
+    if not found:
+        known = catalogue(config)
+        family = _family(rule, known)
+        found = family or _find(rule, known)
     if family:
         print_rules(family, fmt, color)
+    elif found:
+        _print_page(found[0], fmt, color)
     else:
-        _print_page(_find(rule), fmt, color)
+        near = lazily("cli.terminal.errors", "near_rule")(rule, known)
+        raise click.UsageError(f"unknown rule {rule!r}{near}")
     return 0
+
+
+def _family(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules of a family, by its letters."""
+    return tuple(each for each in rules if each.family == word.upper())
 
 
 def _print_page(rule: Rule, fmt: str, color: str) -> None:
@@ -58,12 +78,9 @@ def _print_page(rule: Rule, fmt: str, color: str) -> None:
     write(text, None, linked=colored)
 
 
-def _find(word: str) -> Rule:
-    rules = all_rules()
+def _find(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rule with a code or a name, alone; none where there is none."""
     short = SHORT_CODE.fullmatch(word.upper())
     code = f"{short[1]}{int(short[2]):03}" if short else word.upper()
-    for rule in rules:
-        if code == rule.code or word.lower() == rule.name:
-            return rule
-    near = lazily("cli.terminal.errors", "near_rule")(word, rules)
-    raise click.UsageError(f"unknown rule {word!r}{near}")
+    found = (each for each in rules if code == each.code or word.lower() == each.name)
+    return tuple(found)[:1]

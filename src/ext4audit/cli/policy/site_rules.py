@@ -1,0 +1,75 @@
+"""The rules that a policy file names: files beside it, and installed packages."""
+
+from collections.abc import Sequence
+from functools import partial
+from os.path import dirname, join
+
+import click
+
+from ext4audit.cli import did_you_mean
+from ext4audit.cli.policy.trusted import read_text
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
+from ext4audit.site_rules import (
+    NoSuchPackage,
+    SiteRuleError,
+    broken,
+    package_names,
+    refuse_collisions,
+    rules_of_package,
+    rules_of_text,
+)
+from ext4audit.sources.waiting import about
+
+LARGEST_BYTES = 1 << 20
+OWN_IT = "a file of rules must belong to root or to you, in such a directory"
+_LOADED: dict[tuple[tuple[str, ...], str], tuple[Rule, ...]] = {}
+"""What this process has loaded, by the sources and the path of the policy."""
+
+
+def load(sources: Sequence[str], policy: str) -> tuple[Rule, ...]:
+    """Return the rules of all sources; raises UsageError for one that is missing or not trusted.
+
+    A source that is there and cannot be loaded gives rules that raise its error.
+    """
+    found: list[Rule] = []
+    for number, source in enumerate(dict.fromkeys(sources), start=1):
+        found += _of_source(source, policy, number, (*all_rules(), *found))
+    _LOADED[tuple(sources), policy] = tuple(found)
+    return tuple(found)
+
+
+def loaded(sources: tuple[str, ...], policy: str) -> tuple[Rule, ...]:
+    """Return what `load` returned in this process, which a worker does first."""
+    known = _LOADED.get((sources, policy))
+    return load(sources, policy) if known is None else known
+
+
+def _of_source(source: str, policy: str, number: int, taken: Sequence[Rule]) -> tuple[Rule, ...]:
+    is_file = source.endswith(".py") or "/" in source
+    path = join(dirname(policy), source)  # noqa: PTH118, PTH120 - pathlib drops "./"
+    text = _text(path) if is_file else ""
+    try:
+        rules = rules_of_text(text, path) if is_file else rules_of_package(source)
+        refuse_collisions(rules, source, taken)
+    except NoSuchPackage:
+        near = did_you_mean(source, package_names())
+        raise click.UsageError(
+            f"rules: no installed package {source!r} has rules{near}; a file ends in .py"
+        ) from None
+    except SiteRuleError as error:
+        return broken(error, source, text, number, {rule.code for rule in taken})
+    return rules
+
+
+def _text(path: str) -> str:
+    """Return the text of a file of rules; raises UsageError."""
+    read = partial(read_text, path, LARGEST_BYTES, trusted=False, advice=OWN_IT)
+    try:
+        return about(path, read)
+    except OSError as error:
+        raise click.UsageError(f"rules: {path}: {error.strerror or error}") from None
+    except click.UsageError as error:
+        raise click.UsageError(f"rules: {path}: {error.message}") from None
+    except ValueError as error:  # too long, or no UTF-8
+        raise click.UsageError(f"rules: {path}: {error}") from None

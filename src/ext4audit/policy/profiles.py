@@ -1,0 +1,136 @@
+"""Profiles of a site: [profile.NAME] of a policy file, judged as those of vendors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ext4audit.facts.knowledge.checks import NAME, PROFILE_KEYS, Wrong, check_demands
+from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.option_table import recognize
+from ext4audit.facts.profile import ActiveProfile, Profile, profile_of
+
+Near = Callable[[str, Sequence[str]], str]
+SPELLED = {"requires": "options", "forbids": "forbid", "rates": "rate"}
+"""The keys of a policy file that a data file spells otherwise."""
+OWN = ("features", "cluster_bytes", "reserved_percent", "enable", "shown")
+SITE_KEYS = ("reason", *SPELLED, "mounts", "product", *OWN)
+DEMANDS = frozenset({*SPELLED, "features", "cluster_bytes", "reserved_percent", "enable"})
+
+
+class ProfileError(ValueError):
+    """A profile of a site is not valid; the message has its name and the key."""
+
+
+class SiteProfile(NamedTuple):
+    """A profile of a policy file, and the globs of the mount points where it is always active."""
+
+    profile: Profile
+    mounts: tuple[str, ...]
+
+    def active(self) -> Iterator[ActiveProfile]:
+        """Yield it for each of its mounts, or for every filesystem if it has none."""
+        places: Sequence[str | None] = self.mounts or (None,)
+        yield from (ActiveProfile(self.profile, place) for place in places)
+
+
+class Surroundings(NamedTuple):
+    """What a profile is read by: names of built-in profiles, codes of all rules, and the file."""
+
+    taken: Collection[str]
+    codes: Collection[str]
+    near: Near
+    path: str
+
+
+def site_profiles(tables: Mapping[str, Any], around: Surroundings) -> tuple[SiteProfile, ...]:
+    """Return the profiles of a policy file; raises ProfileError."""
+    return tuple(_site_profile(name, each, around) for name, each in tables.items())
+
+
+def _site_profile(name: str, table: object, around: Surroundings) -> SiteProfile:
+    where = f"profile.{name}"
+    if not isinstance(table, dict):
+        raise ProfileError(f"{where} is not a table: write [profile.{name}]")
+    if NAME.fullmatch(name) is None:
+        raise ProfileError(f"{where}: a name has lower-case letters, digits and dashes")
+    if name in around.taken:
+        raise ProfileError(f"{where}: a built-in profile has this name: choose another one")
+    for key in table:
+        if key not in SITE_KEYS:
+            raise ProfileError(f"{where}: unknown key {key!r}{around.near(key, SITE_KEYS)}")
+    if DEMANDS.isdisjoint(table):
+        raise ProfileError(f"{where}: it has none of {', '.join((*SPELLED, *OWN[:-1]))}")
+    return SiteProfile(_profile(name, table, around), _mounts(where, table))
+
+
+def _profile(name: str, table: Mapping[str, Any], around: Surroundings) -> Profile:
+    where = f"profile.{name}"
+    for key in ("reason", "product"):
+        value = table.get(key, "" if key == "reason" else name)
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise ProfileError(f"{where}: {key} is missing: why the site demands it, in one line")
+    entry = {
+        SPELLED.get(key, key): value
+        for key, value in table.items()
+        if SPELLED.get(key, key) in PROFILE_KEYS
+    }
+    entry["forbid"] = _forbidden(where, table.get("forbids", []))
+    try:
+        check_demands(name, {**entry, "forbid": {}}, around.near)
+        for option in entry["forbid"]:
+            check_demands(name, {"options": [option]}, around.near)
+    except Wrong as wrong:
+        key = _spelled(wrong.place[-1])
+        raise ProfileError(f"{where}: {f'{key}: ' if key else ''}{wrong}") from None
+    for code in (*entry.get("rate", {}), *entry.get("enable", ())):
+        if code not in around.codes:
+            known = around.near(code, list(around.codes))
+            raise ProfileError(f"{where}: unknown rule {code!r}{known}")
+    _refuse_contradictions(where, entry)
+    head = {"product": table.get("product", f"profile {name}"), "says": table["reason"]}
+    return profile_of(name, {**entry, **head, "source": around.path})
+
+
+def _spelled(key: object) -> str:
+    """Return a key of a data file as a policy file spells it."""
+    return {known: own for own, known in SPELLED.items()}.get(str(key), str(key))
+
+
+def _forbidden(where: str, value: object) -> dict[str, str]:
+    """Return the forbidden options, without rules that explain them."""
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ProfileError(f"{where}: forbids is not a list of texts")
+    return dict.fromkeys(value, "")
+
+
+def _refuse_contradictions(where: str, entry: Mapping[str, Any]) -> None:
+    """Refuse two states of one option, or one that is both required and forbidden."""
+    states: dict[str, str] = {}
+    for option in entry.get("options", ()):
+        name, state = _state(option)
+        if states.setdefault(name, state) != state:
+            raise ProfileError(
+                f"{where}: requires {states[name]} and {state}, which exclude another"
+            )
+    for option in entry["forbid"]:
+        name, state = _state(option)
+        if states.get(name) == state:
+            raise ProfileError(f"{where}: {option} is both required and forbidden")
+
+
+def _state(option: str) -> tuple[str, str]:
+    """Return the name of an option, and how its state is spelled."""
+    known = recognize(option)
+    return (known[0].name, known[1]) if known else ("atime", ATIME_OPTIONS[option])
+
+
+def _mounts(where: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    value = table.get("mounts", [])
+    places = [value] if isinstance(value, str) else value
+    if not isinstance(places, list) or not all(isinstance(each, str) for each in places):
+        raise ProfileError(f"{where}: mounts is not a list of texts")
+    for place in places:
+        if not place.startswith(("/", "*")):
+            raise ProfileError(f"{where}: mounts: {place!r} does not start with / or *")
+    return tuple(places)

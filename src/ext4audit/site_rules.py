@@ -1,0 +1,272 @@
+"""Rules of a site: made of the text of a file or of a package, and checked.
+
+Their codes begin with X, and no built-in code does, so that they never collide. What such a rule
+does wrong becomes an ERROR verdict: `broken` makes a rule of a source that could not be loaded,
+and `_guarded` refuses output that no report could show.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from importlib.metadata import EntryPoint, distributions
+from types import ModuleType
+from typing import Any
+
+from ext4audit.evidence import Undetermined, Unknown
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.rule import Rule, RuleOutput, Scope, register
+
+GROUP = "ext4audit.rules"
+"""The entry points of packages that have rules."""
+CODE = re.compile(r"X[A-Z]{2}[0-9]{3}")
+OF_BROKEN = "XXX"
+"""The family of what stands for rules that could not be loaded."""
+NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
+DECLARED = re.compile(
+    r"(?:host_)?rule\(\s*[\"'](X[A-Z]{2}[0-9]{3})[\"']\s*,\s*[\"']([a-z0-9-]+)[\"']"
+)
+"""A declaration in the text of a file, which may not even be Python."""
+
+
+class SiteRuleError(Exception):
+    """The rules of a file or a package cannot be used; the message has the reason."""
+
+
+class NoSuchPackage(ValueError):  # noqa: N818 - what the policy named
+    """No installed package has an entry point of this name."""
+
+
+def rules_of_text(text: str, path: str) -> tuple[Rule, ...]:
+    """Run a file of rules and return them, checked; raises SiteRuleError."""
+    stem = re.sub(r"\W", "_", path.rpartition("/")[2].removesuffix(".py"))
+    module = ModuleType(f"ext4audit_site_{zlib.crc32(path.encode()):08x}_{stem}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+
+    def run() -> ModuleType:
+        exec(compile(text, path, "exec", dont_inherit=True), vars(module))  # noqa: S102 - its purpose
+        return module
+
+    return _checked(_loaded(run, path), path)
+
+
+def rules_of_package(name: str) -> tuple[Rule, ...]:
+    """Return the rules of an installed package, by its own name or that of an entry point.
+
+    Raises NoSuchPackage and SiteRuleError. Nothing in the working directory is a package.
+    """
+    with _apart():
+        points = [point for owner, point in _entry_points() if name in {owner, point.name}]
+    if not points:
+        raise NoSuchPackage(name)
+    found = [rule for point in points for rule in _found(_loaded(point.load, name), name)]
+    return _checked(found, name)
+
+
+def _entry_points() -> Iterator[tuple[str, EntryPoint]]:
+    """Yield the entry points of rules with the names of their distributions, each once."""
+    seen = set()
+    for distribution in distributions():
+        name = distribution.metadata["Name"]
+        for point in distribution.entry_points:
+            if point.group == GROUP and (name, point.name) not in seen:
+                seen.add((name, point.name))
+                yield name, point
+
+
+def package_names() -> tuple[str, ...]:
+    """Return the names of installed packages that have rules, and of their entry points."""
+    with _apart():
+        found = list(_entry_points())
+    return tuple(dict.fromkeys(word for name, point in found for word in (name, point.name)))
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Load nothing from the working directory, and keep what is printed out of the report."""
+    path = sys.path[:]
+    sys.path[:] = [each for each in path if each not in {"", _started_in(path)}]
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.path[:] = path
+
+
+def _started_in(path: Sequence[str]) -> str:
+    """Return the directory that `python -m` puts first: the one in which it was started."""
+    by_name = getattr(sys.modules.get("__main__"), "__spec__", None) is not None
+    is_safe = getattr(sys.flags, "safe_path", False)
+    return path[0] if by_name and path and not is_safe else ""
+
+
+def _loaded(load: Callable[[], Any], origin: str) -> Any:  # noqa: ANN401 - whatever it is
+    """Return what a source is; raises SiteRuleError for whatever it raises."""
+    try:
+        with _apart():
+            return load()
+    except (Exception, SystemExit) as error:
+        raise SiteRuleError(f"{origin}: {type(error).__name__}: {error}") from error
+
+
+def _found(source: object, origin: str) -> list[Rule]:
+    """Return the rules of a module, of a list, or the one that it is; raises SiteRuleError."""
+    if isinstance(source, Rule):
+        return [source]
+    values = vars(source).values() if isinstance(source, ModuleType) else source
+    if not isinstance(values, Collection):
+        raise SiteRuleError(f"{origin}: it is neither a module nor a list of rules")
+    return [value for value in values if isinstance(value, Rule)]
+
+
+def _checked(source: object, origin: str) -> tuple[Rule, ...]:
+    """Return the rules of a source, guarded; raises SiteRuleError for one that is not valid."""
+    rules = _found(source, origin)
+    if not rules:
+        raise SiteRuleError(f"{origin}: it declares no rule: use @rule or @host_rule")
+    refuse_collisions(rules, origin)
+    for each in rules:
+        wrong = next(declared_wrong(each), None)
+        if wrong is not None:
+            raise SiteRuleError(f"{origin}: {each.code}: {wrong}")
+    return tuple(register(each._replace(run=_guarded(each))) for each in rules)
+
+
+def refuse_collisions(rules: Sequence[Rule], origin: str, taken: Sequence[Rule] = ()) -> None:
+    """Raise SiteRuleError where a code or a name belongs to two rules."""
+    used = {word: other for other in taken for word in (other.code, other.name)}
+    for each in rules:
+        for word in (each.code, each.name):
+            if word in used:
+                raise SiteRuleError(
+                    f"{origin}: {word} is taken by {used[word].code} {used[word].name}"
+                )
+        used |= {each.code: each, each.name: each}
+
+
+def declared_wrong(rule: Rule) -> Iterator[str]:
+    """Yield what is wrong in the declaration of a rule of a site, in sentences."""
+    if not isinstance(rule.code, str) or CODE.fullmatch(rule.code) is None:
+        yield "its code is not X with two more capital letters and three digits, such as XAC001"
+    elif rule.family == OF_BROKEN:
+        yield f"codes that begin with {OF_BROKEN} are reserved"
+    if not isinstance(rule.name, str) or NAME.fullmatch(rule.name) is None:
+        yield f"its name {rule.name!r} is not of lower-case words with dashes between them"
+    if not isinstance(rule.severity, Severity):
+        yield f"its severity {rule.severity!r} is not a Severity"
+    if not isinstance(rule.since, str):
+        yield "since is not a text"
+    if not isinstance(rule.references, tuple) or not _are(rule.references, str):
+        yield "its references are not a tuple of texts"
+    if not rule.summary:
+        yield "it has no summary: give one, or begin the docstring of the module with CODE: summary"
+    if not rule.page:
+        yield "its check has no docstring, which is its page"
+
+
+def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
+    """Return the check of a rule, whose output is what a report can show."""
+
+    def run(fs: Filesystem | None, host: Host) -> RuleOutput:
+        with redirect_stdout(sys.stderr):
+            try:
+                for output in rule.run(fs, host):
+                    yield _valid(output, rule)
+            except SystemExit as error:
+                raise RuntimeError(f"{rule.code} ended the program by SystemExit") from error
+            except Undetermined as undetermined:
+                if not _are(undetermined.unknowns, Unknown):
+                    raise TypeError("Undetermined is not of a tuple of Unknown") from undetermined
+                raise
+
+    return run
+
+
+def _are(values: object, kind: type) -> bool:
+    return isinstance(values, tuple) and all(isinstance(each, kind) for each in values)
+
+
+def _valid(output: Finding | Citation, rule: Rule) -> Finding | Citation:
+    """Return an output of a rule; raises TypeError and ValueError for what cannot be shown."""
+    if isinstance(output, Citation):
+        _is_citation(output)
+    elif isinstance(output, Finding):
+        _is_finding(output)
+        if output.severity.rank < rule.severity.rank:
+            why = (
+                f"a finding is {output.severity.value}, and the rule {rule.severity.value} at worst"
+            )
+            raise ValueError(why)
+    return output
+
+
+def _expect(owner: object, kinds: dict[str, type | tuple[type, ...]]) -> None:
+    for name, kind in kinds.items():
+        if not isinstance(getattr(owner, name), kind):
+            raise TypeError(f"{name} of a {type(owner).__name__} is {getattr(owner, name)!r}")
+
+
+def _expect_all(owner: object, name: str, kind: type) -> None:
+    if not _are(getattr(owner, name), kind):
+        raise TypeError(f"{name} of a {type(owner).__name__} is not a tuple of {kind.__name__}")
+
+
+def _is_citation(citation: Citation) -> None:
+    _expect(citation, {"label": str, "value": str, "origin": str, "detail": bool})
+
+
+def _is_finding(finding: Finding) -> None:
+    _expect(finding, {"message": str, "severity": Severity, "confidence": Confidence})
+    _expect(finding, {"fact": str, "summary": str})
+    _expect_all(finding, "citations", Citation)
+    _expect_all(finding, "remedies", Remedy)
+    for citation in finding.citations:
+        _is_citation(citation)
+    for remedy in finding.remedies:
+        _expect(remedy, {"summary": str, "disruption": Disruption, "destructive": bool})
+        _expect(remedy, {"trade_off": (str, type(None))})
+        _expect_all(remedy, "steps", Step)
+        for step in remedy.steps:
+            _expect(step, {"phase": Phase, "command": str, "undo": str, "done": str})
+
+
+def broken(
+    error: SiteRuleError, source: str, text: str, number: int, taken: Collection[str]
+) -> tuple[Rule, ...]:
+    """Return rules that raise the error: those that a text declares, or one with a number.
+
+    `taken` are the codes of other rules.
+    """
+    declared = {code: name for code, name in DECLARED.findall(text) if code not in taken}
+    names = declared or {f"{OF_BROKEN}{number:03}": f"site-rules-{number}-not-loaded"}
+    return tuple(_broken(code, name, error, source) for code, name in names.items())
+
+
+def _broken(code: str, name: str, error: SiteRuleError, source: str) -> Rule:
+    def run(_fs: Filesystem | None, _host: Host) -> RuleOutput:
+        raise error
+
+    summary = f"The rules of {source} could not be loaded."
+    page = f"{summary}\n\n{error}"
+    place = Scope.HOST
+    made = Rule(code, name, Severity.INFO, "", (), place, summary, page, run, module=__name__)
+    return register(made)
+
+
+def is_broken(rule: Rule) -> bool:
+    """Whether a rule stands for rules that could not be loaded."""
+    return rule.module == __name__

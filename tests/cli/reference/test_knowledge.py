@@ -1,0 +1,229 @@
+"""`ext4audit knowledge` and `--knowledge`: the data, and newer files of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4audit.cli import run_program
+from ext4audit.cli.output import FORMATS
+from ext4audit.facts import put_in_force, read_table
+from ext4audit.facts.knowledge import TABLES, built_in_date
+from support.hosts.stories import HOSTS
+
+NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
+HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
+PROFILE = """[about]
+table = "profiles"
+format = 1
+date = 2999-01-31
+
+[acme]
+product = "Acme"
+says = "its guide requires noatime"
+source = "https://example.org/guide"
+options = ["noatime"]
+"""
+RANGES = """[about]
+table = "kernel_bugs"
+format = 1
+date = 2999-01-31
+
+[KRN001]
+symptom = "Writes are lost"
+condition = "a full moon"
+fix = "9.9"
+source = "https://example.org/bug"
+confirmed = "read"
+
+[[KRN001.range]]
+tree = "any"
+confidence = "likely"
+severity = "medium"
+note = "every kernel"
+"""
+
+
+@pytest.fixture(autouse=True)
+def built_in() -> Any:
+    """Leave the built-in data in force for other tests."""
+    yield
+    put_in_force({})
+
+
+def put(folder: Path, text: str, name: str = "newer.toml") -> str:
+    """Write a data file that only its owner can write."""
+    path = folder / name
+    path.write_text(text)
+    path.chmod(0o644)
+    return str(path)
+
+
+def test_each_table_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its name, its date, and how much it has."""
+    assert run_program(["knowledge"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [[n, built_in_date(n)] for n in TABLES]
+    ranges = sum(len(bug["range"]) for bug in read_table("kernel_bugs.toml").values())
+    assert f"{len(read_table('kernel_bugs.toml'))} rules, {ranges} ranges" in lines[0]
+
+
+def test_json_has_every_entry_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where a file names the source of many entries by a word."""
+    assert run_program(["knowledge", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema_version"] == "1.0"
+    assert list(document["tables"]) == list(TABLES)
+    for name, table in TABLES.items():
+        shown = document["tables"][name]
+        assert shown["count"] == len(shown["entries"]) == len(read_table(table.file))
+        assert shown["files"] == []
+    options = document["tables"]["option_grammar"]["entries"]
+    assert all(each["source"].startswith("https://") for each in options.values())
+    assert all(each["confirmed"] for each in options.values())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_printed_as_a_data_file(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the beginning of one's own: --knowledge reads it."""
+    assert run_program(["knowledge", name]) == 0
+    path = put(tmp_path, capsys.readouterr().out)
+    assert run_program(["knowledge", "--json", name, "--knowledge", path]) == 0
+    shown = json.loads(capsys.readouterr().out)["tables"]
+    assert list(shown) == [name]
+    assert {each["data_file"] for each in shown[name]["entries"].values()} == {path}
+
+
+def test_a_newer_file_is_in_force_for_one_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it does not have stays; the next run has the built-in data."""
+    path = put(tmp_path, RANGES)
+    select = ["scan", "--from", NOBARRIER, "--select", "KRN", "-f", "json"]
+    run_program([*select, "--knowledge", path])
+    with_file = json.loads(capsys.readouterr().out)
+    run_program(select)
+    without = json.loads(capsys.readouterr().out)
+
+    def found(report: Any) -> set[str]:
+        return {each["rule"] for each in report["verdicts"] if each["findings"]}
+
+    assert found(with_file) == {"KRN001"} | found(without)
+    assert with_file["knowledge"] == [{"path": path, "table": "kernel_bugs", "date": "2999-01-31"}]
+    assert without["knowledge"] == []
+
+
+@pytest.mark.parametrize("sources", [1, 2])
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_every_format_names_the_files_in_force(
+    fmt: str, sources: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads a report must know by which data it judges."""
+    if fmt == "json" and sources > 1:
+        return
+    path = put(tmp_path, RANGES, "team-bugs.toml")
+    named = [f"--from=db{number}={NOBARRIER}" for number in range(sources)]
+    run_program(["scan", *named, "-q", "-f", fmt, "--knowledge", path])
+    assert "team-bugs.toml" in capsys.readouterr().out
+
+
+def test_the_processes_of_a_fleet_judge_by_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It travels to them with the job."""
+    path = put(tmp_path, RANGES)
+    named = [f"--from=db{number}={NOBARRIER}" for number in range(3)]
+    run_program(["scan", *named, "--select", "KRN001", "-f", "ndjson", "--knowledge", path])
+    reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [r["verdicts"][-1]["outcome"] for r in reports] == ["fail"] * 3
+
+
+def test_a_profile_of_a_newer_file_is_chosen_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A vendor's new requirement needs no new release; a plan knows it as well."""
+    path = put(tmp_path, PROFILE)
+    words = ["--profile", "acme", "--select", "CMP007", "-f", "json", "--knowledge", path]
+    run_program(["scan", "--from", HEALTHY, *words])
+    scanned = json.loads(capsys.readouterr().out)
+    assert "Acme: noatime is required" in scanned["verdicts"][0]["findings"][0]["message"]
+    assert run_program(["scan", "--from", HEALTHY, "--profile", "acme"]) == 2
+    capsys.readouterr()
+    run_program(["plan", "--size", "1G", "--allow-incomplete", *words])
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["knowledge"][0]["path"] == path
+
+
+def test_an_older_file_is_in_force_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An update of the program must not stop every job; the report says what is stale."""
+    path = put(tmp_path, RANGES.replace("2999-01-31", "2020-01-31"))
+    run_program(["scan", "--from", NOBARRIER, "--select", "KRN001", "--knowledge", path])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"the data file {path} is older (2020-01-31) than the built-in kernel_bugs" in shown
+    assert "KRN001" in shown
+
+
+@pytest.mark.parametrize("command", ["scan", "plan", "fix", "explain", "knowledge"])
+def test_a_file_that_is_not_valid_is_refused_as_a_whole(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 with the file and the line, and nothing of it is in force."""
+    path = put(tmp_path, RANGES.replace('tree = "any"', 'tree = "ani"'))
+    words = {"explain": ["KRN001"], "plan": ["--size", "1G"]}.get(command, [])
+    assert run_program([command, *words, "--knowledge", path]) == 2
+    reported = capsys.readouterr()
+    assert f"{path}: line 14: KRN001.range[0].tree: unknown tree 'ani' (did you" in reported.err
+    assert read_table("kernel_bugs.toml")["KRN001"]["range"][0]["tree"] != "any"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("mode", [0o644, 0o666])
+def test_a_file_that_others_can_write_is_refused(
+    mode: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where it was named: it decides which kernels are called safe."""
+    path = put(tmp_path, RANGES)
+    Path(path).chmod(mode)
+    if mode == 0o644:
+        os.chown(path, 65534, 65534)
+    assert run_program(["scan", "--from", NOBARRIER, "--knowledge", path]) == 2
+    assert "must belong to root or to you" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = ", "Invalid value"),
+        (f"a={'[' * 100_000}", "nested too deep"),
+        (f"[{'.'.join('a' * 50_000)}]", "more than 64 dots"),
+        (f"#{'x' * (4 << 20)}", "longer than 4 MiB"),
+    ],
+)
+def test_what_would_take_long_is_refused(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in policy files."""
+    assert run_program(["knowledge", "--knowledge", put(tmp_path, text)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_explain_lists_the_kernels_of_a_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the data in force, each range with how it was confirmed."""
+    assert run_program(["explain", "KRN001"]) == 0
+    shown = capsys.readouterr().out
+    assert "## Known kernels" in shown
+    assert "6.1.64 to before 6.1.66" in shown
+    run_program(["explain", "KRN001", "--knowledge", put(tmp_path, RANGES)])
+    assert "every kernel" in capsys.readouterr().out
+    run_program(["explain", "DUR001"])
+    assert "## Known kernels" not in capsys.readouterr().out
