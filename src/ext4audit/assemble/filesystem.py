@@ -102,7 +102,17 @@ class FilesystemReader(NamedTuple):
             journal_errno=NO_JOURNAL_ERRNO,
             unzeroed_groups=NO_LAZY_INITIALIZATION,
             primary=read_primary(self.source, path, number, mounts),
+            journal_stack=self._journal_stack(superblock),
         )
+
+    def _journal_stack(self, superblock: Evidence[Superblock]) -> Evidence[BlockDevice] | None:
+        """Return the device of an external journal, by the number in the superblock.
+
+        A mount with journal_dev= writes the new number there (fs/ext4/super.c).
+        """
+        known = for_wording(superblock, None)
+        encoded = known.external_journal if known else None
+        return self.stacks.read(DeviceNumber.decoded(encoded)) if encoded else None
 
     def _with_live_state(self, fs: Filesystem) -> Filesystem:
         """Add the state that the kernel has of a mounted filesystem."""

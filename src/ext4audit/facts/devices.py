@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ext4audit.evidence import Evidence, for_wording
+from ext4audit.evidence import Evidence, Unknown, Why, for_wording
 from ext4audit.facts import read_table, remembered
 from ext4audit.facts.mount import DeviceNumber
 
@@ -12,11 +12,17 @@ SECTOR_BYTES = 512
 """A sector of sysfs (`size`, `start`) is 512 bytes on every device (ABI sysfs-block)."""
 
 
+def _unread(what: str) -> Unknown:
+    return Unknown(what, Why.NOT_CAPTURED, "the audited evidence does not show it", "scan the host")
+
+
 class QueueLimits(NamedTuple):
     """`/sys/block/<disk>/queue/*`, with the kernel's names and values; each may be unknown.
 
     `write_cache` is "write back" or "write through". `wbt_latency_usec` 0 means that writeback
     throttling is off; the file is absent on kernels without it. A partition has its disk's.
+    `scheduler` is the active one ("none", "mq-deadline"). `io_timeout_msec` is how long the driver
+    waits for a request; absent before Linux 5.0, and of drivers without a timeout.
     """
 
     write_cache: Evidence[str]
@@ -30,6 +36,8 @@ class QueueLimits(NamedTuple):
     nr_requests: Evidence[int]
     max_sectors_kb: Evidence[int]
     wbt_latency_usec: Evidence[int]
+    scheduler: Evidence[str] = _unread("queue/scheduler")
+    io_timeout_msec: Evidence[int] = _unread("queue/io_timeout")
 
 
 class MdMember(NamedTuple):
@@ -70,15 +78,34 @@ class DmSegment(NamedTuple):
     arguments: tuple[str, ...]
 
 
+class ThinPool(NamedTuple):
+    """The state of a thin pool (Documentation/admin-guide/device-mapper/thin-provisioning.rst).
+
+    Blocks in use and in all, of data and of metadata. `mode` is rw, ro, out_of_data_space, or
+    Fail, with which the kernel prints no numbers. `queues` is whether writes wait for space and
+    do not fail at once. `needs_check` is None on kernels that do not print it (before 4.3).
+    """
+
+    mode: str
+    used_data: int = 0
+    data: int = 0
+    used_metadata: int = 0
+    metadata: int = 0
+    queues: bool = True
+    needs_check: bool | None = None
+
+
 class DmDevice(NamedTuple):
     """A device-mapper device: its name and uuid ("LVM-…", "CRYPT-…"), and its table (root only).
 
-    `name` and `uuid` are empty where they are not known.
+    `name` and `uuid` are empty where they are not known. `pool` is None where the device is no
+    thin pool.
     """
 
     name: str
     uuid: str
     table: Evidence[tuple[DmSegment, ...]]
+    pool: Evidence[ThinPool] | None = None
 
 
 class LoopDevice(NamedTuple):
@@ -100,7 +127,8 @@ class BlockDevice:
     `kind` is "disk", "partition", "loop", an md level ("raid0"), or "dm" with its first
     target ("dm-linear", "dm-crypt", "dm" where the table cannot be read); "image" and "e2image"
     are files whose bytes were audited. `path` is the usual one: /dev/mapper/<name> for dm. `udev`
-    is optional, empty without udev. `alignment_offset_bytes` is how far
+    is optional, empty without udev; `udev_gap` is why it is empty although udev may have a record.
+    `alignment_offset_bytes` is how far
     the start is from the device's own alignment: 0 is aligned, -1 is not known to the kernel
     (ABI sysfs-block), None where the file is absent.
     """
@@ -120,6 +148,7 @@ class BlockDevice:
     model: str | None = None
     udev: tuple[tuple[str, str], ...] = ()
     alignment_offset_bytes: Evidence[int] | None = None
+    udev_gap: Unknown | None = None
 
     def walk(self) -> "Iterator[BlockDevice]":
         """Yield this device and all below it, top first, each once."""

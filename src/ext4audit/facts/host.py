@@ -102,6 +102,8 @@ class Filesystem(NamedTuple):
     jbd2 stored in the journal's superblock when it gave up: 0, or negative (-5 is EIO).
     `unzeroed_groups` counts the groups whose inode tables lazy initialization has yet to zero.
     `primary` is the superblock on the device itself, whoever answered for `superblock`.
+    `journal_stack` is the device of an external journal, None where the journal lies inside, or
+    nothing shows that it does not.
     """
 
     device_number: DeviceNumber
@@ -125,6 +127,7 @@ class Filesystem(NamedTuple):
     journal_errno: Evidence[int] = _unread("journal errno")
     unzeroed_groups: Evidence[int] = _unread("groups to be initialized")
     primary: Evidence[PrimarySuperblock] = _unread("primary superblock")
+    journal_stack: Evidence[BlockDevice] | None = None
 
     @property
     def id(self) -> str:

@@ -21,6 +21,11 @@ class DeviceNumber(NamedTuple):
     def __str__(self) -> str:
         return f"{self.major}:{self.minor}"
 
+    @classmethod
+    def decoded(cls, encoded: int) -> "DeviceNumber":
+        """Return the number that s_journal_dev holds, as new_decode_dev() of the kernel does."""
+        return cls((encoded & 0xFFF00) >> 8, (encoded & 0xFF) | ((encoded >> 12) & 0xFFF00))
+
 
 class Mount(NamedTuple):
     """One line of mountinfo (proc_pid_mountinfo(5)), with octal escapes decoded.

@@ -103,6 +103,12 @@ class Superblock(NamedTuple):
         return "has_journal" in self.features
 
     @property
+    def external_journal(self) -> int | None:
+        """The encoded number of the device with the journal, None where it lies inside."""
+        inside = self.journal_inode or self.journal_bytes
+        return self.journal_device if self.has_journal and not inside else None
+
+    @property
     def fstype(self) -> str:
         """The type by its features, as blkid(8) names it: ext4, or ext3 and ext2 by the journal."""
         if self.features - EXT3_FEATURES:

@@ -1,4 +1,4 @@
-"""Block devices as tools print them: lsblk, dmsetup table; and the arrays of mdadm.conf."""
+"""Block devices as tools print them: lsblk, dmsetup; and the arrays of mdadm.conf."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ext4audit.facts.devices import DmSegment, LsblkDevice
+from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.parsers.kernel_files import parse_device_number, parse_integer
 
@@ -15,6 +15,8 @@ _PAIR = r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"'
 _HEX = rb"\\x([0-9a-fA-F]{2})"
 _NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
 _FIXED_FIELDS = 3
+_POOL_MODES = frozenset({"rw", "ro", "out_of_data_space"})
+_FAILED_POOLS = frozenset({"Fail", "Error"})
 _KEYWORD = "array"
 _SHORTEST = 3
 _STANDARD_FOLDER = "/dev/md/"
@@ -132,6 +134,37 @@ def _segment(line: str) -> DmSegment:
         raise ValueError(f"{line[:60]!r} is not a line of a device-mapper table")
     start, length, target, *arguments = fields
     return DmSegment(parse_integer(start), parse_integer(length), target, tuple(arguments))
+
+
+def parse_thin_pool(text: str) -> ThinPool:
+    """Parse `dmsetup status` of a thin pool; ValueError for another device.
+
+    "0 409600 thin-pool 1 173/1024 80/3200 - rw no_discard_passdown queue_if_no_space - 1024".
+    """
+    fields = text.split()
+    if len(fields) < _FIXED_FIELDS + 1 or fields[2] != "thin-pool":
+        raise ValueError(f"{text[:60]!r} is not the status of a thin pool")
+    if fields[3] in _FAILED_POOLS:
+        return ThinPool("Fail")
+    (used_metadata, metadata), (used_data, data) = map(_share, fields[4:6])
+    words = fields[7:]
+    if not words or words[0] not in _POOL_MODES:
+        raise ValueError(f"{text[:60]!r} names no mode of the pool")
+    checked = {"needs_check": True, "-": False}
+    return ThinPool(
+        mode=words[0],
+        used_data=used_data,
+        data=data,
+        used_metadata=used_metadata,
+        metadata=metadata,
+        queues="error_if_no_space" not in words,
+        needs_check=next((checked[word] for word in words if word in checked), None),
+    )
+
+
+def _share(text: str) -> tuple[int, int]:
+    used, _, whole = text.partition("/")
+    return parse_integer(used), parse_integer(whole)
 
 
 def parse_md_arrays(text: str) -> tuple[str, ...]:

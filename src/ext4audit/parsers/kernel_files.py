@@ -172,6 +172,20 @@ def parse_write_cache(text: str) -> str:
     return word
 
 
+def parse_scheduler(text: str) -> str:
+    """Parse `queue/scheduler`, "mq-deadline kyber [none]", to the active one; ValueError.
+
+    A lone "none" is that of a device without a choice.
+    """
+    words = text.split()
+    active = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]")]
+    if len(active) == 1 and active[0]:
+        return active[0]
+    if words == ["none"]:
+        return "none"
+    raise ValueError(f"{text[:40]!r} names no active scheduler")
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """Parse the names of a directory, separated by NUL; an empty text is an empty directory."""
     return tuple(name for name in text.split("\0") if name)

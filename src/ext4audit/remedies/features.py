@@ -189,6 +189,16 @@ def clear_fast_commit(fs: Filesystem) -> tuple[Step, ...]:
     )
 
 
+def set_feature(fs: Filesystem, feature: str) -> tuple[Step, ...]:
+    """Return the steps that set a feature which tune2fs can also clear, and clear it again."""
+    return unmounted_steps(
+        fs,
+        (checked(fs), _set(fs, feature)),
+        (f"{_feature_line(fs)} | grep -qw {feature}",),
+        (checked(fs), _set(fs, f"^{feature}")),
+    )
+
+
 def enable_metadata_csum(fs: Filesystem, superblock: Superblock) -> tuple[Step, ...]:
     """Return the steps that turn metadata checksums on, and off again."""
     # tune2fs puts uninit_bg in its place when it turns metadata_csum off (1.47.0).

@@ -93,5 +93,36 @@ def _throttle_at_boot(name: str) -> Step:
     return Step(Phase.PERSISTENT, write, f"rm -f {path}", change=NewFile(path, f"{udev_rule}\n"))
 
 
+LONGEST_TIMEOUT = 4294967295
+"""The largest value that queue/io_timeout takes; it reads back a little smaller (jiffies)."""
+MODEL = re.compile(r"[A-Za-z0-9 ]+")
+"""Models of disks that stand for themselves in a udev rule, which has patterns."""
+
+
+def lengthen_timeout(name: str, model: str, present_msec: int, least_msec: int) -> tuple[Step, ...]:
+    """Return the steps that set the longest queue/io_timeout, now and for all disks of a model.
+
+    `name` is the disk's kernel name; at least `least_msec` counts as done. Empty where a name
+    would need quoting.
+    """
+    if not (KERNEL_NAME.fullmatch(name) and MODEL.fullmatch(model)):
+        return ()
+    attribute = f"/sys/block/{name}/queue/io_timeout"
+    check = f'test "$(cat {attribute})" -ge {least_msec}'
+    there, back = (f"echo {value} > {attribute}" for value in (LONGEST_TIMEOUT, present_msec))
+    # By the model: the names of NVMe disks can change between starts.
+    udev_rule = (
+        'ACTION=="add|change", SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", '
+        f'ATTRS{{model}}=="{model}", ATTR{{queue/io_timeout}}="{LONGEST_TIMEOUT}"'
+    )
+    path = f"/etc/udev/rules.d/60-ext4audit-timeout-{model.lower().replace(' ', '-')}.rules"
+    write = f"echo '{udev_rule}' > {path}"
+    return (
+        Step(Phase.IMMEDIATE, there, back, check),
+        Step(Phase.PERSISTENT, write, f"rm -f {path}", change=NewFile(path, f"{udev_rule}\n")),
+        Step(Phase.VERIFY, check),
+    )
+
+
 def _udev_file(name: str) -> str:
     return f"/etc/udev/rules.d/60-ext4audit-wbt-{name}.rules"

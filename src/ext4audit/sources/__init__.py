@@ -54,7 +54,7 @@ class RunCommand:
     `argv[0]` is the program's bare name. A non-zero exit status is Unknown(FAILED), or
     Unknown(DENIED) where the program reports a refusal; the detail is the line with the cause, and
     the status. `systemd-detect-virt` on bare metal is Known: it prints "none" and exits with 1.
-    `dmsetup` runs with `table`, `info`, `ls` or `deps` in `argv[1]`.
+    `dmsetup` runs with `table`, `info`, `ls` or `deps` in `argv[1]`, or with `status --noflush`.
     """
 
     argv: tuple[str, ...]

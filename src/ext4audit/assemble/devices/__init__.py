@@ -14,24 +14,28 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, deri
 from ext4audit.facts.devices import (
     BlockDevice,
     DmDevice,
+    DmSegment,
     LoopDevice,
     MdArray,
     MdMember,
     QueueLimits,
+    ThinPool,
 )
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath, mounts_by_id
-from ext4audit.parsers.devices import parse_dm_table
+from ext4audit.parsers.devices import parse_dm_table, parse_thin_pool
 from ext4audit.parsers.kernel_files import (
     parse_device_number,
     parse_flag,
     parse_integer,
     parse_key_values,
     parse_resolved_path,
+    parse_scheduler,
     parse_write_cache,
 )
 from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
 
 MEMBER_PREFIX = "dev-"
+THIN_POOL = "thin-pool"
 MD_PREFIX, DM_PREFIX, LOOP_PREFIX = "md", "dm-", "loop"
 """How the kernel names these devices: what a name excludes needs no file to exclude it."""
 SLOTLESS = frozenset({"none", "journal"})
@@ -77,6 +81,7 @@ class StackReader(NamedTuple):
         md = None if partition else read_md(self.source, directory, name)
         dm = None if partition else self._dm(number, directory, name)
         loop = None if partition else self._loop(directory, name)
+        udev = self._udev(number)
         return BlockDevice(
             name=name,
             path=f"/dev/mapper/{dm.name}" if dm and dm.name else f"/dev/{fields['DEVNAME']}",
@@ -93,8 +98,9 @@ class StackReader(NamedTuple):
             dm=dm,
             loop=loop,
             model=word(self.source, f"{directory}/device/model"),
-            udev=self._udev(number),
+            udev=for_wording(udev, ()),
             alignment_offset_bytes=optional(integer(self.source, f"{directory}/alignment_offset")),
+            udev_gap=udev if isinstance(udev, Unknown) and udev.why is not Why.ABSENT else None,
         )
 
     def _below(
@@ -145,12 +151,27 @@ class StackReader(NamedTuple):
         if isinstance(name, Unknown) and not kernel_name.startswith(DM_PREFIX):
             return None
         # By number because a name can begin with a dash.
-        command = RunCommand(("dmsetup", "table", "-j", str(number.major), "-m", str(number.minor)))
+        device = ("-j", str(number.major), "-m", str(number.minor))
+        command = RunCommand(("dmsetup", "table", *device))
+        table = ask(self.source, command, parse_dm_table, f"device-mapper table of {number}")
         return DmDevice(
             name=for_wording(name, "").removesuffix("\n"),
             uuid=word(self.source, f"{directory}/dm/uuid") or "",
-            table=ask(self.source, command, parse_dm_table, f"device-mapper table of {number}"),
+            table=table,
+            pool=self._pool(table, device),
         )
+
+    def _pool(
+        self, table: Evidence[tuple[DmSegment, ...]], device: tuple[str, ...]
+    ) -> Evidence[ThinPool] | None:
+        """Return the state of a thin pool, None for another device.
+
+        With --noflush, because the status alone would commit the pool's metadata (dmsetup(8)).
+        """
+        if not any(segment.target == THIN_POOL for segment in for_wording(table, ())):
+            return None
+        command = RunCommand(("dmsetup", "status", "--noflush", *device))
+        return ask(self.source, command, parse_thin_pool, "state of the thin pool")
 
     def _loop(self, directory: str, kernel_name: str) -> LoopDevice | None:
         """Return the loop device, None for another device and for one without a backing file."""
@@ -179,11 +200,11 @@ class StackReader(NamedTuple):
         what = f"backing file {path} of a loop"
         return ask(self.source, ResolvePath(path), parse_resolved_path, what)
 
-    def _udev(self, number: DeviceNumber) -> tuple[tuple[str, str], ...]:
-        """Read the udev properties; they are optional details, empty where unknown."""
+    def _udev(self, number: DeviceNumber) -> Evidence[tuple[tuple[str, str], ...]]:
+        """Read the udev properties of a device."""
         question = UdevDatabase(str(number))
-        properties = ask(self.source, question, parse_key_values, "udev properties")
-        return tuple(sorted(for_wording(properties, {}).items()))
+        found = ask(self.source, question, parse_key_values, f"udev record of {number}")
+        return derive(f"udev record of {number}", lambda pairs: tuple(sorted(pairs.items())), found)
 
 
 def _fstype(mounts: tuple[Mount, ...], mount_id: int) -> str:
@@ -219,6 +240,8 @@ def read_queue(source: Source, directory: str) -> QueueLimits:
         nr_requests=integer(source, f"{directory}/queue/nr_requests"),
         max_sectors_kb=integer(source, f"{directory}/queue/max_sectors_kb"),
         wbt_latency_usec=integer(source, f"{directory}/queue/wbt_lat_usec"),
+        scheduler=read(source, f"{directory}/queue/scheduler", parse_scheduler),
+        io_timeout_msec=integer(source, f"{directory}/queue/io_timeout"),
     )
 
 

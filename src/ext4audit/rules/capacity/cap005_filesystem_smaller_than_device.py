@@ -8,6 +8,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.layout.growth import ceiling_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
@@ -123,6 +124,13 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
         return Remedy(
             f"Convert it to 64 bits first (see CAP003): without 64bit, the limit is {size(limit)}.",
             Disruption.UNMOUNT,
+        )
+    ceiling = ceiling_of(superblock) if superblock else None
+    if ceiling is not None and device > ceiling.size_bytes:
+        return Remedy(
+            f"Grow it to {size(ceiling.size_bytes)} at most (resize2fs with that size): it cannot "
+            "become larger (see CAP009).",
+            Disruption.ONLINE,
         )
     trade_off = f"{SMALLER}{KEPT if device > MANY_TIMES * own else ''}"
     danger = _danger(fs, host, device)

@@ -30,11 +30,25 @@ class Part(NamedTuple):
 def parts_below(fs: Filesystem, device: BlockDevice, host: Host) -> tuple[Part, ...]:
     """Judge every leaf device of a stack, without flushes from the filesystem above.
 
+    The device of an external journal counts as well: commits go there.
     The cache mode that a stacked device reports is not used where its members can be seen: it is
     inherited at creation, and md reports "write back" for any members (md.c, 5.10 to
     6.18).
     """
-    return tuple(_parts(device, host, frozenset({fs.device_number})))
+    return (*_parts(device, host, frozenset({fs.device_number})), *_of_journal(fs, host))
+
+
+def _of_journal(fs: Filesystem, host: Host) -> Iterator[Part]:
+    """Judge the leaves below an external journal; none where the journal lies inside."""
+    journal = fs.journal_stack
+    if isinstance(journal, Unknown):
+        sentence = "whether its write cache is volatile is unknown"
+        cite = Citation("device of the journal", f"unknown: {journal.detail}", journal.what)
+        device = "the journal's device"
+        yield Part(device, Severity.HIGH, Confidence.POSSIBLE, sentence, cite, journal)
+    elif journal is not None:
+        for part in _parts(journal.value, host, frozenset({fs.device_number})):
+            yield part._replace(device=f"{part.device} (journal)")
 
 
 def worst(parts: tuple[Part, ...]) -> Part:

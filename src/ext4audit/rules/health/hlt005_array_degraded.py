@@ -19,6 +19,7 @@ IDLE = frozenset({"idle", "frozen"})
     "array-degraded",
     severity=Severity.HIGH,
     since="0.2",
+    in_plans=False,
     references=(
         "https://docs.kernel.org/admin-guide/md.html",
         "https://man7.org/linux/man-pages/man8/mdadm.8.html",

@@ -56,7 +56,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not is_external(superblock):
         yield Citation("journal", where, _origin(fs))
         return
-    number = _number(superblock.journal_device or 0)
+    number = DeviceNumber.decoded(superblock.journal_device or 0)
     device = _listed(host, number)
     name = device.name if device else str(number)
     exposed = device is not None and _is_redundant(fs) and _is_plain(device)
@@ -87,11 +87,6 @@ def _place(superblock: Superblock) -> str | None:
     if superblock.journal_bytes:
         return "inside the filesystem"
     return "on another device" if superblock.journal_device else None
-
-
-def _number(encoded: int) -> DeviceNumber:
-    """Decode s_journal_dev as new_decode_dev() of the kernel does."""
-    return DeviceNumber((encoded & 0xFFF00) >> 8, (encoded & 0xFF) | ((encoded >> 12) & 0xFFF00))
 
 
 def _listed(host: Host, number: DeviceNumber) -> LsblkDevice | None:

@@ -217,8 +217,7 @@ def journal_of(fs: Filesystem) -> Evidence[Journal]:
 
 def is_external(superblock: Superblock) -> bool:
     """Whether the journal lies on a device of its own."""
-    inside = bool(superblock.journal_inode or superblock.journal_bytes)
-    return superblock.has_journal and bool(superblock.journal_device) and not inside
+    return bool(superblock.external_journal)
 
 
 def cite_journal(fs: Filesystem, journal: Journal) -> tuple[Citation, ...]:

@@ -28,7 +28,7 @@ from ext4audit.sources import (
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.machine import container, hypervisor
-from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_table
+from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_lines
 from ext4audit.sources.archive.system import (
     MOUNTINFO,
     MountPoint,
@@ -47,6 +47,8 @@ from ext4audit.sources.archive.tool_output import find_groups, find_header
 from ext4audit.sources.archive.usage import DiskFree
 
 COLLECT = "ext4audit collect"
+_DMSETUP_OF_ALL = {("table", "-j", "-m"), ("status", "--noflush", "-j", "-m")}
+_DMSETUP_LENGTHS = {6, 7}
 _SOS_PROGRAMS = {
     "dumpe2fs": "sos report -e filesys, as root, with the device mounted",
     "dmsetup": "sos report -e devicemapper",
@@ -272,11 +274,12 @@ class ArchiveSource:
         )
 
     def _dmsetup(self, argv: tuple[str, ...]) -> Found:
-        """Answer `dmsetup table -j MAJOR -m MINOR` from the table of all devices."""
-        if len(argv) != len(("dmsetup", "table", "-j", "0", "-m", "0")) or argv[1] != "table":
+        """Answer `dmsetup table -j MAJOR -m MINOR` from the table of all devices; status too."""
+        verb, *flags, j, major, m, minor = argv[1:] if len(argv) in _DMSETUP_LENGTHS else [""] * 5
+        if (verb, *flags, j, m) not in _DMSETUP_OF_ALL:
             return None
-        device = self._devices.by_number.get(f"{argv[3]}:{argv[5]}")
-        output = dm_table(self._capture, device.mapper) if device and device.mapper else None
+        device = self._devices.by_number.get(f"{major}:{minor}")
+        output = dm_lines(self._capture, verb, device.mapper) if device and device.mapper else None
         return Known(output.text, output.origin) if output else None
 
     def _lsblk(self, argv: tuple[str, ...]) -> Found:

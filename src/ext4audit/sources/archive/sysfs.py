@@ -130,7 +130,7 @@ class AttributeCollector:
         return {name for name in names if name.startswith("dev-")}
 
     def _below_mapper(self, name: str) -> Evidence[str] | None:
-        table = dm_table(self._capture, name)
+        table = dm_lines(self._capture, "table", name)
         if table is None:
             return None
         fields = (word for line in table.text.split("\n") for word in line.split())
@@ -214,9 +214,9 @@ class AttributeCollector:
         return {}
 
 
-def dm_table(capture: Capture, name: str) -> Output | None:
-    """Return one device's lines of `dmsetup table`, None where there are none of it."""
-    for output in capture.run("dmsetup table"):
+def dm_lines(capture: Capture, verb: str, name: str) -> Output | None:
+    """Return one device's lines of `dmsetup VERB`, None where there are none of it."""
+    for output in capture.run(f"dmsetup {verb}"):
         prefix = f"{name}: "
         lines = [line for line in output.text.split("\n") if line.startswith(prefix)]
         if lines:

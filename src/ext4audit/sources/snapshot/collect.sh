@@ -172,11 +172,13 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 	printf '%s\n' "$path" >"p$1"
 	of "$d" dm/uuid md/level size ro start device/model alignment_offset
 	of "$q/queue" write_cache fua rotational discard_max_bytes minimum_io_size optimal_io_size \
-		logical_block_size physical_block_size nr_requests max_sectors_kb wbt_lat_usec
+		logical_block_size physical_block_size nr_requests max_sectors_kb wbt_lat_usec scheduler \
+		io_timeout
 	$lean || each "$q"/queue/*
 	if [ -e "$d/dm/name" ]; then
 		if [ -e /dev/mapper/control ]; then
 			run dmsetup table -j "${1%:*}" -m "${1#*:}"
+			! grep -q thin-pool o$n || run dmsetup status --noflush -j "${1%:*}" -m "${1#*:}"
 		else
 			argv dmsetup table -j "${1%:*}" -m "${1#*:}"
 			absent run_command "$a" 'no /dev/mapper/control, and dmsetup would make it'
@@ -244,7 +246,7 @@ layout() { # the kernel's name, empty where it is not mounted
 	fi
 }
 
-filesystem() { # number, name as above
+stack() { # number of a device
 	todo=$1
 	while [ -n "$todo" ]; do
 		next=${todo%% *}
@@ -252,11 +254,17 @@ filesystem() { # number, name as above
 		todo=${todo# }
 		case $next in '' | 0:*) ;; *) [ -e "p$next" ] || device "$next" ;; esac
 	done
+}
+filesystem() { # number, name as above
+	stack "$1"
 	read -r path <"p$1" || path=/dev/$2
 	dec "$path"
 	if resolve "$raw" && [ "$node" = "$1" ]; then
 		run dumpe2fs -h "$raw"
+		# A label can forge the line, and bash runs what stands in an arithmetic value.
+		v=$(sed -n '/^Journal dev/{s/.* \(0x[0-9a-f]\{4,8\}\)$/\1/p;q;}' o$n)
 		layout "$2"
+		[ -z "$v" ] || stack $((v >> 8 & 4095)):$((v & 255 | v >> 12 & 1048320))
 	fi
 	[ -n "$2" ] || return
 	short "/proc/fs/ext4/$2/options"

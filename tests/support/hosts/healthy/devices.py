@@ -196,6 +196,7 @@ EBS = {
     "discard_max_bytes": "0",
     "nr_requests": "127",
     "max_sectors_kb": "256",
+    "io_timeout": "4294966296",
 }
 """Amazon's network volumes, which look like NVMe disks."""
 _FIT_IN_ONE_ASK = 64 << 10

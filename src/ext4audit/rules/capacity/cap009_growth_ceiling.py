@@ -1,0 +1,114 @@
+"""CAP009: The filesystem cannot grow much further, because of choices made when it was created."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.layout.growth import Ceiling, ceiling_of
+from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared.quantities import (
+    block_bytes,
+    device_bytes,
+    is_image,
+    least_idle,
+    origin_of,
+    size,
+)
+
+NEAR_SHARE = 2
+"""A filesystem that cannot be made twice as large is near its limit."""
+
+
+@rule(
+    "CAP009",
+    "growth-ceiling",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://github.com/tytso/e2fsprogs/issues/117",
+        "https://github.com/tytso/e2fsprogs/issues/74",
+        "https://docs.kernel.org/filesystems/ext4/blockgroup.html",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
+    """## What it checks
+
+    The size beyond which the filesystem cannot grow. Two limits follow from its geometry: ext4
+    has at most 2^32 inodes, and growth adds the same number to each block group (64 TiB with the
+    default of one inode per 16 KiB, 16 TiB with one per 4 KiB); and the group descriptors must
+    fit into one block group (1 TiB with blocks of 1 KiB, 256 TiB with 4 KiB). Severity is medium
+    where the device is already larger than the limit, low where the filesystem has more than half
+    of that size. Filesystems without the feature 64bit are the subject of CAP003.
+
+    ## Why it matters
+
+    The volume can be enlarged and paid for, but the filesystem cannot use it: resize2fs refuses
+    with "resize would cause inodes_count overflow" in the kernel's log, or "New size results in
+    too many block group descriptors". Neither can be changed afterwards.
+
+    ## Remedy
+
+    Choose fewer inodes (`-i 65536`) or larger blocks when the filesystem is created, if it is to
+    grow. An existing one must be recreated.
+
+    ## When to ignore
+
+    Where the volume will not be enlarged.
+    """
+    superblock = need(fs.superblock)
+    if "64bit" not in superblock.features:
+        raise NotApplicable("without 64bit, 2^32 blocks are the limit (CAP003)")
+    if is_image(fs):
+        raise NotApplicable("an image does not grow")
+    ceiling, each = need(superblock_field(fs, "geometry", ceiling_of), block_bytes(fs))
+    own = superblock.size_blocks * each
+    device = need(device_bytes(fs))
+    beyond = device > ceiling.size_bytes and device - own > least_idle(device)
+    cited = (
+        Citation("largest size", size(ceiling.size_bytes), "computed"),
+        Citation("filesystem", size(own), origin_of(fs.superblock)),
+        Citation("device", size(device), origin_of(device_bytes(fs)), detail=not beyond),
+    )
+    if beyond or own * NEAR_SHARE > ceiling.size_bytes:
+        yield _finding(superblock, ceiling, cited, device if beyond else 0)
+    else:
+        yield from cited
+
+
+def _finding(
+    superblock: Superblock, ceiling: Ceiling, cited: tuple[Citation, ...], device: int
+) -> Finding:
+    most = size(ceiling.size_bytes)
+    lost = f", but its device has {size(device)}" if device else ""
+    return Finding(
+        message=f"The filesystem can grow to {most} at most{lost}: {_why(superblock, ceiling)}.",
+        severity=Severity.MEDIUM if device else Severity.LOW,
+        confidence=Confidence.CONFIRMED,
+        citations=cited,
+        remedies=(_remedy(ceiling),),
+        summary="the filesystem cannot grow to the size of its device"
+        if device
+        else "the filesystem cannot be made twice as large",
+    )
+
+
+def _why(superblock: Superblock, ceiling: Ceiling) -> str:
+    if ceiling.is_of_inodes:
+        return (
+            f"each block group has {superblock.inodes_per_group} inodes, and ext4 has at most 2^32"
+        )
+    return f"with blocks of {superblock.block_bytes} bytes, more group descriptors do not fit"
+
+
+def _remedy(ceiling: Ceiling) -> Remedy:
+    how = (
+        "fewer inodes (mkfs.ext4 -i 65536)" if ceiling.is_of_inodes else "blocks of 4 KiB (-b 4096)"
+    )
+    return Remedy(
+        f"Recreate it with {how} after a backup: this cannot be changed in place.",
+        Disruption.RECREATE,
+        destructive=True,
+    )

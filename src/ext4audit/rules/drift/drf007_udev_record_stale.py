@@ -1,0 +1,117 @@
+"""DRF007: udev's record of the device is not that of the filesystem on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ext4audit.evidence import Undetermined, need
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import EXT_FSTYPES
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared.quantities import origin_of
+
+UUID, TYPE = "ID_FS_UUID", "ID_FS_TYPE"
+LEFT_OUT = ("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "DM_UDEV_DISABLE_DISK_RULES_FLAG")
+"""Set to 1 for devices whose content udev does not look at."""
+BY_CONTENT = ("UUID=", "LABEL=", "/dev/disk/by-uuid/", "/dev/disk/by-label/")
+
+
+@rule(
+    "DRF007",
+    "udev-record-stale",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    in_plans=False,
+    references=(
+        "https://github.com/util-linux/util-linux/pull/3301",
+        "https://github.com/util-linux/util-linux/issues/2214",
+        "https://man7.org/linux/man-pages/man8/udevadm.8.html",
+    ),
+)
+def check(fs: Filesystem, _host: Host) -> RuleOutput:
+    """## What it checks
+
+    Whether udev's record of the device (ID_FS_UUID, ID_FS_TYPE) agrees with the superblock. A
+    record that names another filesystem, or none at all where fstab names the device by UUID or
+    label, is a finding: medium where fstab does so, low otherwise. Devices that udev leaves out
+    are not judged, and nothing is where no udev runs.
+
+    ## Why it matters
+
+    The links in /dev/disk/by-uuid and by-label come from this record, and lsblk, blkid and
+    systemd read it. Older versions of libblkid take a superblock that is written while they read
+    it for damaged, and udev then removes the links. A new filesystem that udev was not told of
+    leaves the old record. The next `mount` by UUID, or the next unit that waits for the device,
+    then fails or finds the wrong device.
+
+    ## Remedy
+
+    Let udev read the device again: `udevadm trigger`.
+
+    ## When to ignore
+
+    When nothing mounts the device by UUID or label.
+    """
+    stack = need(fs.stack)
+    if stack.udev_gap is not None:
+        raise Undetermined((stack.udev_gap,))
+    record = dict(stack.udev)
+    if not record:
+        raise NotApplicable("udev has no record of its device")
+    if any(record.get(name) == "1" for name in LEFT_OUT) or record.get("SYSTEMD_READY") == "0":
+        raise NotApplicable("udev leaves its device out")
+    uuid = need(superblock_field(fs, "UUID", lambda each: each.uuid)).lower()
+    by_content = tuple(
+        entry.line.spec for entry in need(fs.fstab) if entry.line.spec.startswith(BY_CONTENT)
+    )
+    cited = (
+        Citation(UUID, record.get(UUID, "none"), "udev"),
+        Citation(TYPE, record.get(TYPE, "none"), "udev", detail=True),
+        Citation("UUID in the superblock", uuid, origin_of(fs.superblock)),
+    )
+    if _agrees(record, uuid) or (UUID not in record and not by_content):
+        yield from cited
+    else:
+        yield _finding(fs, record, by_content, cited)
+
+
+def _agrees(record: Mapping[str, str], uuid: str) -> bool:
+    """Whether a record names this filesystem."""
+    return record.get(UUID, "").lower() == uuid and record.get(TYPE) in EXT_FSTYPES
+
+
+def _finding(
+    fs: Filesystem,
+    record: Mapping[str, str],
+    by_content: tuple[str, ...],
+    cited: tuple[Citation, ...],
+) -> Finding:
+    known = record.get(UUID)
+    names = f"another one ({record.get(TYPE, 'unknown type')}, {known})" if known else "none"
+    then = (
+        f"; the next mount of {by_content[0]} fails or finds another device" if by_content else ""
+    )
+    return Finding(
+        message=f"udev's record of {fs.device} is not that of its filesystem, but {names}{then}.",
+        severity=Severity.MEDIUM if by_content else Severity.LOW,
+        confidence=Confidence.LIKELY,
+        citations=(
+            *cited,
+            *(Citation("fstab", spec, "/etc/fstab") for spec in by_content),
+        ),
+        remedies=(_remedy(fs),),
+        summary="udev's record of the device names another filesystem"
+        if known
+        else "udev does not know the filesystem on the device",
+    )
+
+
+def _remedy(fs: Filesystem) -> Remedy:
+    """Return advice: only a host where udevd runs can try it."""
+    return Remedy(
+        f"Let udev read {fs.device} again (udevadm trigger --action=change --name-match=DEVICE), "
+        "and look at the link in /dev/disk afterwards.",
+        Disruption.ONLINE,
+    )

@@ -1,0 +1,88 @@
+"""HLT009: The disk can be shared between hosts, and nothing stops a second mount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit import remedies
+from ext4audit.evidence import need
+from ext4audit.facts.devices import listed_device
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared.quantities import origin_of
+
+NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
+"""Transports of lsblk by which several hosts can reach one disk."""
+MULTIPATH = "dm-multipath"
+FEATURE = "mmp"
+
+
+@rule(
+    "HLT009",
+    "shared-disk-without-mmp",
+    severity=Severity.LOW,
+    since="0.2",
+    references=(
+        "https://man7.org/linux/man-pages/man5/ext4.5.html",
+        "https://docs.kernel.org/filesystems/ext4/mmp.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> RuleOutput:
+    """## What it checks
+
+    Whether a filesystem on a disk of a storage network (Fibre Channel, iSCSI, multipath) has the
+    feature `mmp`, multiple mount protection. One host cannot see whether another one has the
+    same disk mapped: the rule reports the missing protection, and is off by default.
+
+    ## Why it matters
+
+    ext4 is not a cluster filesystem. When two hosts mount the same disk, each overwrites what
+    the other wrote, and the filesystem is destroyed within minutes: a wrong zone, a virtual
+    machine that runs twice after a failover, a shared VMDK. With mmp, the second mount waits,
+    sees that the first one is alive, and fails.
+
+    ## Remedy
+
+    Set the feature mmp while the filesystem is unmounted.
+
+    ## When to ignore
+
+    Where a cluster manager with fencing controls the mounts, or the disk is mapped to one host.
+    """
+    shared = list(_shared(fs, host))
+    if not shared:
+        raise NotApplicable("no disk below it is known to be on a storage network")
+    superblock = need(fs.superblock)
+    if FEATURE in superblock.features:
+        yield Citation(f"feature {FEATURE}", "set", origin_of(fs.superblock))
+        return
+    steps = remedies.features.set_feature(fs, FEATURE)
+    yield Finding(
+        message=f"The disk is on a storage network ({shared[0].value}), and nothing stops another "
+        f"host that reaches it from mounting it as well: the feature {FEATURE} is not set.",
+        severity=Severity.LOW,
+        confidence=Confidence.POSSIBLE,
+        citations=(*shared, Citation(f"feature {FEATURE}", "not set", origin_of(fs.superblock))),
+        remedies=(
+            Remedy(
+                f"Unmount it and set the feature {FEATURE}{remedies.offline.by_hand(fs, steps)}.",
+                Disruption.UNMOUNT,
+                steps,
+                trade_off="A mount takes about 10 s longer after an unclean stop, and a block is "
+                "written every 5 s.",
+            ),
+        ),
+        summary="a disk of a storage network has no protection against a second mount",
+    )
+
+
+def _shared(fs: Filesystem, host: Host) -> Iterator[Citation]:
+    """Yield why its disk can be reached by several hosts."""
+    listed = need(host.devices)
+    for device in need(fs.stack).walk():
+        if device.kind == MULTIPATH:
+            yield Citation("device below", f"{device.name}, multipath", "dmsetup table")
+        row = listed_device(listed, device.device_number)
+        if row is not None and row.transport in NETWORKS:
+            yield Citation("device below", f"{device.name}, {row.transport}", "lsblk")

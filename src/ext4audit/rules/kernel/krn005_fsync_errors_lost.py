@@ -1,0 +1,82 @@
+"""KRN005: On this kernel, fsync() can succeed although data was lost to a write error."""
+
+from __future__ import annotations
+
+from ext4audit.evidence import is_surely, need
+from ext4audit.facts.features_and_bugs import exposure
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.versions import Exposure
+from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
+
+
+@host_rule(
+    "KRN005",
+    "fsync-errors-lost",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    in_plans=False,
+    references=(
+        "https://wiki.postgresql.org/wiki/Fsync_Errors",
+        "https://lwn.net/Articles/752063/",
+        "https://git.kernel.org/linus/b4678df184b314a2bd47d2329feca2c2534aa12b",
+    ),
+)
+def check(host: Host) -> RuleOutput:
+    """## What it checks
+
+    Whether the running kernel can lose an I/O error of writeback before a database sees it, while
+    an ext4 filesystem is mounted writable: kernels before 4.13, and, less often, 4.13 to 4.16,
+    which do not report an error that occurred before the file was opened. It is off by default;
+    the profiles postgres and etcd turn it on.
+
+    ## Why it matters
+
+    When a write to the disk fails, the kernel drops the page and reports the error to the next
+    fsync(). Before 4.13, another process or an earlier call can take the report, and the fsync()
+    of the database then succeeds although data is lost: a checkpoint is taken for complete, and
+    the log that could restore the data is removed. PostgreSQL opens its files in one process and
+    syncs them in another, so it is affected on 4.13 to 4.16 as well.
+
+    ## Remedy
+
+    Update the kernel to 4.17 or later. PostgreSQL from 9.4.21, 9.5.16, 9.6.12, 10.7 and 11.2 on
+    stops when fsync() fails instead of trying again, which helps only where the error is reported.
+
+    ## When to ignore
+
+    With direct I/O, whose errors are returned by the write itself.
+    """
+    writable = [fs for fs in host.filesystems if fs.alive and not is_surely(fs.read_only)]
+    if not writable:
+        raise NotApplicable("no writable ext4 filesystem is mounted")
+    bug = need(exposure("KRN005", host.kernel))
+    if not bug.affected:
+        yield cite_kernel(host, bug)
+        return
+    yield _finding(host, bug, writable)
+
+
+def _finding(host: Host, bug: Exposure, writable: list[Filesystem]) -> Finding:
+    severity, confidence = grade(bug)
+    places = [next(iter(fs.mount_points), fs.device) for fs in writable]
+    return Finding(
+        message=f"{bug.symptom}.",
+        severity=severity,
+        confidence=confidence,
+        citations=(
+            cite_kernel(host, bug),
+            cite_bug(bug),
+            Citation("writable filesystems", ", ".join(places), "/proc/self/mountinfo"),
+        ),
+        remedies=(
+            update(bug),
+            Remedy(
+                "Until then, let the database use direct I/O where it can, and watch the kernel "
+                'log for "lost async page write": restore from a backup after such an error.',
+                Disruption.ONLINE,
+            ),
+        ),
+        summary="fsync() can succeed although data was lost to a write error",
+    )

@@ -1,0 +1,97 @@
+"""KRN006: fast_commit and inline_data are both on, and a crash can damage small files."""
+
+from __future__ import annotations
+
+from ext4audit import remedies
+from ext4audit.evidence import Known, is_surely, need
+from ext4audit.facts.features_and_bugs import exposure
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.versions import Exposure
+from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import cite_bug, cite_kernel, grade
+from ext4audit.rules.shared.quantities import origin_of
+
+FAST, INLINE = "fast_commit", "inline_data"
+
+
+@rule(
+    "KRN006",
+    "fast-commit-inline-data",
+    severity=Severity.MEDIUM,
+    since="0.2",
+    references=(
+        "https://git.kernel.org/linus/6c31a689b2e9e1dee5cbe16b773648a2d84dfb02",
+        "https://git.kernel.org/linus/1ebf21784b19d5bc269f39a5d1eedb7f29a7d152",
+        "https://lore.kernel.org/linux-ext4/25105329.ouqheUzb2q@daniel-desktop3/",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> RuleOutput:
+    """## What it checks
+
+    Whether the superblock has both features, `fast_commit` and `inline_data`, on a kernel from
+    5.10 on. Before 5.16, fast commits left out the data of small files: likely, medium. On later
+    kernels damage after a crash was reported (6.17, in 2026), which ended when fast_commit was
+    turned off; its cause is not known: possible, low. mke2fs sets neither feature by default.
+
+    ## Why it matters
+
+    inline_data stores the content of small files and directories in their inodes. After a power
+    failure, their content can be missing, and e2fsck -p stops with "UNEXPECTED INCONSISTENCY", so
+    that the host does not boot without help.
+
+    ## Remedy
+
+    Remove fast_commit while the filesystem is unmounted. inline_data cannot be removed.
+
+    ## When to ignore
+
+    Where files may be lost in a crash.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    superblock = need(fs.superblock)
+    both = frozenset({FAST, INLINE})
+    present = both & superblock.features
+    if present != both:
+        yield Citation(
+            f"{FAST} and {INLINE}",
+            ", ".join(sorted(present)) or "not set",
+            origin_of(fs.superblock),
+        )
+        return
+    exposed = exposure("KRN006", host.kernel)
+    if isinstance(exposed, Known) and not exposed.value.affected:
+        yield cite_kernel(host, exposed.value)
+        return
+    yield _finding(fs, host, need(exposed))
+
+
+def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
+    severity, confidence = grade(bug)
+    message = bug.symptom
+    if is_surely(fs.read_only):
+        severity = Severity.INFO
+        message = f"{message}, as soon as it is mounted writable"
+    steps = remedies.features.clear_fast_commit(fs)
+    where = remedies.offline.by_hand(fs, steps)
+    return Finding(
+        message=f"{message}.",
+        severity=severity,
+        confidence=confidence,
+        citations=(
+            cite_kernel(host, bug),
+            cite_bug(bug),
+            Citation("features", f"{FAST}, {INLINE}", origin_of(fs.superblock)),
+        ),
+        remedies=(
+            Remedy(
+                f"Unmount it and remove the feature {FAST}{where}.",
+                Disruption.UNMOUNT,
+                steps,
+                trade_off="Every fsync() commits the whole running transaction, as ext4 does by "
+                "default.",
+            ),
+        ),
+        summary="fast_commit and inline_data are on: a crash can damage small files",
+    )

@@ -1,0 +1,147 @@
+"""LAY009: Two mounted filesystems lie on the same part of a disk and overwrite each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
+from ext4audit.facts import remembered
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rule import NotApplicable, RuleOutput, rule
+
+
+class Part(NamedTuple):
+    """A range of sectors of a disk that a device below a filesystem takes; `end` is behind it."""
+
+    disk: DeviceNumber
+    device: BlockDevice
+    start: int
+    end: int
+
+    def overlaps(self, other: Part) -> bool:
+        """Whether another device takes some of the same sectors."""
+        is_same = self.device.device_number == other.device.device_number
+        return not is_same and self.start < other.end and other.start < self.end
+
+
+@rule(
+    "LAY009",
+    "overlapping-devices",
+    severity=Severity.CRITICAL,
+    since="0.2",
+    in_plans=False,
+    references=(
+        "https://man7.org/linux/man-pages/man8/sfdisk.8.html",
+        "https://docs.kernel.org/filesystems/ext4/overview.html",
+    ),
+)
+def check(fs: Filesystem, host: Host) -> RuleOutput:
+    """## What it checks
+
+    Whether two mounted ext4 filesystems lie on the same sectors of a disk: on partitions that
+    overlap, or one on the whole disk and the other on a partition of it. The partitions below
+    arrays and logical volumes count as well. Only partitions below ext4 filesystems are known.
+
+    ## Why it matters
+
+    The kernel accepts a partition table with overlaps. Both filesystems allocate the same
+    sectors, and each write to one destroys data or metadata of the other; nothing is logged
+    until damaged metadata is read.
+
+    ## Remedy
+
+    Stop all writers and copy the data of both elsewhere, before anything else is written. Then
+    correct the partition table and create the filesystems anew.
+
+    ## When to ignore
+
+    Never.
+    """
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+    own = need(_parts_of(fs))
+    if not own:
+        raise NotApplicable("it is on no disk")
+    taken, gaps = _taken(host.filesystems)
+    met = False
+    for other, parts in taken:
+        pair = _overlap(own, parts) if other.device_number != fs.device_number else None
+        if pair is not None:
+            met = True
+            yield _finding(other, *pair)
+    if not met:
+        yield from map(_cite, own)
+    if gaps:
+        raise Undetermined(gaps)
+
+
+@remembered
+def _taken(
+    filesystems: tuple[Filesystem, ...],
+) -> tuple[tuple[tuple[Filesystem, tuple[Part, ...]], ...], tuple[Unknown, ...]]:
+    """Return what the mounted filesystems take, and what is not known of them."""
+    found = [(fs, _parts_of(fs)) for fs in filesystems if fs.alive]
+    known = tuple((fs, parts.value) for fs, parts in found if isinstance(parts, Known))
+    gaps = (parts for _, parts in found if isinstance(parts, Unknown))
+    return known, tuple(dict.fromkeys(gaps))
+
+
+def _parts_of(fs: Filesystem) -> Evidence[tuple[Part, ...]]:
+    """Return the parts of disks that a filesystem lies on; its own stack only, below no loop."""
+    if isinstance(fs.stack, Unknown):
+        return fs.stack
+    try:
+        return Known(tuple(_parts(fs.stack.value)), fs.stack.origin)
+    except Undetermined as met:
+        return met.unknowns[0]
+
+
+def _parts(device: BlockDevice) -> Iterator[Part]:
+    """Yield the partitions and whole disks; raises Undetermined."""
+    if device.kind == "partition":
+        if device.start_sectors is None:
+            raise Undetermined((Unknown(f"start of {device.name}", Why.ABSENT, hint="mount /sys"),))
+        for disk in need(device.below):
+            end = device.start_sectors + need(device.size_sectors)
+            yield Part(disk.device_number, device, device.start_sectors, end)
+    elif device.kind == "disk":
+        yield Part(device.device_number, device, 0, need(device.size_sectors))
+    elif device.loop is None:
+        for below in need(device.below):
+            yield from _parts(below)
+
+
+def _overlap(own: tuple[Part, ...], parts: tuple[Part, ...]) -> tuple[Part, Part] | None:
+    """Return the first two parts that overlap."""
+    pairs = ((a, b) for a in own for b in parts if a.disk == b.disk and a.overlaps(b))
+    return next(pairs, None)
+
+
+def _cite(part: Part) -> Citation:
+    place = f"/sys/class/block/{part.device.name}"
+    return Citation(part.device.name, f"sectors {part.start} to {part.end - 1}", place)
+
+
+def _finding(other: Filesystem, own: Part, its: Part) -> Finding:
+    where = ", ".join(other.mount_points) or other.device
+    return Finding(
+        message=f"{own.device.name} and {its.device.name} overlap on the same disk, and both hold "
+        f"mounted filesystems (the other is {where}): they overwrite each other.",
+        severity=Severity.CRITICAL,
+        confidence=Confidence.CONFIRMED,
+        citations=(_cite(own), _cite(its)),
+        remedies=(
+            Remedy(
+                "Stop all writers, copy the data of both filesystems elsewhere, correct the "
+                "partition table (sfdisk --verify), and create the filesystems anew.",
+                Disruption.RECREATE,
+                destructive=True,
+            ),
+        ),
+        fact=other.uuid or str(other.device_number),
+        summary="two mounted filesystems lie on the same part of a disk",
+    )

@@ -1,0 +1,32 @@
+"""What only real devices show: a timeout of NVMe, a thin pool that fills, an external journal."""
+
+from __future__ import annotations
+
+from lab.conftest import Guest
+
+
+def test_hlt008_is_cured_now_and_at_every_start(guest: Guest) -> None:
+    """The printed commands lengthen the timeout; the udev rule does it for a disk that appears."""
+    found = guest["hlt008_network_disk_timeout"]
+    assert {name: found[name] for name in ("before", "after", "persisted", "rolled_back")} == {
+        "before": "fail medium",
+        "after": "pass",
+        "persisted": "pass",
+        "rolled_back": "fail medium",
+    }
+    assert found["knob_restored"]
+
+
+def test_cap008_sees_a_pool_that_fills(guest: Guest) -> None:
+    """The size that df shows is 150 MiB, whatever the pool of 40 MiB still holds."""
+    found = guest["cap008_thin_pool"]
+    assert found["empty"] == "pass"
+    assert found["nearly"] in {"fail medium", "fail high"}
+    assert found["full"] == "fail critical"
+    assert "no space left" in found["message"] or "read-only" in found["message"]
+
+
+def test_dur001_judges_the_journals_own_disk(guest: Guest) -> None:
+    """The filesystem's disk has no volatile cache; that of the journal has one."""
+    found = guest["dur001_external_journal"]
+    assert (found["inside"], found["outside"]) == ("fail info", "fail critical")

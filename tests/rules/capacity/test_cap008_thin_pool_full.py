@@ -1,0 +1,107 @@
+"""CAP008: thin pools below a filesystem, as dmsetup shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
+from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment, ThinPool
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap008_thin_pool_full import check
+from support.builders import disk, filesystem, host, known, unknown
+
+POOL_UUID = "LVM-abcdef-tpool"
+
+
+def pool(mode: str = "rw", data: int = 20, metadata: int = 10, **changes: Any) -> ThinPool:
+    """Build a pool with so many percent of its blocks in use."""
+    values = {"queues": True, "needs_check": False, **changes}
+    return ThinPool(mode, data * 10, 1000, metadata * 10, 1000, **values)
+
+
+def mapped(
+    name: str, minor: int, below: BlockDevice, target: str, state: Evidence[ThinPool] | None = None
+) -> BlockDevice:
+    """Build a device-mapper device with one segment."""
+    table = known((DmSegment(0, 2048, target, ()),))
+    dm = DmDevice(name, "LVM-abc", table, state)
+    number = DeviceNumber(254, minor)
+    return disk(f"dm-{minor}", number, kind=f"dm-{target}", below=known((below,)), dm=dm)
+
+
+def volume(state: Evidence[ThinPool] | ThinPool) -> BlockDevice:
+    """Build a thin volume on a pool on a logical volume on a disk."""
+    found = known(state) if isinstance(state, ThinPool) else state
+    data = mapped("vg-pool_tdata", 1, disk(), "linear")
+    return mapped("vg-thin", 3, mapped("vg-pool-tpool", 2, data, "thin-pool", found), "thin")
+
+
+def unseen(uuid: str) -> BlockDevice:
+    """Build a device-mapper device whose table was not read."""
+    dm = DmDevice("some", uuid, unknown("device-mapper table"))
+    return disk("dm-0", DeviceNumber(254, 0), kind="dm", below=known((disk(),)), dm=dm)
+
+
+def verdict(stack: Evidence[BlockDevice]) -> Verdict:
+    """Judge a filesystem on a stack."""
+    fs = filesystem(stack=stack)
+    return judge(check, fs, host(fs))
+
+
+@pytest.mark.parametrize(
+    ("state", "severity"),
+    [
+        (ThinPool("Fail"), Severity.CRITICAL),
+        (pool("ro"), Severity.CRITICAL),
+        (pool("out_of_data_space", 100), Severity.CRITICAL),
+        (pool(needs_check=True), Severity.HIGH),
+        (pool(data=95), Severity.HIGH),
+        (pool(metadata=96), Severity.HIGH),
+        (pool(data=85), Severity.MEDIUM),
+        (pool(metadata=90), Severity.MEDIUM),
+    ],
+)
+def test_cap008_grades(state: ThinPool, severity: Severity) -> None:
+    """What stops writes now is worse than what will."""
+    (finding,) = verdict(known(volume(state))).findings
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("stack", "outcome"),
+    [
+        (known(volume(pool())), Outcome.PASS),
+        (known(volume(pool(data=84, metadata=84))), Outcome.PASS),
+        (known(volume(pool(needs_check=None))), Outcome.PASS),
+        (known(volume(pool(data=99))), Outcome.FAIL),
+        (known(disk()), Outcome.NOT_APPLICABLE),
+        (known(mapped("vg-plain", 0, disk(), "linear")), Outcome.NOT_APPLICABLE),
+        (known(unseen("LVM-abcdef")), Outcome.NOT_APPLICABLE),
+        (known(unseen("CRYPT-LUKS2-abcdef")), Outcome.NOT_APPLICABLE),
+        (known(unseen(POOL_UUID)), Outcome.UNDETERMINED),
+        (known(unseen("")), Outcome.UNDETERMINED),
+        (known(volume(unknown("state of the thin pool"))), Outcome.UNDETERMINED),
+        (unknown("stack"), Outcome.UNDETERMINED),
+    ],
+)
+def test_cap008_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:
+    """lvm2 names a pool in its uuid; of other devices without a table nothing is known."""
+    assert verdict(stack).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("queues", "words"), [(True, "wait up to 60 s and then fail"), (False, "blocks fail,")]
+)
+def test_cap008_says_what_a_write_meets(*, queues: bool, words: str) -> None:
+    """By default the pool makes writers wait first."""
+    (finding,) = verdict(known(volume(pool("out_of_data_space", 100, queues=queues)))).findings
+    assert "vg-pool-tpool has no space left" in finding.message
+    assert words in finding.message
+
+
+REMEDIES_NOT_RUN = "Space comes from where only a person knows: the remedy is advice in words."

@@ -1,0 +1,107 @@
+"""CAP009: how far a filesystem can grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence, need
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Severity
+from ext4audit.layout.growth import ceiling_of
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.capacity.cap009_growth_ceiling import check
+from support.builders import disk, filesystem, host, known, superblock, unknown
+
+GIB, TIB = 1 << 30, 1 << 40
+
+
+def made(size_bytes: int, **changes: Any) -> Superblock:
+    """Build the superblock of a filesystem of some size."""
+    each = changes.get("block_bytes", 4096)
+    return superblock(size_blocks=size_bytes // each, **changes)
+
+
+SMALL_BLOCKS = {
+    "block_bytes": 1024,
+    "blocks_per_group": 8192,
+    "first_block": 1,
+    "inodes_per_group": 512,
+}
+DENSE = {"inodes_per_group": 32768}
+NARROW = {"features": frozenset({"extent", "has_journal"})}
+
+
+def verdict(held: Evidence[Superblock], device_bytes: int | None = None) -> Verdict:
+    """Judge a filesystem on a device of its own size, or of another one."""
+    own = held.value.size_blocks * 4096 if device_bytes is None and hasattr(held, "value") else 0
+    sectors = (device_bytes or own) // 512
+    fs = filesystem(superblock=held, stack=known(disk(size_sectors=known(sectors))))
+    return judge(check, fs, host(fs))
+
+
+@pytest.mark.parametrize(
+    ("held", "device", "outcome"),
+    [
+        (known(made(100 * GIB)), None, Outcome.PASS),
+        (known(made(31 * TIB)), None, Outcome.PASS),
+        (known(made(33 * TIB)), None, Outcome.FAIL),
+        (known(made(3 * TIB, **DENSE)), None, Outcome.PASS),
+        (known(made(10 * TIB, **DENSE)), None, Outcome.FAIL),
+        (known(made(900 * GIB, **SMALL_BLOCKS)), 900 * GIB, Outcome.FAIL),
+        (known(made(400 * GIB, **SMALL_BLOCKS)), 400 * GIB, Outcome.PASS),
+        (known(made(10 * TIB, **NARROW)), None, Outcome.NOT_APPLICABLE),
+        (known(made(10 * TIB, inodes_per_group=None)), None, Outcome.UNDETERMINED),
+        (unknown("superblock"), None, Outcome.UNDETERMINED),
+    ],
+)
+def test_cap009_outcomes(held: Evidence[Superblock], device: int | None, outcome: Outcome) -> None:
+    """The default ratio of inodes ends at 64 TiB, blocks of 1 KiB at 1 TiB."""
+    assert verdict(held, device).outcome is outcome
+
+
+def test_cap009_is_worse_where_the_space_is_there_already() -> None:
+    """A volume that is larger than the limit is paid for in vain."""
+    (low,) = verdict(known(made(33 * TIB))).findings
+    (medium,) = verdict(known(made(15 * TIB, **DENSE)), 20 * TIB).findings
+    assert (low.severity, medium.severity) == (Severity.LOW, Severity.MEDIUM)
+    assert medium.message == (
+        "The filesystem can grow to 16 TiB at most, but its device has 20 TiB: each block group "
+        "has 32768 inodes, and ext4 has at most 2^32."
+    )
+    assert "mkfs.ext4 -i 65536" in medium.remedies[0].summary
+
+
+@pytest.mark.parametrize(
+    ("held", "size_bytes", "is_of_inodes"),
+    [
+        # mke2fs -b 1024, 900 GiB: resize2fs 1.47.0 grows it to 1023 GiB and refuses 1200 GiB.
+        (made(900 * GIB, **SMALL_BLOCKS), 1023 * GIB + 896 * (1 << 20), False),
+        # mke2fs -b 4096 -i 1024: resize2fs 1.47.0 refuses 4500 GiB, "inodes (4718559232) must be
+        # less than 4294967295".
+        (
+            made(3900 * GIB, blocks_per_group=8192, inodes_per_group=32768),
+            4 * TIB - (32 << 20),
+            True,
+        ),
+    ],
+)
+def test_the_ceiling_is_that_of_resize2fs(
+    held: Superblock, size_bytes: int, *, is_of_inodes: bool
+) -> None:
+    """Both limits were tried on sparse images."""
+    found = ceiling_of(held)
+    assert found is not None
+    assert (found.size_bytes, found.is_of_inodes) == (size_bytes, is_of_inodes)
+
+
+def test_an_unknown_device_is_undetermined() -> None:
+    """Without the size of the device nobody knows whether it can grow."""
+    fs = filesystem(stack=unknown("stack"))
+    assert judge(check, fs, host(fs)).outcome is Outcome.UNDETERMINED
+    assert need(fs.superblock)
+
+
+REMEDIES_NOT_RUN = "Only a new filesystem has another limit: the remedy is advice in words."
