@@ -19,6 +19,7 @@ from ext4audit.renderers import (
 from ext4audit.renderers import (
     github,
     gitlab,
+    html,
     json_v1,
     junit,
     markdown,
@@ -32,6 +33,7 @@ from ext4audit.renderers.json_v1 import schema_text
 from ext4audit.renderers.shared import Audited, Page
 from ext4audit.report import PlanAdvice, PlanLine, Report, Source
 from support.builders import filesystem, host
+from support.html_page import parsed, with_class, words
 
 COMMAND = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
 ADVICE = PlanAdvice(
@@ -130,7 +132,7 @@ def test_json_has_one_key_more_than_any_report() -> None:
 
 PAGE = Page("0.1.0", "2026-01-02T03:04:05Z")
 HOSTILE = ADVICE._replace(lines=(PlanLine("mkfs", "make\nit", "mkfs\n::error::\x1b | $x `id`"),))
-FORMATS = (csv_format, github, gitlab, junit, markdown, nagios, ndjson, prometheus, sarif)
+FORMATS = (csv_format, github, gitlab, html, junit, markdown, nagios, ndjson, prometheus, sarif)
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.__name__.rpartition(".")[2])
@@ -207,3 +209,13 @@ def test_nagios_has_the_lines_behind_the_first() -> None:
     assert lines == [f"mkfs: {COMMAND}"]
     quiet = nagios.render_plan(REPORT, ADVICE, PAGE._replace(verbosity=-1))
     assert len(quiet.splitlines()) == 1
+
+
+def test_html_has_the_commands_above_the_findings() -> None:
+    """Each is one element to copy, below what was changed; what was assumed follows."""
+    page = parsed(html.render_plan(REPORT, ADVICE, PAGE))
+    (section,) = with_class(page, "plan")
+    assert [words(each) for each in with_class(section, "command")] == [COMMAND]
+    assert [words(each) for each in section.iter("li")] == [*ADVICE.changes, *ADVICE.assumed]
+    assert "The same rules then report: nothing of low severity or worse." in words(section)
+    assert words(page).count("ext4audit: plan for /dev/md0 on /data") == 2

@@ -13,7 +13,7 @@ from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
 from ext4audit.cli import Choice, completer
 from ext4audit.cli.options import chosen, report_options, timeout_option
-from ext4audit.cli.output import FORMATS, progress
+from ext4audit.cli.output import progress
 from ext4audit.cli.plan_input import CACHES, KEYS, plan_of, read_plan_file
 from ext4audit.cli.policy import on_plans
 from ext4audit.cli.reports import code_of, print_notices, write_page
@@ -113,10 +113,6 @@ def _assumed(plan: Plan) -> tuple[str, ...]:
     return tuple(assumed)
 
 
-PLAN_FORMATS = frozenset(FORMATS) - {"html"}
-"""The formats that show the lines to use beside the report: they have `render_plan()`."""
-
-
 @click.command("plan")
 @click.argument("file", required=False, metavar="[FILE.toml]", shell_complete=completer("files"))
 @click.option("--raid0", type=int, metavar="N", help="md RAID0 of N disks.")
@@ -196,8 +192,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
         report, advice = judge_plan(plan, judge)
     report = options.post_processing.one(report, options.rules, whole=False)
     for output in options.outputs:
-        shown = advice if output.fmt in PLAN_FORMATS else None
-        write_page(output, (Audited(label, report),), options, shown)
+        write_page(output, (Audited(label, report),), options, advice)
     print_notices(report, options)
     return code_of(report, options)
 

@@ -24,7 +24,7 @@ def test_hidden_options_are_marked_and_stand_first() -> None:
     row = words(next(options.iter("tbody"))[0])
     assert row.startswith("nobarriersuperblock default mount options")
     assert row.endswith("HIDDEN")
-    assert "By the kernel's default: bsddf" in words(options)
+    assert "Kernel defaults: bsddf" in words(options)
 
 
 def test_the_stack_is_a_picture_and_a_table() -> None:
