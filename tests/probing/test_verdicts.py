@@ -61,7 +61,7 @@ def stall(
     ("stalls", "backlog_mib", "verdict", "why"),
     [
         ([stall(0.01, 0.01)], 1000, "healthy", "up to 0.2 s"),
-        ([stall(0.1, 0.1)], 4000, "affected", "4000 MiB may be dirty: up to 8.2 s"),
+        ([stall(0.1, 0.1)], 4000, "affected", "4000 MiB can be dirty: up to 8.2 s"),
         ([stall(2.5, 0.1)], 100, "affected", "waited 2.50 s (idle)"),
         ([stall(0.1, 0.1), stall(3, 0.1, load="reading")], None, "affected", "(reading)"),
         ([stall(0.1, 0.1)], None, "inconclusive", "is not known"),

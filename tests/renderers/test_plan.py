@@ -39,7 +39,7 @@ COMMAND = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
 ADVICE = PlanAdvice(
     basis="simulated",
     assumed=("simulated in memory by mke2fs 1.47.0",),
-    changes=("Make it with -g 32744 -G 16",),
+    changes=("Create it with -g 32744 -G 16",),
     clean=True,
     left=(),
     lines=(PlanLine("mkfs", "make it", COMMAND),),
@@ -56,16 +56,16 @@ def text(advice: PlanAdvice = ADVICE, *, verbosity: int = 0, width: int | None =
 def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
     """The report of any audit stands between."""
     assert text().splitlines() == [
-        "PLAN /dev/md0 on /data is judged as if it ran: nothing of it exists yet.",
+        "PLAN /dev/md0 on /data does not exist yet; it is audited as planned.",
         "  simulated in memory by mke2fs 1.47.0",
         "",
         "1 filesystem: no findings; 0 checks passed; complete.",
         "",
         (
-            "Lines to use, with these changes (judged by the same rules, they leave: nothing of "
+            "Lines to use, with these changes (the same rules then report: nothing of "
             "low severity or worse):"
         ),
-        "    * Make it with -g 32744 -G 16.",
+        "    * Create it with -g 32744 -G 16.",
         "",
         "  make it:",
         f"    {COMMAND}",
@@ -79,17 +79,14 @@ def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
             (),
             (),
             (
-                "Lines to use, as planned (judged by the same rules, they leave: nothing of low "
+                "Lines to use, as planned (the same rules then report: nothing of low "
                 "severity or worse)"
             ),
         ),
         (
             (),
             ("PRF002", "3 not determined"),
-            (
-                "Lines to use, as planned (judged by the same rules, they leave: PRF002, "
-                "3 not determined)"
-            ),
+            ("Lines to use, as planned (the same rules then report: PRF002, 3 not determined)"),
         ),
     ],
 )
@@ -122,7 +119,7 @@ def test_json_has_one_key_more_than_any_report() -> None:
         "basis": "simulated",
         "assumed": ["simulated in memory by mke2fs 1.47.0"],
         "corrected": True,
-        "changes": ["Make it with -g 32744 -G 16"],
+        "changes": ["Create it with -g 32744 -G 16"],
         "clean": True,
         "left": [],
         "lines": {"mkfs": COMMAND},
@@ -173,7 +170,7 @@ def test_sarif_has_properties_and_notifications() -> None:
     (run,) = log["runs"]
     assert run["properties"] == {
         "linesToUse": {"mkfs": COMMAND},
-        "changes": ["Make it with -g 32744 -G 16"],
+        "changes": ["Create it with -g 32744 -G 16"],
     }
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     assert note["message"]["text"] == f"Line to use: make it: {COMMAND}"
@@ -197,8 +194,8 @@ def test_markdown_has_a_block_for_each_line() -> None:
     shown = markdown.render_plan(REPORT, ADVICE, PAGE)
     assert "### Assumed\n\n- simulated in memory by mke2fs 1.47.0\n" in shown
     assert shown.endswith(
-        "### Lines to use\n\n- Make it with -g 32744 -G 16\n\n"
-        "Judged by the same rules, they leave: nothing of low severity or worse.\n\n"
+        "### Lines to use\n\n- Create it with -g 32744 -G 16\n\n"
+        "The same rules then report: nothing of low severity or worse.\n\n"
         f"make it:\n\n```sh\n{COMMAND}\n```\n"
     )
 

@@ -73,7 +73,7 @@ COMMANDS = {
     "rules": "List the rules.",
     "explain": "Print the page of a rule.",
     "schema": "Print the JSON Schema of `scan --format json`.",
-    "completion": "Print the completion script of a shell.",
+    "completion": "Print a shell completion script.",
 }
 
 

@@ -121,7 +121,9 @@ def _assumed(plan: Plan) -> tuple[str, ...]:
 @click.option("--raid6", type=int, metavar="N", help="md RAID6 of N disks, parity included.")
 @click.option("--raid1", type=int, metavar="N", help="md RAID1 of N disks.")
 @click.option("--chunk", metavar="SIZE", help="Chunk size of the array (mdadm's default is 512K).")
-@click.option("--size", metavar="SIZE", help="Size of the device: 1200G, or a number of bytes.")
+@click.option(
+    "--size", metavar="SIZE", help="Size of the device, such as 1200G, or a number of bytes."
+)
 @click.option("--mkfs", metavar="WORDS", help='mke2fs options: "-g 32744 -O ^metadata_csum".')
 @click.option(
     "--mount-options", metavar="WORDS", help='Mount options, as in fstab: "noatime,nobarrier".'
@@ -138,13 +140,19 @@ def _assumed(plan: Plan) -> tuple[str, ...]:
     shell_complete=completer("files"),
     help="Device of the filesystem.  [default: /dev/md0 for an array, else /dev/sdX]",
 )
-@click.option("--kernel", metavar="RELEASE", help="Kernel release (uname -r): 6.1.0-18-amd64.")
 @click.option(
-    "--os", metavar="ID:VERSION", help="Distribution (ID and VERSION_ID of os-release): debian:12."
+    "--kernel", metavar="RELEASE", help="Kernel release as in uname -r, such as 6.1.0-18-amd64."
 )
-@click.option("--memory", metavar="SIZE", help="Memory of the host: 64G.")
 @click.option(
-    "--virtualization", metavar="KIND", help="Kind of virtualization (systemd-detect-virt): kvm."
+    "--os",
+    metavar="ID:VERSION",
+    help="Distribution (ID and VERSION_ID of os-release), such as debian:12.",
+)
+@click.option("--memory", metavar="SIZE", help="Memory of the host, such as 64G.")
+@click.option(
+    "--virtualization",
+    metavar="KIND",
+    help="Virtualization as in systemd-detect-virt, such as kvm.",
 )
 @click.option("--rotational/--non-rotational", default=None, help="Whether the disks rotate.")
 @click.option("--write-cache", type=Choice(list(CACHES)), help="Write cache of the disks.")

@@ -110,7 +110,7 @@ def demanded_layouts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
             mkfs = mkfs.with_value(flag, value)
         if mkfs != plan.mkfs:
             yield (
-                f"Make it with {' '.join(arguments)}, {_demanded_by([profile])}",
+                f"Create it with {' '.join(arguments)}, {_demanded_by([profile])}",
                 replace(plan, mkfs=mkfs),
             )
 
@@ -177,7 +177,7 @@ def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
         # of 32 KiB served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
         mkfs = mkfs.without_extended("stride").with_extended("stride=0")
     stride = " -E stride=0" if advice.flex_bg_groups == 1 else ""
-    summary = f"Make it with -g {group} -G {flex}{stride}"
+    summary = f"Create it with -g {group} -G {flex}{stride}"
     yield Change(summary, replace(plan, mkfs=mkfs), remakes=True)
 
 

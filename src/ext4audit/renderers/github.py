@@ -99,7 +99,11 @@ def _incomplete(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[_N
 
 
 def _reasons(page: Page) -> str:
-    return "the step's summary has the reasons" if page.has_summary else "-f text has the reasons"
+    return (
+        "see the step summary for the reasons"
+        if page.has_summary
+        else "see -f text for the reasons"
+    )
 
 
 def _note(row: Row, report: Report) -> _Note:
@@ -122,7 +126,7 @@ def _shown(notes: Sequence[_Note], page: Page) -> Iterator[_Note]:
     kept = [note for level, each in by_level.items() for note in each[: room[level]]]
     yield from kept
     more = f"{len(notes) - len(kept)} more findings"
-    place = "are in the step's summary" if page.has_summary else "are not shown; -f text has them"
+    place = "are in the step summary" if page.has_summary else "are not shown: use -f text"
     yield _Note(NOTICE, "more findings", (f"{more} {place}.",))
 
 

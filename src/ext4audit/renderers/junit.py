@@ -175,7 +175,9 @@ def _case(classname: str, verdict: Verdict, least: Severity) -> Case:
     case = Case(classname, f"{verdict.rule.code} {verdict.rule.name}", lines=_lines(verdict))
     if verdict.outcome is Outcome.ERROR:
         error = visible(traceback_lines(verdict)[-1])
-        return case._replace(kind=ERROR, category="internal", message=f"the rule broke: {error}")
+        return case._replace(
+            kind=ERROR, category="internal", message=f"the rule stopped with an error: {error}"
+        )
     failing = [f for f in verdict.findings if f.counts and f.severity.at_least(least)]
     if failing:
         return _failure(case, failing)
@@ -203,7 +205,7 @@ def _gaps(verdict: Verdict) -> Iterator[str]:
 
 def _set_aside(finding: Finding) -> str:
     """Return why a finding is no failure."""
-    why = f"{finding.severity.value}, which fails no audit here"
+    why = f"{finding.severity.value}: below the threshold"
     if finding.suppression is not None:
         why = f"suppressed: {suppression_text(finding.suppression)}"
     elif finding.known:

@@ -146,8 +146,8 @@ def _details(
     for name, error in unread:
         yield f"[UNKNOWN] host {name} could not be read: {error}"
     for gap in found_gaps:
-        rule = f"{gap.rule.code} {gap.rule.name}" if gap.rule else "view of the host"
-        hint = f" (to know it: {gap.hint})" if gap.hint else ""
+        rule = f"{gap.rule.code} {gap.rule.name}" if gap.rule else "evidence of the host"
+        hint = f" (hint: {gap.hint})" if gap.hint else ""
         yield f"[UNKNOWN] {rule} on {gap.host}, {gap.where}: {gap.text}{hint}"
 
 

@@ -171,7 +171,7 @@ def _by_severity(found: Mapping[str, Sequence[Row]]) -> Iterator[_Sample]:
 def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named) -> Iterator[str]:
     yield from _metric(
         "ext4audit_host_gaps",
-        "Rules that could not be determined, or not wholly, and gaps in the view of the host.",
+        "Rules that could not be determined completely, and missing evidence of the host.",
         [({"host": name}, len(gaps(name, report))) for name, report in read],
     )
     yield from _metric(

@@ -163,7 +163,7 @@ def _category(hosts: Sequence[Audited]) -> str:
 def _invocation(hosts: Sequence[Audited], page: Page, left_out: int) -> dict[str, Any]:
     found = list(_gaps(hosts))
     if left_out > 0:
-        sentence = f"{left_out} findings, the mildest ones, are left out: split the fleet."
+        sentence = f"{left_out} findings of the lowest severities are omitted: split the fleet."
         found.append(_notification("left-out", "error", sentence))
     invocation: dict[str, Any] = {
         "executionSuccessful": all(each["level"] != "error" for each in found),

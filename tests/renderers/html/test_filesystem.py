@@ -99,7 +99,7 @@ def test_a_degraded_array_says_so() -> None:
         ({"read_only": known(value=True)}, "read-only"),
         ({"read_only": GAP}, "read-only or not: not known"),
         ({"alive": False, "mounts": ()}, "not mounted"),
-        ({"mounts": ()}, "writable; another mount namespace holds it"),
+        ({"mounts": ()}, "writable; mounted in another mount namespace"),
         (
             {"options": known(options("emergency_ro"))},
             "shut down after an error: it refuses all writes",

@@ -63,7 +63,7 @@ def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     ],
 )
 def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -> None:
-    """With a gap in the view of the host, the report does not state that there is none."""
+    """With a gap in the evidence of the host, the report does not state that there is none."""
     assert expected in words(read(of))
 
 

@@ -41,7 +41,7 @@ def _active(words: Sequence[str]) -> Iterator[ActiveProfile]:
         name, equals, place = word.partition("=")
         if name.lower() not in known:
             near = did_you_mean(name.lower(), known) or f" (choose from {', '.join(known)})"
-            raise click.UsageError(f"no profile is called {name!r}{near}")
+            raise click.UsageError(f"unknown profile {name!r}{near}")
         if equals and not place.startswith(("/", "*")):
             raise click.UsageError(f"--profile {word}: a mount point starts with / or *")
         yield ActiveProfile(known[name.lower()], place or None)
@@ -120,7 +120,7 @@ def _check_trusted(path: str, status: os.stat_result) -> None:
     elif any(_is_written_by_others(each) for each in every):
         refusal = "others may write to it or to its directory"
     if refusal:
-        raise click.UsageError(f"{refusal}: if you trust the file, name it by --config")
+        raise click.UsageError(f"{refusal}: if you trust the file, pass it with --config")
 
 
 def _is_written_by_others(status: os.stat_result) -> bool:
