@@ -1,4 +1,4 @@
-"""A plan in each format: the report, what was assumed, and the lines to use."""
+"""A plan in each format: the report, what was assumed, and the commands to use."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
         "1 filesystem: no findings; 0 checks passed; complete.",
         "",
         (
-            "Lines to use, with these changes (the same rules then report: nothing of "
+            "Commands to use, with these changes (the same rules then report: nothing of "
             "low severity or worse):"
         ),
         "    * Create it with -g 32744 -G 16.",
@@ -79,14 +79,14 @@ def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
             (),
             (),
             (
-                "Lines to use, as planned (the same rules then report: nothing of low "
+                "Commands to use, as planned (the same rules then report: nothing of low "
                 "severity or worse)"
             ),
         ),
         (
             (),
             ("PRF002", "3 not determined"),
-            ("Lines to use, as planned (the same rules then report: PRF002, 3 not determined)"),
+            ("Commands to use, as planned (the same rules then report: PRF002, 3 not determined)"),
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_sarif_has_properties_and_notifications() -> None:
         "changes": ["Create it with -g 32744 -G 16"],
     }
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
-    assert note["message"]["text"] == f"Line to use: make it: {COMMAND}"
+    assert note["message"]["text"] == f"Command to use: make it: {COMMAND}"
 
 
 def test_junit_puts_the_lines_out() -> None:
@@ -186,7 +186,7 @@ def test_gitlab_has_an_issue_for_each_line() -> None:
     """It is information."""
     *_, issue = json.loads(gitlab.render_plan(REPORT, ADVICE, PAGE))
     assert (issue["check_name"], issue["severity"]) == ("plan", "info")
-    assert issue["description"] == f"Line to use: make it: {COMMAND}"
+    assert issue["description"] == f"Command to use: make it: {COMMAND}"
 
 
 def test_markdown_has_a_block_for_each_line() -> None:
@@ -194,7 +194,7 @@ def test_markdown_has_a_block_for_each_line() -> None:
     shown = markdown.render_plan(REPORT, ADVICE, PAGE)
     assert "### Assumed\n\n- simulated in memory by mke2fs 1.47.0\n" in shown
     assert shown.endswith(
-        "### Lines to use\n\n- Create it with -g 32744 -G 16\n\n"
+        "### Commands to use\n\n- Create it with -g 32744 -G 16\n\n"
         "The same rules then report: nothing of low severity or worse.\n\n"
         f"make it:\n\n```sh\n{COMMAND}\n```\n"
     )

@@ -1,4 +1,4 @@
-"""`ext4audit plan`: audit a filesystem that does not exist yet, and print the lines to use."""
+"""`ext4audit plan`: audit a filesystem that does not exist yet, and print the commands to use."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PlanJudge:
 
 
 def judge_plan(plan: Plan, judge: PlanJudge) -> tuple[Report, PlanAdvice]:
-    """Return the report of a plan and the lines to use; UsageError where mke2fs refuses it."""
+    """Return the report of a plan and the commands to use; UsageError where mke2fs refuses it."""
     predicted = judge.predict(plan)
     superblock = predicted.superblock
     if isinstance(superblock, Unknown) and superblock.why in REFUSED:

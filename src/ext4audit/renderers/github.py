@@ -80,9 +80,9 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the commands of a plan; one more notice has the lines to use."""
+    """Return the commands of a plan; one more notice has the commands to use."""
     lines = tuple(f"{line.purpose}: {line.command}" for line in advice.lines)
-    notice = _command(_Note(NOTICE, "lines to use", lines))
+    notice = _command(_Note(NOTICE, "commands to use", lines))
     return f"{notice}\n{render([Audited(report.source.label, report)], page)}"
 
 

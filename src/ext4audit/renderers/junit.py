@@ -62,7 +62,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the test suite of a plan, which puts out the lines to use."""
+    """Return the test suite of a plan, which puts out the commands to use."""
     root = _suites([Audited(report.source.label, report)], page)
     lines = [visible(f"{line.purpose}: {line.command}") for line in advice.lines]
     SubElement(root[0], _OUTPUT).text = "\n".join(lines)

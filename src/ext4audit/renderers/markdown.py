@@ -77,7 +77,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the report of a plan, what was assumed, and the lines to use."""
+    """Return the report of a plan, what was assumed, and the commands to use."""
     whole = render([Audited(report.source.label, report)], page)
     return "\n\n".join((whole.rstrip("\n"), *_plan(advice))) + "\n"
 
@@ -86,7 +86,7 @@ def _plan(advice: PlanAdvice) -> Iterator[str]:
     if advice.assumed:
         yield "### Assumed"
         yield "\n".join(f"- {prose(each)}" for each in advice.assumed)
-    yield "### Lines to use"
+    yield "### Commands to use"
     if advice.changes:
         yield "\n".join(f"- {prose(each)}" for each in advice.changes)
     left = ", ".join(map(prose, advice.left)) or "nothing of low severity or worse"

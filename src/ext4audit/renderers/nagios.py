@@ -67,7 +67,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the lines of the plugin for a plan, and behind them the lines to use."""
+    """Return the lines of the plugin for a plan, and behind them the commands to use."""
     lines = [] if page.verbosity < 0 else [f"{each.key}: {each.command}" for each in advice.lines]
     text = render([Audited(report.source.label, report)], page)
     return "".join((text, *(f"{_plain(line)}\n" for line in lines)))

@@ -69,7 +69,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the samples of a plan; the lines to use are comments."""
+    """Return the samples of a plan; the commands to use are comments."""
     lines = (visible(f"# plan: {line.purpose}: {line.command}") for line in advice.lines)
     text = render([Audited(report.source.label, report)], page)
     return "".join((text, *(f"{line}\n" for line in lines)))

@@ -112,11 +112,11 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the log of a plan, whose run has the lines to use."""
+    """Return the log of a plan, whose run has the commands to use."""
     run = _run([Audited(report.source.label, report)], page)
     notified = run["invocations"][0]["toolExecutionNotifications"]
     for line in advice.lines:
-        text = visible(f"Line to use: {line.purpose}: {line.command}")
+        text = visible(f"Command to use: {line.purpose}: {line.command}")
         notified.append(_notification("plan", "note", text))
     commands = {line.key: line.command for line in advice.lines}
     return _log({**run, "properties": {"linesToUse": commands, "changes": list(advice.changes)}})

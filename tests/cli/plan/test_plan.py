@@ -48,7 +48,7 @@ def test_twelve_disks_are_a_hotspot_and_the_lines_are_not() -> None:
     assert (done.returncode, done.stderr) == (1, "")
     assert "HIGH  LAY001" in done.stdout
     assert "Effectively 3 of 12 disks" in done.stdout
-    assert "they leave: nothing of low severity or worse" in done.stdout
+    assert "the same rules then report: nothing of low severity or worse" in done.stdout
     line = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
     assert line in done.stdout.split("\n    ")[-1] or f"    {line}\n" in done.stdout
     again = run("plan", *TWELVE, *ALL_GIVEN, *ignored, "--mkfs", "-g 32744 -G 16")

@@ -143,7 +143,7 @@ def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) ->
     shown = words(fold(page, "21 mount options" if complete else "1 mount option"))
     assert ("1 mount option known to be in force" in shown) != complete
     assert ("The source does not show every option." in shown) != complete
-    assert ("NOT KNOWN the effective options" in shown) != complete
+    assert ("UNKNOWN the effective options" in shown) != complete
 
 
 def test_a_setting_shows_each_layer_that_spoke() -> None:

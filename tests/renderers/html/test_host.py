@@ -76,4 +76,4 @@ def test_an_image_is_not_called_a_host() -> None:
 def test_a_plan_is_not_called_a_host() -> None:
     """Nobody must look for a filesystem that was never made."""
     page = read(audit(Source("plan", "/dev/md0 on /data"), host(root()), [barriers]))
-    assert "/dev/md0 on /data: judged as if it existed" in words(page)
+    assert "/dev/md0 on /data: does not exist yet, audited as planned" in words(page)

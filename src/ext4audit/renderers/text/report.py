@@ -162,7 +162,7 @@ def _plan_head(report: Report, advice: PlanAdvice) -> Blocks:
 
 
 def _plan_lines(advice: PlanAdvice) -> Blocks:
-    yield Prose((Span("Lines to use", "bold"), Span(_difference(advice))))
+    yield Prose((Span("Commands to use", "bold"), Span(_difference(advice))))
     for change in advice.changes:
         yield Prose((Span(f"{change}."),), 2 * STEP, Span("* "))
     for line in advice.lines:
