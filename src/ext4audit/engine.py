@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Undetermined
+from ext4audit.evidence import Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import AT_LEAST, ActiveProfile, Profile
 from ext4audit.finding import Citation, Disruption, Finding, Severity
@@ -66,13 +66,18 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
 
 
 def _told(output: object, fs: Filesystem | None, host: Host) -> object:
-    """Return a finding whose remedies name what must be stopped before they unmount."""
+    """Return a finding whose remedies name what stands in their way on this host.
+
+    That is what must be stopped before they unmount, and a device that cannot be opened.
+    """
     if fs is None or not isinstance(output, Finding):
         return output
-    if not any(remedy.disruption is Disruption.UNMOUNT for remedy in output.remedies):
-        return output
-    named = tuple(remedies.holders.with_holders(each, fs, host) for each in output.remedies)
-    return output._replace(remedies=named)
+    told = output.remedies
+    if any(remedy.disruption is Disruption.UNMOUNT for remedy in told):
+        told = tuple(remedies.holders.with_holders(each, fs, host) for each in told)
+    if isinstance(fs.primary, Unknown):
+        told = tuple(remedies.refusals.with_refusal(each, fs) for each in told)
+    return output._replace(remedies=told)
 
 
 def _keep(output: object, findings: list[Finding], evidence: list[Citation]) -> None:

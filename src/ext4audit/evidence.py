@@ -19,6 +19,9 @@ C = TypeVar("C")
 D = TypeVar("D")
 R = TypeVar("R")
 
+OUTSIDE = "run on the host, outside containers"
+"""The hint of what even root is refused: a container, or the device rules of its cgroup."""
+
 
 class Why(Enum):
     """The reason of an unknown. The set is closed: machine formats print these values."""

@@ -181,7 +181,9 @@ class Finding(NamedTuple):
     point of an fstab entry, an option. It does not depend on device names or measured numbers.
     `suppression` is set where the policy accepts the finding, `known` where a baseline has it.
     `summary` is the message in one short line of at most about 80 characters; it is the same for
-    every subject that has the defect for the same reason.
+    every subject that has the defect for the same reason. `of_host` means that the summary is of
+    all filesystems of the host: the default report then has one line for them, with the worst
+    severity.
     """
 
     message: str
@@ -193,6 +195,7 @@ class Finding(NamedTuple):
     suppression: Suppression | None = None
     known: bool = False
     summary: str = ""
+    of_host: bool = False
 
     @property
     def short(self) -> str:

@@ -163,7 +163,7 @@ class PlanLine(NamedTuple):
 
 
 class PlanAdvice(NamedTuple):
-    """The report on a plan beside its verdicts: how it was predicted, and the lines to use.
+    """The report on a plan beside its verdicts: how it was predicted, and the commands to use.
 
     `basis` is "simulated" (the real mke2fs made it, in memory) or "computed" (by closed form).
     `assumed` are sentences. `changes` are how the plan behind the lines differs from the one

@@ -105,7 +105,7 @@ def test_the_same_evidence_makes_the_same_script() -> None:
         (["--choose", "XYZ001=a"], "--choose XYZ001=a: not RULE=WORDS"),
         (["--choose", "DUR001=x"], "--choose DUR001 has no remedy 'x' (choose from "),
         (["--disruption", "recreate"], "invalid value 'recreate'"),
-        (["--from", f"other={HEALTHY}"], "fix works on one host, and --from has 2"),
+        (["--from", f"other={HEALTHY}"], "fix is limited to one host, and --from has 2"),
         (["-f", "yaml"], "invalid value 'yaml'"),
         (["--from", "/none"], "/none"),
     ],

@@ -1,4 +1,4 @@
-"""`scan -f github|markdown|prometheus|nagios|csv`: files, exit codes and the step's summary."""
+"""`scan -f github|markdown|prometheus|nagios|csv`: files, exit codes and the step summary."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def test_the_summary_of_a_step_has_the_lines_of_a_plan(tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
     plan = ("plan", "--size", "100G", "-f", "github")
     done = run(*plan, env={"GITHUB_STEP_SUMMARY": str(summary)})
-    (lines,) = [line for line in done.stdout.splitlines() if "title=lines to use" in line]
+    (lines,) = [line for line in done.stdout.splitlines() if "title=commands to use" in line]
     assert "mkfs.ext4 " in lines
-    assert "### Lines to use" in summary.read_text()
-    assert "step's summary" in done.stdout
-    assert "step's summary" not in run(*plan).stdout
+    assert "### Commands to use" in summary.read_text()
+    assert "step summary" in done.stdout
+    assert "step summary" not in run(*plan).stdout
 
 
 def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:

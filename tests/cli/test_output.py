@@ -289,11 +289,11 @@ def test_each_format_goes_to_the_output_of_its_number(
         (("json", "text"), (), "--format is given twice and --output never"),
         (("text", "json"), ("a",), "each needs its --output (- for standard output)"),
         (("text", "json", "csv"), ("a", "b"), "--format is given 3 times and --output twice"),
-        (("text", "json"), ("-", "-"), "two formats have the same --output"),
-        (("text", "json"), ("a", "a"), "two formats have the same --output"),
-        (("text", "json"), ("a", "./a"), "two formats have the same --output"),
-        (("text", "json"), ("-", "/dev/stdout"), "two formats have the same --output"),
-        (("text", "json"), ("/dev/fd/1", "-"), "two formats have the same --output"),
+        (("text", "json"), ("-", "-"), "two formats are written to the same --output"),
+        (("text", "json"), ("a", "a"), "two formats are written to the same --output"),
+        (("text", "json"), ("a", "./a"), "two formats are written to the same --output"),
+        (("text", "json"), ("-", "/dev/stdout"), "two formats are written to the same --output"),
+        (("text", "json"), ("/dev/fd/1", "-"), "two formats are written to the same --output"),
     ],
 )
 def test_what_would_be_guessed_is_refused(

@@ -177,7 +177,7 @@ def test_every_format_names_the_policy_in_force(
     [
         ("fial_on = 'low'", "unknown key 'fial_on' (did you mean fail_on?)"),
         ("select = 'DUR01'", "unknown rule 'DUR01' (did you mean DUR001?)"),
-        ("profile = 'tdib'", "no profile is called 'tdib' (did you mean tidb?)"),
+        ("profile = 'tdib'", "unknown profile 'tdib' (did you mean tidb?)"),
         ("select = ", "Invalid value"),
         ("\udcff = 1", "utf-8"),
         (f"x = {'[' * 100000}", ""),

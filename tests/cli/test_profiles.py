@@ -38,10 +38,10 @@ def test_words_choose_profiles(
 @pytest.mark.parametrize(
     ("word", "reported"),
     [
-        ("tdb", "no profile is called 'tdb' (did you mean tidb?)"),
-        ("xyz", "no profile is called 'xyz' (choose from tidb, "),
-        ("", "no profile is called ''"),
-        ("tidb,", "no profile is called ''"),
+        ("tdb", "unknown profile 'tdb' (did you mean tidb?)"),
+        ("xyz", "unknown profile 'xyz' (choose from tidb, "),
+        ("", "unknown profile ''"),
+        ("tidb,", "unknown profile ''"),
         ("tidb=", "a mount point starts with /"),
         ("tidb=data", "--profile tidb=data: a mount point starts with /"),
     ],

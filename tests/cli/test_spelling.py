@@ -35,7 +35,7 @@ from support.program import run
         ("scan --color 1", "--color: invalid value '1' (choose from auto, always, never)"),
         ("completion bsh", "SHELL: invalid value 'bsh' (did you mean bash?)"),
         ("scan --select DUR01", "unknown rule 'DUR01' (did you mean DUR001?)"),
-        ("scan --profile tdb", "no profile is called 'tdb' (did you mean tidb?)"),
+        ("scan --profile tdb", "unknown profile 'tdb' (did you mean tidb?)"),
         ("explain barier-disabled", "(did you mean barrier-disabled?)"),
         ("scan --output", "--output takes a value"),
         ("scan --pedantic=1", "--pedantic takes no value"),

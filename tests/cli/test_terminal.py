@@ -90,7 +90,7 @@ def test_glyphs_need_an_encoding_that_has_them(encoding: str, ascii_only: bool) 
 
 
 def test_a_stream_without_an_encoding_is_ascii() -> None:
-    """What is not known to show more gets the least."""
+    """Missing evidence to show more gets the least."""
     assert io.StringIO().encoding is None
     assert is_ascii_only(io.StringIO()) is True
 

@@ -79,3 +79,15 @@ def test_verbose_leaves_nothing_out(name: str) -> None:
         ] == []
     passed = [verdict.rule.code for verdict in report.verdicts if verdict.outcome.value == "pass"]
     assert [code for code in passed if f"passed {code} " not in text] == []
+
+
+def test_disks_of_several_speeds_are_one_line() -> None:
+    """A hard disk, an NVMe disk and an array of twelve: the line has the range, worst first."""
+    hosts = ["healthy-debian-12", "healthy-ubuntu-24.04", "raid0-12-disks-default-mkfs"]
+    every = [fs for name in hosts for fs in judged(name).host.filesystems]
+    mixed = judged(hosts[0]).host._replace(filesystems=tuple(every))
+    report = audit(Source("live", "this host"), mixed, default_rules())
+    (line,) = [each for each in shown(report) if "PRF002" in each]
+    assert line.startswith("LOW")
+    assert "  4 of 4 filesystems (/ (" in line
+    assert line.endswith("~0.7 to ~9 s per GiB (120 to 1440 MB/s assumed) (likely)")

@@ -136,7 +136,7 @@ def test_the_metadata_lies_where_the_plan_says(etc: Path, tmp_path: Path) -> Non
     with loop_device(tmp_path, 100 * GIB) as device:
         of = plan(device=device, size_bytes=100 * GIB, mount_point=str(tmp_path / "data"))
         corrected = correct(of, judge_by("LAY001"))
-        assert [each.summary for each in corrected.changes] == ["Make it with -g 32744 -G 16"]
+        assert [each.summary for each in corrected.changes] == ["Create it with -g 32744 -G 16"]
         made_of = predict(corrected.plan)
         assert isinstance(made_of.superblock, Known)
         assert isinstance(made_of.table, Known)

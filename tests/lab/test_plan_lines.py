@@ -12,7 +12,7 @@ def test_a_plan_predicts_the_real_array(guest: Guest) -> None:
     """
     found = guest["plan_md_raid0"]
     assert found["basis"] == "simulated"
-    assert found["changes"] == ["Make it with -g 32744 -G 16"]
+    assert found["changes"] == ["Create it with -g 32744 -G 16"]
     assert found["before"] == found["planned"]
     assert found["after"] == found["corrected"]
     assert (found["before"]["outcome"], found["after"]["outcome"]) == ("fail", "pass")

@@ -109,9 +109,9 @@ def summaries(of: Plan, *codes: str, least: Severity = Severity.LOW) -> list[str
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        (plan(), ["Make it with -g 32744 -G 16"]),
-        (plan("-g 32736"), ["Make it with -g 32744 -G 16"]),
-        (plan(chunk_bytes=256 << 10), ["Make it with -g 32744 -G 8"]),
+        (plan(), ["Create it with -g 32744 -G 16"]),
+        (plan("-g 32736"), ["Create it with -g 32744 -G 16"]),
+        (plan(chunk_bytes=256 << 10), ["Create it with -g 32744 -G 8"]),
         (plan(members=11), []),
         (
             plan("-g 30976", members=11),
@@ -130,7 +130,7 @@ def test_a_stride_is_reset_where_it_would_move_the_bitmaps() -> None:
     of = plan("-O bigalloc -C 65536", size_bytes=16 << 40)
     judge = judge_by("LAY001")
     ((change, _),) = improvements(of, judge(of), judge, Severity.LOW)
-    assert change.summary == "Make it with -g 32744 -G 1 -E stride=0"
+    assert change.summary == "Create it with -g 32744 -G 1 -E stride=0"
     assert change.plan.mkfs.extended == ("stride=0",)
 
 

@@ -118,7 +118,7 @@ def test_each_single_change_is_a_remedy() -> None:
 def test_a_hotspot_has_the_groups_that_fit() -> None:
     """Growing an array that does not exist is no remedy."""
     remedies = finding(plan(), "LAY001").remedies
-    assert [each.summary for each in remedies] == ["Make it with -g 32744 -G 16."]
+    assert [each.summary for each in remedies] == ["Create it with -g 32744 -G 16."]
 
 
 def test_no_evidence_has_a_file_as_its_origin() -> None:
@@ -137,7 +137,7 @@ def test_twelve_disks_are_corrected_and_then_clean() -> None:
     judge = judge_by("LAY001", "DUR001", "DUR002", "PRF001", "DRF001", "DRF002", "DRF006")
     found = correct(plan("-m 0", "noatime", "nobarrier"), judge)
     assert [each.summary for each in found.changes] == [
-        "Make it with -g 32744 -G 16",
+        "Create it with -g 32744 -G 16",
         "Leave nobarrier out of the mount options",
     ]
     assert found.plan.mkfs.values == (("-m", "0"), ("-g", "32744"), ("-G", "16"))

@@ -98,7 +98,7 @@ def test_a_finding_about_fstab_stands_at_its_line() -> None:
 
 
 def test_findings_that_do_not_count_do_not_annotate() -> None:
-    """They are in the step's summary, with the reason."""
+    """They are in the step summary, with the reason."""
     commands, _ = read(PROCESSED)
     assert [command.properties["title"][:6] for command in commands] == ["KRN003", "PRF002"]
 
@@ -112,7 +112,7 @@ def test_what_nobody_could_judge_is_one_warning() -> None:
     """It stands before the findings of its level, so that they never push it out."""
     (command,), last = read(MURKY)
     assert (command.name, command.properties) == ("warning", {"title": "audit incomplete"})
-    assert command.data == "The audit is incomplete on m: -f text has the reasons."
+    assert command.data == "The audit is incomplete on m: see -f text for the reasons."
     assert last.endswith("audit INCOMPLETE on 1")
 
 
@@ -140,7 +140,7 @@ def test_ten_of_each_level_are_shown() -> None:
     assert Counter(c.name for c in commands) == {"error": 10, "warning": 10, "notice": 10}
     shown = [c.data.partition(":")[0] for c in commands if c.name == "error"]
     assert shown[1:] == ["CRITICAL"] * 9
-    assert commands[-1].data == "12 more findings are not shown; -f text has them."
+    assert commands[-1].data == "12 more findings are not shown: use -f text."
     assert "10 critical, 10 high, 10 medium, 10 low" in last
 
 
@@ -149,8 +149,8 @@ def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
     many = [Audited("x", rated_report(Severity.LOW), key=f"h{n}") for n in range(SHOWN + 1)]
     (warning, *_), _ = read(MURKY, has_summary=True)
     (*_, more), _ = read(*many, has_summary=True)
-    assert warning.data == "The audit is incomplete on m: the step's summary has the reasons."
-    assert more.data == "2 more findings are in the step's summary."
+    assert warning.data == "The audit is incomplete on m: see the step summary for the reasons."
+    assert more.data == "2 more findings are in the step summary."
     for hosts in ([MURKY], many):
         assert not any("summary" in command.data for command in read(*hosts)[0])
 

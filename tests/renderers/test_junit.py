@@ -205,7 +205,7 @@ def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
     gap = case_of(read, EVIDENCE).result[0]
     assert gap.message == "not determined: the mount table of PID 1: timed out: after 10 s"
     broken = next(case.result[0] for case in every(read) if case.name.startswith("HLT009"))
-    assert broken.message == "the rule broke: KeyError: 'sd'"
+    assert broken.message == "the rule stopped with an error: KeyError: 'sd'"
     assert broken.text.startswith("Traceback")
 
 

@@ -160,7 +160,7 @@ def test_what_nobody_could_judge_is_no_pass() -> None:
     shown = Shown(one(MURKY))
     assert "Audit INCOMPLETE" in shown.everything
     assert [
-        "view of the host",
+        "evidence of the host",
         "the host",
         "the mount table of PID 1 (timed out: after 10 s)",
         "",
@@ -248,5 +248,5 @@ def test_a_plan_is_no_host() -> None:
     assert lines[:3] == [
         "## Plan /dev/md0 on /data",
         "",
-        "Judged as if it ran: nothing of it exists yet.",
+        "It does not exist yet; it is audited as planned.",
     ]

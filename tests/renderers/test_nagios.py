@@ -122,7 +122,7 @@ def test_what_nobody_could_judge_is_unknown() -> None:
     assert found.text == "no findings that fail on m; 5 not determined"
     assert found.lines[1] == (
         "[UNKNOWN] CAP001 inode-exhaustion on m, /dev/sda on /data: something (permission denied) "
-        "(to know it: run as root)"
+        "(hint: run as root)"
     )
     allowed = read(MURKY, page=PAGE._replace(allow_incomplete=True))
     assert (allowed.status, len(allowed.lines)) == ("OK", 5)

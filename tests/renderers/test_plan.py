@@ -1,4 +1,4 @@
-"""A plan in each format: the report, what was assumed, and the lines to use."""
+"""A plan in each format: the report, what was assumed, and the commands to use."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ext4audit.renderers import (
 from ext4audit.renderers import (
     github,
     gitlab,
+    html,
     json_v1,
     junit,
     markdown,
@@ -32,12 +33,13 @@ from ext4audit.renderers.json_v1 import schema_text
 from ext4audit.renderers.shared import Audited, Page
 from ext4audit.report import PlanAdvice, PlanLine, Report, Source
 from support.builders import filesystem, host
+from support.html_page import parsed, with_class, words
 
 COMMAND = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
 ADVICE = PlanAdvice(
     basis="simulated",
     assumed=("simulated in memory by mke2fs 1.47.0",),
-    changes=("Make it with -g 32744 -G 16",),
+    changes=("Create it with -g 32744 -G 16",),
     clean=True,
     left=(),
     lines=(PlanLine("mkfs", "make it", COMMAND),),
@@ -54,16 +56,16 @@ def text(advice: PlanAdvice = ADVICE, *, verbosity: int = 0, width: int | None =
 def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
     """The report of any audit stands between."""
     assert text().splitlines() == [
-        "PLAN /dev/md0 on /data is judged as if it ran: nothing of it exists yet.",
+        "PLAN /dev/md0 on /data does not exist yet; it is audited as planned.",
         "  simulated in memory by mke2fs 1.47.0",
         "",
         "1 filesystem: no findings; 0 checks passed; complete.",
         "",
         (
-            "Lines to use, with these changes (judged by the same rules, they leave: nothing of "
+            "Commands to use, with these changes (the same rules then report: nothing of "
             "low severity or worse):"
         ),
-        "    * Make it with -g 32744 -G 16.",
+        "    * Create it with -g 32744 -G 16.",
         "",
         "  make it:",
         f"    {COMMAND}",
@@ -77,17 +79,14 @@ def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
             (),
             (),
             (
-                "Lines to use, as planned (judged by the same rules, they leave: nothing of low "
+                "Commands to use, as planned (the same rules then report: nothing of low "
                 "severity or worse)"
             ),
         ),
         (
             (),
             ("PRF002", "3 not determined"),
-            (
-                "Lines to use, as planned (judged by the same rules, they leave: PRF002, "
-                "3 not determined)"
-            ),
+            ("Commands to use, as planned (the same rules then report: PRF002, 3 not determined)"),
         ),
     ],
 )
@@ -120,7 +119,7 @@ def test_json_has_one_key_more_than_any_report() -> None:
         "basis": "simulated",
         "assumed": ["simulated in memory by mke2fs 1.47.0"],
         "corrected": True,
-        "changes": ["Make it with -g 32744 -G 16"],
+        "changes": ["Create it with -g 32744 -G 16"],
         "clean": True,
         "left": [],
         "lines": {"mkfs": COMMAND},
@@ -130,7 +129,7 @@ def test_json_has_one_key_more_than_any_report() -> None:
 
 PAGE = Page("0.1.0", "2026-01-02T03:04:05Z")
 HOSTILE = ADVICE._replace(lines=(PlanLine("mkfs", "make\nit", "mkfs\n::error::\x1b | $x `id`"),))
-FORMATS = (csv_format, github, gitlab, junit, markdown, nagios, ndjson, prometheus, sarif)
+FORMATS = (csv_format, github, gitlab, html, junit, markdown, nagios, ndjson, prometheus, sarif)
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.__name__.rpartition(".")[2])
@@ -171,10 +170,10 @@ def test_sarif_has_properties_and_notifications() -> None:
     (run,) = log["runs"]
     assert run["properties"] == {
         "linesToUse": {"mkfs": COMMAND},
-        "changes": ["Make it with -g 32744 -G 16"],
+        "changes": ["Create it with -g 32744 -G 16"],
     }
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
-    assert note["message"]["text"] == f"Line to use: make it: {COMMAND}"
+    assert note["message"]["text"] == f"Command to use: make it: {COMMAND}"
 
 
 def test_junit_puts_the_lines_out() -> None:
@@ -187,7 +186,7 @@ def test_gitlab_has_an_issue_for_each_line() -> None:
     """It is information."""
     *_, issue = json.loads(gitlab.render_plan(REPORT, ADVICE, PAGE))
     assert (issue["check_name"], issue["severity"]) == ("plan", "info")
-    assert issue["description"] == f"Line to use: make it: {COMMAND}"
+    assert issue["description"] == f"Command to use: make it: {COMMAND}"
 
 
 def test_markdown_has_a_block_for_each_line() -> None:
@@ -195,8 +194,8 @@ def test_markdown_has_a_block_for_each_line() -> None:
     shown = markdown.render_plan(REPORT, ADVICE, PAGE)
     assert "### Assumed\n\n- simulated in memory by mke2fs 1.47.0\n" in shown
     assert shown.endswith(
-        "### Lines to use\n\n- Make it with -g 32744 -G 16\n\n"
-        "Judged by the same rules, they leave: nothing of low severity or worse.\n\n"
+        "### Commands to use\n\n- Create it with -g 32744 -G 16\n\n"
+        "The same rules then report: nothing of low severity or worse.\n\n"
         f"make it:\n\n```sh\n{COMMAND}\n```\n"
     )
 
@@ -207,3 +206,13 @@ def test_nagios_has_the_lines_behind_the_first() -> None:
     assert lines == [f"mkfs: {COMMAND}"]
     quiet = nagios.render_plan(REPORT, ADVICE, PAGE._replace(verbosity=-1))
     assert len(quiet.splitlines()) == 1
+
+
+def test_html_has_the_commands_above_the_findings() -> None:
+    """Each is one element to copy, below what was changed; what was assumed follows."""
+    page = parsed(html.render_plan(REPORT, ADVICE, PAGE))
+    (section,) = with_class(page, "plan")
+    assert [words(each) for each in with_class(section, "command")] == [COMMAND]
+    assert [words(each) for each in section.iter("li")] == [*ADVICE.changes, *ADVICE.assumed]
+    assert "The same rules then report: nothing of low severity or worse." in words(section)
+    assert words(page).count("ext4audit: plan for /dev/md0 on /data") == 2

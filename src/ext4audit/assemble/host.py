@@ -19,7 +19,16 @@ from ext4audit.assemble.devices.fstab import (
 )
 from ext4audit.assemble.filesystem import FilesystemReader
 from ext4audit.assemble.inventory import OtherMountTables, read_idle, take_inventory
-from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
+from ext4audit.evidence import (
+    OUTSIDE,
+    Evidence,
+    Known,
+    Unknown,
+    Why,
+    absent_means,
+    derive,
+    for_wording,
+)
 from ext4audit.facts.host import (
     BootLoader,
     Filesystem,
@@ -40,9 +49,7 @@ from ext4audit.parsers.kernel_files import (
 )
 from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
 
-NO_BOOT_LOADER = Unknown(
-    "boot loader", Why.UNSUPPORTED, "a container has none", "run on the host, outside containers"
-)
+NO_BOOT_LOADER = Unknown("boot loader", Why.UNSUPPORTED, "a container has none", OUTSIDE)
 OUT_OF_SCOPE: Known[tuple[Filesystem, ...]] = Known((), "targets only: other devices were not read")
 """The idle filesystems of a host of which only targets are audited."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ext4audit.assemble import ask, is_root
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath
 from ext4audit.facts.superblock import PrimarySuperblock, Superblock
@@ -102,9 +102,7 @@ def device_node(source: Source, path: str, number: DeviceNumber) -> Evidence[Res
     node = ask(source, ResolvePath(path), parse_resolved_path, f"superblock of {path}")
     if isinstance(node, Known) and node.value.represents != number:
         detail = f"{path} is not the block device {number}"
-        return Unknown(
-            f"superblock of {path}", Why.ABSENT, detail, "run on the host, outside containers"
-        )
+        return Unknown(f"superblock of {path}", Why.ABSENT, detail, OUTSIDE)
     return node
 
 

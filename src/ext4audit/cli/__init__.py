@@ -75,7 +75,7 @@ COMMANDS = {
     "explain": "Print the page of a rule.",
     "knowledge": "Print the dates and sources of the data that rules judge by.",
     "schema": "Print the JSON Schema of `scan --format json`.",
-    "completion": "Print the completion script of a shell.",
+    "completion": "Print a shell completion script.",
 }
 
 

@@ -178,7 +178,7 @@ def scan_from(
         return _scan_one(places[0], words, asked)
     if any(output.fmt == "json" for output in asked.outputs):
         raise click.UsageError(
-            f"-f json is for one host, and there are {len(places)}: use -f ndjson"
+            f"-f json is limited to one host, and there are {len(places)}: use -f ndjson"
         )
     code: int = lazily("cli.fleet.auditing", "scan_fleet")(places, words, asked)
     return code
@@ -188,7 +188,7 @@ def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
     """Audit the sources, which must be of one host; raises UsageError."""
     places = places_of(sources)
     if len(places) != 1:
-        raise click.UsageError(f"fix works on one host, and --from has {len(places)}")
+        raise click.UsageError(f"fix is limited to one host, and --from has {len(places)}")
     try:
         with progress(quiet=asked.verbosity < 0, doing=f"reading {places[0].path}"):
             return _audited(places[0], tuple(map(utf8, targets)), asked)

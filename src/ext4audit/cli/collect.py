@@ -51,7 +51,7 @@ NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
     default=20,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit of each external command; at most a day.",
+    help="Time limit for each external command, at most one day.",
 )
 @deadline_option
 def command(

@@ -223,8 +223,8 @@ for _shell in SHELLS.values():
 def command(shell: str) -> int:
     """Print the completion script for bash, zsh or fish.
 
-    Packages install it. It completes options, formats, rules, profiles and files of the
-    installed version.
+    Packages install this script. It completes the options, formats, rules, profiles and files
+    of the installed version.
 
     \b
     Examples:

@@ -77,7 +77,7 @@ EXECUTABLE = 0o700
     "choices",
     multiple=True,
     metavar="RULE=WORDS",
-    help="Use another remedy of a rule than the safest, by words of its name; repeatable.",
+    help="Instead of the safest remedy of RULE, use the one whose name contains WORDS; repeatable.",
 )
 @rule_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)

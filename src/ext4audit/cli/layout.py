@@ -90,7 +90,9 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     metavar="N",
     help="Number of disks of an array that the kernel does not show (RAID controller, image).",
 )
-@click.option("--chunk", callback=_size, metavar="SIZE", help="Chunk size of that array: 512K.")
+@click.option(
+    "--chunk", callback=_size, metavar="SIZE", help="Chunk size of that array, such as 512K."
+)
 @click.option(
     "--level",
     type=Choice(LEVELS),
@@ -100,7 +102,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     "--offset",
     callback=_size,
     metavar="SIZE",
-    help="Start of the filesystem on that array, or in an image of a whole disk: 1M.",
+    help="Offset of the filesystem on that array, or in an image of a whole disk, such as 1M.",
 )
 @color_option
 @deadline_option

@@ -69,7 +69,7 @@ def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
         default=default_seconds,
         show_default=True,
         metavar="SECONDS",
-        help="Time limit of each external command; at most a day.",
+        help="Time limit for each external command, at most one day.",
     )
 
 
@@ -169,7 +169,7 @@ _OF_RULES = (
         multiple=True,
         metavar="RULES",
         shell_complete=completer("rule_list"),
-        help="Run only these rules: codes, prefixes (DUR) or names; comma lists, repeatable.",
+        help="Run only these rules: codes, prefixes (DUR) or names; comma-separated, repeatable.",
     ),
     click.option(
         "--ignore",

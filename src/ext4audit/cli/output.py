@@ -98,7 +98,7 @@ def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, 
         )
     paths = [None if path == STANDARD_OUTPUT else path for path in outputs] or [None]
     if len({_place(path) for path in paths}) < len(paths):
-        raise click.UsageError("two formats have the same --output")
+        raise click.UsageError("two formats are written to the same --output")
     return tuple(Output(fmt, path) for fmt, path in zip(named, paths, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""`ext4audit plan`: audit a filesystem that does not exist yet, and print the lines to use."""
+"""`ext4audit plan`: audit a filesystem that does not exist yet, and print the commands to use."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ import click
 
 from ext4audit.cli import Choice, completer
 from ext4audit.cli.options import chosen, report_options, timeout_option
-from ext4audit.cli.output import FORMATS, progress
+from ext4audit.cli.output import progress
 from ext4audit.cli.plans import CACHES, KEYS, plan_of, read_plan_file
 from ext4audit.cli.plans.judging import PlanJudge, judge_plan
 from ext4audit.cli.policy import on_plans
 from ext4audit.cli.reports import code_of, print_notices, write_page
 from ext4audit.renderers.shared import Audited
 from ext4audit.sources import utc_now
-
-PLAN_FORMATS = frozenset(FORMATS) - {"html"}
-"""The formats that show the lines to use beside the report: they have `render_plan()`."""
 
 
 @click.command("plan")
@@ -28,7 +25,9 @@ PLAN_FORMATS = frozenset(FORMATS) - {"html"}
 @click.option("--raid6", type=int, metavar="N", help="md RAID6 of N disks, parity included.")
 @click.option("--raid1", type=int, metavar="N", help="md RAID1 of N disks.")
 @click.option("--chunk", metavar="SIZE", help="Chunk size of the array (mdadm's default is 512K).")
-@click.option("--size", metavar="SIZE", help="Size of the device: 1200G, or a number of bytes.")
+@click.option(
+    "--size", metavar="SIZE", help="Size of the device, such as 1200G, or a number of bytes."
+)
 @click.option("--mkfs", metavar="WORDS", help='mke2fs options: "-g 32744 -O ^metadata_csum".')
 @click.option(
     "--mount-options", metavar="WORDS", help='Mount options, as in fstab: "noatime,nobarrier".'
@@ -45,13 +44,19 @@ PLAN_FORMATS = frozenset(FORMATS) - {"html"}
     shell_complete=completer("files"),
     help="Device of the filesystem.  [default: /dev/md0 for an array, else /dev/sdX]",
 )
-@click.option("--kernel", metavar="RELEASE", help="Kernel release (uname -r): 6.1.0-18-amd64.")
 @click.option(
-    "--os", metavar="ID:VERSION", help="Distribution (ID and VERSION_ID of os-release): debian:12."
+    "--kernel", metavar="RELEASE", help="Kernel release as in uname -r, such as 6.1.0-18-amd64."
 )
-@click.option("--memory", metavar="SIZE", help="Memory of the host: 64G.")
 @click.option(
-    "--virtualization", metavar="KIND", help="Kind of virtualization (systemd-detect-virt): kvm."
+    "--os",
+    metavar="ID:VERSION",
+    help="Distribution (ID and VERSION_ID of os-release), such as debian:12.",
+)
+@click.option("--memory", metavar="SIZE", help="Memory of the host, such as 64G.")
+@click.option(
+    "--virtualization",
+    metavar="KIND",
+    help="Virtualization as in systemd-detect-virt, such as kvm.",
 )
 @click.option("--rotational/--non-rotational", default=None, help="Whether the disks rotate.")
 @click.option("--write-cache", type=Choice(list(CACHES)), help="Write cache of the disks.")
@@ -99,8 +104,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
         report, advice = judge_plan(plan, judge)
     report = options.post_processing.one(report, options.rules, whole=False)
     for output in options.outputs:
-        shown = advice if output.fmt in PLAN_FORMATS else None
-        write_page(output, (Audited(label, report),), options, shown)
+        write_page(output, (Audited(label, report),), options, advice)
     print_notices(report, options)
     return code_of(report, options)
 

@@ -58,13 +58,13 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     callback=_names,
     metavar="PROBES",
     shell_complete=completer("probe_list"),
-    help=f"Only these probes, as a comma list: {', '.join(probing.PROBES)}.",
+    help=f"Run only these probes (comma-separated): {', '.join(probing.PROBES)}.",
 )
 @click.option(
     "--observe",
     type=click.IntRange(1, LONGEST_SECONDS),
     metavar="SECONDS",
-    help="Write nothing: watch counters and waits under the present load.",
+    help="Write nothing; observe counters and waits under the current load.",
 )
 @click.option(
     "--size",
@@ -72,7 +72,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     default="256M",
     show_default=True,
     metavar="SIZE",
-    help="Write at most so much, and never more than 5 % of the free space.",
+    help="Maximum amount of data to write; never more than 5 % of the free space.",
 )
 @click.option(
     "--time",
@@ -81,7 +81,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="Begin no write after so long.",
+    help="Start no write after this time.",
 )
 @click.option(
     "--rate",
@@ -89,7 +89,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     default="200M",
     show_default=True,
     metavar="SIZE",
-    help="Write at most so much a second.",
+    help="Maximum amount of data to write per second.",
 )
 @click.option(
     "-f",
@@ -98,7 +98,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     type=Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json can be handed to `scan --probe`.",
+    help="Format of the results; `scan --probe` reads json.",
 )
 @click.option(
     "-o",

@@ -110,7 +110,7 @@ def write_page(
     asked: ReportOptions,
     advice: PlanAdvice | None = None,
 ) -> None:
-    """Write hosts in one format to its place, a plan with its lines to use."""
+    """Write hosts in one format to its place, a plan with its commands to use."""
     page = page_of(output, asked)
     text = _rendered(output.module, hosts, page, advice)
     write(text, output.path, linked=output.fmt == DEFAULT and page.color)

@@ -30,8 +30,8 @@ from ext4audit.sources.live import LiveSource
     "--expect",
     metavar="FILE",
     shell_complete=completer("files"),
-    help="Report each host of FILE that --from does not contain as unread: one name per line, or "
-    "an Ansible inventory (INI).",
+    help="List of expected hosts, one name per line or an Ansible inventory (INI): hosts that are "
+    "missing are reported as unread.",
 )
 @click.option(
     "--probe",
@@ -39,7 +39,7 @@ from ext4audit.sources.live import LiveSource
     multiple=True,
     metavar="FILE",
     shell_complete=completer("files"),
-    help="Measurements of `ext4audit probe -f json`: what is likely is confirmed or passes; "
+    help="Results of `ext4audit probe -f json`, which confirm or clear likely findings; "
     "repeatable.",
 )
 @click.option(
@@ -70,7 +70,8 @@ def command(
     tables may need root; the report lists what could not be read.
 
     With --from, nothing of this host is read, and a TARGET is a path, device or UUID of the
-    captured host. For several hosts, the report has one line a host and a summary by rule.
+    captured host. For several hosts, the report is a summary by rule; -v adds the report of each
+    host.
 
     Exit codes: 0 clean and complete, 1 findings at or above --fail-on, 2 usage error,
     3 incomplete, 70 internal error.

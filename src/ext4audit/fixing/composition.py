@@ -141,7 +141,10 @@ def compose(
         try:
             remedy = composition.add(each.remedy)
         except Conflict as conflict:  # noqa: PERF203 - one after the other is the point
-            reason = f"changes {conflict}, as an earlier remedy does: apply, then run fix again"
+            reason = (
+                f"conflicts with an earlier remedy, which also changes {conflict}: apply the "
+                "script, then run fix again"
+            )
             left.append(LeftOut(each.rule, each.subject, reason))
         else:
             done.append(each._replace(remedy=remedy))

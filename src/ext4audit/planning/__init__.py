@@ -92,7 +92,7 @@ def _without_new_features(plan: Plan, report: Report) -> Iterator[Change]:
         off = tuple(f"^{feature}" for feature in newer)
         others = (each for each in plan.mkfs.features if each.lstrip("+^") not in newer)
         mkfs = replace(plan.mkfs, features=(*others, *off))
-        yield Change(f"Make it with -O {','.join(off)}", replace(plan, mkfs=mkfs), remakes=True)
+        yield Change(f"Create it with -O {','.join(off)}", replace(plan, mkfs=mkfs), remakes=True)
 
 
 def _fewer_mkfs_arguments(plan: Plan) -> Iterator[Change]:
@@ -128,7 +128,7 @@ def demanded_layouts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
             mkfs = mkfs.with_value(flag, value)
         if mkfs != plan.mkfs:
             yield (
-                f"Make it with {' '.join(arguments)}, {_demanded_by([profile])}",
+                f"Create it with {' '.join(arguments)}, {_demanded_by([profile])}",
                 replace(plan, mkfs=mkfs),
             )
 
@@ -194,7 +194,7 @@ def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
         mkfs = mkfs.without_extended("stride").with_extended("stride=0")
     elif "flex_bg" not in superblock.features:
         mkfs = _with_features(mkfs, ("flex_bg",))
-    yield Change(f"Make it with {advice.options}", replace(plan, mkfs=mkfs), remakes=True)
+    yield Change(f"Create it with {advice.options}", replace(plan, mkfs=mkfs), remakes=True)
 
 
 def _superblock(report: Report) -> Superblock | None:

@@ -68,7 +68,7 @@ def _of(
 def refusal(run: ProbeRun, fs: Filesystem, host: Host, code: str) -> str | None:
     """Return why a run says nothing of a rule's subject, None where it does."""
     if not fs.uuid or fs.shares_uuid or fs.uuid != run.filesystem.uuid:
-        return "it is of another filesystem"
+        return "it was measured on another filesystem"
     if not (isinstance(host.kernel, Known) and isinstance(fs.options, Known)):
         return "the kernel and the options in force are not known"
     if host.kernel.value.release != run.filesystem.kernel_release:
@@ -117,7 +117,7 @@ def unheard(report: Report, runs: Sequence[ProbeRun]) -> Iterator[str]:
     for run in runs:
         subjects = [fs for fs in report.host.filesystems if fs.uuid == run.filesystem.uuid]
         if not subjects:
-            yield f"the probe of {run.directory} is of no filesystem that is audited"
+            yield f"the probe of {run.directory} belongs to no audited filesystem"
         for fs in subjects:
             yield from _unheard(report, run, fs)
 

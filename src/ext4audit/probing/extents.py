@@ -70,7 +70,7 @@ def judge(split: Split) -> Judged:
         return inconclusive("the extents before writeback are split, and are not unwritten ones")
     return affected(
         f"{split.before_per_mib:.0f} unwritten extents for each MiB before writeback: "
-        "every page is one of its own"
+        "every page is a separate extent"
     )
 
 

@@ -96,7 +96,9 @@ def judge(flushes: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:
         names = _names(counted)
         if barrier == "barrier":
             return healthy(f"no volatile write cache: {names} report write through")
-        return inconclusive(f"{names} report write through: no flush is due, with or without it")
+        return inconclusive(
+            f"{names} report write through: no flush is needed, with or without barriers"
+        )
     return _judge_volatile(volatile, fsyncs, barrier)
 
 

@@ -135,7 +135,7 @@ def judge(churn: Churn, predicted: float) -> Judged:
     if evenness >= EVEN_FROM:
         return healthy(measured)
     if predicted >= EVEN:
-        return inconclusive(f"{measured}, although the bitmaps lie evenly")
+        return inconclusive(f"{measured}, although the bitmaps are distributed evenly")
     return affected(measured)
 
 

@@ -78,7 +78,7 @@ def _member_names(subject: Subject) -> Iterator[str]:
 
 
 def _skipped(subject: Subject) -> Iterator[Skipped]:
-    yield Skipped("extents", "PRF001", "only writing shows it: run without --observe")
+    yield Skipped("extents", "PRF001", "it can only be measured by writing: run without --observe")
     try:
         members.layout_of(subject.fs)
     except NothingToMeasure as reason:
@@ -179,7 +179,7 @@ def judge_commits(
         return affected(f"{journal.commits} commits flushed nothing on {', '.join(dry)}")
     if barrier == "barrier" and min(counted.values()) >= fsync.FLUSHED * journal.commits:
         return healthy(f"{journal.commits} commits, {min(counted.values())} flushes")
-    return inconclusive("there are flushes, and other programs may have made them")
+    return inconclusive("flushes were seen, but other programs may have caused them")
 
 
 def _rename(seen: Observed) -> Measurement:

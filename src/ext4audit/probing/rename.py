@@ -36,7 +36,7 @@ LONGEST_SECONDS = 2.0
 SUBMITTED_PART = 0.05
 """A rename that takes less of the time until all is on the disk has waited for nothing."""
 STILL_DELAYED = 0.5
-HEALTHY = f"a rename waits at most {LONGEST_SECONDS:g} s, also with all memory that may be dirty"
+HEALTHY = f"a rename blocks for at most {LONGEST_SECONDS:g} s, also at the dirty limit"
 
 
 class Stall(NamedTuple):
@@ -95,11 +95,11 @@ def backlog_bytes(bench: Bench) -> int | None:
 def judge(stalls: Sequence[Stall], backlog: int | None) -> Judged:
     """Judge the worse of the renames; `backlog` is in bytes, None where it is not known."""
     if all(each.delayed_bytes == 0 for each in stalls):
-        return healthy("delayed allocation is off: a rename has nothing to submit")
+        return healthy("delayed allocation is off: a rename has no data to submit")
     if any(each.delayed_bytes < each.size_bytes * STILL_DELAYED for each in stalls):
         return inconclusive("the kernel wrote the file before it was renamed")
     if all(each.kept_bytes >= each.delayed_bytes * STILL_DELAYED for each in stalls):
-        return healthy("the rename submitted nothing: auto_da_alloc does not act")
+        return healthy("the rename submitted no data: auto_da_alloc has no effect")
     worst = max(stalls, key=lambda each: each.seconds)
     measured = (
         f"a rename of {worst.size_bytes // MIB} MiB waited {worst.seconds:.2f} s ({worst.load})"
@@ -107,14 +107,14 @@ def judge(stalls: Sequence[Stall], backlog: int | None) -> Judged:
     if worst.seconds > LONGEST_SECONDS:
         return affected(measured)
     if backlog is None:
-        return inconclusive(f"{measured}; how much may be dirty is not known")
+        return inconclusive(f"{measured}; the dirty limit is unknown")
     return _judge_projected(stalls, backlog, measured)
 
 
 def _judge_projected(stalls: Sequence[Stall], backlog: int, measured: str) -> Judged:
     slowest = max(stalls, key=lambda each: each.projected_seconds(backlog))
     projected = slowest.projected_seconds(backlog)
-    more = f"{measured}; {backlog // MIB} MiB may be dirty: up to {projected:.1f} s"
+    more = f"{measured}; {backlog // MIB} MiB can be dirty: up to {projected:.1f} s"
     if projected <= LONGEST_SECONDS:
         return healthy(more)
     if slowest.seconds < SUBMITTED_PART * (slowest.seconds + slowest.rest_seconds):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ext4audit.remedies import mounting as mounting
     from ext4audit.remedies import offline as offline
     from ext4audit.remedies import options as options
+    from ext4audit.remedies import refusals as refusals
     from ext4audit.remedies import remount as remount
     from ext4audit.remedies import superblock_fields as superblock_fields
 

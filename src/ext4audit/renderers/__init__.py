@@ -1,7 +1,7 @@
 """The output formats: each turns reports into one string. `formats()` finds them by name.
 
 A format is a module or package here with `render(hosts, page) -> str`. Its name is the value of
-`--format`. Formats of `ext4audit plan` have `render_plan(report, advice, page) -> str` too.
+`--format`. For `ext4audit plan` it has `render_plan(report, advice, page) -> str`.
 """
 
 from __future__ import annotations

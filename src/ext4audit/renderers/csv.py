@@ -3,7 +3,7 @@
 The column `kind` distinguishes the rows. `finding` is a finding. `fixed` is a finding of the
 baseline that no longer occurs. `undetermined` is a rule that lacks evidence, or without a rule a
 gap of the host. `error` is a rule that raised. `unread` is a host without a report, and `clean` a
-host with none of these, so every host has a row. `plan` is one of the lines to use of a plan. The
+host with none of these, so every host has a row. `plan` is a command to use of a plan. The
 column `state` shows which findings count; suppressed ones and those of the baseline have rows too.
 
 `commands` holds the commands of the first remedy without those for rollback: one line for the

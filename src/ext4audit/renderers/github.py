@@ -83,9 +83,9 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the commands of a plan; one more notice has the lines to use."""
+    """Return the commands of a plan; one more notice has the commands to use."""
     lines = tuple(f"{line.purpose}: {line.command}" for line in advice.lines)
-    notice = _command(_Note(NOTICE, "lines to use", lines))
+    notice = _command(_Note(NOTICE, "commands to use", lines))
     return f"{notice}\n{render([Audited(report.source.label, report)], page)}"
 
 
@@ -103,7 +103,11 @@ def _incomplete(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[_N
 
 
 def _reasons(page: Page) -> str:
-    return "the step's summary has the reasons" if page.has_summary else "-f text has the reasons"
+    return (
+        "see the step summary for the reasons"
+        if page.has_summary
+        else "see -f text for the reasons"
+    )
 
 
 def _note(row: Row, report: Report) -> _Note:
@@ -126,7 +130,7 @@ def _shown(notes: Sequence[_Note], page: Page) -> Iterator[_Note]:
     kept = [note for level, each in by_level.items() for note in each[: room[level]]]
     yield from kept
     more = f"{len(notes) - len(kept)} more findings"
-    place = "are in the step's summary" if page.has_summary else "are not shown; -f text has them"
+    place = "are in the step summary" if page.has_summary else "are not shown: use -f text"
     yield _Note(NOTICE, "more findings", (f"{more} {place}.",))
 
 

@@ -84,7 +84,7 @@ def _issues(hosts: Sequence[Audited]) -> list[dict[str, Any]]:
 
 def _plan_line(line: PlanLine) -> dict[str, Any]:
     location = location_of_subject("ext4audit", None, None)
-    text = f"Line to use: {line.purpose}: {line.command}"
+    text = f"Command to use: {line.purpose}: {line.command}"
     return _issue(PLAN, text, "info", location, digest("", PLAN, line.key, line.command))
 
 

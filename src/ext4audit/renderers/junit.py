@@ -62,7 +62,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the test suite of a plan, which puts out the lines to use."""
+    """Return the test suite of a plan, which puts out the commands to use."""
     root = _suites([Audited(report.source.label, report)], page)
     lines = [visible(f"{line.purpose}: {line.command}") for line in advice.lines]
     SubElement(root[0], _OUTPUT).text = "\n".join(lines)
@@ -186,7 +186,9 @@ def _case(classname: str, verdict: Verdict, least: Severity) -> Case:
     case = Case(classname, f"{verdict.rule.code} {verdict.rule.name}", lines=_lines(verdict))
     if verdict.outcome is Outcome.ERROR:
         error = visible(traceback_lines(verdict)[-1])
-        return case._replace(kind=ERROR, category="internal", message=f"the rule broke: {error}")
+        return case._replace(
+            kind=ERROR, category="internal", message=f"the rule stopped with an error: {error}"
+        )
     failing = [f for f in verdict.findings if f.counts and f.severity.at_least(least)]
     if failing:
         return _failure(case, failing)
@@ -214,7 +216,7 @@ def _gaps(verdict: Verdict) -> Iterator[str]:
 
 def _set_aside(finding: Finding) -> str:
     """Return why a finding is no failure."""
-    why = f"{finding.severity.value}, which fails no audit here"
+    why = f"{finding.severity.value}: below the threshold"
     if finding.suppression is not None:
         why = f"suppressed: {suppression_text(finding.suppression)}"
     elif finding.known:

@@ -79,7 +79,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the report of a plan, what was assumed, and the lines to use."""
+    """Return the report of a plan, what was assumed, and the commands to use."""
     whole = render([Audited(report.source.label, report)], page)
     return "\n\n".join((whole.rstrip("\n"), *_plan(advice))) + "\n"
 
@@ -88,11 +88,11 @@ def _plan(advice: PlanAdvice) -> Iterator[str]:
     if advice.assumed:
         yield "### Assumed"
         yield "\n".join(f"- {prose(each)}" for each in advice.assumed)
-    yield "### Lines to use"
+    yield "### Commands to use"
     if advice.changes:
         yield "\n".join(f"- {prose(each)}" for each in advice.changes)
     left = ", ".join(map(prose, advice.left)) or "nothing of low severity or worse"
-    yield f"Judged by the same rules, they leave: {left}."
+    yield f"The same rules then report: {left}."
     for line in advice.lines:
         yield f"{prose(line.purpose)}:"
         yield code_block([line.command], "sh")
@@ -162,7 +162,7 @@ def _host(name: str, report: Report, page: Page) -> Iterator[str]:
 def _head(name: str, report: Report) -> Iterator[str]:
     if report.source.kind == "plan":
         yield f"## Plan {prose(report.source.label)}"
-        yield "Judged as if it ran: nothing of it exists yet."
+        yield "It does not exist yet; it is audited as planned."
     else:
         yield f"## {'Image' if report.source.kind == 'image' else 'Host'} {prose(name)}"
 
@@ -261,13 +261,13 @@ def _gone(gone: FixedFinding) -> tuple[str, ...]:
 def _not_determined(found: Sequence[Gap]) -> Iterator[str]:
     """Yield the gaps: a rule that could not be determined has not passed."""
     if found:
-        head = ("Rule", "Where", "What is not known", "To know it")
+        head = ("Rule", "Where", "Missing evidence", "Hint")
         yield "### Not determined"
         yield table(head, [_gap(each) for each in found])
 
 
 def _gap(gap: Gap) -> tuple[str, ...]:
-    rule = "view of the host" if gap.rule is None else gap.rule.code
+    rule = "evidence of the host" if gap.rule is None else gap.rule.code
     return rule, subject(gap), prose(gap.text), prose(gap.hint)
 
 

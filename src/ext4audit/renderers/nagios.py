@@ -70,7 +70,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the lines of the plugin for a plan, and behind them the lines to use."""
+    """Return the lines of the plugin for a plan, and behind them the commands to use."""
     lines = [] if page.verbosity < 0 else [f"{each.key}: {each.command}" for each in advice.lines]
     text = render([Audited(report.source.label, report)], page)
     return "".join((text, *(f"{_plain(line)}\n" for line in lines)))
@@ -149,8 +149,8 @@ def _details(
     for name, error in unread:
         yield f"[UNKNOWN] host {name} could not be read: {error}"
     for gap in found_gaps:
-        rule = f"{gap.rule.code} {gap.rule.name}" if gap.rule else "view of the host"
-        hint = f" (to know it: {gap.hint})" if gap.hint else ""
+        rule = f"{gap.rule.code} {gap.rule.name}" if gap.rule else "evidence of the host"
+        hint = f" (hint: {gap.hint})" if gap.hint else ""
         yield f"[UNKNOWN] {rule} on {gap.host}, {gap.where}: {gap.text}{hint}"
 
 

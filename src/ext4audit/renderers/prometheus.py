@@ -70,7 +70,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the samples of a plan; the lines to use are comments."""
+    """Return the samples of a plan; the commands to use are comments."""
     lines = (visible(f"# plan: {line.purpose}: {line.command}") for line in advice.lines)
     text = render([Audited(report.source.label, report)], page)
     return "".join((text, *(f"{line}\n" for line in lines)))
@@ -172,7 +172,7 @@ def _by_severity(found: Mapping[str, Sequence[Row]]) -> Iterator[_Sample]:
 def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named, page: Page) -> Iterator[str]:
     yield from _metric(
         "ext4audit_host_gaps",
-        "Rules that could not be determined, or not wholly, and gaps in the view of the host.",
+        "Rules that could not be determined completely, and missing evidence of the host.",
         [({"host": name}, len(gaps(name, report))) for name, report in read],
     )
     yield from _metric(

@@ -113,11 +113,11 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the log of a plan, whose run has the lines to use."""
+    """Return the log of a plan, whose run has the commands to use."""
     run = _run([Audited(report.source.label, report)], page)
     notified = run["invocations"][0]["toolExecutionNotifications"]
     for line in advice.lines:
-        text = visible(f"Line to use: {line.purpose}: {line.command}")
+        text = visible(f"Command to use: {line.purpose}: {line.command}")
         notified.append(_notification("plan", "note", text))
     commands = {line.key: line.command for line in advice.lines}
     return _log({**run, "properties": {"linesToUse": commands, "changes": list(advice.changes)}})
@@ -164,7 +164,7 @@ def _category(hosts: Sequence[Audited]) -> str:
 def _invocation(hosts: Sequence[Audited], page: Page, left_out: int) -> dict[str, Any]:
     found = list(_gaps(hosts))
     if left_out > 0:
-        sentence = f"{left_out} findings, the mildest ones, are left out: split the fleet."
+        sentence = f"{left_out} findings of the lowest severities are omitted: split the fleet."
         found.append(_notification("left-out", "error", sentence))
     invocation: dict[str, Any] = {
         "executionSuccessful": all(each["level"] != "error" for each in found),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Protocol, TypeAlias, overload
 
-from ext4audit.evidence import Evidence, Unknown, Why
+from ext4audit.evidence import OUTSIDE, Evidence, Unknown, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ def denied_hint(*, is_root: bool | None = None) -> str:
     `is_root` is whether root was refused; without it, whether this process is root.
     """
     if os.geteuid() == 0 if is_root is None else is_root:
-        return "run on the host, outside containers"
+        return OUTSIDE
     return "run as root"
 
 

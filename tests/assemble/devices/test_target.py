@@ -348,7 +348,7 @@ def test_the_last_mount_on_a_directory_is_what_its_path_leads_to() -> None:
 
 
 def test_without_a_mount_table_a_path_names_nothing() -> None:
-    """What is not known is not guessed."""
+    """Missing evidence is not guessed."""
     unseen = host(filesystem(device_number=ROOT), mounts=UNREAD)
     assert named_filesystems(unseen, "/data") == ()
 

@@ -48,7 +48,7 @@ def test_twelve_disks_are_a_hotspot_and_the_lines_are_not() -> None:
     assert (done.returncode, done.stderr) == (1, "")
     assert "HIGH  LAY001" in done.stdout
     assert "Effectively 3 of 12 disks" in done.stdout
-    assert "they leave: nothing of low severity or worse" in done.stdout
+    assert "the same rules then report: nothing of low severity or worse" in done.stdout
     line = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
     assert line in done.stdout.split("\n    ")[-1] or f"    {line}\n" in done.stdout
     again = run("plan", *TWELVE, *ALL_GIVEN, *ignored, "--mkfs", "-g 32744 -G 16")
@@ -58,7 +58,7 @@ def test_twelve_disks_are_a_hotspot_and_the_lines_are_not() -> None:
 def test_the_report_says_that_it_is_a_plan() -> None:
     """Its first line, what was simulated, and the kind of its source."""
     lines = run("plan", *DISK).stdout.splitlines()
-    assert lines[0] == "PLAN /dev/sdX on /data is judged as if it ran: nothing of it exists yet."
+    assert lines[0] == "PLAN /dev/sdX on /data does not exist yet; it is audited as planned."
     assert lines[1].startswith("  simulated in memory by mke2fs 1.")
     source = plan_json(*DISK)["source"]
     assert (source["kind"], source["label"]) == ("plan", "/dev/sdX on /data")
@@ -108,7 +108,7 @@ def test_json_obeys_the_printed_schema() -> None:
     plan = report["plan"]
     assert (plan["basis"], plan["corrected"], plan["left"]) == ("simulated", True, [])
     assert plan["changes"] == [
-        "Make it with -g 32744 -G 16",
+        "Create it with -g 32744 -G 16",
         "Leave nobarrier out of the mount options",
     ]
     assert sorted(plan["lines"]) == ["fstab", "mkfs", "mount", "tune2fs_stripe", "verify"]

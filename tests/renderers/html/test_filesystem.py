@@ -24,7 +24,7 @@ def test_hidden_options_are_marked_and_stand_first() -> None:
     row = words(next(options.iter("tbody"))[0])
     assert row.startswith("nobarriersuperblock default mount options")
     assert row.endswith("HIDDEN")
-    assert "By the kernel's default: bsddf" in words(options)
+    assert "Kernel defaults: bsddf" in words(options)
 
 
 def test_the_stack_is_a_picture_and_a_table() -> None:
@@ -99,7 +99,7 @@ def test_a_degraded_array_says_so() -> None:
         ({"read_only": known(value=True)}, "read-only"),
         ({"read_only": GAP}, "read-only or not: not known"),
         ({"alive": False, "mounts": ()}, "not mounted"),
-        ({"mounts": ()}, "writable; another mount namespace holds it"),
+        ({"mounts": ()}, "writable; mounted in another mount namespace"),
         (
             {"options": known(options("emergency_ro"))},
             "shut down after an error: it refuses all writes",
@@ -143,7 +143,7 @@ def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) ->
     shown = words(fold(page, "21 mount options" if complete else "1 mount option"))
     assert ("1 mount option known to be in force" in shown) != complete
     assert ("The source does not show every option." in shown) != complete
-    assert ("NOT KNOWN the effective options" in shown) != complete
+    assert ("UNKNOWN the effective options" in shown) != complete
 
 
 def test_a_setting_shows_each_layer_that_spoke() -> None:

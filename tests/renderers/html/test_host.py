@@ -63,7 +63,7 @@ def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     ],
 )
 def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -> None:
-    """With a gap in the view of the host, the report does not state that there is none."""
+    """With a gap in the evidence of the host, the report does not state that there is none."""
     assert expected in words(read(of))
 
 
@@ -76,4 +76,4 @@ def test_an_image_is_not_called_a_host() -> None:
 def test_a_plan_is_not_called_a_host() -> None:
     """Nobody must look for a filesystem that was never made."""
     page = read(audit(Source("plan", "/dev/md0 on /data"), host(root()), [barriers]))
-    assert "/dev/md0 on /data: judged as if it existed" in words(page)
+    assert "/dev/md0 on /data: does not exist yet, audited as planned" in words(page)

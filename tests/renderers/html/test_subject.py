@@ -72,7 +72,7 @@ def test_a_broken_rule_alone_is_a_blind_spot() -> None:
     """A rule that raised is shown without an unknown; there is no empty table."""
     page = read(report(host(root()), buggy))
     assert fold(page, "HLT009 rule-with-a-bug stopped with an error: KeyError") is not None
-    assert "To know it" not in words(page)
+    assert "Hint" not in words(page)
     assert words(with_class(page, "subject")[0][0]).startswith("INCOMPLETE")
 
 

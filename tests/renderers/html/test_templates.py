@@ -13,7 +13,7 @@ from ext4audit.renderers.html import ENVIRONMENT
 TEMPLATES = ENVIRONMENT.list_templates()
 MODULES = sorted(Path(html.__file__).parent.glob("*.py"))
 HARMLESS_FILTERS = frozenset(
-    "capitalize counted format length max phase_text upper why_text".split()
+    "capitalized counted format length max phase_text upper why_text".split()
 )
 """Filters that return plain values: what they return is escaped."""
 

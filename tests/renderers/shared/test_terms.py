@@ -204,5 +204,5 @@ def test_type_text_is_of_the_mount_or_else_of_the_features(
 
 def test_held_text_is_no_guess() -> None:
     """Another namespace is a fact where the mount table of a process shows it."""
-    assert held_text(filesystem(mounts=())) == "another mount namespace holds it"
-    assert "no mount table that can be read" in held_text(filesystem(fstype=unknown("type")))
+    assert held_text(filesystem(mounts=())) == "mounted in another mount namespace"
+    assert "no readable mount table" in held_text(filesystem(fstype=unknown("type")))

@@ -169,7 +169,7 @@ def test_the_worst_stands_first() -> None:
         ),
         (
             filesystem(mounts=()),
-            "✓ /dev/sda: ext4, disk, not mounted here (another mount namespace holds it)",
+            "✓ /dev/sda: ext4, disk, not mounted here (mounted in another mount namespace)",
         ),
         (
             filesystem(mounts=tuple(mount(f"/m{n}", mount_id=n) for n in range(5))),

@@ -267,7 +267,7 @@ def test_the_finding_cites_every_device_and_whoever_set_the_option() -> None:
         "write cache of md127": "write back (md arrays always report this)",
     }
     assert all(each.origin for each in finding.citations)
-    assert "sdc: its write cache is volatile" in finding.message
+    assert "sdc: the write cache is volatile" in finding.message
     assert "sdb" not in finding.message
 
 

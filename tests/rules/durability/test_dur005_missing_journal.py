@@ -135,6 +135,7 @@ def test_dur005_commands_make_a_journal() -> None:
 
 ROOT = mount("/")
 BIND = mount("/srv", root="/srv", mount_id=31)
+ON_THE_MOUNT = "Create a journal on the mounted filesystem, which uses it from the next mount on."
 EVERYWHERE = "Restart, or unmount it everywhere and mount it again"
 AGAIN = mount("/again", mount_id=31)
 
@@ -142,10 +143,13 @@ AGAIN = mount("/again", mount_id=31)
 @pytest.mark.parametrize(
     ("mounts", "summary"),
     [
-        ((ROOT,), "Create a journal while it is mounted. Restart, which activates it."),
+        (
+            (ROOT,),
+            f"{ON_THE_MOUNT} Restart.",
+        ),
         (
             (mount(), AGAIN),
-            f"Create a journal while it is mounted. {EVERYWHERE}, which activates it.",
+            f"{ON_THE_MOUNT} {EVERYWHERE}.",
         ),
     ],
     ids=["root", "several mounts"],
@@ -249,7 +253,7 @@ REMEDY_CASES = (
     ),
     MountedCase(
         name="mounted twice",
-        remedy="while it is mounted",
+        remedy="on the mounted filesystem",
         mke2fs=("-O", "^has_journal"),
         size="2G",
         prepare=mount_twice,

@@ -124,6 +124,6 @@ def test_hlt008_commands_do_what_they_say(tmp_path: Path) -> None:
 
 
 def test_hlt008_prints_no_command_for_a_name_that_needs_quoting() -> None:
-    """sysfs has no such name; a captured one may."""
+    """Sysfs has no such name; a captured one may."""
     (finding,) = verdict(replace(nvme(), name="nvme1 n1")).findings
     assert finding.remedies[0].steps == ()

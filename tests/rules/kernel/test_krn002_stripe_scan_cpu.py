@@ -120,7 +120,7 @@ def test_what_is_not_mounted_is_not_judged() -> None:
     ids=["no options", "a silent mount table", "no kernel"],
 )
 def test_without_kernel_or_stripe_it_is_undetermined(changes: dict[str, Any]) -> None:
-    """What is not known is not fine."""
+    """Missing evidence is not fine."""
     assert verdict_of("6.6.9", **changes).outcome is Outcome.UNDETERMINED
 
 

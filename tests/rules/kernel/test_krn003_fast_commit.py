@@ -85,7 +85,7 @@ def test_where_no_fast_commit_is_made_nothing_is_judged(changes: dict[str, Any],
 def test_without_kernel_or_superblock_it_is_undetermined(
     release: str, changes: dict[str, Any], gap: str
 ) -> None:
-    """What is not known is not fine."""
+    """Missing evidence is not fine."""
     verdict = verdict_of(release, **changes)
     assert verdict.outcome is Outcome.UNDETERMINED
     assert [each.what for each in verdict.unknowns] == [gap]

@@ -171,8 +171,8 @@ def test_severity_follows_the_skew_and_the_kind_of_disk(
 def test_the_message_says_how_many_disks_work() -> None:
     """One sentence with the number of disks in effect and the skew."""
     assert finding_of(striped(layout(HOT))).message == (
-        "Effectively 3 of 12 disks serve this metadata: "
-        "the busiest one gets 4 times the mean of the bitmap writes."
+        "Effectively 3 of 12 disks serve the bitmaps: "
+        "the busiest disk gets 4 times the average number of bitmap writes."
     )
 
 

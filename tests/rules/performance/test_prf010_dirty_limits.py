@@ -103,7 +103,7 @@ def test_the_slowest_filesystem_is_named() -> None:
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.LIKELY)
     assert finding.message == (
         "Memory may hold 102400 MiB of dirty data for /sda; writing it takes ~895 s at the assumed "
-        "speed, and a sync or an unmount waits as long."
+        "speed, and a sync or an unmount waits that long."
     )
     assert [(c.label, c.value) for c in finding.citations] == [
         (

@@ -16,7 +16,7 @@ from ext4audit.assemble.options.places import (
     read_tokens,
     unlisted_layer,
 )
-from ext4audit.evidence import Evidence, Known, Unknown
+from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.option_table import (
     DEFAULT_OFF_BELOW_PAGE_SIZE,
@@ -29,7 +29,6 @@ from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Pr
 from ext4audit.facts.superblock import Superblock
 
 DATA_JOURNAL = "data=journal"
-HINT = "run on the host, outside containers"
 SUPERBLOCK_PROVENANCE = (
     Provenance.SUPERBLOCK_BITS,
     Provenance.SUPERBLOCK_STRING,
@@ -65,7 +64,7 @@ def _gap(sources: OptionSources) -> Unknown | None:
     if isinstance(sources.file, Known):
         return None
     other = sources.superblock.hint if isinstance(sources.superblock, Unknown) else ""
-    return replace(sources.file, hint=sources.file.hint or other or HINT)
+    return replace(sources.file, hint=sources.file.hint or other or OUTSIDE)
 
 
 def _best_origin(sources: OptionSources) -> str:

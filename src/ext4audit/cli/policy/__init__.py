@@ -49,7 +49,7 @@ def _active(words: Sequence[str], own: Mapping[str, Any]) -> Iterator[ActiveProf
         name, equals, place = word.partition("=")
         if name.lower() not in known:
             near = did_you_mean(name.lower(), known) or f" (choose from {', '.join(known)})"
-            raise click.UsageError(f"no profile is called {name!r}{near}")
+            raise click.UsageError(f"unknown profile {name!r}{near}")
         if equals and not place.startswith(("/", "*")):
             raise click.UsageError(f"--profile {word}: a mount point starts with / or *")
         if not equals and name.lower() in own:
@@ -59,8 +59,8 @@ def _active(words: Sequence[str], own: Mapping[str, Any]) -> Iterator[ActiveProf
 
 
 LARGEST_POLICY_BYTES = 1 << 20
-NAMED = f"name it by --config, or keep it in {OF_THE_HOST}"
-NAME_IT = "if you trust the file, name it by --config"
+NAMED = f"pass it with --config, or keep it in {OF_THE_HOST}"
+NAME_IT = "if you trust the file, pass it with --config"
 
 
 def read_policy(config: str | None) -> Policy:

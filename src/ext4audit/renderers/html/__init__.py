@@ -32,6 +32,7 @@ from ext4audit.renderers.html.host import finding_chips, host_section
 from ext4audit.renderers.html.matrix import matrix
 from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.shared.terms import PHASE_TEXT, counted, why_text
+from ext4audit.report import PlanAdvice, Report
 
 _TEXTS_KEPT = 1 << 16
 """Texts whose visible form is cached; the hosts of a fleet share a few thousand texts."""
@@ -44,15 +45,26 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     entries = worst_first(hosts)
     if len(entries) != 1:
         return _rendered("fleet.html.j2", page, **_fleet(entries, page))
-    (entry,) = entries
+    return _one(entries[0], page, entries[0].name)
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan with the commands to use."""
+    (entry,) = worst_first([Audited(report.source.label, report)])
+    return _one(entry, page, f"plan for {report.source.label}", advice)
+
+
+def _one(entry: Entry, page: Page, name: str, plan: PlanAdvice | None = None) -> str:
+    """Return the page of one host in full."""
     report = entry.host.report
     return _rendered(
         "single_host.html.j2",
         page,
-        title=f"ext4audit: {entry.name}",
+        title=f"ext4audit: {name}",
         entry=entry,
         chips=() if report is None else finding_chips(report, page),
         section=None if report is None else host_section(report, page, entry.anchor),
+        plan=plan,
     )
 
 
@@ -95,6 +107,11 @@ def _printed(value: object) -> object:
     return value if hasattr(value, "__html__") else _visible(str(value))
 
 
+def _capitalized(text: str) -> str:
+    """Return the text with its first letter in upper case, and the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def _is_unknown(value: object) -> bool:
     return isinstance(value, Unknown)
 
@@ -110,7 +127,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters.update(counted=counted, phase_text=PHASE_TEXT.__getitem__, why_text=why_text)
+    made.filters.update(
+        capitalized=_capitalized,
+        counted=counted,
+        phase_text=PHASE_TEXT.__getitem__,
+        why_text=why_text,
+    )
     made.tests["unknown"] = _is_unknown
     return made
 

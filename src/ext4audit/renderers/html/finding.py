@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Citation, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Finding, Phase, Remedy, Severity
 from ext4audit.renderers.html.rule_page import PagePart, page_parts
 from ext4audit.renderers.shared.causes import Cause
 from ext4audit.renderers.shared.commands import PhaseLines, phases
@@ -14,6 +14,7 @@ from ext4audit.renderers.shared.terms import disruption_text, doubt_text, remedy
 from ext4audit.rule import Rule
 
 _PLACES_IN_TITLE = 3
+_AFTERWARDS = frozenset({Phase.VERIFY, Phase.ROLLBACK})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,21 @@ class RemedyPart:
     disruption: Badge
     phases: tuple[PhaseLines, ...]
     same_as: Place | None
+
+    @property
+    def changes(self) -> tuple[PhaseLines, ...]:
+        """The phases up to the last one that changes something."""
+        return self.phases[: self._last_change]
+
+    @property
+    def afterwards(self) -> tuple[PhaseLines, ...]:
+        """The check and the rollback behind all changes."""
+        return self.phases[self._last_change :]
+
+    @property
+    def _last_change(self) -> int:
+        changing = (n for n, each in enumerate(self.phases, 1) if each.phase not in _AFTERWARDS)
+        return max(changing, default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def fleet_summary(entries: Sequence[Entry], page: Page) -> FleetSummary:
     return FleetSummary(
         banner=_banner(entries, page),
         chips=tuple(severity_chips(found)),
-        hosts=tuple(_host_chips(len(entries), reports, page)),
+        hosts=tuple(_host_chips(entries, page)),
     )
 
 
@@ -155,16 +155,22 @@ def _banner(entries: Sequence[Entry], page: Page) -> Badge:
     return Badge(f"Passed: {codes[EXIT_CLEAN]} {of} without {worse}.", "fine")
 
 
-def _host_chips(hosts: int, reports: Sequence[Report], page: Page) -> Iterator[Badge]:
-    """Yield the numbers of hosts by what is known of them."""
-    found = sum(bool(report.counted) for report in reports)
-    incomplete = sum(not report.complete_for(page.threshold) for report in reports)
-    yield Badge(counted(hosts, "host"), "info")
-    yield Badge(f"{found} with findings", "info")
-    if incomplete:
-        yield Badge(f"{incomplete} incomplete", "open")
-    if hosts > len(reports):
-        yield Badge(f"{hosts - len(reports)} could not be read", "open")
+def _host_chips(entries: Sequence[Entry], page: Page) -> Iterator[Badge]:
+    """Yield the numbers of hosts by result, as in the summary of the text: each host once."""
+    results = Counter(_result(entry.host.report, page) for entry in entries)
+    looks = {f"with findings {worse_findings(page)}": "critical", "clean": "fine"}
+    for result in (*looks, "incomplete", "could not be read"):
+        if results[result]:
+            yield Badge(f"{results[result]} {result}", looks.get(result, "open"))
+
+
+def _result(report: Report | None, page: Page) -> str:
+    """Return the result of a host: a failed one counts as failed, whether complete or not."""
+    if report is None:
+        return "could not be read"
+    if _code(report, page) == EXIT_FINDINGS:
+        return f"with findings {worse_findings(page)}"
+    return "clean" if report.complete_for(page.threshold) else "incomplete"
 
 
 def rule_entries(entries: Sequence[Entry], page: Page) -> tuple[RuleEntry, ...]:

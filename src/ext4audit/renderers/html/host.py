@@ -159,7 +159,7 @@ def _failing(report: Report, page: Page) -> int:
 def _facts(report: Report) -> Iterator[Fact]:
     host = report.host
     if report.source.kind == "plan":
-        yield Fact("Plan", f"{report.source.label}: judged as if it existed")
+        yield Fact("Plan", f"{report.source.label}: does not exist yet, audited as planned")
     else:
         yield Fact("Image" if report.source.kind == "image" else "Host", report.key)
         yield Fact("Host name", host.name if host.name != report.key else "")

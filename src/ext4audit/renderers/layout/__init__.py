@@ -48,7 +48,9 @@ def _blocks(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator
     yield from _table(page, bar_columns, ascii_only=ascii_only)
     yield Blank()
     if page.advice is None:
-        yield Prose((Span("Nothing stripes here. Describe an array that cannot be seen with "),))
+        yield Prose(
+            (Span("No stripe was found. Describe an array that the kernel does not show with "),)
+        )
         yield Verbatim("--members N --chunk SIZE [--level LEVEL] [--offset SIZE]", STEP)
         return
     yield from _advice(page, page.advice)

@@ -230,5 +230,5 @@ def held_text(fs: Filesystem) -> str:
     Its type is known where the mount table of some process has it.
     """
     if isinstance(fs.fstype, Known):
-        return "another mount namespace holds it"
-    return "the kernel lists it, and no mount table that can be read has it"
+        return "mounted in another mount namespace"
+    return "active in the kernel, but in no readable mount table"

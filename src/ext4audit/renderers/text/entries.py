@@ -5,6 +5,7 @@ The same defect on twenty filesystems is one entry that names them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -108,6 +109,16 @@ def entries(report: Report) -> tuple[Entry, ...]:
     return tuple(sorted(made, key=lambda entry: (entry.first.severity.rank, entry.rule.code)))
 
 
+def lines(found: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return one entry a line: summaries of all filesystems of the host share one."""
+    same: dict[object, Entry] = {}
+    for entry in found:
+        key = (entry.rule.code, entry.first.short) if entry.first.of_host else id(entry)
+        before = same[key].occurrences if key in same else ()
+        same[key] = Entry(entry.rule, (*before, *entry.occurrences))
+    return tuple(same.values())
+
+
 def _shown_remedy(finding: Finding) -> Remedy | None:
     return finding.safest_remedy or next(iter(finding.remedies), None)
 
@@ -125,9 +136,16 @@ def _full_label(each: Occurrence) -> str:
 
 
 def _distinct(subjects: Sequence[Occurrence], label: Callable[[Occurrence], str]) -> list[str]:
-    """Return the labels; two filesystems that are mounted on one place get their devices."""
+    """Return the labels in order; filesystems that share a mount point get their devices."""
     times = Counter(map(label, subjects))
-    return [label(each) if times[label(each)] == 1 else each.full_label for each in subjects]
+    labels = [label(each) if times[label(each)] == 1 else each.full_label for each in subjects]
+    return sorted(labels, key=_natural)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a sort key that puts /mnt/d2 before /mnt/d10."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
 def _count(subjects: Sequence[Occurrence], total: int) -> str:

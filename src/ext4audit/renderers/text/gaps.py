@@ -156,10 +156,10 @@ def _gap(gap: _Gap) -> Blocks:
     if gap.rules:
         affected = f"needed by {listed(sorted(gap.rules))} on {_some(gap.subjects)}"
     else:
-        affected = "a gap in the view of the host: what lies behind it was not audited"
+        affected = "part of the host could not be read, and was not audited"
     yield Prose((Span(affected),), 2 * STEP)
     if gap.unknown.hint:
-        yield Prose((Span(f"to know it: {gap.unknown.hint}"),), 2 * STEP)
+        yield Prose((Span(f"hint: {gap.unknown.hint}"),), 2 * STEP)
 
 
 def _some(names: Iterable[str]) -> str:

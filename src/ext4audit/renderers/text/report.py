@@ -155,14 +155,14 @@ def plan_blocks(report: Report, advice: PlanAdvice, look: Look) -> Blocks:
 
 def _plan_head(report: Report, advice: PlanAdvice) -> Blocks:
     """Yield that the filesystem does not exist yet, and the assumptions."""
-    text = " is judged as if it ran: nothing of it exists yet."
+    text = " does not exist yet; it is audited as planned."
     yield Prose((Span("PLAN ", "bold"), Span(report.source.label, "bold"), Span(text)))
     for sentence in advice.assumed:
         yield Prose((Span(sentence, "dim"),), STEP)
 
 
 def _plan_lines(advice: PlanAdvice) -> Blocks:
-    yield Prose((Span("Lines to use", "bold"), Span(_difference(advice))))
+    yield Prose((Span("Commands to use", "bold"), Span(_difference(advice))))
     for change in advice.changes:
         yield Prose((Span(f"{change}."),), 2 * STEP, Span("* "))
     for line in advice.lines:
@@ -174,7 +174,7 @@ def _plan_lines(advice: PlanAdvice) -> Blocks:
 def _difference(advice: PlanAdvice) -> str:
     """Return how the lines differ from the plan, and the findings that remain with them."""
     left = ", ".join(advice.left) or "nothing of low severity or worse"
-    verdict = f"judged by the same rules, they leave: {left}"
+    verdict = f"the same rules then report: {left}"
     if not advice.changes:
         return f", as planned ({verdict})"
     return f", with these changes ({verdict}):"

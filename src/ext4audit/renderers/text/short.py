@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ext4audit.evidence import Known, for_wording
@@ -29,7 +29,7 @@ from ext4audit.renderers.text.blocks import (
     Span,
     Verbatim,
 )
-from ext4audit.renderers.text.entries import Entry, entries
+from ext4audit.renderers.text.entries import Entry, entries, lines
 from ext4audit.renderers.text.fix_command import fix_command
 from ext4audit.report import Report
 
@@ -79,9 +79,9 @@ def finding_paragraphs(report: Report, look: Look) -> Iterator[Sequence[Block]]:
         yield (*page.entry_blocks(entry), *script)
     if len(whole) > 1:
         yield tuple(script_blocks(report, look))
-    rows = tuple(page.row(entry) for entry in found[len(whole) :])
-    lines: list[Block] = [Columns(rows, 0, fixed=3, widest=_WIDEST_CELL)] if rows else []
-    yield (*lines, *_not_judged(report))
+    rows = tuple(page.row(entry) for entry in lines(found[len(whole) :]))
+    below: list[Block] = [Columns(rows, 0, fixed=3, widest=_WIDEST_CELL)] if rows else []
+    yield (*below, *_not_judged(report))
 
 
 def _not_judged(report: Report) -> Blocks:
@@ -140,11 +140,13 @@ class _Page:
         """Yield the remedies of the first few subjects, and how many others there are."""
         remedies = entry.remedies()
         titles = set()
+        label = ""
         for remedy in remedies[:_REMEDIES_SHOWN]:
             if remedy.summary not in titles:
                 titles.add(remedy.summary)
+                label = ""
                 yield _title(remedy)
-            yield from self._changes(remedy, entry.rule.code)
+            label = yield from self._changes(remedy, entry.rule.code, label)
         yield from self._more(len(remedies) - _REMEDIES_SHOWN, entry)
 
     def _more(self, commands: int, entry: Entry) -> Blocks:
@@ -159,17 +161,25 @@ class _Page:
             text = f"{others} {noun}: -v, or ext4audit explain {entry.rule.code}"
             yield Prose((Span(text, "dim"),), STEP)
 
-    def _changes(self, remedy: Remedy, code: str) -> Blocks:
-        """Yield the commands and diffs of a remedy, or which entry above has shown them."""
+    def _changes(self, remedy: Remedy, code: str, label: str) -> Generator[Block, None, str]:
+        """Yield the commands and diffs of a remedy, or which entry above has shown them.
+
+        `label` is the phase that the line above belongs to, and returned is the one of the last:
+        the same command for several filesystems is below one phase.
+        """
         parts = tuple(changes(remedy))
         before = self._shown.setdefault(parts, code) if parts else code
         if before != code:
             yield Prose((Span(f"The commands are those of {before} above."),), STEP)
-            return
+            return ""
         for part in parts:
-            yield Prose((Span(f"{PHASE_TEXT[part.phase].capitalize()}:"),), STEP)
+            phase = f"{PHASE_TEXT[part.phase].capitalize()}:"
+            if phase != label:
+                yield Prose((Span(phase),), STEP)
+            label = phase
             yield from (Verbatim(text, 2 * STEP, DIFF_STYLES[kind]) for kind, text in part.diff)
             yield from (Verbatim(command, 2 * STEP, "bold") for command in part.commands)
+        return label
 
 
 def script_blocks(report: Report, look: Look, indent: int = 0) -> Blocks:

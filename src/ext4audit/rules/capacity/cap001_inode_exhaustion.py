@@ -1,4 +1,4 @@
-"""CAP001: Inodes run out before the space does; then no file can be created."""
+"""CAP001: Inodes run out before the space, and no more files can be created."""
 
 from __future__ import annotations
 

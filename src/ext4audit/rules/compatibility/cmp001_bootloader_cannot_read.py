@@ -1,4 +1,4 @@
-"""CMP001: The boot loader cannot read the filesystem with the kernels: the host does not boot."""
+"""CMP001: The boot loader cannot read the filesystem that holds the kernels: no boot."""
 
 from __future__ import annotations
 

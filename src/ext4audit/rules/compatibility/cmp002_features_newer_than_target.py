@@ -65,8 +65,8 @@ def _finding(fs: Filesystem, host: Host, kernel: Kernel, features: Sequence[str]
     end = "may refuse to mount it after a crash" if soft else "refuses to mount it"
     words = ", ".join(features)
     return Finding(
-        message=f"Linux {kernel.release} is older than features of the filesystem ({words}): the "
-        f"kernel {end}, and e2fsck of the same age refuses it.",
+        message=f"Linux {kernel.release} does not support features of the filesystem ({words}): "
+        f"the kernel {end}, and its e2fsck refuses it.",
         severity=Severity.MEDIUM if soft else Severity.HIGH,
         confidence=Confidence.LIKELY,
         citations=cite_features(fs),

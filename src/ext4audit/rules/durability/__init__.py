@@ -84,9 +84,7 @@ def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterato
     lower = host.filesystem(number) if number is not None else None
     barrier = _barrier(lower)
     if lower is None or not isinstance(barrier, Known) or lower.device_number in passed:
-        sentence = (
-            "the filesystem that holds its backing file decides about flushes, and is unknown"
-        )
+        sentence = "flushes depend on the filesystem that holds its backing file, which is unknown"
         cite = Citation(f"file of {device.name}", _file(device), f"/sys/block/{device.name}/loop")
         yield Part(device.name, Severity.MEDIUM, Confidence.LIKELY, sentence, cite)
     elif barrier.value == "barrier":
@@ -120,17 +118,17 @@ def _leaf(device: BlockDevice) -> Part:
     unseen = device.below if device.md and isinstance(device.below, Unknown) else None
     cache = unseen or device.queue.write_cache
     if isinstance(cache, Unknown):
-        sentence = "whether its write cache is volatile is unknown"
+        sentence = "it is unknown whether the write cache is volatile"
         cite = Citation(label, f"unknown: {cache.detail}", cache.what)
         return Part(device.name, Severity.HIGH, Confidence.POSSIBLE, sentence, cite, cache)
     cite = Citation(label, cache.value, cache.origin)
     if cache.value == "write through":
-        sentence = "it reports no volatile write cache"
+        sentence = "no volatile write cache is reported"
         return Part(device.name, Severity.INFO, Confidence.CONFIRMED, sentence, cite)
     if _is_instance_store(device):
-        sentence = "its write cache is volatile, and the disk is lost with its virtual machine"
+        sentence = "the write cache is volatile, and the disk is lost with its virtual machine"
         return Part(device.name, Severity.HIGH, Confidence.CONFIRMED, sentence, cite)
-    sentence = "its write cache is volatile"
+    sentence = "the write cache is volatile"
     return Part(device.name, Severity.CRITICAL, Confidence.CONFIRMED, sentence, cite)
 
 

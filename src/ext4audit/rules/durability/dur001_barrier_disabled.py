@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
+
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
@@ -20,6 +23,7 @@ SUMMARIES = {
     Severity.INFO: "write barriers are disabled, which has no effect here",
 }
 """Each is true of all causes of its severity."""
+NAMED = 3
 
 
 @rule(
@@ -74,13 +78,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     if not isinstance(fs.stack, Known):
         unseen = Citation("devices below", f"unknown: {fs.stack.detail}", fs.stack.what)
-        sentence = "whether a write cache is volatile is unknown"
+        sentence = "it is unknown whether a write cache is volatile"
         yield _finding(fs, host, (Severity.HIGH, Confidence.POSSIBLE), sentence, (unseen,))
         need(fs.stack)
         return
     parts = parts_below(fs, fs.stack.value, host)
     claim = still_claims_write_back(fs.stack.value)
-    citations = tuple(part.citation for part in parts) + ((claim,) if claim else ())
+    citations = (*_citations(parts), *((claim,) if claim else ()))
     yield _finding(fs, host, _grade(parts, claim), _sentence(parts), citations)
     gap = worst(parts).gap
     if gap is not None:
@@ -98,7 +102,19 @@ def _sentence(parts: tuple[Part, ...]) -> str:
     """Return the sentence on what the worst devices do."""
     decisive = worst(parts)
     names = [part.device for part in parts if part.sentence == decisive.sentence]
-    return f"{', '.join(dict.fromkeys(names))}: {decisive.sentence}"
+    return f"{_several(list(dict.fromkeys(names)))}: {decisive.sentence}"
+
+
+def _several(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+def _citations(parts: tuple[Part, ...]) -> Iterator[Citation]:
+    """Cite each device; those with one value from one place are one line."""
+    for (value, origin), same in groupby(parts, lambda part: part.citation[1:3]):
+        first, *more = dict.fromkeys(part.citation.label for part in same)
+        yield Citation(f"{first} and {len(more)} more" if more else first, value, origin)
 
 
 def _finding(

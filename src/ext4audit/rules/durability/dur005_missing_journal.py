@@ -109,10 +109,12 @@ def _refuse(fs: Filesystem) -> None:
 
 def _finding(fs: Filesystem) -> Finding:
     severity, confidence = _grade(fs)
-    state = UNUSED if _is_left_out(fs) else NOT_YET if _waits(fs) else "It has no journal"
+    state = (
+        UNUSED if _is_left_out(fs) else NOT_YET if _waits(fs) else "The filesystem has no journal"
+    )
     return Finding(
-        message=f"{state}: a crash can lose files that were not even being written, and only a "
-        "full e2fsck repairs the filesystem.",
+        message=f"{state}: a crash can lose files, even those that were not being written, and "
+        "only a full e2fsck repairs the filesystem.",
         severity=severity,
         confidence=confidence,
         citations=tuple(_citations(fs)),
@@ -182,7 +184,8 @@ def _while_mounted(fs: Filesystem, trade_off: str) -> Remedy:
         where = remedies.offline.why_by_hand(fs)
         return Remedy(f"Create a journal, {where}.", Disruption.UNMOUNT, trade_off=trade_off)
     return Remedy(
-        f"Create a journal while it is mounted. {_new_mount(fs)}, which activates it.",
+        "Create a journal on the mounted filesystem, which uses it from the next mount on. "
+        f"{_new_mount(fs)}.",
         Disruption.REBOOT,
         steps,
         trade_off=f"{trade_off}{MADE_WHILE_MOUNTED}",

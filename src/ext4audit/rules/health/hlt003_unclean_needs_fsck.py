@@ -1,4 +1,4 @@
-"""HLT003: An unmounted filesystem is not clean: its journal must be replayed, or it be checked."""
+"""HLT003: An unmounted filesystem is not clean: it needs a journal replay or a check."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import OUTSIDE, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import BlockDevice, MdArray
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -73,7 +73,7 @@ def _unread(device: BlockDevice) -> Unknown:
         what,
         Why.NOT_CAPTURED,
         "md/degraded or md/sync_action",
-        "run on the host, outside containers",
+        OUTSIDE,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording
+from ext4audit.evidence import OUTSIDE, Evidence, Known, Undetermined, Unknown, Why, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
@@ -19,7 +19,6 @@ from ext4audit.layout.advice import effectively, rounded
 from ext4audit.layout.group_search import EVEN
 from ext4audit.rule import NotApplicable, RuleOutput
 
-HINT = "run on the host, outside containers"
 VIRTUAL_NAMES = ("vd", "xvd")
 """virtio and Xen disks (Documentation/admin-guide/devices.txt)."""
 VIRTUAL_MODELS = ("QEMU", "VBOX", "VIRTUAL DISK")
@@ -37,7 +36,7 @@ def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evid
 def _rotates(device: BlockDevice | None, name: str) -> Evidence[bool]:
     what = f"rotational of {name}"
     if device is None:
-        return Unknown(what, Why.ABSENT, hint=HINT)
+        return Unknown(what, Why.ABSENT, hint=OUTSIDE)
     rotational = device.queue.rotational
     # A virtual disk reports that it rotates unless it is configured otherwise: virtio on NVMe.
     if isinstance(rotational, Known) and rotational.value and _is_virtual(device):
@@ -100,8 +99,8 @@ def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> R
     media = media_of(fs.stack, layout)
     severity, confidence = _severity(layout, media)
     yield Finding(
-        message=f"{effectively(layout.bitmaps)} this metadata: the busiest one gets "
-        f"{rounded(layout.skew)} times the mean of the bitmap writes.",
+        message=f"{effectively(layout.bitmaps)} the bitmaps: the busiest disk gets "
+        f"{rounded(layout.skew)} times the average number of bitmap writes.",
         severity=severity,
         confidence=Confidence.LIKELY if layout.doubts else confidence,
         citations=(*citations, media_citation(media)),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.options import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
@@ -180,11 +181,34 @@ class Stall(NamedTuple):
             f"for ~{_spell(self.seconds)} s ({self.basis})."
         )
 
-    @property
-    def summary(self) -> str:
-        """The line for all filesystems of this speed: a file of any size."""
-        per_gib = _spell(GIB / self.bytes_per_second)
-        return f"rename() over a file just written can block ~{per_gib} s per GiB ({self.basis})"
+
+def summary(speeds: Sequence[float]) -> str:
+    """Return one line for all filesystems of a host, by their speeds: a file of any size."""
+    slow, fast = min(speeds), max(speeds)
+    longest, mega = _spell(GIB / slow), f"{slow // 1_000_000:.0f}"
+    if fast > slow:
+        longest = f"{_spell(GIB / fast)} to ~{longest}"
+        mega = f"{mega} to {fast // 1_000_000:.0f}"
+    return f"rename() over a file just written can block ~{longest} s per GiB ({mega} MB/s assumed)"
+
+
+@remembered
+def speeds_of(host: Host) -> tuple[float, ...]:
+    """Return the assumed speeds of all filesystems of a host on which a rename can block."""
+    stalls = (_stall_of(fs, host) for fs in host.filesystems)
+    return tuple(stall.bytes_per_second for stall in stalls if stall)
+
+
+def _stall_of(fs: Filesystem, host: Host) -> Stall | None:
+    """Return the stall on a filesystem, None where none is found or it cannot be estimated."""
+    try:
+        _refuse(fs)
+        if _preventing(need(fs.options)):
+            return None
+        stall = estimate(fs, need(host.memory), [need(each) for each in _drains(fs, host)])
+    except (NotApplicable, Undetermined):
+        return None
+    return stall if stall.seconds >= UNNOTICED_SECONDS else None
 
 
 def estimate(fs: Filesystem, memory: Memory, queues: Sequence[Drain]) -> Stall:
@@ -209,7 +233,8 @@ def _finding(
         confidence=Confidence.LIKELY,
         citations=citations,
         remedies=tuple(_remedies(fs, host, stall, queues)) if matters else (IN_THE_APPLICATION,),
-        summary=stall.summary,
+        summary=summary(speeds_of(host) or [stall.bytes_per_second]),
+        of_host=True,
     )
 
 

@@ -59,7 +59,7 @@ def check(host: Host) -> RuleOutput:
 
     ## Why it matters
 
-    The default of 20 % dates from times when memory was small: on a host with 512 GB, 100 GB of
+    The default of 20 % was chosen when memory was small: on a host with 512 GB, 100 GB of
     dirty data may wait for the disks. A sync, an unmount, a snapshot or a checkpoint of a database
     then takes minutes, and a crash loses more data.
 
@@ -118,8 +118,8 @@ def _finding(worst: Backlog, everyone: Sequence[Backlog], host: Host, memory: Me
     cited = (cite_memory(host.memory),) if isinstance(host.memory, Known) else ()
     return Finding(
         message=f"Memory may hold {worst.waiting_bytes // MIB} MiB of dirty data for {worst.name}; "
-        f"writing it takes ~{worst.seconds:.0f} s at the assumed speed, and a sync or an unmount "
-        "waits as long.",
+        f"writing it takes ~{worst.seconds:.0f} s at the assumed speed, and a sync or an "
+        "unmount waits that long.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(*cited, *cite_size(worst.fs, memory), *_assumptions(worst)),

@@ -25,7 +25,7 @@
       button.textContent = (await copy(pre.firstElementChild)) ? "Copied" : "Not copied";
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
-    pre.before(button);
+    pre.parentElement.append(button);
   };
   all("pre.command").forEach(addCopyButton);
 
