@@ -87,6 +87,14 @@ def test_a_later_mount_keeps_what_an_earlier_remedy_changed() -> None:
     assert again.command == kept.format("")
 
 
+def test_steps_behind_a_remount_stay() -> None:
+    """As do those behind an edit, in their order."""
+    check = Step(Phase.VERIFY, "grep -qx barrier /proc/fs/ext4/a/options")
+    steps = (*remount("barrier").steps, *edit(BASE, BASE.replace(",nobarrier", "")).steps, check)
+    added = Composition().add(Remedy("All.", Disruption.REMOUNT, steps))
+    assert added.steps == steps
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
