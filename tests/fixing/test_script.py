@@ -102,6 +102,12 @@ def test_each_kind_of_change_has_its_function() -> None:
     assert "steps=4 strict=false" in made.text
 
 
+def test_a_mount_without_an_unmount_names_its_directory() -> None:
+    """The last word of the command; its undo is the unmount."""
+    step = Step(Phase.IMMEDIATE, "mount /dev/a '/x y'", "umount '/x y'", "mountpoint '/x y'")
+    assert calls(script((step,)))["1"].startswith(r"mount_step '/x\040y' ")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.measurement import Measurement, Number
+from ext4audit.facts.measurement import Measurement, MemberFigures, Number
 from ext4audit.probing import Subject, extents, fiemap, fsync, members, observing, rename
 from ext4audit.probing.bench import MIB, Bench
 from ext4audit.probing.budget import Budget, Limits, Spent
@@ -171,6 +171,16 @@ def test_a_renamed_file_is_not_soon_written_back(
     assert rename._size(with_memory) == expected_mib * MIB
 
 
+@pytest.mark.parametrize(("size_mib", "expected_mib"), [(400, 8), (40, 2), (15, 1)])
+def test_the_file_to_read_is_a_part_of_all(bench: Bench, size_mib: int, expected_mib: int) -> None:
+    """A sixteenth of the size in whole MiB, at least one and at most eight."""
+    budget = Budget(Limits(size_mib * MIB, 60, 1000 * MIB, 0))
+    with rename._file_to_read(bench._replace(budget=budget)):
+        descriptor = bench.workspace.reopen("read", os.O_RDONLY)
+        assert os.fstat(descriptor).st_size == expected_mib * MIB
+        os.close(descriptor)
+
+
 @pytest.mark.parametrize(
     ("device", "expected"),
     [
@@ -206,8 +216,8 @@ def test_figures_of_members_have_their_shares() -> None:
 
 def churn(writes: Sequence[int], others: float = 0) -> Churn:
     """Build the writes of members."""
-    figures = members.MemberFigures
-    return Churn(tuple(figures(f"vd{n}", w, w, 0, 1.0, None) for n, w in enumerate(writes)), others)
+    figures = (MemberFigures(f"vd{n}", w, w, 0, 1.0, None) for n, w in enumerate(writes))
+    return Churn(tuple(figures), others)
 
 
 @pytest.mark.parametrize(
