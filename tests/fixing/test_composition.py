@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.finding import Disruption, LineEdit, NewFile, Phase, Remedy, Remount, Step, Unmount
-from ext4audit.fixing.composition import Composition, Conflict, merged, name_of
+from ext4audit.fixing.composition import Composition, Conflict, _difference, merged, name_of
 
 BASE = "/dev/a\t/data  ext4 noatime,nobarrier,commit=300 0 2"
 
@@ -85,6 +85,22 @@ def test_a_later_mount_keeps_what_an_earlier_remedy_changed() -> None:
     assert isinstance(unmount.change, Unmount)
     assert unmount.change.again == unmount.undo
     assert again.command == kept.format("")
+
+
+def test_steps_behind_a_remount_stay() -> None:
+    """As do those behind an edit, in their order."""
+    check = Step(Phase.VERIFY, "grep -qx barrier /proc/fs/ext4/a/options")
+    steps = (*remount("barrier").steps, *edit(BASE, BASE.replace(",nobarrier", "")).steps, check)
+    added = Composition().add(Remedy("All.", Disruption.REMOUNT, steps))
+    assert added.steps == steps
+
+
+def test_what_a_new_mount_changes() -> None:
+    """By option; an empty word stands for one that is left out. Other commands change none."""
+    old, new = AGAIN.format("nobarrier,data=writeback"), AGAIN.format("barrier")
+    assert _difference(old, new) == {"data": "", "barrier": "barrier"}
+    assert _difference(old, old) == {}
+    assert _difference(old, "umount /data") == {}
 
 
 @pytest.mark.parametrize(

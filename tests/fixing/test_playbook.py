@@ -105,3 +105,45 @@ def test_the_guards_run_in_check_mode_and_change_nothing() -> None:
     changing = [task for task in made[3:] if "check_mode" not in task and "when" in task]
     assert changing
     assert all(needed in task["when"] for task in changing)
+
+
+def test_the_playbook_copies_the_script_first() -> None:
+    """In check mode, too: its dry run is the guard of each remedy. Only root can read it."""
+    folder, copy, *_ = tasks(edit(BEFORE, AFTER))
+    assert folder["check_mode"] is copy["check_mode"] is False
+    assert folder["ansible.builtin.file"] == {
+        "path": "/var/lib/ext4audit",
+        "state": "directory",
+        "mode": "0700",
+    }
+    assert copy["ansible.builtin.copy"]["dest"] == "/var/lib/ext4audit/fix-abc.sh"
+    assert copy["ansible.builtin.copy"]["mode"] == "0700"
+
+
+def test_a_line_is_edited_by_the_module_where_it_is_the_only_one() -> None:
+    """Six fields and a backup; where two lines name the directory, the script edits."""
+    look, mount, apply, verify = tasks(edit(BEFORE, AFTER))[3:]
+    assert (look["check_mode"], look["changed_when"]) == (False, False)
+    assert mount["ansible.posix.mount"] == {
+        "src": "/dev/a",
+        "path": "/data",
+        "fstype": "ext4",
+        "opts": "defaults",
+        "dump": "0",
+        "passno": "2",
+        "state": "present",
+        "backup": True,
+    }
+    assert mount["when"][1] == f"{look['register']}.stdout == '1'"
+    assert apply["when"][1] == f"{look['register']}.stdout != '1'"
+    script = "/var/lib/ext4audit/fix-abc.sh"
+    argv = [each["ansible.builtin.command"]["argv"] for each in (apply, verify)]
+    assert argv == [[script, "--apply", "--only", "1"], [script, "--verify", "--only", "1"]]
+    assert verify["changed_when"] is False
+
+
+def test_a_play_becomes_root_and_gathers_no_facts() -> None:
+    """The script is in it line by line."""
+    (play,) = json.loads(playbook(Script("#!/bin/sh\n:\n", "abc", (), ())))
+    assert (play["hosts"], play["become"], play["gather_facts"]) == ("all", True, False)
+    assert play["vars"] == {"script_lines": ["#!/bin/sh", ":", ""]}

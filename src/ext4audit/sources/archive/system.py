@@ -200,9 +200,9 @@ def sysroot_of(capture: Capture) -> str:
     The manifest tells since sos 4.0. Without one it is the usual place, if there is a mount and
     "/" itself is an overlay.
     """
-    mounted = _SYSROOT.search(text_of(capture, "/sos_reports/manifest.json"))
-    if mounted:
-        return mounted[1].rstrip("/") or "/"
+    sysroot = _SYSROOT.search(text_of(capture, "/sos_reports/manifest.json"))
+    if sysroot:
+        return sysroot[1].rstrip("/") or "/"
     rows = [line.split(" ") for line in text_of(capture, MOUNTINFO).split("\n")]
     mounted = {row[4]: row[2] for row in rows if len(row) > FIXED_FIELDS}
     return _HOST if _HOST in mounted and mounted.get("/", "").startswith("0:") else "/"

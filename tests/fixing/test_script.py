@@ -1,0 +1,142 @@
+"""The data of a script: what the functions of fix.sh are called with."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ext4audit.finding import (
+    Check,
+    Disruption,
+    LineEdit,
+    NewFile,
+    Phase,
+    Remedy,
+    Remount,
+    Step,
+    Unmount,
+)
+from ext4audit.fixing import Chosen
+from ext4audit.fixing.script import Audited, Script, build
+from ext4audit.rules import all_rules
+from support.builders import disk, filesystem, known, mount
+
+RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
+HOST = Audited("db1", "0123", "2026-01-02T03:04:05Z", "0.2")
+DATA = filesystem(mounts=(mount("/a b"),), uuid="u-1")
+LINES = ("/dev/a /a ext4 nobarrier,commit=5 0 2", "/dev/a /a ext4 commit=5 0 2", "/dev/a /a ext4 x")
+
+
+def script(*remedies: tuple[Step, ...], fs: object = DATA) -> Script:
+    """Build the script of some remedies of one filesystem."""
+    chosen = [
+        Chosen(RULE, f"/{n}", Remedy("Do it.", Disruption.ONLINE, steps), (fs,))  # type: ignore[arg-type]
+        for n, steps in enumerate(remedies)
+    ]
+    return build(HOST, chosen, ())
+
+
+def calls(made: Script, number: int = 1) -> dict[str, str]:
+    """Return the calls of a remedy by their label, in one line each."""
+    (body,) = re.findall(rf"(?ms)^remedy_{number}\(\) \{{\n(.*?)^\}}$", made.text)
+    cases = re.findall(r"(?ms)^\t(\w+)\)\n\t\t(.*?)\n\t\t;;$", body)
+    return {label: " ".join(text.split()) for label, text in cases}
+
+
+def edit(before: str, after: str) -> Step:
+    """Build an edit of line 2, which is its own check."""
+    change = LineEdit("/etc/fstab", 2, before, after)
+    return Step(Phase.PERSISTENT, "sed", "", "grep line", change)
+
+
+def test_an_edited_line_has_all_states_that_it_takes() -> None:
+    """Each edit names the state that it starts from: the first, or that of the one before."""
+    made = script((edit(LINES[0], LINES[1]),), (edit(LINES[0], LINES[0].replace("=5", "=9")),))
+    first, second = (calls(made, n)["1"] for n in (1, 2))
+    assert first.startswith("edit_line /etc/fstab 2 1 ")
+    assert second.startswith("edit_line /etc/fstab 2 2 ")
+    assert first.removeprefix("edit_line /etc/fstab 2 1") == second.removeprefix(
+        "edit_line /etc/fstab 2 2"
+    )
+    assert first.count("/dev/a /a ext4") == 3
+
+
+def test_each_kind_of_change_has_its_function() -> None:
+    """With the device that it looks at; a mount point is spelled as mountinfo spells it."""
+    device, name, number = DATA.device, DATA.name, str(DATA.device_number)
+    again = f"mount {device} '/a b'"
+    made = script(
+        (
+            Step(Phase.PERSISTENT, "printf", change=NewFile("/etc/x", "1\n")),
+            Step(
+                Phase.IMMEDIATE,
+                "mount -o remount",
+                "mount -o first || mount -o second",
+                "grep -q y",
+                Remount("/a b", ("nobarrier",), ("barrier", "commit=5")),
+            ),
+        ),
+        (
+            Step(Phase.IMMEDIATE, "umount '/a b'", again, change=Unmount("/a b", again)),
+            Step(Phase.IMMEDIATE, "e2fsck -p", "undo", "done", Check(device)),
+            Step(Phase.IMMEDIATE, "tune2fs -m 1", "tune2fs -m 5", "true"),
+            Step(Phase.IMMEDIATE, again, "umount '/a b'", "mountpoint"),
+            Step(Phase.VERIFY, "grep -q z"),
+        ),
+    )
+    key = r"'/a\040b'"
+    first, second = calls(made, 1), calls(made, 2)
+    assert first["filesystems"] == f"filesystem {device} {name} {number} u-1"
+    assert first["1"] == "new_file /etc/x 1"
+    assert first["2"].startswith(f"remount '/a b' {key} {name} {number} ")
+    assert first["2"].endswith("'barrier<nobarrier' 'commit=5<'")
+    assert " false 'mount -o second' 'grep -q y' " in first["2"]
+    assert first["verify"] == ":"
+    assert second["1"].startswith(f"unmount '/a b' {key} {name} {number} ")
+    assert second["2"] == f"check {device} {name} 'e2fsck -p' undo done"
+    assert second["3"] == "run_step 'tune2fs -m 1' 'tune2fs -m 5' true"
+    assert second["4"].startswith(f"mount_step {key} ")
+    assert second["verify"] == "verify 'grep -q z'"
+    assert "steps=2 strict=true" in made.text
+    assert "steps=4 strict=false" in made.text
+
+
+def test_a_mount_without_an_unmount_names_its_directory() -> None:
+    """The last word of the command; its undo is the unmount."""
+    step = Step(Phase.IMMEDIATE, "mount /dev/a '/x y'", "umount '/x y'", "mountpoint '/x y'")
+    assert calls(script((step,)))["1"].startswith(r"mount_step '/x\040y' ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"uuid": None}, "its UUID is unknown"),
+        ({"stack": known(disk(kind="image"))}, "it is an image"),
+        ({"device": "/dev/a\n"}, "a name that a shell script cannot contain"),
+        ({"mounts": (mount("/b"),)}, "no audited filesystem is mounted on /a b"),
+    ],
+)
+def test_what_a_script_cannot_hold_is_left_out(changes: dict[str, object], reason: str) -> None:
+    """With the reason, in the script's head, too."""
+    step = Step(Phase.IMMEDIATE, "mount", change=Remount("/a b", (), ("barrier",)))
+    base = {"mounts": (mount("/a b"),), "uuid": "u-1"}
+    made = script((step,), fs=filesystem(**{**base, **changes}))
+    assert made.chosen == ()
+    (left,) = made.left
+    assert reason in str(left)
+    assert "# Applied remedies: none." in made.text
+    assert "# Omitted findings:" in made.text
+
+
+def test_the_settings_name_host_and_tools() -> None:
+    """Tools are those that the steps call, and those that the functions need."""
+    made = script((Step(Phase.IMMEDIATE, "tune2fs -m 1 /dev/a", "tune2fs -m 5 /dev/a", "true"),))
+    assert "\nmachine_id=0123\nnode=db1\n" in made.text
+    (tools,) = re.findall(r"^tools='(.*)'$", made.text, re.MULTILINE)
+    assert "tune2fs" in tools.split()
+    assert "e2fsck" not in tools.split()
+    assert "\nremedies=1\n" in made.text
+    assert f"\nid={made.identity}\n" in made.text
+    assert re.fullmatch(r"[0-9a-f]{12}", made.identity)
+    assert made.text.endswith('\nmain "$@"\n')
