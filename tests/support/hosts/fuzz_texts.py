@@ -110,6 +110,11 @@ def of_archive(path: str) -> Target:
     return target
 
 
+def of_text_of(parse: Callable[[str], object]) -> Target:
+    """Return what parses bytes as sources decode them."""
+    return lambda data: parse(text(data))
+
+
 def of_file(read: Callable[[str], object]) -> Target:
     """Return what reads a file of this content."""
 
@@ -160,7 +165,7 @@ def targets() -> dict[str, tuple[str, Target]]:
         "Ansible trees": (TASK, lambda data: _open_file(io.BytesIO(data), "fuzz")),
     }
     return {
-        **{name: (seed, lambda d, f=f: f(text(d))) for name, (seed, f) in of_text.items()},
+        **{name: (seed, of_text_of(f)) for name, (seed, f) in of_text.items()},
         **{name: (text(image), target) for name, target in of_bytes.items()},
         **read,
         **{name: (seed, of_archive(path)) for name, (path, seed) in IN_ARCHIVES.items()},

@@ -201,6 +201,8 @@ def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
     if way == TRUNCATED:
         half = len(answer.value) // 2
         half -= answer.value[half - 1 : half] == "\n"  # at the end of a line, nothing shows
+        if isinstance(answer.value, bytes):
+            return Known(answer.value[:half], answer.origin)
         return whole(ask, Known(answer.value[:half], answer.origin))
     if isinstance(answer.value, bytes):
         return Known(NOISE.encode(), answer.origin)
