@@ -310,6 +310,128 @@ def _takes_a_value(node: ast.IfExp) -> bool:
     return "isinstance" in asked and bool(asked & {"Known", "Unknown"}) and taken
 
 
+UNKNOWN_GIVES_A_CONSTANT = {
+    "assemble/devices/__init__.py": {"_dm", "_loop"},
+    "assemble/image/__init__.py": {"superblock_at", "_chain"},
+    "assemble/inventory.py": {"_has_no_ext4"},
+    "assemble/options/__init__.py": {"kernel_default", "_unlisted_layer"},
+    "assemble/planned/simulation.py": {"simulated"},
+    "assemble/planned/superblock.py": {"_disagreement"},
+    "assemble/superblock.py": {"read_uuid"},
+    "facts/host.py": {"filesystem"},
+    "rules/compatibility/cmp003_fstab_unstable_device.py": {"_disks", "_uuid", "_is_shared"},
+    "rules/compatibility/cmp005_raid0_multizone_layout.py": {"_cite_parameter"},
+    "rules/durability/__init__.py": {"still_claims_write_back", "_barrier"},
+    "rules/durability/dur002_hidden_superblock_default.py": {"_string"},
+    "rules/durability/dur009_norecovery_mount.py": {"_cite_features"},
+    "rules/layout/lay003_stripe_oddity.py": {"_spins"},
+    "rules/layout/lay007_bigalloc_clusters.py": {"_stripe"},
+    "rules/performance/__init__.py": {"_device_bytes"},
+    "rules/performance/prf012_sync_mount.py": {"_removable"},
+    "rules/security/sec003_reserved_uid.py": {"_cite_reserve"},
+    "rules/shared/__init__.py": {
+        "what_else_sets_it",
+        "_table_would_show",
+        "cite_features",
+        "cite_discard",
+    },
+    "rules/shared/error_state.py": {"cite_errors"},
+    "rules/shared/quantities.py": {"cite_space", "has_room_to_grow"},
+}
+"""Functions that return a constant for an unknown: a citation less, a softer sentence, or a step
+before the caller asks again. Whoever adds one has to show that no verdict rests on it."""
+
+
+def test_no_function_returns_a_constant_for_an_unknown() -> None:
+    """`if isinstance(x, Unknown): return False` is `value_or` by another spelling."""
+    found: dict[str, set[str]] = {}
+    for path in filter(_decides, MODULES):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and any(map(_gives_constant, ast.walk(node))):
+                found.setdefault(str(path.relative_to(PACKAGE)), set()).add(node.name)
+    assert found == UNKNOWN_GIVES_A_CONSTANT
+
+
+UNDETERMINED_MET = {
+    "layout/stack.py",
+    "rules/layout/lay004_partition_misaligned.py",
+    "rules/compatibility/cmp007_vendor_demand.py",
+}
+"""Where a part may be undetermined while others are judged; the unknowns of it are kept."""
+UNDETERMINED_DROPPED = {"rules/shared/error_state.py"}
+"""What has not surely stopped is not left to HLT002: the asking rule reports it itself."""
+
+
+def test_no_other_spelling_takes_a_value() -> None:
+    """Neither `getattr(x, "value", …)`, nor `case Known(v)`, nor `try: need(x) except: …`."""
+    met, dropped = set[str](), set[str]()
+    for path in (each for each in MODULES if _decides(each) or room(each) == "layout"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            where = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
+            assert not _takes_by_name(node), where
+            assert not _matches_evidence(node), where
+            if isinstance(node, ast.ExceptHandler) and "Undetermined" in _names(node.type):
+                kept = any(_is_attribute(each, "unknowns") for each in ast.walk(node))
+                (met if kept else dropped).add(str(path.relative_to(PACKAGE)))
+    assert (met, dropped) == (UNDETERMINED_MET, UNDETERMINED_DROPPED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if isinstance(x, Unknown): return False",
+        "if not isinstance(x, Known): return None",
+        "if a or isinstance(x, Unknown): return ()",
+        'y = getattr(x, "value", 1)',
+        "match x:\n  case Known(v): y = v",
+        "match x:\n  case Unknown(): y = 1",
+    ],
+)
+def test_the_test_sees_other_spellings(text: str) -> None:
+    """What is looked for is found."""
+    nodes = list(ast.walk(ast.parse(text)))
+    checks = (_gives_constant, _takes_by_name, _matches_evidence)
+    assert any(check(node) for node in nodes for check in checks)
+
+
+def _decides(path: Path) -> bool:
+    return room(path) in {"assemble", "facts", "rules"}
+
+
+def _names(node: ast.AST | None) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} if node else set()
+
+
+def _is_attribute(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name
+
+
+def _takes_by_name(node: ast.AST) -> bool:
+    """Whether it is `getattr(x, "value", …)`."""
+    is_call = isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr"
+    return is_call and "'value'" in ast.unparse(node)
+
+
+def _matches_evidence(node: ast.AST) -> bool:
+    return isinstance(node, ast.MatchClass) and ast.unparse(node.cls) in {"Known", "Unknown"}
+
+
+def _gives_constant(node: ast.AST) -> bool:
+    """Whether it is `if isinstance(x, Unknown): return <constant>`, or the same without Known."""
+    if not isinstance(node, ast.If) or len(node.body) != 1:
+        return False
+    test, (first,) = ast.unparse(node.test), node.body
+    unknown = re.search(r"(?<!not )isinstance\([^()]*(?:\([^()]*\))*[^()]*, Unknown\)", test)
+    without = re.search(r"not \(?isinstance\(.*, Known\)", test)
+    return bool(unknown or without) and isinstance(first, ast.Return) and _is_constant(first.value)
+
+
+def _is_constant(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return not node.elts
+    return node is None or isinstance(node, ast.Constant)
+
+
 def test_the_top_level_of_the_tree_stays_as_designed() -> None:
     """Nothing is added beside the designed files and folders but dot-files."""
     top = {

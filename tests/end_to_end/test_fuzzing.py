@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.hosts import fuzz_texts
 from support.hosts.fuzzing import audit_changed, check
 from support.hosts.stories import HOSTS
 
@@ -14,6 +18,17 @@ from support.hosts.stories import HOSTS
 def test_whatever_a_host_says_every_rule_has_its_verdict(data: bytes) -> None:
     """Cut, repeated, unrelated and missing answers are gaps; no exception leaves the audit."""
     check(data)
+
+
+@pytest.mark.parametrize("name", fuzz_texts.targets())
+def test_what_is_handed_in_is_read_or_refused(name: str) -> None:
+    """Baselines, policies, inventories, images and the files of archives, as `fuzz_texts` tries."""
+    seed, target = fuzz_texts.targets()[name]
+    chance = random.Random(name)  # noqa: S311
+    fuzz_texts.try_one(target, seed.encode("utf-8", "surrogateescape"))
+    for _ in range(20):
+        changed = fuzz_texts.changed(seed.encode("utf-8", "surrogateescape"), chance)
+        fuzz_texts.try_one(target, changed)
 
 
 def test_the_changes_arrive() -> None:

@@ -16,7 +16,16 @@ import pytest
 from ext4audit.evidence import Why
 from ext4audit.report import Outcome
 from ext4audit.sources import Ask, ReadFile, RunCommand
-from support.hosts.law import EXCUSES, WAYS, Excuse, Loss, calmer, losses, report_without
+from support.hosts.law import (
+    EXCUSES,
+    WAYS,
+    Excuse,
+    Loss,
+    calmer,
+    losses,
+    related_losses,
+    report_without,
+)
 from support.hosts.stories import STORIES, every_story
 
 SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 10
@@ -38,6 +47,16 @@ def tried(story: str) -> list[Loss]:
 def test_who_knows_less_is_not_calmer(story: str) -> None:
     """No doubt and no finding is lost with an answer, and nothing becomes complete by it."""
     broken = {str(loss): found for loss in tried(story) if (found := calmer(loss))}
+    assert broken == {}
+
+
+@every_story
+def test_who_loses_all_of_one_kind_is_not_calmer(story: str) -> None:
+    """A device that is gone, a directory, a program, every superblock: two sources of one fact."""
+    every = list(related_losses(story))
+    if SAMPLED is not None:
+        every = random.Random(story).sample(every, min(len(every), SAMPLED))  # noqa: S311
+    broken = {str(loss): found for loss in every if (found := calmer(loss))}
     assert broken == {}
 
 

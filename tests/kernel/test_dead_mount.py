@@ -109,11 +109,10 @@ def hang(tmp_path: Path, private_mounts: None) -> Iterator[Hang]:  # noqa: ARG00
     place, top = tmp_path / "mount", tmp_path / "top"
     place.mkdir()
     shutil.copytree(HOSTS / "lvm-striped" / "snapshot", top / "snapshot")
-    run = ["tar", "-czf", top / "snapshot.tar.gz", "-C", top, "snapshot"]
-    subprocess.run(run, check=True)
+    subprocess.run(["tar", "-czf", "snapshot.tar.gz", "snapshot"], cwd=top, check=True)
 
     def start(request: str, count: int) -> Path:
-        words = [sys.executable, fuse_server.__file__, place, top, request, str(count)]
+        words = [sys.executable, fuse_server.__file__, str(place), str(top), request, str(count)]
         server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         started.append(server)
         assert server.stdout is not None

@@ -49,6 +49,7 @@ def test_names_of_hosts_are_read(tmp_path: Path, text: bytes, names: tuple[str, 
         (b"db[2:1]", "lists no host"),
         (b"db[0:999999999]", "more than 5 hosts"),
         (b"x" * 101, "larger than "),
+        (b"a" + b"[0:0]" * 9, "more than 8 ranges in a name"),
     ],
 )
 def test_what_lists_no_hosts_is_an_error(

@@ -30,7 +30,11 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 def parse_run(text: str) -> ProbeRun:
     """Return the run in a text; raises ValueError."""
-    document = _object(json.loads(text, parse_constant=_no_number), "the document")
+    try:
+        parsed = json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    document = _object(parsed, "the document")
     if document.get("kind") != KIND:
         raise ValueError(f"its kind is not {KIND!r}")
     if not _text(document, "schema_version").startswith(MAJOR):

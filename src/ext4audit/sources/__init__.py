@@ -246,6 +246,20 @@ _WHY = {
 }
 
 
+def whole(ask: Ask, answer: Answer) -> Answer:
+    """Return a captured answer, or FAILED for a file of the kernel that is cut off.
+
+    Each file of /proc and /sys that is asked for ends with a newline. A full disk or a limit of
+    the program that captured it can end it anywhere: a size of 20 GB would be one of 2.
+    """
+    if not isinstance(ask, ReadFile) or not ask.path.startswith(("/proc/", "/sys/")):
+        return answer
+    if isinstance(answer, Unknown) or not answer.value or answer.value[-1:] == "\n":
+        return answer
+    detail = "it is cut off: its last line has no end"
+    return Unknown(describe(ask), Why.UNPARSABLE, detail, "capture it again")
+
+
 class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure
     """An ask that the host cannot answer: why, the host's message, and how to make it known."""
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources.waiting import about
 
 LARGEST_BYTES = 16 << 20
 MOST_HOSTS = 100_000
 _SECTION = re.compile(r"\[([^]\s]*)\]")
 _NOT_HOSTS = (":vars", ":children")
+MOST_RANGES = 8
 _COUNT_LINE = re.compile(r"hosts \(\d+\):")
 """The first line of `ansible all --list-hosts`."""
 _RANGE = re.compile(r"\[([0-9]{1,9}):([0-9]{1,9})\]")
@@ -24,8 +27,7 @@ def expected_names(path: str) -> tuple[str, ...]:
     (INI) the sections of variables and of groups are left out, and db[01:20] is twenty hosts.
     """
     try:
-        with Path(path).open("rb") as file:
-            raw = file.read(LARGEST_BYTES + 1)
+        raw = about(path, partial(_content, path))
     except OSError as error:
         raise ArchiveError(f"{path}: {error.strerror or error}") from None
     if len(raw) > LARGEST_BYTES:
@@ -41,6 +43,11 @@ def expected_names(path: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _content(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(LARGEST_BYTES + 1)
+
+
 def _words(text: str) -> Iterator[str]:
     """Yield the first word of each line that stands for hosts."""
     skipped = False
@@ -54,6 +61,8 @@ def _words(text: str) -> Iterator[str]:
 
 def _expanded(word: str, path: str) -> Iterator[str]:
     """Yield the hosts of a word such as db[01:20].example.com; raises ArchiveError."""
+    if word.count("[") > MOST_RANGES:
+        raise ArchiveError(f"{path}: {word:.80}: more than {MOST_RANGES} ranges in a name")
     found = _RANGE.search(word)
     if found is None:
         if "[" in word:

@@ -17,7 +17,19 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome, Report, Source, Verdict
 from ext4audit.rules import all_rules
-from ext4audit.sources import Answer, Ask, ReadBytes, ResolvePath, describe
+from ext4audit.sources import (
+    Answer,
+    Ask,
+    ListDir,
+    ReadBytes,
+    ReadFile,
+    RealPath,
+    ResolvePath,
+    RunCommand,
+    TuneSuperblock,
+    describe,
+    whole,
+)
 from ext4audit.sources.snapshot import MapSource, RecordingSource, read_snapshot
 from support.hosts.stories import HOSTS
 
@@ -27,7 +39,11 @@ HOLES = {
     "timed out": Why.TIMED_OUT,
 }
 GARBLED = "garbled"
+TRUNCATED = "truncated"
+"""Only where it shows: fstab and os-release are whole texts wherever they end."""
 WAYS = (*HOLES, GARBLED)
+SHORTEST = 4
+"""Of less, a half is nothing, or as good as nothing."""
 NOISE = "\0}garbled{\0"
 """What no program prints, and what a crash leaves of a file."""
 CALM = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
@@ -35,15 +51,17 @@ Key = tuple[str, DeviceNumber | None]
 
 
 class Loss(NamedTuple):
-    """One answer of one host, and the way in which it is taken away."""
+    """One answer of one host, and the way in which it is taken away; `more` go with it."""
 
     story: str
     ask: Ask
     way: str
+    more: tuple[Ask, ...] = ()
 
     def __str__(self) -> str:
         """Return a name for people."""
-        return f"{self.story}: {describe(self.ask)} {self.way}"
+        also = f" and {len(self.more)} more" if self.more else ""
+        return f"{self.story}: {describe(self.ask)}{also} {self.way}"
 
 
 class Told(NamedTuple):
@@ -99,12 +117,51 @@ def losses(story: str) -> Iterator[Loss]:
         for way in WAYS:
             if way != GARBLED or isinstance(answer, Known):
                 yield Loss(story, ask, way)
+        if isinstance(answer, Known) and _shows_its_end(ask, answer):
+            yield Loss(story, ask, TRUNCATED)
+
+
+def _shows_its_end(ask: Ask, answer: Known[str] | Known[bytes]) -> bool:
+    """Whether half of an answer cannot be taken for a whole one."""
+    if len(answer.value) < SHORTEST:
+        return False
+    of_kernel = isinstance(ask, ReadFile) and ask.path.startswith(("/proc/", "/sys/"))
+    return of_kernel or isinstance(ask, ReadBytes) or describe(ask).startswith("lsblk -J")
+
+
+def related_losses(story: str) -> Iterator[Loss]:
+    """Yield each way to take away all answers that have one cause: what one failure takes."""
+    host = told(story)
+    groups: dict[str, list[Ask]] = {}
+    for ask in host.used:
+        answer = host.answers.get(ask)
+        if answer is not None and (isinstance(answer, Known) or answer.why is Why.ABSENT):
+            for cause in causes(ask):
+                groups.setdefault(cause, []).append(ask)
+    for ask, *more in (asks for asks in groups.values() if len(asks) > 1):
+        for way in HOLES:
+            yield Loss(story, ask, way, tuple(more))
+
+
+def causes(ask: Ask) -> Iterator[str]:
+    """Yield what an answer is lost with: its kind, its device, and each directory above it."""
+    yield type(ask).__name__
+    name = describe(ask)
+    yield f"program {name.split()[0]}" if isinstance(ask, RunCommand) else "files and bytes"
+    if _is_of_superblock(ask) or isinstance(ask, TuneSuperblock):
+        yield "superblocks"
+    if "mountinfo" in name:
+        yield "mount tables"
+    if isinstance(ask, ReadFile | ListDir | RealPath):
+        parts = ask.path.split("/")
+        yield from ("/".join(parts[:depth]) for depth in range(2, len(parts) + 1))
 
 
 def report_without(loss: Loss) -> Report:
     """Audit the host without the answer."""
     host = told(loss.story)
-    answers = {**host.answers, loss.ask: _lost(host.answers[loss.ask], loss)}
+    lost = {ask: _lost(ask, host.answers[ask], loss.way) for ask in (loss.ask, *loss.more)}
+    answers = {**host.answers, **lost}
     return _audited(MapSource(answers))
 
 
@@ -127,7 +184,8 @@ def calmer(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
     if after.complete and not before.complete:
         found.append("complete")
     told_of = EXCUSES if excuses is None else excuses
-    excused = {excuse.change for excuse in told_of if excuse.asks(loss.ask)}
+    lost = (loss.ask, *loss.more)
+    excused = {excuse.change for excuse in told_of if any(map(excuse.asks, lost))}
     return [each for each in found if each not in excused]
 
 
@@ -136,10 +194,16 @@ def _audited(source: MapSource | RecordingSource) -> Report:
     return audit(Source("snapshot", "law"), host, all_rules())
 
 
-def _lost(answer: Answer, loss: Loss) -> Answer:
-    if loss.way in HOLES:
-        return Unknown(describe(loss.ask), HOLES[loss.way], loss.way)
+def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
+    if way in HOLES:
+        return Unknown(describe(ask), HOLES[way], way)
     assert isinstance(answer, Known)
+    if way == TRUNCATED:
+        half = len(answer.value) // 2
+        half -= answer.value[half - 1 : half] == "\n"  # at the end of a line, nothing shows
+        if isinstance(answer.value, bytes):
+            return Known(answer.value[:half], answer.origin)
+        return whole(ask, Known(answer.value[:half], answer.origin))
     if isinstance(answer.value, bytes):
         return Known(NOISE.encode(), answer.origin)
     return Known(NOISE, answer.origin)

@@ -36,7 +36,8 @@ def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
         try:
             host = known_host(document)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise no_report(path, f"{type(error).__name__}: {error}") from None
+            why = f"a member is missing or has another type ({error})"
+            raise no_report(path, why) from None
         known_as = host.identity.key or host.identity.name
         hosts.setdefault(known_as, []).append(host)
     return hosts
@@ -51,8 +52,10 @@ def read_reports(path: str) -> list[Mapping[str, Any]]:
         documents = _documents(_baseline_text(path))
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise no_report(path, str(error)) from None
+    except RecursionError:
+        raise no_report(path, "it is nested too deep") from None
     reports = [each for each in documents if "error" not in each]
     for each in reports:
         version = each.get("schema_version")

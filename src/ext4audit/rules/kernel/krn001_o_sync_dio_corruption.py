@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import is_surely, need
+from ext4audit.evidence import Undetermined, is_surely, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
@@ -51,6 +51,8 @@ def check(host: Host) -> RuleOutput:
     database engines. A vendor may have fixed a kernel with one of these numbers.
     """
     mounted = [fs for fs in host.filesystems if fs.alive]
+    if not mounted and host.gaps:
+        raise Undetermined(host.gaps)
     if not mounted:
         raise NotApplicable("no ext4 filesystem is mounted")
     bug = need(exposure("KRN001", host.kernel))

@@ -78,6 +78,8 @@ def check(host: Host) -> RuleOutput:
     if container:
         raise NotApplicable(f"in a {container} container, the limits belong to the host")
     subjects = [fs for fs in host.filesystems if fs.alive and not _is_read_only(fs)]
+    if not subjects and host.gaps:
+        raise Undetermined(host.gaps)
     if not subjects:
         raise NotApplicable("no writable ext4 filesystem is mounted")
     memory = need(host.memory)

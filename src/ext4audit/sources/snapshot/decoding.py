@@ -18,6 +18,7 @@ from ext4audit.sources import (
     Unanswered,
     denied_hint,
     describe,
+    whole,
 )
 from ext4audit.sources import decode as decode_text
 from ext4audit.sources.live import commands
@@ -65,7 +66,7 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
     for number, entry in enumerate(entries):
         try:
             ask, rest = _ask_of(entry)
-            answer = _answer(ask, rest, files, is_root=is_root)
+            answer = whole(ask, _answer(ask, rest, files, is_root=is_root))
         except SnapshotError as error:
             raise SnapshotError(f"answers[{number}]: {error}") from None
         if ask in answers:
