@@ -32,6 +32,7 @@ from ext4audit.cli.output import (
 from ext4audit.cli.policy import (
     PostProcessing,
     active_profiles,
+    named_one_by_one,
     on_hosts,
     post_processing_of,
     read_policy,
@@ -93,7 +94,8 @@ DEFAULT_FAIL_ON = "medium"
 class ReportOptions(NamedTuple):
     """The options of a report; `threshold` None means that no finding fails.
 
-    `started` is a reading of the monotonic clock, in seconds.
+    `started` is a reading of the monotonic clock, in seconds. `asked` are the codes of rules that
+    --select names one by one.
     """
 
     outputs: tuple[Output, ...]
@@ -105,6 +107,7 @@ class ReportOptions(NamedTuple):
     verbosity: int
     color: str
     started: float
+    asked: frozenset[str] = frozenset()
 
 
 def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> ReportOptions:
@@ -121,9 +124,10 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     for output in outputs:
         if output.path is not None:
             check_destination(output.path)
+    rules = selected(given, policy, profiles, usual)
     return ReportOptions(
         outputs=outputs,
-        rules=selected(given, policy, profiles, usual),
+        rules=rules,
         profiles=profiles,
         post_processing=post_processing_of(
             policy, given["baseline"], profiles, given.get("probes", ())
@@ -133,6 +137,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
         color=given["color"],
         started=monotonic(),
+        asked=named_one_by_one(given["wanted"], rules),
     )
 
 

@@ -164,7 +164,8 @@ class Page(NamedTuple):
     `threshold` is the severity at which an audit fails, None for never. `seconds` is the
     duration of the audit, `taken_at` its end (RFC 3339, UTC). `verbosity` is -1, 0 or 1.
     `color`, `width` (columns, None for no wrapping) and `ascii_only` describe the output device.
-    `has_summary` is whether the step of GitHub Actions has a summary.
+    `has_summary` is whether the step of GitHub Actions has a summary. `asked` are the codes of
+    rules that were selected one by one.
     """
 
     tool_version: str
@@ -177,6 +178,7 @@ class Page(NamedTuple):
     width: int | None = None
     ascii_only: bool = False
     has_summary: bool = False
+    asked: frozenset[str] = frozenset()
 
 
 def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:
