@@ -24,7 +24,7 @@ def generated() -> Mapping[str, str]:
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write the files of a folder that differ, which other tests may read, and remove all others."""
+    """Write the files of a folder that differ, since other tests read them; remove all others."""
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if str(path.relative_to(folder)) not in texts:
             path.unlink()
