@@ -183,7 +183,7 @@ class Finding(NamedTuple):
     `summary` is the message in one short line of at most about 80 characters; it is the same for
     every subject that has the defect for the same reason. `of_host` means that the summary is of
     all filesystems of the host: the default report then has one line for them, with the worst
-    severity.
+    severity. `measured` is set where a measurement of `ext4audit probe` confirms the finding.
     """
 
     message: str
@@ -196,6 +196,7 @@ class Finding(NamedTuple):
     known: bool = False
     summary: str = ""
     of_host: bool = False
+    measured: bool = False
 
     @property
     def short(self) -> str:

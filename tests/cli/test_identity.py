@@ -43,7 +43,8 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def output(evidence: Path, fmt: str, keys: tuple[str, ...], to: Path) -> str:
     """Return what a scan of some of the hosts writes; exit 2 where no host could be read."""
     sources = [f"--from={evidence / key}.tar.gz" for key in keys]
-    run_program(["scan", *sources, "--fail-on", "info", "-f", fmt, "-o", str(to)])
+    verbose = ["-v"] if fmt == "text" else []
+    run_program(["scan", *sources, "--fail-on", "info", "-f", fmt, "-o", str(to), *verbose])
     return to.read_text()
 
 
@@ -111,6 +112,12 @@ def github_part(text: str, key: str) -> object:
     return [line for line in text.splitlines() if f" file=hosts/{key}/" in line]
 
 
+def text_part(text: str, key: str) -> object:
+    """Return the host's report, from its name to its totals."""
+    report = re.compile(rf"^{key}: .*?^[0-9]+ filesystems?: [^\n]*", re.DOTALL | re.MULTILINE)
+    return report.findall(text)
+
+
 PARTS: dict[str, Callable[[str, str], object]] = {
     "ndjson": ndjson_part,
     "sarif": sarif_part,
@@ -122,6 +129,7 @@ PARTS: dict[str, Callable[[str, str], object]] = {
     "html": html_part,
     "nagios": nagios_part,
     "github": github_part,
+    "text": text_part,
 }
 
 

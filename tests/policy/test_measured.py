@@ -115,6 +115,18 @@ def test_verdicts(
 
 
 @pytest.mark.parametrize(
+    ("severity", "shown"),
+    [(Severity.INFO, Severity.LOW), (Severity.LOW, Severity.LOW), (Severity.HIGH, Severity.HIGH)],
+)
+def test_what_was_measured_is_more_than_information(severity: Severity, shown: Severity) -> None:
+    """The default report shows it whole, with the measurement."""
+    one = verdict(LIKELY)
+    mild = one._replace(findings=tuple(f._replace(severity=severity) for f in one.findings))
+    (found,) = apply_measurements(report(mild), [run("affected")]).findings
+    assert (found.severity, found.measured) == (shown, True)
+
+
+@pytest.mark.parametrize(
     ("fs", "changes"),
     [
         (FS._replace(shares_uuid=True), {}),

@@ -40,7 +40,7 @@ def test_nothing_is_written_after_the_time() -> None:
     clock = Clock()
     one = budget(clock, seconds=5)
     clock.now += 5.1
-    with pytest.raises(Spent, match="5 s of --time"):
+    with pytest.raises(Spent, match="--time 5"):
         one.spend(1)
 
 

@@ -58,15 +58,15 @@ def stall(
 
 
 @pytest.mark.parametrize(
-    ("stalls", "backlog_mib", "verdict", "why"),
+    ("stalls", "largest_mib", "verdict", "why"),
     [
-        ([stall(0.01, 0.01)], 1000, "healthy", "up to 0.2 s"),
-        ([stall(0.1, 0.1)], 4000, "affected", "4000 MiB can be dirty: up to 8.2 s"),
+        ([stall(0.01, 0.01)], 1000, "healthy", "~0.2 s for 1000 MiB"),
+        ([stall(0.1, 0.1)], 4000, "affected", "at this speed ~8.2 s for 4000 MiB"),
         ([stall(2.5, 0.1)], 100, "affected", "waited 2.50 s (idle)"),
         ([stall(0.1, 0.1), stall(3, 0.1, load="reading")], None, "affected", "(reading)"),
         ([stall(0.1, 0.1)], None, "inconclusive", "is unknown"),
         ([stall(0.001, 0.2)], 4000, "inconclusive", "the queue took the whole file"),
-        ([stall(0.001, 0.2)], 90, "healthy", "up to 0.0 s"),
+        ([stall(0.001, 0.2)], 90, "healthy", "~0.0 s for 90 MiB"),
         ([stall(0, 0.2, kept=96)] * 2, 4000, "healthy", "submitted no data"),
         ([stall(0, 0.2, kept=96), stall(3, 0.2)], 4000, "affected", "3.00 s"),
         ([stall(0, 0.2, delayed=0)] * 2, 4000, "healthy", "delayed allocation is off"),
@@ -74,9 +74,9 @@ def stall(
         ([stall(0, 0.2, delayed=0), stall(0, 0.2)], 4000, "inconclusive", "wrote the file before"),
     ],
 )
-def test_renames(stalls: Sequence[Stall], backlog_mib: int | None, verdict: str, why: str) -> None:
-    """The wait for as much as may be dirty decides, at the speed that was measured."""
-    found = rename.judge(stalls, None if backlog_mib is None else backlog_mib * MIB)
+def test_renames(stalls: Sequence[Stall], largest_mib: int | None, verdict: str, why: str) -> None:
+    """The wait for a larger file decides, at the speed that was measured."""
+    found = rename.judge(stalls, None if largest_mib is None else largest_mib * MIB)
     assert found.verdict.value == verdict
     assert why in found.why
 

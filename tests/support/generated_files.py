@@ -24,13 +24,15 @@ def generated() -> Mapping[str, str]:
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write the files of a folder, and remove all others."""
+    """Write the files of a folder that differ, since other tests read them; remove all others."""
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if str(path.relative_to(folder)) not in texts:
             path.unlink()
     for name, text in texts.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
 
 
 def written(folder: Path) -> Mapping[str, str]:

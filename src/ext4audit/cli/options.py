@@ -39,6 +39,7 @@ from ext4audit.cli.output import (
 from ext4audit.cli.policy import (
     PostProcessing,
     active_profiles,
+    named_one_by_one,
     on_hosts,
     post_processing_of,
     read_policy,
@@ -101,7 +102,7 @@ class ReportOptions(NamedTuple):
     """The options of a report; `threshold` None means that no finding fails.
 
     `site_rules` are the sources of rules that the policy names. `started` is a reading of the
-    monotonic clock, in seconds.
+    monotonic clock, in seconds. `asked` are the codes of rules that --select names one by one.
     """
 
     outputs: tuple[Output, ...]
@@ -115,6 +116,7 @@ class ReportOptions(NamedTuple):
     color: str
     started: float
     group_by: tuple[str, ...] = ()
+    asked: frozenset[str] = frozenset()
 
 
 def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> ReportOptions:
@@ -132,9 +134,10 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     for output in outputs:
         if output.path is not None:
             check_destination(output.path)
+    rules = selected(given, policy, profiles, usual)
     return ReportOptions(
         outputs=outputs,
-        rules=selected(given, policy, profiles, usual),
+        rules=rules,
         site_rules=policy.rules,
         profiles=profiles,
         post_processing=post_processing_of(
@@ -146,6 +149,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         color=given["color"],
         started=monotonic(),
         group_by=given.get("group_by", ()),
+        asked=named_one_by_one(given["wanted"], rules),
     )
 
 

@@ -132,6 +132,7 @@ def page_of(output: Output, asked: ReportOptions) -> Page:
         tool_version=__version__,
         taken_at=utc_now(),
         threshold=asked.threshold,
+        asked=asked.asked,
         allow_incomplete=asked.allow_incomplete,
         seconds=time.monotonic() - asked.started,
         verbosity=asked.verbosity,

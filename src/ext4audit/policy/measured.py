@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.measurement import Measurement, ProbeRun, ProbeVerdict
-from ext4audit.finding import Citation, Confidence, Finding
+from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Outcome, Report, Verdict
 
 DECIDING = {
@@ -86,11 +86,17 @@ def _measured(verdict: Verdict, cited: _Cited | None) -> Verdict:
     if cited is None or not verdict.findings or verdict.outcome is not Outcome.FAIL:
         return verdict
     if cited.result.verdict is ProbeVerdict.AFFECTED:
-        sure = (f._replace(confidence=Confidence.CONFIRMED) for f in verdict.findings)
-        return verdict._replace(findings=tuple(_cite(finding, cited) for finding in sure))
+        findings = (_cite(_confirmed(finding), cited) for finding in verdict.findings)
+        return verdict._replace(findings=tuple(findings))
     if cited.result.verdict is ProbeVerdict.HEALTHY and cited.run.mode == PROVES_HEALTH:
         return _passed(verdict, cited)
     return verdict
+
+
+def _confirmed(finding: Finding) -> Finding:
+    """Return a finding that was measured: it is more than information."""
+    severity = Severity.LOW if finding.severity is Severity.INFO else finding.severity
+    return finding._replace(severity=severity, confidence=Confidence.CONFIRMED, measured=True)
 
 
 def _cite(finding: Finding, cited: _Cited) -> Finding:

@@ -60,13 +60,13 @@ class Budget:
     def check(self) -> None:
         """Raise Spent where the time of the run is over."""
         if self.seconds > self.limits.seconds:
-            raise Spent(f"the {self.limits.seconds:g} s of --time are over")
+            raise Spent(f"the time limit was reached (--time {self.limits.seconds:g})")
 
     def spend(self, count: int) -> None:
         """Account for bytes that are about to be written; raises Spent."""
         self.check()
         if self.written_bytes + count > self.limits.size_bytes:
-            raise Spent(f"the {self.limits.size_bytes >> 20} MiB of --size are used up")
+            raise Spent(f"the size limit was reached (--size {self.limits.size_bytes >> 20}M)")
         self._wait_for_pace(count)
         self.written_bytes += count
 

@@ -36,7 +36,9 @@ LONGEST_SECONDS = 2.0
 SUBMITTED_PART = 0.05
 """A rename that takes less of the time until all is on the disk has waited for nothing."""
 STILL_DELAYED = 0.5
-HEALTHY = f"a rename blocks for at most {LONGEST_SECONDS:g} s, also at the dirty limit"
+PROJECTED_BYTES = 1024 * MIB
+"""The file that the wait is projected for: that of PRF002's estimate."""
+HEALTHY = f"a rename over a file blocks for at most {LONGEST_SECONDS:g} s, also for one of 1 GiB"
 
 
 class Stall(NamedTuple):
@@ -63,9 +65,9 @@ class Stall(NamedTuple):
         """What was on its way, and not on the disk, when the rename returned."""
         return self.rest_seconds * self.bytes_per_second
 
-    def projected_seconds(self, backlog_bytes: int) -> float:
+    def projected_seconds(self, file_bytes: int) -> float:
         """Return how long a rename waits with so much dirty data in one file."""
-        return max(0.0, backlog_bytes - self.submitted_bytes) / self.bytes_per_second
+        return max(0.0, file_bytes - self.submitted_bytes) / self.bytes_per_second
 
 
 def measure(bench: Bench) -> Measurement:
@@ -77,23 +79,24 @@ def measure(bench: Bench) -> Measurement:
         with _reader(bench) as reads:
             stalls.append(_stall(bench, "reading", size))
         stalls[-1] = stalls[-1]._replace(reads=tuple(reads))
-    backlog = backlog_bytes(bench)
-    verdict, why = judge(stalls, backlog)
-    return Measurement("rename", "PRF002", verdict, why, HEALTHY, _figures(stalls, backlog))
+    largest = largest_file_bytes(bench)
+    verdict, why = judge(stalls, largest)
+    return Measurement("rename", "PRF002", verdict, why, HEALTHY, _figures(stalls, largest))
 
 
-def backlog_bytes(bench: Bench) -> int | None:
-    """Return the most that can be dirty here: the limit, or all of a smaller filesystem."""
+def largest_file_bytes(bench: Bench) -> int | None:
+    """Return the size of the projected file: less than usual where less can be dirty here."""
     memory = for_wording(bench.host.memory, None)
     if memory is None:
         return None
     stack = for_wording(bench.fs.stack, None)
     sectors = for_wording(stack.size_sectors, 0) if stack else 0
-    return min(memory.dirty_limit_bytes, sectors * SECTOR_BYTES or memory.dirty_limit_bytes)
+    most = min(PROJECTED_BYTES, memory.dirty_limit_bytes)
+    return min(most, sectors * SECTOR_BYTES or most)
 
 
-def judge(stalls: Sequence[Stall], backlog: int | None) -> Judged:
-    """Judge the worse of the renames; `backlog` is in bytes, None where it is not known."""
+def judge(stalls: Sequence[Stall], largest_bytes: int | None) -> Judged:
+    """Judge the worse of the renames, and the wait for a larger file; None if unknown."""
     if all(each.delayed_bytes == 0 for each in stalls):
         return healthy("delayed allocation is off: a rename has no data to submit")
     if any(each.delayed_bytes < each.size_bytes * STILL_DELAYED for each in stalls):
@@ -106,19 +109,19 @@ def judge(stalls: Sequence[Stall], backlog: int | None) -> Judged:
     )
     if worst.seconds > LONGEST_SECONDS:
         return affected(measured)
-    if backlog is None:
+    if largest_bytes is None:
         return inconclusive(f"{measured}; the dirty limit is unknown")
-    return _judge_projected(stalls, backlog, measured)
+    return _judge_projected(stalls, largest_bytes, measured)
 
 
-def _judge_projected(stalls: Sequence[Stall], backlog: int, measured: str) -> Judged:
-    slowest = max(stalls, key=lambda each: each.projected_seconds(backlog))
-    projected = slowest.projected_seconds(backlog)
-    more = f"{measured}; {backlog // MIB} MiB can be dirty: up to {projected:.1f} s"
+def _judge_projected(stalls: Sequence[Stall], largest_bytes: int, measured: str) -> Judged:
+    slowest = max(stalls, key=lambda each: each.projected_seconds(largest_bytes))
+    projected = slowest.projected_seconds(largest_bytes)
+    more = f"{measured}; at this speed ~{projected:.1f} s for {largest_bytes // MIB} MiB"
     if projected <= LONGEST_SECONDS:
         return healthy(more)
     if slowest.seconds < SUBMITTED_PART * (slowest.seconds + slowest.rest_seconds):
-        return inconclusive(f"{measured}: the queue took the whole file, raise --size")
+        return inconclusive(f"{measured}: the queue took the whole file, so raise --size")
     return affected(more)
 
 
@@ -198,7 +201,7 @@ def _read(descriptor: int, blocks: int, stop: threading.Event, latencies: list[f
             latencies.append(time.perf_counter() - started)
 
 
-def _figures(stalls: Sequence[Stall], backlog: int | None) -> tuple[Figure, ...]:
+def _figures(stalls: Sequence[Stall], largest: int | None) -> tuple[Figure, ...]:
     figures = [
         figure
         for each in stalls
@@ -214,9 +217,9 @@ def _figures(stalls: Sequence[Stall], backlog: int | None) -> tuple[Figure, ...]
         *figures,
         Figure("reads", len(reads)),
         Figure("read_p99_ms", milliseconds(percentile(reads, 99))),
-        Figure("dirty_limit_mib", None if backlog is None else backlog / MIB),
+        Figure("projected_file_mib", None if largest is None else largest / MIB),
         Figure(
             "projected_stall_seconds",
-            None if backlog is None else max(each.projected_seconds(backlog) for each in stalls),
+            None if largest is None else max(each.projected_seconds(largest) for each in stalls),
         ),
     )

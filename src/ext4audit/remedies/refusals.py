@@ -17,8 +17,8 @@ _ON_DEVICES = re.compile(r"\b(?:tune2fs|e2fsck|resize2fs|debugfs|mkfs\.ext4)\b")
 
 def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
     """Return a remedy with the sentence that its commands fail here, if they do."""
-    refused = isinstance(fs.primary, Unknown) and fs.primary.why is Why.DENIED
-    if not refused or fs.primary.hint != OUTSIDE:
+    primary = fs.primary
+    if not isinstance(primary, Unknown) or (primary.why, primary.hint) != (Why.DENIED, OUTSIDE):
         return remedy
     if not any(_ON_DEVICES.search(step.command) for step in remedy.steps):
         return remedy

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ext4audit.finding import Remedy
+from ext4audit.finding import Remedy, Step
 from ext4audit.renderers.shared import Audited, Page, data_files, named_hosts, visible
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import (
@@ -153,8 +153,9 @@ def _host(name: str, report: Report, page: Page) -> Iterator[str]:
     if active:
         yield table(("Severity", "Rule", "Where", "Finding"), [_line(row) for row in active])
     if page.verbosity >= 0:
+        shown: dict[tuple[Step, ...], Row] = {}
         for row in active:
-            yield from finding_parts(row)
+            yield from finding_parts(row, shown)
         yield from _set_aside_and_fixed(report, [row for row in found if row.state != ACTIVE])
     yield from _not_determined(gaps(name, report))
 
@@ -196,8 +197,12 @@ def subject(row: Row | Gap) -> str:
     return THE_HOST if row.filesystem is None else code(row.where)
 
 
-def finding_parts(row: Row) -> Iterator[str]:
-    """Yield the section of a finding: the consequence, the evidence and each remedy."""
+def finding_parts(row: Row, shown: dict[tuple[Step, ...], Row]) -> Iterator[str]:
+    """Yield the section of a finding: the consequence, the evidence and each remedy.
+
+    `shown` are the findings above by the steps of their remedies: those of the whole host stand
+    once.
+    """
     finding = row.finding
     severity = finding.severity.value.upper()
     yield f"### {severity} {_rule(row)}{doubt_text(finding)}: {subject(row)}"
@@ -206,15 +211,18 @@ def finding_parts(row: Row) -> Iterator[str]:
         cited = [(prose(c.label), code(c.value), code(c.origin)) for c in finding.citations]
         yield table(("Evidence", "Value", "Read from"), cited)
     for index, remedy in enumerate(finding.remedies):
-        yield from _remedy(remedy, remedy_label(index))
+        before = shown.setdefault(remedy.steps, row) if remedy.steps else row
+        yield from _remedy(remedy, remedy_label(index), None if before is row else before)
 
 
-def _remedy(remedy: Remedy, label: str) -> Iterator[str]:
+def _remedy(remedy: Remedy, label: str, before: Row | None) -> Iterator[str]:
     """Yield a remedy; each phase has its own block, because people copy blocks as a whole."""
     yield f"**{label}** ({disruption_text(remedy)}): {prose(remedy.summary)}"
     if remedy.trade_off is not None:
         yield f"Trade-off: {prose(remedy.trade_off)}"
-    for part in phases(remedy):
+    if before is not None:
+        yield f"The commands are those of {_rule(before)} ({subject(before)}) above."
+    for part in () if before else phases(remedy):
         yield f"{PHASE_TEXT[part.phase].capitalize()}:"
         if part.diff:
             yield code_block(part.diff_texts, "diff")

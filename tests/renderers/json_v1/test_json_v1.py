@@ -17,6 +17,7 @@ from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report
 from support.builders import (
     UNREAD,
+    UUID,
     filesystem,
     fstab_entry,
     host,
@@ -175,6 +176,28 @@ def test_a_finding_has_its_subject_and_a_short_line() -> None:
     found = [finding for verdict in document(short)["verdicts"] for finding in verdict["findings"]]
     subjects = [(each["device"], each["mount_point"], each["summary"]) for each in found]
     assert subjects == [("/dev/sda", None, "In short."), (None, None, "In short.")]
+
+
+@pytest.mark.parametrize(
+    ("fact", "subject"),
+    [
+        ("/data", ("/dev/sda", "/data")),
+        ("/again", ("/dev/sda", "/data")),
+        (UUID, ("/dev/sda", "/data")),
+        ("/backup", (None, "/backup")),
+        ("LABEL=x", (None, None)),
+        ("", (None, None)),
+    ],
+)
+def test_a_finding_of_the_host_has_the_filesystem_that_it_is_about(
+    fact: str, subject: tuple[str | None, str | None]
+) -> None:
+    """A rule that judges fstab names a mount point; one that is not mounted has no device."""
+    fs = filesystem(mounts=(mount(), mount("/again", mount_id=31)))
+    of = changed(report(host(fs), old_kernel), lambda _, finding: finding._replace(fact=fact))
+    (verdict,) = document(of)["verdicts"]
+    (found,) = verdict["findings"]
+    assert (found["device"], found["mount_point"]) == subject
 
 
 def test_the_diff_has_what_changes_in_files_beside_single_commands() -> None:

@@ -358,3 +358,16 @@ def test_the_number_of_a_group_is_that_of_its_filesystems(numbers: set[int]) -> 
     many = f"{len(ordered)} of 12 filesystems (/mnt/d{ordered[0]} … /mnt/d{ordered[-1]})"
     few = ", ".join(f"/mnt/d{n}" for n in ordered)
     assert f"  {many if len(ordered) > 3 else few}  Odd." in row
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured", "whole"),
+    [((), False, False), (("DUR005",), False, True), (("CAP006",), False, False), ((), True, True)],
+)
+def test_what_was_asked_for_or_measured_is_whole(
+    asked: tuple[str, ...], *, measured: bool, whole: bool
+) -> None:
+    """Below the threshold too: who selects a rule wants its evidence, not one line."""
+    one = finding(LOW)._replace(measured=measured)
+    shown = as_text(found(1, ("DUR005", 1, one)), asked=frozenset(asked))
+    assert ("DUR005 name-of-dur005 · /mnt/d1" in shown) is whole

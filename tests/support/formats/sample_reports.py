@@ -317,10 +317,11 @@ def as_text(
     color: bool = False,
     width: int | None = None,
     ascii_only: bool = False,
+    asked: frozenset[str] = frozenset(),
 ) -> str:
     """Render as into a pipe, unless told otherwise."""
     page = Page("0.1.0", "", verbosity=verbosity, color=color, width=width, ascii_only=ascii_only)
-    return text.render_report(of, page)
+    return text.render_report(of, page._replace(asked=asked))
 
 
 PAGE = Page("0.1.0", "2026-01-02T03:04:05Z", seconds=1.25)

@@ -178,6 +178,12 @@ def _with_broken(chosen: tuple[Rule, ...], policy: Policy) -> tuple[Rule, ...]:
     return (*chosen, *hidden)
 
 
+def named_one_by_one(wanted: Sequence[str], rules: Sequence[Rule]) -> frozenset[str]:
+    """Return the codes of the rules that --select names by code or name, not by their family."""
+    words = {word.upper() for word in _words(wanted)}
+    return frozenset(each.code for each in rules if words & {each.code, each.name.upper()})
+
+
 def _words(values: Sequence[str]) -> list[str]:
     return [word.strip() for value in values for word in value.split(",")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ext4audit.evidence import Evidence, Known, Unknown, for_wording
@@ -26,14 +26,19 @@ _RATIO_DIGITS = 4
 """Digits after the point of a ratio, so that two runs can be compared as text."""
 
 
-def verdict_object(verdict: Verdict, fs: Filesystem | None) -> dict[str, Any]:
-    """Return one verdict on a filesystem, None for the host; `evidence` is that of a pass."""
+def verdict_object(
+    verdict: Verdict, fs: Filesystem | None, by_fact: Mapping[str, Filesystem]
+) -> dict[str, Any]:
+    """Return one verdict on a filesystem, None for the host; `evidence` is that of a pass.
+
+    `by_fact` has the filesystems by UUID and mount point, which findings of the host can be about.
+    """
     return {
         "rule": verdict.rule.code,
         "name": verdict.rule.name,
         "filesystem": verdict.filesystem_id,
         "outcome": verdict.outcome.value,
-        "findings": [_finding(finding, fs) for finding in verdict.findings],
+        "findings": [_finding(f, fs or by_fact.get(f.fact)) for f in verdict.findings],
         "unknowns": [unknown_object(unknown) for unknown in verdict.unknowns],
         "note": verdict.note,
         "suppression": _common_suppression(verdict),
@@ -42,7 +47,8 @@ def verdict_object(verdict: Verdict, fs: Filesystem | None) -> dict[str, Any]:
 
 
 def _finding(finding: Finding, fs: Filesystem | None) -> dict[str, Any]:
-    """Return one finding with its subject, so that readers need no join."""
+    """Return one finding with the filesystem that it is about, so that readers need no join."""
+    unmounted = finding.fact if fs is None and finding.fact.startswith("/") else None
     return {
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
@@ -54,7 +60,7 @@ def _finding(finding: Finding, fs: Filesystem | None) -> dict[str, Any]:
         "known": finding.known,
         "summary": finding.short,
         "device": fs.device if fs else None,
-        "mount_point": fs.mount_points[0] if fs and fs.mount_points else None,
+        "mount_point": fs.mount_points[0] if fs and fs.mount_points else unmounted,
     }
 
 

@@ -167,7 +167,8 @@ class Page(NamedTuple):
     duration of the audit, `taken_at` its end (RFC 3339, UTC). `verbosity` is -1, 0 or 1.
     `color`, `width` (columns, None for no wrapping) and `ascii_only` describe the output device.
     `has_summary` is whether the step of GitHub Actions has a summary. `group_by` are globs of the
-    groups of an inventory that the report counts by.
+    groups of an inventory that the report counts by. `asked` are the codes of rules that were
+    selected one by one.
     """
 
     tool_version: str
@@ -181,6 +182,7 @@ class Page(NamedTuple):
     ascii_only: bool = False
     has_summary: bool = False
     group_by: tuple[str, ...] = ()
+    asked: frozenset[str] = frozenset()
 
 
 def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:

@@ -113,9 +113,10 @@ class FleetSums:
         shown = [(rule, on) for rule, on in ranked if rule.worst.at_least(least)]
         severities = max((len(rule.worst.value) for rule, _ in shown), default=0)
         names = max((len(rule.name) for rule, _ in shown), default=0)
+        digits = max((len(str(on.count)) for _, on in shown), default=0)
         for rule, on in shown:
             start = f"{rule.worst.value.upper():<{severities}}  {rule.code} {rule.name:<{names}}"
-            yield f"{start}  {on.count} of {counted(self.hosts, 'host')}  {on.text()}"
+            yield f"{start}  {on.count:>{digits}} of {counted(self.hosts, 'host')}  {on.text()}"
             yield from self._group_lines(on, severities + 2)
         mild = {rule.code for rule, _ in ranked if not rule.worst.at_least(least)}
         if mild:

@@ -48,14 +48,14 @@ def render_report(report: Report, page: Page) -> str:
     Verbosity is -1 for the summary line alone, 0, or 1 for all evidence and reasons. Without
     `color` no ESC is written.
     """
-    look = make_look(page.verbosity, page.threshold, ascii_only=page.ascii_only)
+    look = make_look(page)
     blocks = report_blocks(report, look)
     return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
     """Return the report of a plan as text."""
-    look = make_look(page.verbosity, page.threshold, ascii_only=page.ascii_only)
+    look = make_look(page)
     blocks = plan_blocks(report, advice, look)
     return render_blocks(blocks, color=page.color, width=page.width, ascii_only=page.ascii_only)
 

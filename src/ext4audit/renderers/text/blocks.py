@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from ext4audit.finding import Citation, Severity
+from ext4audit.finding import Citation, Finding, Severity
+from ext4audit.renderers.shared import Page
 from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE
 from ext4audit.renderers.shared.terms import USUAL_THRESHOLD
 
@@ -94,7 +95,11 @@ def evidence_table(citations: Iterable[Citation], indent: int) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The verbosity, the glyphs, and the severity that fails. Text always stands beside a glyph."""
+    """The verbosity, the glyphs, and what is shown whole. Text always stands beside a glyph.
+
+    `threshold` is the severity that fails, `asked` are the codes of rules that were selected one
+    by one: their findings are shown whole.
+    """
 
     verbosity: int
     severities: str
@@ -102,11 +107,12 @@ class Look:
     dot: str
     ellipsis: str
     threshold: Severity | None = None
+    asked: frozenset[str] = frozenset()
 
-    @property
-    def whole_from(self) -> Severity:
-        """The mildest severity whose findings are shown whole."""
-        return self.threshold or USUAL_THRESHOLD
+    def is_whole(self, code: str, finding: Finding) -> bool:
+        """Whether a finding of a rule is shown with its evidence and its remedy."""
+        severe = finding.severity.at_least(self.threshold or USUAL_THRESHOLD)
+        return severe or finding.measured or code in self.asked
 
     @property
     def verbose(self) -> bool:
@@ -122,8 +128,15 @@ class Look:
         return Span(f"{self.fine} ", "green")
 
 
-def make_look(verbosity: int, threshold: Severity | None, *, ascii_only: bool) -> Look:
+def make_look(page: Page) -> Look:
     """Return the look: glyphs for the severities from worst to mildest, and for a pass."""
-    if ascii_only:
-        return Look(verbosity, "X!*o.", fine="+", dot="-", ellipsis="...", threshold=threshold)
-    return Look(verbosity, "✖▲◆◇·", fine="✓", dot="·", ellipsis="…", threshold=threshold)
+    plain = page.ascii_only
+    return Look(
+        verbosity=page.verbosity,
+        severities="X!*o." if plain else "✖▲◆◇·",
+        fine="+" if plain else "✓",
+        dot="-" if plain else "·",
+        ellipsis="..." if plain else "…",
+        threshold=page.threshold,
+        asked=page.asked,
+    )

@@ -28,7 +28,7 @@ from ext4audit.renderers.text.blocks import (
     Verbatim,
 )
 from ext4audit.renderers.text.gaps import gap_blocks, short_gap_blocks
-from ext4audit.renderers.text.sections import subject_blocks
+from ext4audit.renderers.text.sections import ShownSteps, subject_blocks
 from ext4audit.renderers.text.short import finding_paragraphs, header, host_name, script_blocks
 from ext4audit.report import Outcome, PlanAdvice, Report
 
@@ -64,8 +64,9 @@ def _verbose_paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
     if not report.host.filesystems:
         yield (Prose((Span(no_filesystem_text(report, f"host {report.key}")),)),)
     host = report.host._replace(name=report.key)
+    shown: ShownSteps = {}
     for subject in subjects(report):
-        yield tuple(subject_blocks(subject, host, look))
+        yield tuple(subject_blocks(subject, host, look, shown))
     yield tuple(gap_blocks(report))
     yield tuple(_policy_blocks(report))
     yield (*script_blocks(report, look), summary_block(report, look))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple, TypeAlias
+
 from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Finding, Remedy
+from ext4audit.finding import Finding, Remedy, Step
 from ext4audit.renderers.shared.commands import phases
+from ext4audit.renderers.shared.rows import where
 from ext4audit.renderers.shared.subjects import Subject, is_shut_down
 from ext4audit.renderers.shared.terms import (
     PHASE_TEXT,
@@ -35,8 +38,11 @@ from ext4audit.renderers.text.blocks import (
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 
+ShownSteps: TypeAlias = dict[tuple[Step, ...], str]
+"""The finding that has shown the steps of a remedy: those of the whole host stand once."""
 
-def subject_blocks(subject: Subject, host: Host, look: Look) -> Blocks:
+
+def subject_blocks(subject: Subject, host: Host, look: Look, shown: ShownSteps) -> Blocks:
     """Yield a subject with all its verdicts; nothing of a host without any."""
     if subject.filesystem is None and not subject.verdicts:
         return
@@ -44,7 +50,7 @@ def subject_blocks(subject: Subject, host: Host, look: Look) -> Blocks:
     yield Prose(title, 0, _marker(subject, look))
     for rule, finding in subject.findings:
         yield Blank()
-        yield from finding_blocks(rule, finding, look, STEP)
+        yield from _finding_blocks(rule, finding, look, _Place(subject, shown))
     yield from (set_aside_block(rule, f, STEP) for rule, f in subject.set_aside)
     yield from _judged(subject, look)
 
@@ -106,16 +112,30 @@ def _named(verdict: Verdict) -> str:
     return f"{verdict.rule.code} {verdict.rule.name}"
 
 
-def finding_blocks(rule: Rule, finding: Finding, look: Look, indent: int) -> Blocks:
+class _Place(NamedTuple):
+    """The subject of a finding, and the steps that findings above it have shown."""
+
+    subject: Subject
+    shown: ShownSteps
+
+    def shown_by(self, rule: Rule, remedy: Remedy) -> str:
+        """Return the earlier finding that has shown the steps of a remedy; empty without one."""
+        fs = self.subject.filesystem
+        here = f"{rule.code}{f' ({where(fs)})' if fs else ''}"
+        before = self.shown.setdefault(remedy.steps, here) if remedy.steps else here
+        return "" if before == here else before
+
+
+def _finding_blocks(rule: Rule, finding: Finding, look: Look, place: _Place) -> Blocks:
     """Yield a finding: the rule, the consequence, the evidence, and each remedy."""
-    yield Prose((*_finding_title(rule, finding),), indent, look.severity_marker(finding.severity))
-    yield Prose((Span(finding.message),), indent + STEP)
+    yield Prose((*_finding_title(rule, finding),), STEP, look.severity_marker(finding.severity))
+    yield Prose((Span(finding.message),), 2 * STEP)
     if finding.citations:
         yield Blank()
-        yield evidence_table(finding.citations, indent + 2 * STEP)
+        yield evidence_table(finding.citations, 3 * STEP)
     for index, remedy in enumerate(finding.remedies):
         yield Blank()
-        yield from _remedy(remedy, remedy_label(index), indent + STEP)
+        yield from _remedy(remedy, remedy_label(index), place.shown_by(rule, remedy))
 
 
 def set_aside_block(rule: Rule, finding: Finding, indent: int) -> Prose:
@@ -137,12 +157,18 @@ def _finding_title(rule: Rule, finding: Finding) -> tuple[Span, ...]:
     )
 
 
-def _remedy(remedy: Remedy, label: str, indent: int) -> Blocks:
-    """Yield a remedy with its steps in order, because a later one may depend on an earlier one."""
+def _remedy(remedy: Remedy, label: str, before: str) -> Blocks:
+    """Yield a remedy with its steps in order, because a later one may depend on an earlier one.
+
+    `before` is the finding above that has the same steps.
+    """
+    indent = 2 * STEP
     style = "bold red" if remedy.destructive else "bold"
     title = Span(f"{label} ({disruption_text(remedy)}): ", style)
     yield Prose((title, Span(remedy.summary)), indent)
-    for part in phases(remedy):
+    if before:
+        yield Prose((Span(f"The commands are those of {before} above."),), indent + STEP)
+    for part in () if before else phases(remedy):
         yield Prose((Span(f"{PHASE_TEXT[part.phase]}:", "dim"),), indent + STEP)
         yield from (Verbatim(text, indent + 2 * STEP, DIFF_STYLES[k]) for k, text in part.diff)
         yield from (Verbatim(command, indent + 2 * STEP, "bold") for command in part.commands)

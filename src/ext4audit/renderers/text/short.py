@@ -73,13 +73,13 @@ def finding_paragraphs(report: Report, look: Look) -> Iterator[Sequence[Block]]:
     has_script = any(script_blocks(report, look))
     page = _Page(len(report.host.filesystems), look, has_script)
     found = entries(report)
-    whole = [each for each in found if each.first.severity.at_least(look.whole_from)]
+    whole = [each for each in found if look.is_whole(each.rule.code, each.first)]
     for entry in whole:
         script = script_blocks(report, look, STEP) if len(whole) == 1 else ()
         yield (*page.entry_blocks(entry), *script)
     if len(whole) > 1:
         yield tuple(script_blocks(report, look))
-    rows = tuple(page.row(entry) for entry in lines(found[len(whole) :]))
+    rows = tuple(page.row(entry) for entry in lines([each for each in found if each not in whole]))
     below: list[Block] = [Columns(rows, 0, fixed=3, widest=_WIDEST_CELL)] if rows else []
     yield (*below, *_not_judged(report))
 

@@ -120,8 +120,9 @@ def _finding(
 def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) -> Iterator[Remedy]:
     bad = discouraged(tokens, fs, host)
     if bad:
-        first = f"{warning(bad)}: apply that rule's remedy first."
-        yield Remedy(f"Do not add it to fstab: {first}", Disruption.ONLINE)
+        why = warning(bad)
+        summary = f"Do not add it to fstab, because {why}. Apply the remedy of that rule first."
+        yield Remedy(summary, Disruption.ONLINE)
         return
     if overruled(fs, host, tokens):
         return
