@@ -112,7 +112,7 @@ def command(
       ext4audit fix --choose PRF001=dioread-lock --disruption remount > fix.sh
       ext4audit fix --from host.tar.gz -f ansible > fix.yml
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    chosen_words = _choices(choices)
+    chosen_words = choices_of(choices)
     asked = findings_of(given, quiet=False)
     path = None if output == STANDARD_OUTPUT else output
     if path is not None:
@@ -132,7 +132,7 @@ def command(
     return 0
 
 
-def _choices(words: Sequence[str]) -> dict[str, str]:
+def choices_of(words: Sequence[str]) -> dict[str, str]:
     """Return the chosen words by the code of the rule; raises UsageError."""
     codes = (
         {name: rule.code for rule in all_rules() for name in (rule.code, rule.name)}

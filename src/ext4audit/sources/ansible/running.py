@@ -166,7 +166,7 @@ def _pass_on(event: dict[str, Any], there: Connection) -> bool:
         there.send(Event(OUTCOMES[kind], str(data.get("host")), _reason(result), changed))
     elif kind in {"verbose", "error", "warning", "deprecated"}:
         text = ESCAPES.sub("", event.get("stdout", "")).strip()
-        if text:
+        if text and not any(re.search(prompt, text) for prompt in PROMPTS.values()):
             there.send(Event("note", text=text[:LONGEST_NOTE]))
     return False
 
