@@ -44,7 +44,7 @@ does nothing.
 """
 IN_NAMESPACE = """
 mount --make-rprivate /
-for file in passwd shadow group sudoers fstab; do mount --bind "$1/etc/$file" "/etc/$file"; done
+mount --bind "$1/etc" /etc
 mount -t tmpfs tmpfs /run
 mkdir -m 755 /run/sshd
 exec "$2" -D -e -f "$1/sshd_config"
@@ -107,7 +107,7 @@ def _free_port() -> int:
 
 def _write_users(folder: Path) -> None:
     etc = folder / "etc"
-    etc.mkdir()
+    subprocess.run(["cp", "-a", "/etc", etc], check=True)
     home = folder / "home"
     home.mkdir()
     os.chown(home, UID, UID)
@@ -118,9 +118,9 @@ def _write_users(folder: Path) -> None:
         "shadow": f"{USER}:{hashed}:19000:0:99999:7:::\n",
     }
     for name, line in added.items():
-        (etc / name).write_text(Path("/etc", name).read_text() + line)
-        (etc / name).chmod(Path("/etc", name).stat().st_mode & 0o777)
-    (etc / "fstab").touch()
+        (etc / name).write_text((etc / name).read_text() + line)
+    (etc / "fstab").write_text("")
+    (etc / "sudoers").unlink(missing_ok=True)
     rules = f"root ALL=(ALL:ALL) NOPASSWD: ALL\n{USER} ALL=(ALL:ALL) ALL\n"
     (etc / "sudoers").write_text(f"Defaults lecture=never, env_keep+=TMPDIR\n{rules}")
     (etc / "sudoers").chmod(0o440)
@@ -174,10 +174,10 @@ def _write_configuration(fleet: Fleet, port: int) -> None:
     (folder / "ssh_config").write_text("".join([dark, *hosts, every]))
     (folder / "ansible.cfg").write_text(
         "[defaults]\ninventory = hosts.ini\nremote_user = root\nforks = 10\n"
-        f"interpreter_python = {sys.executable}\nremote_tmp = {fleet.temporary}/ansible\n"
+        f"interpreter_python = {sys.executable}\nremote_tmp = {folder}/ansible-tmp\n"
         f"[ssh_connection]\nssh_args = -F {folder / 'ssh_config'} -o ControlMaster=auto "
         "-o ControlPersist=10s\n"
-        f"control_path = {folder}/%%n\n"
+        f"control_path = {folder}/%%n\ntransfer_method = piped\n"
     )
     rows = [name if name != SECRET else f"{name} ansible_user={USER}" for name in TWENTY]
     (folder / "hosts.ini").write_text("\n".join([*rows, "[odd]", *ODD, ""]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
@@ -34,6 +35,8 @@ from ext4audit.sources.containers import ArchiveError
 
 UNREAD, NOTHING, FAILED, NOT_STARTED = "unread", "nothing to fix", "failed", "not started"
 FIXED, AS_IT_WAS, WOULD_CHANGE = "fixed", "already fixed", "would change"
+TO_APPLY = re.compile(r"^[1-9]\d* to apply, ", re.MULTILINE)
+"""How the dry run of a remedy ends that is to be applied (fix.sh)."""
 
 
 class Remedies(NamedTuple):
@@ -140,7 +143,7 @@ def _fix_all(
     ended = False
     for name in (each for each in made.members if each in scripts):
         if ended or stop():
-            states[name] = State(NOT_STARTED, _remedies(scripts[name]))
+            states[name] = State(NOT_STARTED, _remedies(len(scripts[name].chosen)))
             continue
         states[name] = _fix(name, scripts[name], wanted, remedies, stop)
         ended = remedies.is_applied and states[name].word == FAILED
@@ -182,7 +185,7 @@ def _fix(name: str, script: Script, wanted: Wanted, remedies: Remedies, stop: St
 
 
 def _state(run: Run, script: Script, remedies: Remedies, stop: Stop) -> State:
-    changed, reason, code = False, "", ""
+    needed, reason, code = 0, "", ""
     with closing(_Stopped(run)):
         for event in run.events():
             if stop():
@@ -190,14 +193,14 @@ def _state(run: Run, script: Script, remedies: Remedies, stop: Stop) -> State:
             if event is not None and event.kind == "end":
                 code = event.text
             elif event is not None and event.kind in {"failed", "unreachable"}:
-                reason = reason or f"{event.kind}: {event.text}"
+                reason = reason or event.text or event.kind
             elif event is not None:
-                changed |= event.changed
+                needed += bool(TO_APPLY.search(event.output))
     if reason or code != "0":
         return State(FAILED, reason or f"ansible-playbook ended with status {code}")
-    if not changed:
-        return State(AS_IT_WAS, _remedies(script))
-    return State(FIXED if remedies.is_applied else WOULD_CHANGE, _remedies(script))
+    if not needed:
+        return State(AS_IT_WAS, _remedies(len(script.chosen)))
+    return State(FIXED if remedies.is_applied else WOULD_CHANGE, _remedies(needed))
 
 
 class _Stopped:
@@ -232,8 +235,7 @@ def _quoted(char: str) -> str:
     return f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\U{ord(char):08x}"  # noqa: PLR2004
 
 
-def _remedies(script: Script) -> str:
-    count = len(script.chosen)
+def _remedies(count: int) -> str:
     return "1 remedy" if count == 1 else f"{count} remedies"
 
 
