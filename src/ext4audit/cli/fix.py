@@ -114,7 +114,7 @@ def command(
       ext4audit fix --from host.tar.gz -f ansible > fix.yml
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = findings_of(given, quiet=False)
-    chosen_words = _choices(choices, asked.rules)
+    chosen_words = choices_of(choices, asked.rules)
     path = None if output == STANDARD_OUTPUT else output
     if path is not None:
         check_destination(path)
@@ -133,7 +133,7 @@ def command(
     return 0
 
 
-def _choices(words: Sequence[str], judging: Sequence[Rule]) -> dict[str, str]:
+def choices_of(words: Sequence[str], judging: Sequence[Rule] = ()) -> dict[str, str]:
     """Return the chosen words by the code of the rule; raises UsageError."""
     rules = (*all_rules(), *judging) if words else ()
     codes = {name: rule.code for rule in rules for name in (rule.code, rule.name)}

@@ -35,7 +35,7 @@ class FleetCommand(click.Command):
         if rest is None:
             return super().invoke(ctx)
         below = subcommand("fix")
-        with below.make_context("fix", rest, parent=ctx) as context:
+        with below.make_context("fleet fix", rest, parent=ctx.parent) as context:
             return below.invoke(context)
 
 

@@ -105,7 +105,7 @@ def print_lines(
 
 def worst_of(codes: set[int]) -> int:
     """Return the exit code of a fleet; one of a plugin is alone and stays."""
-    return next((code for code in _WORST_FIRST if code in codes), *codes)
+    return next((code for code in _WORST_FIRST if code in codes), max(codes))
 
 
 def _until_it_fails(put: Callable[[str], None], failures: list[OSError]) -> Callable[[str], None]:

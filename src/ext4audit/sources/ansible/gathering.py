@@ -123,6 +123,11 @@ class Gathering:
             read = json.loads(path.read_text())
             self.members = {name: tuple(groups) for name, groups in read.items()}
 
+    @property
+    def folder(self) -> str:
+        """The private folder of the run."""
+        return str(self._folder)
+
     def forget(self, name: str) -> None:
         """Remove the snapshot of a host that has been audited."""
         self._path(name).unlink(missing_ok=True)

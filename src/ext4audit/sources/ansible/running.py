@@ -59,13 +59,13 @@ OUTCOMES = {
 class Event(NamedTuple):
     """What Ansible reports: `kind` is ok, failed or unreachable, "note" for a text, or "end".
 
-    `text` is the reason, the text, or the exit code.
+    `text` is the reason, the text, or the exit code. `output` is the end of what the task printed.
     """
 
     kind: str
     host: str = ""
     text: str = ""
-    changed: bool = False
+    output: str = ""
 
 
 _OVER = Event("over")
@@ -162,18 +162,19 @@ def _pass_on(event: dict[str, Any], there: Connection) -> bool:
     kind, data = event.get("event", ""), event.get("event_data", {})
     if kind in OUTCOMES and not data.get("ignore_errors"):
         result = data.get("res") or {}
-        changed = result.get("changed") is True
-        there.send(Event(OUTCOMES[kind], str(data.get("host")), _reason(result), changed))
+        output = str(result.get("stdout", ""))[-LONGEST_NOTE:]
+        there.send(Event(OUTCOMES[kind], str(data.get("host")), _reason(result), output))
     elif kind in {"verbose", "error", "warning", "deprecated"}:
         text = ESCAPES.sub("", event.get("stdout", "")).strip()
-        if text:
+        if text and not any(re.search(prompt, text) for prompt in PROMPTS.values()):
             there.send(Event("note", text=text[:LONGEST_NOTE]))
     return False
 
 
 def _reason(result: dict[str, Any]) -> str:
-    said = " ".join(str(result.get("msg", "")).split())
-    return said.removeprefix(TASK_FAILED)
+    said = " ".join(str(result.get("msg", "")).split()).removeprefix(TASK_FAILED)
+    lines = str(result.get("stderr", "")).strip().splitlines()
+    return f"{said}: {lines[-1]}" if lines else said
 
 
 def end_descendants() -> None:

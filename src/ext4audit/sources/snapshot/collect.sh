@@ -57,12 +57,17 @@ try() {
 	"$@" </dev/null >o$n 2>e$n 3>&- &
 	child=$!
 	{
-		for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 1; done
+		# Whoever waits for the text may be gone: a blank line each second finds out.
+		trap '' PIPE
+		for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+			sleep 1
+			! $text || echo >&4 || kill $$
+		done
 		: >l$n
 		kill -9 $child
 		# To end the wait; more than once, for bash 5.2 misses some.
 		while sleep 1 && kill -USR1 $$; do :; done
-	} </dev/null >/dev/null 2>&1 3>&- &
+	} </dev/null 4>&1 2>/dev/null >&2 3>&- &
 	timer=$!
 	wait $child
 	status=$?

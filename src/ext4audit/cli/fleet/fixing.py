@@ -1,0 +1,251 @@
+"""`ext4audit fleet fix`: the playbook of `fix -f ansible`, one host after the other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from ext4audit import __version__
+from ext4audit.api import audit_snapshot
+from ext4audit.cli import Choice, print_diagnostic
+from ext4audit.cli.fix import ALLOWED, choices_of
+from ext4audit.cli.fleet import host_timeout_option, require_ansible
+from ext4audit.cli.fleet.ansible_options import ansible_options, options_of, passwords_of
+from ext4audit.cli.fleet.gather import Stop, Wanted, gathering, places, stopped_by_signals
+from ext4audit.cli.options import ReportOptions, findings_of, rule_options
+from ext4audit.cli.output import write
+from ext4audit.cli.places import Place
+from ext4audit.finding import Disruption
+from ext4audit.fixing import NoSuchRemedy, choose
+from ext4audit.fixing.playbook import playbook
+from ext4audit.fixing.script import Audited, Script, build
+from ext4audit.renderers.shared import visible
+from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
+from ext4audit.sources.ansible import Play
+from ext4audit.sources.ansible.gathering import Gathering
+from ext4audit.sources.ansible.running import Run
+from ext4audit.sources.containers import ArchiveError
+
+UNREAD, NOTHING, FAILED, NOT_STARTED = "unread", "nothing to fix", "failed", "not started"
+FIXED, AS_IT_WAS, WOULD_CHANGE = "fixed", "already fixed", "would change"
+TO_APPLY = re.compile(r"^[1-9]\d* to apply, ", re.MULTILINE)
+"""How the dry run of a remedy ends that is to be applied (fix.sh)."""
+
+
+class Remedies(NamedTuple):
+    """Which remedies are chosen, and whether they are applied."""
+
+    disruption: Disruption
+    choices: dict[str, str]
+    is_applied: bool
+
+
+class State(NamedTuple):
+    """What became of a host: one of the words above, and the reason or the number of remedies."""
+
+    word: str
+    detail: str = ""
+
+
+@click.command("fix")
+@click.option(
+    "--apply",
+    "is_applied",
+    is_flag=True,
+    help="Apply the remedies; without it Ansible runs with --check --diff.",
+)
+@click.option(
+    "--disruption",
+    type=Choice(ALLOWED),
+    default=Disruption.ONLINE.value,
+    show_default=True,
+    help="Most disruptive kind of remedy to include.",
+)
+@click.option(
+    "--choose",
+    "choices",
+    multiple=True,
+    metavar="RULE=WORDS",
+    help="Use another remedy of a rule than the safest, by words of its name; repeatable.",
+)
+@host_timeout_option
+@rule_options
+@ansible_options
+def command(
+    *,
+    is_applied: bool,
+    disruption: str,
+    choices: tuple[str, ...],
+    host_seconds: int,
+    **given: Any,  # noqa: ANN401 - every type that an option can have
+) -> int:
+    """Apply the safest remedies of each host's findings, one host after the other.
+
+    All hosts are gathered and audited first. Then Ansible runs the playbook of
+    `ext4audit fix -f ansible` on one host at a time, as root: with --check --diff, which shows the
+    changes, unless --apply is given. With --apply, the first host on which a change or its
+    verification fails ends the run; a remedy that fails its verification is rolled back.
+    At the end each host has a line with its state.
+
+    These playbooks need Python on the hosts, and keep their script and its record for --undo in
+    /var/lib/ext4audit there.
+
+    Exit codes: 0 done, 1 a host failed, 2 usage error, 3 a host is unread, 70 internal error,
+    130 interrupted.
+
+    \b
+    Examples:
+      ext4audit fleet fix -i hosts.ini --select DUR001
+      ext4audit fleet fix -i hosts.ini --select DUR001 --disruption remount --apply -K
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    require_ansible()
+    options = ("--become", *options_of(given))
+    asked = findings_of(given, quiet=False)
+    chosen_words = choices_of(choices, asked.rules)
+    remedies = Remedies(Disruption(disruption), chosen_words, is_applied)
+    passwords = passwords_of(given)
+    wanted = Wanted(options, passwords, host_seconds, None, quiet=False)
+    with stopped_by_signals() as stop, gathering(wanted) as made:
+        states = _fix_all(made, wanted, asked, remedies, stop)
+    _print(states)
+    if stop.number is not None:
+        return 128 + stop.number
+    words = {state.word for state in states.values()}
+    if FAILED in words:
+        return EXIT_FINDINGS
+    return EXIT_INCOMPLETE if UNREAD in words else EXIT_CLEAN
+
+
+def made() -> click.Command:
+    """Return the command."""
+    return command
+
+
+def _fix_all(
+    made: Gathering, wanted: Wanted, asked: ReportOptions, remedies: Remedies, stop: Stop
+) -> dict[str, State]:
+    """Gather and fix the hosts, and return the state of each, in the inventory's order."""
+    states: dict[str, State] = {}
+    scripts: dict[str, Script] = {}
+    for place in places(made, wanted, stop):
+        if place is not None and place.key is not None:
+            found = _script(place, asked, remedies)
+            if isinstance(found, Script):
+                scripts[place.key] = found
+            else:
+                states[place.key] = found
+    ended = False
+    for name in (each for each in made.members if each in scripts):
+        if ended or stop():
+            states[name] = State(NOT_STARTED, _remedies(len(scripts[name].chosen)))
+            continue
+        states[name] = _fix(name, scripts[name], wanted, remedies, stop)
+        ended = remedies.is_applied and states[name].word == FAILED
+    return {name: states[name] for name in made.members if name in states}
+
+
+def _script(place: Place, asked: ReportOptions, remedies: Remedies) -> Script | State:
+    """Return the script of a host, or why there is none; raises UsageError."""
+    name = str(place.key)
+    if place.missing:
+        return State(UNREAD, place.missing)
+    try:
+        report = audit_snapshot(
+            place.path, rules=asked.rules, profiles=asked.profiles, in_fleet=True, key=name
+        )
+    except ArchiveError as error:
+        return State(UNREAD, str(error).replace(place.path, name))
+    report = asked.post_processing.one(report, asked.rules, whole=True)
+    try:
+        chosen, left = choose(report, asked.threshold, remedies.disruption, remedies.choices)
+    except NoSuchRemedy as error:
+        raise click.UsageError(f"--choose {error}") from None
+    host = Audited(report.host.name, None, report.host.taken_at, __version__)
+    script = build(host, chosen, left)
+    for each in script.left:
+        print_diagnostic(f"{name}: omitted: {each}")
+    return script if script.chosen else State(NOTHING)
+
+
+def _fix(name: str, script: Script, wanted: Wanted, remedies: Remedies, stop: Stop) -> State:
+    """Run the playbook on one host, and return its state."""
+    with gathering(wanted) as folder:
+        path = Path(folder.folder) / "fix.yml"
+        path.write_text(_only(name, playbook(script)), encoding="utf-8")
+        mode = ("--diff",) if remedies.is_applied else ("--check", "--diff")
+        options = (*wanted.options, *mode, f"--limit={pattern(name)}")
+        play = Play(folder.folder, str(path), options, wanted.passwords, shown=True)
+        return _state(Run(play), script, remedies, stop)
+
+
+def _state(run: Run, script: Script, remedies: Remedies, stop: Stop) -> State:
+    needed, reason, code = 0, "", ""
+    with closing(_Stopped(run)):
+        for event in run.events():
+            if stop():
+                return State(FAILED, "interrupted")
+            if event is not None and event.kind == "end":
+                code = event.text
+            elif event is not None and event.kind in {"failed", "unreachable"}:
+                reason = reason or event.text or event.kind
+            elif event is not None:
+                needed += bool(TO_APPLY.search(event.output))
+    if reason or code != "0":
+        return State(FAILED, reason or f"ansible-playbook ended with status {code}")
+    if not needed:
+        return State(AS_IT_WAS, _remedies(len(script.chosen)))
+    return State(FIXED if remedies.is_applied else WOULD_CHANGE, _remedies(needed))
+
+
+class _Stopped:
+    """Ends a run when the block ends."""
+
+    def __init__(self, run: Run) -> None:
+        self.close = run.stop
+
+
+def _only(name: str, text: str) -> str:
+    """Return the playbook for one host: a group of the inventory may have the host's name."""
+    plays = json.loads(text)
+    hashed = sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
+    guard = {
+        "name": "this host only",
+        "ansible.builtin.meta": "end_host",
+        "when": f"(inventory_hostname | hash('sha256')) != '{hashed}'",
+    }
+    for play in plays:
+        play["tasks"].insert(0, guard)
+    return json.dumps(plays, indent=2)
+
+
+def pattern(name: str) -> str:
+    """Return Ansible's pattern of one name, which may hold what patterns have a meaning for."""
+    return f"~^{''.join(_quoted(char) for char in name)}$"
+
+
+def _quoted(char: str) -> str:
+    if char.isascii() and char.isalnum():
+        return char
+    return f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\U{ord(char):08x}"  # noqa: PLR2004
+
+
+def _remedies(count: int) -> str:
+    return "1 remedy" if count == 1 else f"{count} remedies"
+
+
+def _print(states: dict[str, State]) -> None:
+    write("".join(f"{line}\n" for line in _lines(states)), None)
+
+
+def _lines(states: dict[str, State]) -> Iterator[str]:
+    width = max((len(visible(name)) for name in states), default=0)
+    for name, state in states.items():
+        detail = f": {state.detail}" if state.detail else ""
+        yield f"{visible(name):<{width}}  {visible(state.word + detail)}"

@@ -1,0 +1,124 @@
+"""What `ext4audit fleet` costs the controller beside plain Ansible, and how its memory grows.
+
+Run with `uv run --extra fleet pytest -m bench -s tests/bench/test_gathering.py`; for the whole
+measurement set EXT4AUDIT_FLEET_HOSTS=1000. The hosts are pseudo-hosts: their shell answers with a
+snapshot at hand, so that what is measured is the controller and not the hosts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bench.test_fleet import MEASURE
+from ext4audit import __version__
+from ext4audit.sources.ansible import AnsibleError, playbook_program
+from ext4audit.sources.snapshot.collector import collect_script
+
+pytestmark = [pytest.mark.bench, pytest.mark.fleet]
+
+HOSTS = int(os.environ.get("EXT4AUDIT_FLEET_HOSTS", "40"))
+FEW = 10
+FORKS = 10
+MOST_OF_PLAIN = 1.5
+SHELL = """\
+#!/bin/sh
+case "$*" in
+*"-s -- --text"*) cat >/dev/null; exec cat "$0.txt" ;;
+*) exec /bin/sh "$@" ;;
+esac
+"""
+
+
+def why_no_ansible() -> str | None:
+    """Return why Ansible cannot run, None where it can; in CI it must."""
+    try:
+        playbook_program()
+    except AnsibleError as error:
+        if os.environ.get("EXT4AUDIT_REQUIRE_FLEET") == "1":
+            raise
+        return str(error)
+    return None
+
+
+class Cost(NamedTuple):
+    """Seconds of the clock and of the processors, and the peak of the largest process."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_kib: int
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Path:
+    """Write the shell of the pseudo-hosts, and its answer: a snapshot of this machine."""
+    why = why_no_ansible()
+    if why is not None:
+        pytest.skip(why)
+    path = tmp_path / "shell"
+    path.write_text(SHELL)
+    path.chmod(0o755)
+    script = collect_script(__version__).encode()
+    done = subprocess.run(
+        ["sh", "-s", "--", "--text"], input=script, capture_output=True, check=True
+    )
+    Path(f"{path}.txt").write_bytes(done.stdout)
+    return path
+
+
+def measured(folder: Path, codes: tuple[int, ...], *command: object) -> Cost:
+    """Run a command in a small process of its own, and return what it cost."""
+    words = [sys.executable, "-I", "-c", MEASURE, *map(str, command)]
+    with (folder / "output").open("w") as output:
+        done = subprocess.run(words, cwd=folder, stdout=output, check=True)
+    code, seconds, cpu_seconds, peak_kib = (folder / "output").read_text().split()[-4:]
+    assert done.returncode == 0
+    assert int(code) in codes
+    return Cost(float(seconds), float(cpu_seconds), int(peak_kib))
+
+
+def inventory(folder: Path, shell: Path, count: int) -> Path:
+    """Write an inventory of pseudo-hosts."""
+    path = folder / f"hosts{count}.ini"
+    words = f"ansible_connection=local ansible_shell_executable={shell}"
+    path.write_text("".join(f"host{number:05} {words}\n" for number in range(count)))
+    return path
+
+
+def test_the_controller_spends_little_more_than_plain_ansible(tmp_path: Path, shell: Path) -> None:
+    """Also with the audit of each host; and its processes do not grow with the hosts."""
+    program = Path(sys.executable).with_name("ext4audit")
+    costs = {}
+    for count in (FEW, HOSTS):
+        hosts = ("-i", inventory(tmp_path, shell, count), "--forks", FORKS)
+        plain = Path(playbook_program()).with_name("ansible")
+        costs["plain", count] = measured(
+            tmp_path, (0,), plain, "all", *hosts, "-m", "raw", "-a", "true"
+        )
+        output = ("-f", "ndjson", "-o", tmp_path / "out.ndjson", "-q")
+        costs["fleet", count] = measured(tmp_path, (0, 1, 3), program, "fleet", *hosts, *output)
+        assert (tmp_path / "out.ndjson").read_bytes().count(b"\n") == count
+    for (what, count), cost in costs.items():
+        print(
+            f"\n{what} {count:6} hosts: {cost.seconds:6.1f} s, {cost.cpu_seconds:6.1f} s of CPU, "
+            f"largest process {cost.peak_kib >> 10} MiB"
+        )
+    own = {what: _each(costs[what, FEW], costs[what, HOSTS]) for what in ("plain", "fleet")}
+    ratio = own["fleet"] / own["plain"]
+    shown = {what: f"{cost * 1e3:.0f} ms" for what, cost in own.items()}
+    print(f"CPU for each host: {shown['fleet']}, plain {shown['plain']}: {ratio:.2f}")
+    elapsed = costs["fleet", HOSTS].seconds / costs["plain", HOSTS].seconds
+    print(f"clock: {elapsed:.2f} of plain")
+    assert ratio < MOST_OF_PLAIN
+    assert elapsed < MOST_OF_PLAIN
+    assert costs["fleet", HOSTS].peak_kib < costs["fleet", FEW].peak_kib * 4 / 3
+
+
+def _each(few: Cost, many: Cost) -> float:
+    """Return the CPU seconds that one more host costs."""
+    return (many.cpu_seconds - few.cpu_seconds) / (HOSTS - FEW)

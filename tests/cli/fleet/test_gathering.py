@@ -1,0 +1,131 @@
+"""`ext4audit fleet` over a real sshd: 20 aliases, and what can be wrong with each."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from support.program import environment
+from support.sshd import DARK, HUNG, ODD, PASSWORD, SECRET, STUCK, TWENTY, Fleet
+
+pytestmark = [pytest.mark.fleet, pytest.mark.xdist_group("fleet")]
+
+PROGRAM = str(Path(sys.executable).with_name("ext4audit"))
+SECONDS = 120
+COMMON = ("--select", "DUR001", "--fail-on", "never")
+
+
+def log_of(fleet: Fleet) -> Path:
+    """Return the log of Ansible itself."""
+    return fleet.folder / "ansible.log"
+
+
+def start(fleet: Fleet, *options: str, **streams: int) -> subprocess.Popen[str]:
+    """Start the command where ansible.cfg lies."""
+    command = [PROGRAM, "fleet", *COMMON, *options]
+    return subprocess.Popen(
+        command,
+        cwd=fleet.folder,
+        env=environment(ANSIBLE_LOG_PATH=str(log_of(fleet))),
+        text=True,
+        **streams,  # type: ignore[call-overload, no-any-return]
+    )
+
+
+def audit(fleet: Fleet, *options: str, typed: str = "") -> tuple[int, str, str]:
+    """Run the command, and return its exit code and outputs; Ansible writes a log of its own."""
+    pipe = subprocess.PIPE
+    with start(fleet, *options, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        out, err = process.communicate(typed, timeout=SECONDS)
+    return process.returncode, out, err
+
+
+def read(report: Path) -> dict[str, dict[str, Any]]:
+    """Return the lines of a report by the keys of the hosts."""
+    lines = map(json.loads, report.read_text().splitlines())
+    return {line["source"]["key"]: line for line in lines}
+
+
+def lives(process: psutil.Process) -> bool:
+    """Return whether a process still runs; in containers nobody reaps the dead."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_every_host_of_the_inventory_has_its_row(fleet: Fleet, tmp_path: Path) -> None:
+    """Unreachable and hanging hosts too; sudo gets its password, and nothing stays on a host."""
+    report, kept = tmp_path / "hosts.ndjson", tmp_path / "kept"
+    options = ("-b", "-K", "--host-timeout", "20", "--keep", str(kept), "--group-by", "*")
+    outputs = ("-f", "ndjson", "-o", str(report), "-f", "text", "-o", "-")
+    code, text, errors = audit(fleet, *options, *outputs, typed=f"{PASSWORD}\n")
+    rows = read(report)
+    assert sorted(rows) == sorted(TWENTY), errors
+    reasons = {key: row["error"]["message"] for key, row in rows.items() if "error" in row}
+    assert sorted(reasons) == [DARK, HUNG], reasons
+    assert reasons[DARK].startswith(f"{DARK}: unreachable: ")
+    assert "Connection refused" in reasons[DARK]
+    assert reasons[HUNG].startswith(f"{HUNG}: timed out: ")
+    assert code == 3, errors
+    for key, row in rows.items():
+        assert row["source"]["label"] == key
+        assert row["source"].get("groups") == (["odd"] if key in ODD else None)
+    assert rows[SECRET]["complete"] == rows["h01"]["complete"]  # both were root
+    assert "20 hosts: " in text
+    assert "2 unread" in text
+    assert sorted(path.stem for path in kept.iterdir()) == sorted(rows.keys() - reasons.keys())
+    assert fleet.left_on_hosts() == []
+    log = log_of(fleet).read_text()
+    assert log.count("changed=0") == len(TWENTY)
+    assert "EXT4AUDIT SNAPSHOT" not in log
+
+
+def test_check_mode_reads_the_same_and_hosts_are_named_by_their_key(fleet: Fleet) -> None:
+    """The task runs with --check as without: nothing is changed either way."""
+    code, out, errors = audit(fleet, "-l", "h01", "-f", "ndjson", "--", "--check")
+    assert code == 0, errors
+    assert json.loads(out)["source"]["key"] == "h01"
+    assert "1 host: " in errors
+
+
+def test_ctrl_c_ends_the_run_and_keeps_what_arrived(fleet: Fleet, tmp_path: Path) -> None:
+    """Within a second; the collector that was at work on a host cleans up after itself."""
+    report = tmp_path / "hosts.ndjson"
+    pipe = subprocess.PIPE
+    options = ("-i", f"h01,{STUCK},", "-f", "ndjson", "-o", str(report), "--keep", str(tmp_path))
+    with start(fleet, *options, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+        deadline = time.monotonic() + SECONDS
+        while not ((tmp_path / "h01.txt").exists() and fleet.left_on_hosts()):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(1)
+        children = psutil.Process(process.pid).children(recursive=True)
+        pressed = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=SECONDS)
+        took = time.monotonic() - pressed
+    assert process.returncode == 130, errors
+    assert took < 1.5, took  # a second, and half of one for a busy machine
+    rows = read(report)
+    assert "error" not in rows["h01"]
+    assert rows[STUCK]["error"]["message"] == f"{STUCK}: no answer: interrupted"
+    assert not [each for each in children if lives(each)]
+    deadline = time.monotonic() + 10
+    while fleet.left_on_hosts() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert fleet.left_on_hosts() == []
+
+
+def test_a_host_key_that_is_not_known_is_refused(fleet: Fleet) -> None:
+    """Ansible's default is to check host keys; what runs it must not switch that off."""
+    unknown = ("--", "--ssh-extra-args=-o UserKnownHostsFile=/dev/null -o ControlPath=none")
+    code, out, _ = audit(fleet, "-i", "h01,", "-l", "h01", "-f", "ndjson", *unknown)
+    assert code == 3
+    assert "Host key verification failed" in json.loads(out)["error"]["message"]
