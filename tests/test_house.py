@@ -82,6 +82,7 @@ THIRD_PARTY_ROOMS = {
     "pyudev": {"sources"},
     "psutil": {"sources"},
     "subprocess": {"sources"},
+    "yaml": {"cli"},
 }
 FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "datetime", "socket", "random", "fcntl"}
 PURE_ROOMS = {"facts", "layout", "parsers", "assemble", "remedies", "rules", "rule", "engine"} | {
