@@ -143,10 +143,10 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     \b
     Examples:
       ext4audit plan --raid0 12 --chunk 512K --size 1200G --rotational
-      ext4audit plan --size 2TB --mount-options noatime --os debian:12 --on aws-ebs
+      ext4audit plan --size 2TB --mount-options noatime --os debian:12
       ext4audit plan --raid10 8 --chunk 256K --size 8T --from db1.snapshot
       ext4audit plan storage.toml --target-e2fsprogs 1.46.5 --allow-incomplete
-      ext4audit plan --from-cloud-init user-data.yaml --size 100G --os ubuntu:24.04
+      ext4audit plan --from-cloud-init user-data.yaml --size 100G
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     read = _read(given)
     options = chosen({**given, **_policy(given, read)}, on_plans)

@@ -133,7 +133,10 @@ def test_a_size_beyond_the_memory_is_computed() -> None:
         (["--size", "1G", "--raid0", "12"], "a plan needs --chunk"),
         (["--size", "1G", "--chunk", "512K"], "--chunk needs --raid0"),
         (["--size", "1G", "--raid0", "2", "--raid5", "3"], "exclude each other"),
-        (["--size", "1G", "--raid6", "3", "--chunk", "64K"], "--raid6 3: raid6 takes 4 to 1920 members"),
+        (
+            ["--size", "1G", "--raid6", "3", "--chunk", "64K"],
+            "--raid6 3: raid6 takes 4 to 1920 members",
+        ),
         (
             ["--size", "1G", "--raid5", "3", "--chunk", "520K"],
             "md does not support this chunk size for raid5",
