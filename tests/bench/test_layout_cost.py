@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ext4audit.facts.layout import StripeGeometry
 from ext4audit.layout.group_search import advise
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
@@ -103,20 +104,20 @@ def test_advice_is_a_matter_of_milliseconds(
 
 
 @pytest.mark.parametrize(
-    ("level", "members", "chunk_kib", "gib", "flex", "clusters"),
+    ("geometry", "gib", "flex", "clusters"),
     [
-        ("raid6", 32, 4, 166, 16, 16),
-        ("raid5", 16, 8, 199, 16, 16),
-        ("raid5", 28, 256, 7183, 16, 16),
-        ("raid6", 28, 1024, 269, 32, 4),
-        ("raid0", 24, 4, 1200, 1, 1),
+        (stripe(32, 4, "raid6"), 166, 16, 16),
+        (stripe(16, 8, "raid5"), 199, 16, 16),
+        (stripe(28, 256, "raid5"), 7183, 16, 16),
+        (stripe(28, 1024, "raid6"), 269, 32, 4),
+        (stripe(24, 4), 1200, 1, 1),
     ],
 )
 def test_advice_that_finds_little_ends_soon(
-    level: str, members: int, chunk_kib: int, gib: int, flex: int, clusters: int
+    geometry: StripeGeometry, gib: int, flex: int, clusters: int
 ) -> None:
     """At most 50 times 100,000 multiplications, which are 100 ms on a machine of 2024."""
-    array = map_of(stripe(members, chunk_kib, level))
+    array = map_of(geometry)
     added = {"bigalloc"} if clusters > 1 else set()
     options = MkfsOptions(
         features=DEFAULT_FEATURES | added,
@@ -126,5 +127,5 @@ def test_advice_that_finds_little_ends_soon(
     )
     superblock = parameters(gib << 30, options)
     taken = relative_time(lambda: advise(array, superblock), rounds=5)
-    print(f"\n{level} of {members}, {chunk_kib} KiB, {gib} GiB: {taken:.1f} times")
+    print(f"\n{geometry.level} of {len(geometry.members)}, {gib} GiB: {taken:.1f} times")
     assert taken < 50

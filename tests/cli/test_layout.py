@@ -69,7 +69,7 @@ def test_the_text_has_a_bar_for_each_member_the_sentence_and_the_advice(article:
     done = run("layout", str(article), *TWELVE)
     lines = done.stdout.splitlines()
     row = next(line for line in lines if line.startswith("  member 4 "))
-    assert row.split() == ["member", "4", "6400", "█" * 24, "3193", "0", "25.0%"]
+    assert row.split() == ["member", "4", "6400", "█" * 24, "3193", "0", "30%"]
     assert "Effectively 3 of 12 disks serve this metadata." in lines
     assert "with -g 32744 -G 16, restore" in done.stdout
     assert "12 to 13 members" in done.stdout
@@ -140,10 +140,13 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
         (["/", "--level", "raid5"], "--level needs --members and --chunk"),
         (["/dev", "--offset", "1M"], "--offset on a device needs --members and --chunk"),
         (["/", "--members", "12", "--chunk", "x"], "'x' is not a size"),
-        (["/", "--members", "1", "--chunk", "64K"], "1 is not in the range"),
+        (["/", "--members", "1", "--chunk", "64K"], "raid0 takes 2 to 1920 members"),
         (["/", "--members", "12", "--chunk", "1000"], "1000 is not a multiple of 512 bytes"),
         (["/", *TWELVE, "--offset", "100"], "100 is not a multiple of 512 bytes"),
-        (["/", "--members", "2", "--chunk", "64K", "--level", "raid6"], "at least 3 members"),
+        (
+            ["/", "--members", "3", "--chunk", "64K", "--level", "raid6"],
+            "raid6 takes 4 to 1920 members",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_a_usage_error(arguments: list[str], reported: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from ext4audit.facts import toml_reader
 from ext4audit.policy import parse_policy
@@ -26,6 +27,12 @@ def test_python_runs(page: str, block: Block) -> None:
     done = run_python("-c", block.text, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, ""), page
     assert done.stdout
+
+
+@pytest.mark.parametrize(("page", "block"), examples("yaml"))
+def test_yaml_can_be_read(page: str, block: Block) -> None:
+    """By any reader of YAML."""
+    assert list(yaml.safe_load_all(block.text)), page
 
 
 def test_the_policy_is_one() -> None:

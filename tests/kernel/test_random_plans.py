@@ -127,7 +127,7 @@ def _make_and_mount(of: Plan, judge: PlanJudge) -> None:
 
 
 def _judge_the_printed_line(of: Plan, judge: PlanJudge) -> None:
-    """A plan with the arguments of the printed line is clean again."""
+    """Judge a plan with the arguments of the printed line: it is clean again."""
     made = judge.predict(of).superblock
     assert isinstance(made, Known)
     (line,) = (line.command for line in plan_lines(of, made.value) if line.key == "mkfs")

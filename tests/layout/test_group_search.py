@@ -67,7 +67,7 @@ def cases(draw: st.DrawFn) -> Case:
         raise
     groups = block.groups or 0
     assume(groups >= 64 and groups >= 4 * members * (flex or 1))
-    assume(chunk_kib * 1024 >= block_bytes)
+    assume(chunk_kib * 1024 % block_bytes == 0)
     return Case(stripe(members, chunk_kib, level), block)
 
 

@@ -23,7 +23,7 @@ from ext4audit.cli.output import (
     write,
 )
 from ext4audit.cli.places import utf8
-from ext4audit.cli.plans import check_members, size_of
+from ext4audit.cli.plans.values import check_members, size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.sources import ResolvePath

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
-from ext4audit.cli import Choice, completer
-from ext4audit.cli.options import chosen, report_options, timeout_option
+from ext4audit.cli import Choice, completer, print_diagnostic
+from ext4audit.cli.options import ReportOptions, chosen, report_options, timeout_option
 from ext4audit.cli.output import progress
-from ext4audit.cli.plans import CACHES, KEYS, plan_of, read_plan_file
+from ext4audit.cli.plans import CACHES, KEYS, plan_of
+from ext4audit.cli.plans.files import (
+    STANDARD_INPUT,
+    PlanFile,
+    read_cloud_init,
+    read_kickstart,
+    read_plan_file,
+    read_storage_class,
+)
 from ext4audit.cli.plans.judging import PlanJudge, judge_plan
 from ext4audit.cli.policy import on_plans
 from ext4audit.cli.reports import code_of, print_notices, write_page
+from ext4audit.facts.plan import Plan
+from ext4audit.facts.provisioned import DISK_CLASSES
 from ext4audit.renderers.shared import Audited
+from ext4audit.report import EXIT_FINDINGS, EXIT_INCOMPLETE, Report
 from ext4audit.sources import utc_now
+
+BY_WEIGHT = (EXIT_FINDINGS, EXIT_INCOMPLETE)
+"""Exit codes of several plans: the heaviest counts, and 0 only where all have it."""
+SEVERAL = frozenset({"text", "markdown", "ndjson", "github"})
+"""The formats of which several reports can follow one another on standard output."""
 
 
 @click.command("plan")
@@ -26,7 +43,9 @@ from ext4audit.sources import utc_now
 @click.option("--raid1", type=int, metavar="N", help="md RAID1 of N disks.")
 @click.option("--chunk", metavar="SIZE", help="Chunk size of the array (mdadm's default is 512K).")
 @click.option(
-    "--size", metavar="SIZE", help="Size of the device, such as 1200G, or a number of bytes."
+    "--size",
+    metavar="SIZE",
+    help="Size of the device, such as 1200G, 1.5T or 2TB; T is TiB, and TB is 10^12 bytes.",
 )
 @click.option("--mkfs", metavar="WORDS", help='mke2fs options: "-g 32744 -O ^metadata_csum".')
 @click.option(
@@ -48,9 +67,21 @@ from ext4audit.sources import utc_now
     "--kernel", metavar="RELEASE", help="Kernel release as in uname -r, such as 6.1.0-18-amd64."
 )
 @click.option(
+    "--on",
+    type=Choice(DISK_CLASSES),
+    metavar="DISKS",
+    help=f"Kind of the disks, which supplies what no other option says: {', '.join(DISK_CLASSES)}.",
+)
+@click.option(
+    "--page-size",
+    metavar="SIZE",
+    help="Page size of the kernel.  [default: that of --kernel's architecture, else 4K]",
+)
+@click.option(
     "--os",
     metavar="ID:VERSION",
-    help="Distribution (ID and VERSION_ID of os-release), such as debian:12.",
+    help="Distribution (ID and VERSION_ID of os-release), such as debian:12. Without --kernel, the "
+    "plan is judged for its oldest and its newest kernel.",
 )
 @click.option("--memory", metavar="SIZE", help="Memory of the host, such as 64G.")
 @click.option(
@@ -76,6 +107,27 @@ from ext4audit.sources import utc_now
     shell_complete=completer("files"),
     help="Take the other properties of the host from a snapshot or an archive.",
 )
+@click.option(
+    "--from-cloud-init",
+    "cloud_init",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Plan the fs_setup, disk_setup and mounts of cloud-init's user data; - is stdin.",
+)
+@click.option(
+    "--from-kickstart",
+    "kickstart",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Plan the part, raid and logvol of a kickstart file; - is stdin.",
+)
+@click.option(
+    "--from-storage-class",
+    "storage_class",
+    metavar="FILE",
+    shell_complete=completer("files"),
+    help="Plan the StorageClasses and PersistentVolumes of a Kubernetes manifest; - is stdin.",
+)
 @report_options
 @timeout_option(60.0)
 def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
@@ -83,8 +135,9 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
 
     The rules are those of `scan`. The layout is simulated: the real mke2fs creates the filesystem
     in memory. Missing values are not assumed: the rules that need them are undetermined, and the
-    hint names the option. A TOML file can hold the options as keys; the command line overrides
-    it.
+    hint names the option. --os and --on supply values that are typical, and the report shows them.
+    A TOML file can hold the options as keys, several filesystems as [[filesystem]], and the keys
+    select, ignore, profile and fail_on of the policy; the command line overrides it.
 
     Exit codes: 0 clean and complete, 1 findings at or above --fail-on, 2 usage error or refused
     by mke2fs, 3 incomplete, 70 internal error.
@@ -92,13 +145,25 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     \b
     Examples:
       ext4audit plan --raid0 12 --chunk 512K --size 1200G --rotational
-      ext4audit plan --size 100G --mkfs "-m 0" --mount-options nobarrier
+      ext4audit plan --size 2TB --mount-options noatime --os debian:12
       ext4audit plan --raid10 8 --chunk 256K --size 8T --from db1.snapshot
       ext4audit plan storage.toml --target-e2fsprogs 1.46.5 --allow-incomplete
+      ext4audit plan --from-cloud-init user-data.yaml --size 100G
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    options = chosen(given, on_plans)
-    plan = plan_of(_settings(given))
-    label = given["file"] or f"{plan.device} on {plan.mount_point}"
+    read = _read(given)
+    options = chosen({**given, **_policy(given, read)}, on_plans)
+    plans = [plan_of(settings) for settings in _settings(given, read)]
+    _check_several(plans, options)
+    for sentence in read.skipped:
+        print_diagnostic(f"not planned: {sentence}")
+    codes = [_one(plan, given, options) for plan in plans]
+    return next((code for code in BY_WEIGHT if code in codes), max(codes))
+
+
+def _one(plan: Plan, given: dict[str, Any], options: ReportOptions) -> int:
+    """Judge one plan, write its report, and return its exit code."""
+    place = f"{plan.device} on {plan.mount_point}"
+    label = given["file"] if given["file"] not in {None, STANDARD_INPUT} else place
     judge = PlanJudge(options.rules, options.profiles, label, utc_now(), given["timeout_seconds"])
     with progress(quiet=options.verbosity < 0, doing=f"simulating {label}"):
         report, advice = judge_plan(plan, judge)
@@ -106,13 +171,59 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     for output in options.outputs:
         write_page(output, (Audited(label, report),), options, advice)
     print_notices(report, options)
+    _name_missing(report, options)
     return code_of(report, options)
 
 
-def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of the plan by key: flags override the file."""
+def _name_missing(report: Report, options: ReportOptions) -> None:
+    """Name all flags at once that an incomplete plan needs, on standard error."""
+    if report.complete_for(options.threshold) or options.verbosity < 0:
+        return
+    unknowns = [unknown for verdict in report.verdicts for unknown in verdict.unknowns]
+    flags = dict.fromkeys(each.hint for each in unknowns if each.hint.startswith("--"))
+    if flags:
+        print_diagnostic(f"to complete the plan, give: {', '.join(flags)}")
+
+
+def _check_several(plans: Sequence[Plan], options: ReportOptions) -> None:
+    """Refuse what several reports cannot share: a mount point, a file, or one document."""
+    if len(plans) == 1:
+        return
+    places = [plan.mount_point for plan in plans]
+    if len(set(places)) < len(places):
+        raise click.UsageError("two filesystems have the same mount point: set mount-point")
+    wrong = [each.fmt for each in options.outputs if each.fmt not in SEVERAL or each.path]
+    if wrong:
+        formats = ", ".join(sorted(SEVERAL))
+        raise click.UsageError(
+            f"several filesystems are one report each: use -f {formats}, and no -o"
+        )
+
+
+def _read(given: dict[str, Any]) -> PlanFile:
+    """Return the file of the plan, of whatever kind, an empty one without a file."""
+    readers = {
+        "file": lambda path: read_plan_file(path, (*KEYS, "from")),
+        "cloud_init": lambda path: read_cloud_init(path, given["size"]),
+        "kickstart": lambda path: read_kickstart(path, given["size"]),
+        "storage_class": lambda path: read_storage_class(path, given["size"]),
+    }
+    named = [key for key in readers if given[key]]
+    if len(named) > 1:
+        raise click.UsageError("FILE and the options --from-... with a file exclude each other")
+    return readers[named[0]](given[named[0]]) if named else PlanFile(({},), {})
+
+
+def _policy(given: dict[str, Any], read: PlanFile) -> dict[str, Any]:
+    """Return what the file of the plan says of the policy, where no flag does."""
+    return {key: value for key, value in read.policy.items() if not given[key]}
+
+
+def _settings(given: dict[str, Any], read: PlanFile) -> Iterator[dict[str, Any]]:
+    """Yield the settings of each filesystem by key: flags override the file."""
     flags = {key: given[key] for key in (*KEYS, "from") if given[key] is not None}
-    from_file = read_plan_file(given["file"], (*KEYS, "from")) if given["file"] else {}
     levels = [key for key in flags if key.startswith("raid")]
-    kept = {k: v for k, v in from_file.items() if not (levels and k.startswith("raid"))}
-    return {**kept, **flags}
+    for found in read.filesystems:
+        kept = {k: v for k, v in found.items() if not (levels and k.startswith("raid"))}
+        share = kept.pop("share_of_size", None)
+        yield {**kept, **flags, **({"size": share} if share else {})}

@@ -20,7 +20,7 @@ from ext4audit.cli import Choice, completer, lazily, print_diagnostic
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import timeout_option
 from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write
-from ext4audit.cli.plans import size_of
+from ext4audit.cli.plans.values import size_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
 from ext4audit.parsers.probe_run import parse_run

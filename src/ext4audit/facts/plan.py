@@ -102,6 +102,8 @@ class PlannedHost:
     `virtualization` is None for a physical machine. `e2fsprogs` is the version of the mke2fs
     that will make the filesystem, None for the one of this machine; `configuration` the path of
     its mke2fs.conf, None for this machine's. `page_bytes` is the page size of its kernel.
+    `kernel` is the oldest one that the plan is judged for, `other_kernels` are newer ones.
+    `assumed` are sentences on what was supplied by a name (--os, --on).
     """
 
     name: str
@@ -112,6 +114,8 @@ class PlannedHost:
     e2fsprogs: str | None = None
     configuration: str | None = None
     page_bytes: Evidence[int] = USUAL_PAGE
+    other_kernels: tuple[Evidence[Kernel], ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
 from ext4audit.layout.group_search import advise
 from ext4audit.layout.levels import map_of
-from ext4audit.report import Outcome, Report
+from ext4audit.report import Outcome, Report, Verdict
 
 Judge: TypeAlias = Callable[[Plan], Report]
 Weights: TypeAlias = Mapping[str, int]
@@ -217,6 +217,26 @@ def weights_of(report: Report, least: Severity) -> Weights:
             if finding.severity.at_least(least):
                 weights[verdict.rule.code] += len(Severity) - finding.severity.rank
     return weights
+
+
+def worst_of(reports: Sequence[Report]) -> Report:
+    """Return one report of several on the same plan: for each rule, the heaviest verdict.
+
+    What is undetermined in any of them stays undetermined.
+    """
+    first = reports[0]
+    columns = zip(*(report.verdicts for report in reports), strict=True)
+    return first._replace(verdicts=tuple(_worst(each) for each in columns))
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+    worst = max(verdicts, key=lambda verdict: (_weight(verdict), verdict.outcome in UNDETERMINED))
+    unknowns = dict.fromkeys(unknown for verdict in verdicts for unknown in verdict.unknowns)
+    return worst._replace(unknowns=tuple(unknowns))
+
+
+def _weight(verdict: Verdict) -> int:
+    return sum(len(Severity) - finding.severity.rank for finding in verdict.findings)
 
 
 def gap_count(report: Report) -> int:

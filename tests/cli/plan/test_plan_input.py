@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.cli.plans import count_of, path_of, size_of, words_of
+from ext4audit.cli.plans.values import count_of, path_of, size_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,9 @@ from ext4audit.cli.plans import count_of, path_of, size_of, words_of
         ("512k", 524288),
         ("512KiB", 524288),
         ("1200G", 1288490188800),
-        ("64 GB", 68719476736),
+        ("64 GiB", 68719476736),
+        ("1.5T", 1649267441664),
+        ("0.5K", 512),
         ("16T", 17592186044416),
         ("1P", 1125899906842624),
     ],
@@ -25,7 +27,16 @@ def test_sizes_are_binary(text: str, size_bytes: int) -> None:
     assert size_of(text) == size_bytes
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "1.5T", "1E", "12 34", "2P", "9" * 20, "١٢"])
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("2TB", 2000000000000), ("64 GB", 64000000000), ("1.5kb", 1024), ("512B", 512)],
+)
+def test_units_with_a_B_are_decimal(text: str, size_bytes: int) -> None:  # noqa: N802 - the unit
+    """As on the label of a disk, in whole sectors."""
+    assert size_of(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5.5T", "1E", "12 34", "2P", "9" * 20, "١٢"])
 def test_other_sizes_are_refused(text: str) -> None:
     """Nothing is guessed."""
     with pytest.raises(ValueError, match=r"not a size|1 PiB"):

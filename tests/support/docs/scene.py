@@ -85,9 +85,12 @@ class Scene:
             shutil.copy(report, root / f"{day}.json")
 
     def write_files(self, page: str) -> None:
-        """Write the examples of a page that begin with a file's name: "# store.toml"."""
-        for block in blocks(page, "toml"):
-            named = re.match(r"# (\S+\.toml)\n", block.text)
+        """Write the examples of a page that begin with a file's name: "# store.toml".
+
+        Below "#cloud-config" the name is in the second line.
+        """
+        for block in blocks(page, "toml", "yaml", "text"):
+            named = re.match(r"(?:#cloud-config\n)?# (\S+\.(?:toml|yaml|ks))\n", block.text)
             if named is not None:
                 (self._root / named[1]).write_text(block.text, encoding="utf-8")
 

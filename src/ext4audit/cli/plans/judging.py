@@ -11,14 +11,18 @@ from ext4audit.assemble.planned import planned_host
 from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
 from ext4audit.engine import audit
-from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts.host import Kernel
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.profile import ActiveProfile
+from ext4audit.planning import worst_of
 from ext4audit.planning.lines import Correction, correct, plan_lines, with_plan_remedies
 from ext4audit.report import PlanAdvice, Report, Source
 from ext4audit.rule import Rule
 from ext4audit.sources.mkfs_simulation import MkfsSource
 
+ANY_KERNEL: Evidence[Kernel] = Unknown("kernel", Why.NOT_CAPTURED)
+"""In the place of the kernel where plans are compared: mke2fs does not ask for it."""
 REFUSED = frozenset({Why.FAILED, Why.UNPARSABLE})
 
 
@@ -43,7 +47,8 @@ class PlanJudge:
 
     def predict(self, plan: Plan) -> Prediction:
         """Return what mke2fs will make of a plan."""
-        alike = replace(plan, mount_options=(), mount_point="/", cleared=())
+        host = replace(plan.host, kernel=ANY_KERNEL, other_kernels=())
+        alike = replace(plan, mount_options=(), mount_point="/", cleared=(), host=host)
         if alike not in self._made:
             with MkfsSource(
                 plan.device,
@@ -55,11 +60,17 @@ class PlanJudge:
         return self._made[alike]
 
     def judge(self, plan: Plan) -> Report:
-        """Return the report of the rules on a plan."""
+        """Return the report of the rules on a plan, for the worst of its kernels."""
         if plan not in self._judged:
-            host = planned_host(plan, self.predict(plan), self._taken_at)
-            self._judged[plan] = audit(self._source, host, self._rules, self._profiles)
+            kernels = (plan.host.kernel, *plan.host.other_kernels)
+            self._judged[plan] = worst_of([self._judge_for(plan, each) for each in kernels])
         return self._judged[plan]
+
+    def _judge_for(self, plan: Plan, kernel: Evidence[Kernel]) -> Report:
+        """Return the report for one kernel."""
+        on_kernel = replace(plan, host=replace(plan.host, kernel=kernel))
+        host = planned_host(on_kernel, self.predict(plan), self._taken_at)
+        return audit(self._source, host, self._rules, self._profiles)
 
 
 def judge_plan(plan: Plan, judge: PlanJudge) -> tuple[Report, PlanAdvice]:
@@ -78,7 +89,7 @@ def _advice(plan: Plan, corrected: Correction, judge: PlanJudge) -> PlanAdvice:
     made = judge.predict(corrected.plan).superblock
     return PlanAdvice(
         basis=predicted.basis,
-        assumed=(*predicted.assumed, *_assumed(plan)),
+        assumed=(*predicted.assumed, *plan.host.assumed, *_assumed(plan)),
         changes=tuple(change.summary for change in corrected.changes),
         clean=corrected.clean,
         left=corrected.left,

@@ -1,0 +1,198 @@
+"""Files with plans: TOML with the keys of a plan, and what provisioning tools read.
+
+A file holds one filesystem or several, and can hold keys of the policy (select, ignore, ...).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from ext4audit.cli import did_you_mean, lazily
+from ext4audit.cli.files import read_bytes
+from ext4audit.cli.plans.values import size_of
+from ext4audit.facts import parse_toml
+from ext4audit.finding import Severity
+from ext4audit.parsers.provisioning import Planned, Provisioned
+from ext4audit.policy import NEVER
+
+LARGEST_BYTES = 1 << 20
+STANDARD_INPUT = "-"
+MOST_FILESYSTEMS = 64
+FILESYSTEMS = "filesystem"
+TEXT_KEYS = frozenset({"kernel", "os", "target_e2fsprogs", "device", "mount_point", "mkfs", "on"})
+POLICY_KEYS = {"select": "wanted", "ignore": "ignored", "profile": "profiles", "fail_on": "fail_on"}
+"""Keys of the policy that a file of plans may have, and the parameters of the command line."""
+THRESHOLDS = (*(severity.value for severity in Severity), NEVER)
+MOST_EVENTS = 50_000
+MOST_DEPTH = 32
+MOST_ALIASES = 100
+"""Limits of a YAML document: a million laughs and a deep one are refused unread."""
+
+
+class PlanFile(NamedTuple):
+    """The settings of each filesystem of a file, what it says of the policy, and what it skips."""
+
+    filesystems: tuple[Mapping[str, Any], ...]
+    policy: Mapping[str, Any]
+    skipped: tuple[str, ...] = ()
+
+
+def read_plan_file(path: str, keys: Collection[str]) -> PlanFile:
+    """Return the plans of a TOML file, or of standard input; raises UsageError for a wrong one."""
+    text = _text(path)
+    try:
+        table = parse_toml(text)
+    except ValueError as error:  # TOMLDecodeError is a ValueError
+        raise click.UsageError(f"{path}: {error}") from None
+    several = table.pop(FILESYSTEMS, [{}])
+    if not isinstance(several, list) or not all(isinstance(each, dict) for each in several):
+        raise click.UsageError(f"{path}: {FILESYSTEMS} is not a list of tables: [[{FILESYSTEMS}]]")
+    if not 0 < len(several) <= MOST_FILESYSTEMS:
+        raise click.UsageError(f"{path}: it has no or more than {MOST_FILESYSTEMS} filesystems")
+    policy = {key: table.pop(key) for key in (*POLICY_KEYS, "fail-on") if key in table}
+    shared = _checked(path, text, table, keys)
+    return PlanFile(
+        tuple({**shared, **_checked(path, text, each, keys)} for each in several),
+        _policy(path, policy),
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        if path == STANDARD_INPUT:
+            raw = sys.stdin.buffer.read(LARGEST_BYTES + 1)
+            if len(raw) > LARGEST_BYTES:
+                raise click.UsageError(f"{path}: it is longer than 1 MiB")
+        else:
+            raw = read_bytes(path, LARGEST_BYTES)
+        return raw.decode("utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise click.UsageError(f"{path}: {error}") from None
+
+
+def _checked(
+    path: str, text: str, table: Mapping[str, Any], keys: Collection[str]
+) -> dict[str, Any]:
+    """Return a table with `-` in its keys spelled `_`; raises UsageError for what is wrong."""
+    found = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name not in keys:
+            known = (*keys, *POLICY_KEYS, FILESYSTEMS)
+            raise click.UsageError(f"{path}: unknown key {key!r}{did_you_mean(key, known)}")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, float) or (is_number and name in TEXT_KEYS):
+            written = re.search(rf"^\s*{re.escape(key)}\s*=\s*([0-9._]+)", text, re.MULTILINE)
+            raw = written[1] if written else str(value)
+            raise click.UsageError(
+                f'{path}: {key} = {raw} is a number in TOML: quote it, {key} = "{raw}"'
+            )
+        if not isinstance(value, str | int):
+            raise click.UsageError(f"{path}: {key} is not a string, number or boolean")
+        found[name] = value
+    return found
+
+
+def _policy(path: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of the policy as the command line has them."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        words = (value,) if isinstance(value, str) else value
+        if not isinstance(words, list | tuple) or not all(isinstance(w, str) for w in words):
+            raise click.UsageError(f"{path}: {key} is not a string or a list of strings")
+        if name == "fail_on" and (len(words) != 1 or words[0] not in THRESHOLDS):
+            raise click.UsageError(f"{path}: {key} is none of {', '.join(THRESHOLDS)}")
+        found[POLICY_KEYS[name]] = words[0] if name == "fail_on" else tuple(words)
+    return found
+
+
+def read_cloud_init(path: str, size: object) -> PlanFile:
+    """Return the plans of cloud-config user data; raises UsageError."""
+    documents = _yaml(path, "--from-cloud-init")
+    if len(documents) != 1:
+        raise click.UsageError(f"{path}: it is not one document of cloud-config")
+    return _provisioned(path, lambda: _parsed("cloud_init", "parse_cloud_init", documents[0]), size)
+
+
+def read_storage_class(path: str, size: object) -> PlanFile:
+    """Return the plans of StorageClasses and PersistentVolumes; raises UsageError."""
+    documents = _yaml(path, "--from-storage-class")
+    return _provisioned(path, lambda: _parsed("storage_class", "parse_storage", documents), size)
+
+
+def read_kickstart(path: str, size: object) -> PlanFile:
+    """Return the plans of a kickstart file; raises UsageError."""
+    text = _text(path)
+    return _provisioned(path, lambda: _parsed("kickstart", "parse_kickstart", text), size)
+
+
+def _parsed(module: str, name: str, content: object) -> Provisioned:
+    found: Provisioned = lazily(f"parsers.{module}", name)(content)
+    return found
+
+
+def _provisioned(path: str, parse: Callable[[], Provisioned], size: object) -> PlanFile:
+    try:
+        found = parse()
+        _check_number(found)
+        filesystems = tuple(_with_share(each, size) for each in found.planned)
+    except ValueError as error:
+        raise click.UsageError(f"{path}: {error}") from None
+    return PlanFile(filesystems, {}, found.skipped)
+
+
+def _check_number(found: Provisioned) -> None:
+    """Refuse a document without ext4, and one with too many filesystems: raises ValueError."""
+    if not found.planned:
+        raise ValueError(f"no ext4: {'; '.join(found.skipped)}")
+    if len(found.planned) > MOST_FILESYSTEMS:
+        raise ValueError(f"it has more than {MOST_FILESYSTEMS} filesystems")
+
+
+def _with_share(planned: Planned, size: object) -> Mapping[str, Any]:
+    """Return the settings with the part of --size that the document gives to the filesystem."""
+    if planned.share is None or size is None:
+        return planned.settings
+    sectors = int(size_of(str(size)) * planned.share / 100) // 512
+    return {**planned.settings, "share_of_size": str(sectors * 512)}
+
+
+def _yaml(path: str, flag: str) -> list[Any]:
+    """Return the documents of a YAML file; raises UsageError, also without PyYAML."""
+    try:
+        import yaml  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise click.UsageError(
+            f"{flag} needs PyYAML: install ext4audit[yaml], or python3-yaml"
+        ) from None
+    text = _text(path)
+    try:
+        _check_events(yaml.parse(text, Loader=yaml.SafeLoader))
+        return list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or "nested too deep"
+        raise click.UsageError(f"{path}: not YAML that can be read: {reason}") from None
+
+
+def _check_events(events: Iterable[Any]) -> None:
+    """Refuse what would take long to build: raises ValueError."""
+    depth = aliases = 0
+    for number, event in enumerate(events):
+        kind = type(event).__name__
+        depth += kind in {"MappingStartEvent", "SequenceStartEvent"}
+        depth -= kind in {"MappingEndEvent", "SequenceEndEvent"}
+        aliases += kind == "AliasEvent"
+        if kind == "ScalarEvent" and event.value == "<<":
+            raise ValueError("merge keys (<<) are not read")
+        if number > MOST_EVENTS or depth > MOST_DEPTH or aliases > MOST_ALIASES:
+            raise ValueError(
+                f"more than {MOST_EVENTS} values, {MOST_DEPTH} levels or {MOST_ALIASES} aliases"
+            )

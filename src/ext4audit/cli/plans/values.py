@@ -1,0 +1,86 @@
+"""The values of a plan as people write them: sizes, numbers, paths, mount options, members."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from posixpath import normpath
+
+import click
+
+_SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*(?:([KMGTP])(iB|B)?|B)?", re.IGNORECASE)
+_POWERS = "KMGTP"
+_SECTOR_BYTES = 512
+_CHOICES = {
+    "data": ("journal", "ordered", "writeback"),
+    "errors": ("continue", "remount-ro", "panic"),
+}
+"""Values of options that every kernel checks (fs/ext4/super.c, Linux 3.10 to 7.2). A plan with
+data=bogus must not get a mount line that fails."""
+LARGEST_BYTES = 1 << 50
+"""More than mke2fs 1.47 can make in memory or on a disk of today: it gives up at 16 PiB."""
+
+
+def size_of(text: str) -> int:
+    """Return bytes of "512K", "1.5T", "2TB", "314376192"; ValueError otherwise.
+
+    K and KiB are 1024 bytes, as for mke2fs and mdadm; KB is 1000 bytes, as on a disk's label.
+    A size with a fraction is rounded down to a sector.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(
+            f"{text!r} is not a size (512K, 1.5T or a number of bytes; T is TiB, and TB is 10^12)"
+        )
+    base = 1000 if (match[3] or "").upper() == "B" else 1024
+    power = _POWERS.index(match[2].upper()) + 1 if match[2] else 0
+    size = Fraction(match[1]) * base**power
+    size_bytes = int(size)
+    if "." in match[1] or base == 1000:  # noqa: PLR2004 - the base of decimal units
+        size_bytes -= size_bytes % _SECTOR_BYTES
+    if not 0 < size_bytes <= LARGEST_BYTES:
+        raise ValueError(f"{text} is not between 1 byte and 1 PiB")
+    return size_bytes
+
+
+def count_of(value: object) -> int:
+    """Return a number that is not negative, such as the kernel's limits; ValueError otherwise."""
+    number = int(str(value))
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number
+
+
+def path_of(text: str) -> str:
+    """Return an absolute path that can be printed in a command; ValueError otherwise.
+
+    As the kernel spells mount points: no "//", no "." and no slash at the end.
+    """
+    if not text.startswith("/") or not text.isprintable():
+        raise ValueError(f"{text!r} is not an absolute path of printable characters")
+    return normpath(f"/{text.lstrip('/')}")
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Split mount options at the commas outside quotes; ValueError for what fstab cannot hold."""
+    if not text.isprintable() or " " in text:
+        raise ValueError("mount options cannot contain blanks or control characters")
+    parts = re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', text)
+    for word in parts:
+        name, _, value = word.partition("=")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise ValueError(f"{word}: the kernel refuses it ({', '.join(_CHOICES[name])})")
+    return tuple(word for word in parts if word and word != "defaults")
+
+
+LEAST_MEMBERS = {"raid0": 2, "raid1": 2, "raid10": 2, "raid5": 3, "raid6": 4}
+MOST_MEMBERS = 1920
+"""Of an array with version-1 metadata (md(4))."""
+
+
+def check_members(level: str, members: int, option: str = "--members") -> None:
+    """Refuse a number of members of which md makes no array of this level; raises UsageError."""
+    least = LEAST_MEMBERS.get(level, 3)
+    if not least <= members <= MOST_MEMBERS:
+        what = f"{level} takes {least} to {MOST_MEMBERS} members"
+        raise click.UsageError(f"{option} {members}: {what}")

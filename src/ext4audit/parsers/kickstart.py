@@ -1,0 +1,165 @@
+"""`part`, `raid` and `logvol` of a kickstart file, as settings of plans.
+
+Source: pykickstart.readthedocs.io, "Kickstart Documentation". Sizes are MiB. Sections (%pre,
+%packages, ...) are skipped, and files that %include names are not read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ext4audit.facts.mount import EXT_FSTYPES
+from ext4audit.parsers.provisioning import LONGEST_TEXT, Planned, Provisioned
+
+FLAGS = frozenset(
+    "grow asprimary noformat encrypted recommended hibernation useexisting resize thin thinpool "
+    "disklabel".split()
+)
+"""Options without a value."""
+USUAL_CHUNK_KIB = 512
+"""mdadm(8): the default of --chunk."""
+MOST_LINES = 10_000
+NEAR_COPIES = 2
+PARITY = {"raid5": 1, "raid6": 2}
+
+
+class _Command(NamedTuple):
+    """One command: its arguments, and its options without the dashes."""
+
+    name: str
+    arguments: tuple[str, ...]
+    options: Mapping[str, str]
+
+
+def parse_kickstart(text: str) -> Provisioned:
+    """Return the ext filesystems of a file; raises ValueError for one without any storage."""
+    commands = [*_commands(text)]
+    sizes = {each.arguments[0]: each for each in commands if each.name == "part" and each.arguments}
+    found, skipped = [], []
+    for each in commands:
+        place = each.arguments[0] if each.arguments else ""
+        if not place.startswith("/"):
+            continue  # swap, and the members of arrays and volume groups
+        fstype = each.options.get("fstype", "")
+        if fstype not in EXT_FSTYPES:
+            skipped.append(f"{place} is {fstype or 'of the default type'}")
+        elif "noformat" in each.options:
+            skipped.append(f"{place} is not formatted")
+        else:
+            found.append(Planned({**_common(each, place, fstype), **_storage(each, sizes)}))
+    if not found and not skipped:
+        raise ValueError("it has no part, raid or logvol with a mount point")
+    return Provisioned(tuple(found), tuple(skipped))
+
+
+def _commands(text: str) -> Iterator[_Command]:
+    in_section = False
+    lines = text.split("\n")
+    if len(lines) > MOST_LINES:
+        raise ValueError(f"it has more than {MOST_LINES} lines")
+    for number, line in enumerate(lines, start=1):
+        stripped = line.strip()
+        if stripped.startswith("%") and not stripped.startswith("%include"):
+            in_section = stripped.split()[0] != "%end"
+            continue
+        word = stripped.partition(" ")[0]
+        if in_section or word not in {"part", "partition", "raid", "logvol"}:
+            continue
+        if len(line) > LONGEST_TEXT:
+            raise ValueError(f"line {number} is longer than {LONGEST_TEXT} characters")
+        try:
+            yield _command(shlex.split(line, comments=True))
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+
+
+def _command(words: Sequence[str]) -> _Command:
+    arguments: list[str] = []
+    options: dict[str, str] = {}
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.startswith("--"):
+            arguments.append(word)
+            continue
+        name, equals, value = word[2:].partition("=")
+        options[name] = value if equals or name in FLAGS else next(rest, "")
+    name = "part" if words[0] == "partition" else words[0]
+    return _Command(name, tuple(arguments), options)
+
+
+def _common(command: _Command, place: str, fstype: str) -> dict[str, Any]:
+    options = command.options
+    words = [f"-t {fstype}"] if fstype != "ext4" else []
+    if options.get("label"):
+        words.append(f"-L {shlex.quote(options['label'])}")
+    if options.get("fsprofile"):
+        words.append(f"-T {shlex.quote(options['fsprofile'])}")
+    return {
+        "mount_point": place,
+        "mount_options": options.get("fsoptions", ""),
+        "mkfs": " ".join([*words, options.get("mkfsoptions", "")]).strip(),
+    }
+
+
+def _storage(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
+    """Return the device and its size; it has none where the disk decides it."""
+    if command.name == "raid":
+        return _array(command, sizes)
+    size = {} if _takes_the_rest(command) else {"size": _mib(command)}
+    if command.name == "logvol":
+        group, name = command.options.get("vgname", ""), command.options.get("name", "")
+        return {**size, "device": f"/dev/{group}/{name}"} if group and name else size
+    partition = command.options.get("onpart")
+    return {**size, "device": _path(partition)} if partition else size
+
+
+def _path(name: str) -> str:
+    return name if name.startswith("/") else f"/dev/{name}"
+
+
+def _takes_the_rest(command: _Command) -> bool:
+    return (
+        "percent" in command.options or "grow" in command.options or "size" not in command.options
+    )
+
+
+def _mib(command: _Command) -> str:
+    text = command.options.get("size", "")
+    if not re.fullmatch(r"[0-9]{1,12}", text):
+        raise ValueError(f"--size={text}: not a number of MiB")
+    return f"{text}M"
+
+
+def _array(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
+    level = _level(command.options.get("level", ""))
+    spares = command.options.get("spares", "0")
+    members = command.arguments[1:]
+    count = len(members) - (int(spares) if spares.isdecimal() else 0)
+    if count < 1:
+        raise ValueError(f"raid {command.arguments[0]}: it names no members")
+    settings: dict[str, Any] = {level: count, "device": _path(command.options.get("device", "md0"))}
+    if level != "raid1":
+        settings["chunk"] = f"{command.options.get('chunksize') or USUAL_CHUNK_KIB}K"
+    parts = [sizes[name] for name in members if name in sizes]
+    if len(parts) == len(members) and not any(map(_takes_the_rest, parts)):
+        smallest = min(int(_mib(part)[:-1]) for part in parts)
+        settings["size"] = f"{_data_columns(level, count) * smallest}M"
+    return settings
+
+
+def _level(text: str) -> str:
+    level = f"raid{text.lower().removeprefix('raid')}"
+    if level not in {"raid0", "raid1", "raid5", "raid6", "raid10"}:
+        raise ValueError(f"--level={text}: not a level that can be planned")
+    return level
+
+
+def _data_columns(level: str, members: int) -> int:
+    if level == "raid1":
+        return 1
+    if level == "raid10":
+        return members // NEAR_COPIES
+    return members - PARITY.get(level, 0)

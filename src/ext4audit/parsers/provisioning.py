@@ -1,0 +1,53 @@
+"""What provisioning documents have in common: filesystems as settings of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+LONGEST_TEXT = 4096
+
+
+class Planned(NamedTuple):
+    """The settings of one filesystem, by the keys of a plan.
+
+    `share` is the percentage of `--size` that it gets, None for all of it.
+    """
+
+    settings: Mapping[str, Any]
+    share: float | None = None
+
+
+class Provisioned(NamedTuple):
+    """The filesystems of a document, and sentences on what was left out."""
+
+    planned: tuple[Planned, ...]
+    skipped: tuple[str, ...] = ()
+
+
+def mapping(value: object, where: str) -> Mapping[str, Any]:
+    """Return a mapping; ValueError for anything else."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} is not a mapping")  # noqa: TRY004 - a wrong document
+    return value
+
+
+def listed(value: object, where: str) -> Sequence[Any]:
+    """Return a list, empty for nothing; ValueError for anything else."""
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{where} is not a list")  # noqa: TRY004 - a wrong document
+    return value
+
+
+def text_of(value: object) -> str:
+    """Return a scalar as text, empty for nothing; ValueError for what is no scalar or too long."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping | list | tuple):
+        raise ValueError(f"{str(value)[:40]!r} is not a text")  # noqa: TRY004 - a wrong document
+    text = str(value)
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"{text[:40]!r} is longer than {LONGEST_TEXT} characters")
+    return text

@@ -1,0 +1,218 @@
+"""`ext4audit plan` of files: several filesystems, policy, stdin, provisioning documents."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ext4audit.cli import run_program
+from ext4audit.cli.plans import KEYS
+from ext4audit.facts.provisioned import DISK_CLASSES, disk_class, kernels_of, known_releases
+from support.images.mke2fs import needs_e2fsprogs
+from support.program import run
+
+pytestmark = needs_e2fsprogs
+
+TWO = """
+kernel = "6.1.76"
+mount-options = "noatime"
+[[filesystem]]
+size = "256M"
+mount-point = "/a"
+[[filesystem]]
+size = "512M"
+mount-point = "/b"
+mount-options = "nobarrier"
+write-cache = "back"
+"""
+CLOUD = """#cloud-config
+disk_setup:
+  /dev/nvme1n1: {table_type: gpt, layout: [25, 75]}
+fs_setup:
+  - {label: data, filesystem: ext4, device: /dev/nvme1n1, partition: 1, extra_opts: ["-m", "0"]}
+mounts:
+  - [LABEL=data, /srv/data, ext4, "defaults,noatime,nofail", "0", "2"]
+"""
+
+
+def test_several_filesystems_are_a_report_each(tmp_path: Path) -> None:
+    """The heaviest exit code counts; ndjson has a line for each."""
+    file = tmp_path / "plan.toml"
+    file.write_text(TWO)
+    done = run("plan", str(file), "-f", "ndjson")
+    assert done.returncode == 1
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["filesystems"][0]["mount_points"] for each in reports] == [["/a"], ["/b"]]
+    assert "mkfs" in reports[1]["plan"]["lines"]
+    assert run("plan", str(file), "--ignore", "DUR001,PRF002").returncode == 0
+
+
+@pytest.mark.parametrize("words", [["-f", "json"], ["-o", "FILE"]])
+def test_several_reports_are_not_one_document(tmp_path: Path, words: list[str]) -> None:
+    """Neither JSON nor a file holds two."""
+    file = tmp_path / "plan.toml"
+    file.write_text(TWO)
+    done = run("plan", str(file), *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "several filesystems are one report each" in done.stderr
+
+
+def test_a_file_has_keys_of_the_policy(tmp_path: Path) -> None:
+    """Each is overridden by its flag."""
+    file = tmp_path / "plan.toml"
+    file.write_text(
+        'size = "256M"\nkernel = "6.1.76"\nmount-options = "nobarrier"\nwrite-cache = "back"\n'
+        'fail_on = "never"\nprofile = "tidb"\nignore = ["PRF002"]\n'
+    )
+    report = json.loads(run("plan", str(file), "-f", "json", "--allow-incomplete").stdout)
+    rules = {verdict["rule"] for verdict in report["verdicts"]}
+    assert "CMP007" in rules
+    assert "PRF002" not in rules
+    assert run("plan", str(file), "-q", "--allow-incomplete").returncode == 0
+    assert run("plan", str(file), "-q", "--fail-on", "critical").returncode == 1
+
+
+def test_a_profile_is_judged_in_a_plan() -> None:
+    """And the lines have what it demands."""
+    words = "--size 256M --kernel 6.1.76 --profile tidb --select CMP007".split()
+    done = run("plan", *words)
+    assert "CMP007" in done.stdout
+    assert "-o nodelalloc,noatime" in done.stdout
+
+
+def test_a_plan_is_read_from_standard_input(tmp_path: Path) -> None:
+    """By a dash, as everywhere."""
+    file = tmp_path / "plan.toml"
+    file.write_text('size = "256M"\nkernel = "6.1.76"\n')
+    with file.open() as text:
+        done = run("plan", "-", "-q", stdin=text)
+    assert done.returncode == 0, done.stderr
+
+
+def test_three_flags_are_enough_for_a_cloud_volume() -> None:
+    """A size, an option, the distribution: nothing that is open can fail the plan."""
+    words = "--size 2TB --mount-options noatime --os debian:12".split()
+    assert run("plan", "-q", *words).returncode == 0
+    shown = run("plan", *words, "--on", "aws-ebs").stdout
+    assert "--size 2TB is 2000000000000 bytes, 1862.6 GiB" in shown
+    assert "aws-ebs: EBS volumes on Nitro instances are NVMe devices; rotational = false" in shown
+    assert "6.1.0-9-amd64 of 6.1.27-1" in shown
+
+
+def test_a_plan_is_judged_for_the_oldest_and_the_newest_kernel() -> None:
+    """Ubuntu 20.04 has 5.4, which does not know orphan_file, and 5.15, which does."""
+    words = ["--size", "256M", "--select", "CMP002", "--mkfs", "-O orphan_file"]
+    found = json.loads(run("plan", *words, "--os", "ubuntu:20.04", "-f", "json").stdout)
+    (verdict,) = found["verdicts"]
+    assert verdict["outcome"] == "fail"
+    assert "Linux 5.4.0" in verdict["findings"][0]["message"]
+    assert "^orphan_file" in found["plan"]["lines"]["mkfs"]
+    assert run("plan", *words, "--os", "ubuntu:22.04", "-q").returncode == 0
+
+
+def test_all_missing_flags_are_named_at_once() -> None:
+    """Those without which there is no plan, and those without which it is incomplete."""
+    assert "a plan needs --size and --chunk" in run("plan", "--raid0", "4").stderr
+    words = "--raid0 4 --chunk 512K --size 1T --mount-options nobarrier".split()
+    done = run("plan", *words, "--ignore", "LAY001")
+    (line,) = [each for each in done.stderr.splitlines() if "to complete the plan" in each]
+    assert "--kernel" in line
+    assert "--write-cache back" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "reported"),
+    [
+        (["--os", "plan9:4"], "its kernels are not listed here; give --kernel"),
+        (["--on", "floppy"], "floppy"),
+        (["--page-size", "5K"], "Linux has pages of 4K, 16K and 64K"),
+        (["--from-kickstart", "/nonexistent"], "No such file"),
+    ],
+)
+def test_what_is_not_known_is_refused(words: list[str], reported: str) -> None:
+    """With what is known."""
+    done = run("plan", "--size", "1G", *words)
+    assert done.returncode == 2
+    assert reported in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kernel", "page", "severity"),
+    [
+        ("6.1.0", [], "high"),
+        ("6.1.0", ["--page-size", "64K"], None),
+        ("5.14.0-427.el9.aarch64+64k", [], None),
+        ("4.18.0-553.el8_10.ppc64le", [], None),
+        ("6.19.2", [], "low"),
+    ],
+)
+def test_the_page_size_is_that_of_the_kernel(
+    kernel: str, page: list[str], severity: str | None
+) -> None:
+    """By the option, by the architecture in the release, else 4 KiB."""
+    words = ["--size", "1G", "--mkfs", "-b 65536", "--select", "CMP008", "--kernel", kernel]
+    (verdict,) = json.loads(run("plan", *words, *page, "-f", "json").stdout)["verdicts"]
+    found = [finding["severity"] for finding in verdict["findings"]]
+    assert found == ([] if severity is None else [severity])
+
+
+def test_cloud_init_is_planned(tmp_path: Path) -> None:
+    """The partition gets its share of --size; the line has its options."""
+    file = tmp_path / "user-data.yaml"
+    file.write_text(CLOUD)
+    words = ["--from-cloud-init", str(file), "--size", "4G", "--os", "debian:12"]
+    done = run("plan", *words)
+    assert done.returncode == 0, done.stderr
+    assert "mkfs.ext4 -L data -m 0 /dev/nvme1n1p1" in done.stdout
+    assert "-o noatime,nofail /dev/nvme1n1p1 /srv/data" in done.stdout
+    report = json.loads(run("plan", *words, "-f", "json").stdout)
+    assert report["filesystems"][0]["stack"][0].get("size_bytes", 1 << 30) == 1 << 30
+
+
+HOSTILE = {
+    "merge keys": "a: &a {x: 1}\nb: {<<: [*a, *a]}\n",
+    "aliases": "a: &a [1]\nb: [" + ", ".join(["*a"] * 200) + "]\n",
+    "deep": "[" * 100 + "]" * 100,
+    "long": "[" + "1," * 60_000 + "]",
+    "object": "!!python/object/apply:os.system ['true']\n",
+    "garbage": "\x00",
+    "tab": "a:\n\t- b: [",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("flag", ["--from-cloud-init", "--from-storage-class"])
+def test_hostile_yaml_is_refused(tmp_path: Path, name: str, flag: str) -> None:
+    """Before it is built; no object of Python is made."""
+    file = tmp_path / "hostile.yaml"
+    file.write_text(HOSTILE[name])
+    done = run("plan", flag, str(file), "--size", "1G")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "not YAML that can be read" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_pyyaml_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is an extra; everything else works without it."""
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert run_program(["plan", "--from-cloud-init", "x", "--size", "1G"]) == 2
+    assert "ext4audit[yaml]" in capsys.readouterr().err
+
+
+def test_the_data_are_whole() -> None:
+    """Every release has kernels with a source, and every kind of disk keys of a plan."""
+    for release in known_releases():
+        kernels = kernels_of(*release.split(":"))
+        assert kernels, release
+        assert all(each.source for each in kernels)
+    assert kernels_of("rocky", "9.4") == kernels_of("rhel", "9")
+    assert kernels_of("amazon", "2") == kernels_of("amzn", "2")
+    for name in DISK_CLASSES:
+        properties = disk_class(name).properties
+        assert set(properties) <= set(KEYS), name
+        assert all(each.source for each in properties.values())
