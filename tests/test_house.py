@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "renderers": frozenset(
         {"evidence", "facts", "finding", "rule", "report", "policy", "renderers"}
     ),
-    "site_rules": frozenset({"evidence", "facts", "finding", "rule"}),
+    "site_rules": frozenset({"facts", "finding", "rule"}),
     "api": EVERYTHING - {"cli", "renderers", "probing"},
     "testing": EVERYTHING - {"cli", "renderers", "probing"} | {"api"},
     "cli": EVERYTHING | {"api"},

@@ -16,7 +16,6 @@ from importlib.metadata import EntryPoint, distributions
 from types import ModuleType
 from typing import Any
 
-from ext4audit.evidence import Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
     Citation,
@@ -28,13 +27,11 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.rule import Rule, RuleOutput, Scope, register
+from ext4audit.rule import OF_BROKEN, Rule, RuleOutput, Scope, register
 
 GROUP = "ext4audit.rules"
 """The entry points of packages that have rules."""
 CODE = re.compile(r"X[A-Z]{2}[0-9]{3}")
-OF_BROKEN = "XXX"
-"""The family of what stands for rules that could not be loaded."""
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
 DECLARED = re.compile(
     r"(?:host_)?rule\(\s*[\"'](X[A-Z]{2}[0-9]{3})[\"']\s*,\s*[\"']([a-z0-9-]+)[\"']"
@@ -188,10 +185,6 @@ def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
                     yield _valid(output, rule)
             except SystemExit as error:
                 raise RuntimeError(f"{rule.code} ended the program by SystemExit") from error
-            except Undetermined as undetermined:
-                if not _are(undetermined.unknowns, Unknown):
-                    raise TypeError("Undetermined is not of a tuple of Unknown") from undetermined
-                raise
 
     return run
 
