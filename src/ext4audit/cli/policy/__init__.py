@@ -176,7 +176,7 @@ def _with_broken(chosen: tuple[Rule, ...], policy: Policy) -> tuple[Rule, ...]:
     """Return rules with those that could not be loaded, which no selection hides."""
     if not policy.site_rules:
         return chosen
-    is_broken = lazily("site_rules", "is_broken")
+    is_broken = lazily("policy.site_rules", "is_broken")
     hidden = (rule for rule in policy.site_rules if is_broken(rule) and rule not in chosen)
     return (*chosen, *hidden)
 

@@ -16,10 +16,10 @@ from ext4audit.cli.output import FORMATS
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.policy.site_rules import SiteRuleError, rules_of_text
 from ext4audit.report import Outcome
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from ext4audit.site_rules import SiteRuleError, rules_of_text
 from ext4audit.testing import host_of, load_rules, problems, unheeded, verdicts
 from support.builders import filesystem, host
 from support.hosts.stories import HOSTS
