@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ext4audit.cli import COMMANDS, app
-from ext4audit.cli.policy import NAME
+from ext4audit.cli import COMMANDS, NAME, app
 from ext4audit.facts import toml_reader
 from ext4audit.policy import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
 from ext4audit.policy.profiles import SITE_KEYS

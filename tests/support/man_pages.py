@@ -16,9 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from ext4audit import __version__
-from ext4audit.cli import COMMANDS, PROGRAM, app
+from ext4audit.cli import COMMANDS, NAME, OF_THE_HOST, PROGRAM, app
 from ext4audit.cli.output import NAGIOS
-from ext4audit.cli.policy import NAME, OF_THE_HOST
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER, REQUIRED
 

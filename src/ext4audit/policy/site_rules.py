@@ -135,11 +135,11 @@ def _checked(source: object, origin: str) -> tuple[Rule, ...]:
     rules = _found(source, origin)
     if not rules:
         raise SiteRuleError(f"{origin}: it declares no rule: use @rule or @host_rule")
-    refuse_collisions(rules, origin)
     for each in rules:
         wrong = next(declared_wrong(each), None)
         if wrong is not None:
             raise SiteRuleError(f"{origin}: {each.code}: {wrong}")
+    refuse_collisions(rules, origin)
     return tuple(register(each._replace(run=_guarded(each))) for each in rules)
 
 
@@ -157,22 +157,27 @@ def refuse_collisions(rules: Sequence[Rule], origin: str, taken: Sequence[Rule] 
 
 def declared_wrong(rule: Rule) -> Iterator[str]:
     """Yield what is wrong in the declaration of a rule of a site, in sentences."""
-    if not isinstance(rule.code, str) or CODE.fullmatch(rule.code) is None:
+    if not _is_like(rule.code, CODE):
         yield "its code is not X with two more capital letters and three digits, such as XAC001"
     elif rule.family == OF_BROKEN:
         yield f"codes that begin with {OF_BROKEN} are reserved"
-    if not isinstance(rule.name, str) or NAME.fullmatch(rule.name) is None:
+    if not _is_like(rule.name, NAME):
         yield f"its name {rule.name!r} is not of lower-case words with dashes between them"
     if not isinstance(rule.severity, Severity):
         yield f"its severity {rule.severity!r} is not a Severity"
     if not isinstance(rule.since, str):
         yield "since is not a text"
-    if not isinstance(rule.references, tuple) or not _are(rule.references, str):
+    if not _are(rule.references, str):
         yield "its references are not a tuple of texts"
     if not rule.summary:
         yield "it has no summary: give one, or begin the docstring of the module with CODE: summary"
     if not rule.page:
         yield "its check has no docstring, which is its page"
+
+
+def _is_like(value: object, form: re.Pattern[str]) -> bool:
+    """Whether a value is a text of a form; the types of a site's rules are not checked before."""
+    return isinstance(value, str) and form.fullmatch(value) is not None
 
 
 def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
