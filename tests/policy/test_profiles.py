@@ -148,6 +148,10 @@ def demanded(text: str, *tokens: str) -> list[str]:
         ('forbids = ["discard"]', ("discard",), ["forbidden discard"]),
         ('forbids = ["commit=600"]', ("commit=600",), ["forbidden commit=600"]),
         ('forbids = ["journal_async_commit"]', (), []),
+        ('forbids = ["noatime"]', (), []),
+        ('forbids = ["relatime"]', (), ["forbidden relatime"]),
+        ('requires = ["strictatime"]', (), ["missing strictatime"]),
+        ('requires = ["relatime"]', (), []),
     ],
 )
 def test_options_are_judged_as_a_vendors(

@@ -96,7 +96,8 @@ def _policy(config: str | None, *, runs: bool) -> Policy:
     except click.UsageError as error:
         raise click.UsageError(f"{path}: {error.message}") from None
     except (ValueError, RecursionError) as error:  # of the policy, of TOML, of UTF-8
-        raise click.UsageError(f"{path}: {error}") from None
+        both = ": choose by `profiles` beside [profile.NAME]" if "('profile'," in str(error) else ""
+        raise click.UsageError(f"{path}: {error}{both}") from None
     return policy._replace(path=path, site_rules=site)
 
 
