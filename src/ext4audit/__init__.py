@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from ext4audit.report import Outcome, Report, Verdict
     from ext4audit.rule import NotApplicable, Rule, RuleOutput, filesystem_rule, host_rule
+    from ext4audit.rules.shared.quantities import origin_of
     from ext4audit.sources.containers import ArchiveError
 
 __version__ = "0.2.0"
@@ -69,6 +70,7 @@ __all__ = [
     "for_wording",
     "host_rule",
     "need",
+    "origin_of",
     "select_rules",
 ]
 _MODULES = {
@@ -84,6 +86,7 @@ _MODULES = {
     ),
     "report": ("Outcome", "Report", "Verdict"),
     "rule": ("NotApplicable", "Rule", "RuleOutput", "filesystem_rule", "host_rule"),
+    "rules.shared.quantities": ("origin_of",),
     "sources.containers": ("ArchiveError",),
 }
 

@@ -42,6 +42,12 @@ OFF_BY_DEFAULT = frozenset(
 """The codes of the rules that run only when they are selected; their modules load only then."""
 
 
+OF_SITES = "X"
+"""What begins the codes of a site's own rules, and no built-in code."""
+OF_BROKEN = "XXX"
+"""The family of what stands for rules of a site that could not be loaded."""
+
+
 class NotApplicable(Exception):  # noqa: N818 - an outcome, not a failure
     """The rule does not apply to this subject; the message is the reason."""
 
@@ -83,7 +89,7 @@ class Rule(NamedTuple):
     @property
     def is_of_site(self) -> bool:
         """Whether the rule is one of the site's own: no built-in code begins with X."""
-        return self.code.startswith("X")
+        return self.code.startswith(OF_SITES)
 
     def __reduce__(self) -> "tuple[Callable[[str, str], Rule], tuple[str, str]]":
         """Pickle a rule as its name: `run` is a closure, which cannot be pickled."""

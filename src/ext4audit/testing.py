@@ -22,9 +22,9 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.policy.site_rules import SiteRuleError, declared_wrong, rules_of_text
 from ext4audit.report import Outcome, Source, Verdict
 from ext4audit.rule import Rule
-from ext4audit.site_rules import SiteRuleError, declared_wrong, rules_of_text
 from ext4audit.sources import Answer, Ask, describe
 from ext4audit.sources.captured import open_captured
 from ext4audit.sources.snapshot import MapSource, RecordingSource

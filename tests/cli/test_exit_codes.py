@@ -19,7 +19,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, Source
-from ext4audit.rule import Rule, RuleOutput, Scope, _register
+from ext4audit.rule import Rule, RuleOutput, Scope, register
 from support.builders import filesystem, host, unknown
 from support.hosts.stories import HOSTS
 
@@ -38,7 +38,7 @@ def _say(fs: Filesystem | None, _host: Host) -> RuleOutput:
             need(fs.superblock)
 
 
-RULE = _register(
+RULE = register(
     Rule("DUR001", "barrier-disabled", Severity.CRITICAL, "0.1", (), Scope.FILESYSTEM, "", "", _say)
 )
 """Kept, as every rule is that a decorator makes: reports come back from other processes."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 import yaml
 
 from ext4audit.facts import toml_reader
 from ext4audit.policy import parse_policy
+from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
+from ext4audit.testing import load_rules, problems, unheeded, verdicts
 from support.docs.pages import PAGES, ROOT, Block, blocks, name
+from support.docs.scene import NAMED, Scene
+from support.hosts.stories import HOSTS
 from support.program import run_python
 
 
@@ -21,10 +28,16 @@ def examples(*languages: str) -> list[tuple[str, Block]]:
     ]
 
 
-@pytest.mark.parametrize(("page", "block"), examples("python"))
-def test_python_runs(page: str, block: Block) -> None:
-    """From the top of the tree, without a word on standard error."""
-    done = run_python("-c", block.text, cwd=ROOT)
+PYTHON = examples("python")
+FILES = [(page, block) for page, block in PYTHON if NAMED.match(block.text)]
+
+
+@pytest.mark.parametrize(("page", "block"), [each for each in PYTHON if each not in FILES])
+def test_python_runs(page: str, block: Block, tmp_path: Path) -> None:
+    """Beside the files that the page shows, without a word on standard error."""
+    scene = Scene(tmp_path)
+    scene.write_files((ROOT / page).read_text(encoding="utf-8"))
+    done = run_python("-c", block.text, cwd=scene.root)
     assert (done.returncode, done.stderr) == (0, ""), page
     assert done.stdout
 
@@ -33,6 +46,22 @@ def test_python_runs(page: str, block: Block) -> None:
 def test_yaml_can_be_read(page: str, block: Block) -> None:
     """By any reader of YAML."""
     assert list(yaml.safe_load_all(block.text)), page
+
+
+@pytest.mark.parametrize(("page", "block"), FILES)
+def test_a_file_of_python_is_a_rule(page: str, block: Block, tmp_path: Path) -> None:
+    """Complete, with all headings of a page; it uses nothing but the public interface."""
+    scene = Scene(tmp_path)
+    scene.write_files(block.text.join(("```python\n", "```\n")))
+    (path,) = scene.root.glob("x*.py")
+    (rule,) = load_rules(path)
+    assert problems(rule) == (), page
+    imported = [n for n in ast.walk(ast.parse(block.text)) if isinstance(n, ast.ImportFrom)]
+    assert {node.module for node in imported} == {"ext4audit"}
+    stories = [HOSTS / name / "snapshot" for name in ("lvm-linear-nobarrier", "healthy-debian-12")]
+    outcomes = {each.outcome for story in stories for each in verdicts(rule, story)}
+    assert outcomes == {Outcome.FAIL, Outcome.NOT_APPLICABLE}
+    assert not unheeded(rule, stories[0])
 
 
 def test_the_policy_is_one() -> None:

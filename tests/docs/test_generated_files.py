@@ -12,14 +12,15 @@ from pathlib import Path
 import click
 import pytest
 
-from ext4audit.cli import COMMANDS, app
-from ext4audit.cli.policy import NAME
+from ext4audit.cli import COMMANDS, NAME, app
 from ext4audit.facts import toml_reader
 from ext4audit.policy import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
+from ext4audit.policy.profiles import SITE_KEYS
 from ext4audit.rules import all_rules
 from support.generated_files import SHARE, generated, write, written
 from support.man_pages import GLYPHS, POLICY, escaped, prose
 from support.man_pages import KEYS as EXPLAINED
+from support.man_pages import PROFILE_KEYS as PROFILES_EXPLAINED
 from support.man_pages import SUPPRESS_KEYS as SUPPRESS_EXPLAINED
 from support.program import run, run_python
 
@@ -146,9 +147,11 @@ def test_the_page_of_the_policy_explains_every_key() -> None:
     """And its example is a policy."""
     assert tuple(EXPLAINED) == KEYS
     assert tuple(SUPPRESS_EXPLAINED) == SUPPRESS_KEYS
+    assert set(PROFILES_EXPLAINED) == set(SITE_KEYS)
     assert set(REQUIRED) <= set(SUPPRESS_EXPLAINED)
     policy = parse_policy(toml_reader().loads(POLICY), all_rules(), lambda _word, _known: "")
     assert policy.suppressions
+    assert policy.site_profiles
     assert policy.fail_on == "high"
     assert f"man/man5/{NAME}.5" in PAGES
 

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from ext4audit import __version__
-from ext4audit.cli import COMMANDS, PROGRAM, app
+from ext4audit.cli import COMMANDS, NAME, OF_THE_HOST, PROGRAM, app
 from ext4audit.cli.output import NAGIOS
-from ext4audit.cli.policy import NAME, OF_THE_HOST
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER, REQUIRED
 
@@ -84,7 +83,18 @@ KEYS = {
         LIST,
         (
             "Products whose vendor's requirements are checked, on all filesystems or on the mount "
-            'points that match a glob: "postgres=/srv/pg*".'
+            'points that match a glob: "postgres=/srv/pg*". Or tables `[profile.NAME]`, each a '
+            "profile of the site: see PROFILES."
+        ),
+    ),
+    "profiles": (LIST, "The same choice, for a file that also has tables `[profile.NAME]`."),
+    "rules": (
+        LIST,
+        (
+            "Rules of the site: files in Python, relative to this file, or installed packages with "
+            "the entry point `ext4audit.rules`. Only a file that `--config` names, or "
+            f"`{OF_THE_HOST}`, may have this key. A file of rules must belong to root or to the "
+            "caller, and so must its directory. Rules that cannot be loaded are error verdicts."
         ),
     ),
     "suppress": ("tables", "Accepted findings; one table `[[suppress]]` for each."),
@@ -102,6 +112,32 @@ SUPPRESS_KEYS = {
     "owner": (TEXT, "Who accepted it."),
     "expires": ("a date", "The last day on which it is accepted, such as 2027-01-31."),
 }
+PROFILE_KEYS = {
+    "reason": (TEXT, "Why the site demands it; findings cite it. Required."),
+    "requires": (LIST, "Mount options that must be in force: of ext4, and of access times."),
+    "forbids": (LIST, "Mount options that must not be in force."),
+    "rates": (
+        "a table",
+        'The highest severity of findings of a rule, or with "+" the lowest: { DUR001 = "+high" }.',
+    ),
+    "mounts": (
+        LIST,
+        (
+            "Globs of mount points where the profile is active whenever the file is in force. "
+            "Without it, `--profile` or `profiles` chooses the profile."
+        ),
+    ),
+    "product": (TEXT, "What findings call it. Default: profile NAME."),
+    "features": (LIST, "Features that the superblock must have."),
+    "cluster_bytes": ("a number", "The size of a cluster that it must have."),
+    "reserved_percent": ("a number", "The largest share that may be reserved for root."),
+    "enable": (LIST, "Rules that are off by default and run with the profile."),
+    "shown": ("true or false", "Whether a required option must be in the mount table."),
+}
+OF_PROFILES = (
+    "A table `[profile.NAME]` is a profile of the site. It is judged as those of vendors: by rule "
+    "CMP007, and by the severities that it sets."
+)
 OF_POLICIES = (
     (
         "A file in TOML that selects rules and lists accepted findings. "
@@ -127,7 +163,13 @@ OF_SUPPRESSIONS = (
 POLICY = """\
 fail_on = "high"
 ignore = ["LAY006"]
-profile = ["postgres=/var/lib/postgresql*"]
+profiles = ["postgres=/var/lib/postgresql*"]
+
+[profile.data]
+reason = "every volume of /data is replicated three times"
+mounts = ["/data*"]
+requires = ["noatime"]
+rates = { DUR007 = "info" }
 
 [[suppress]]
 rule = "PRF004"
@@ -278,6 +320,7 @@ def _policy_page() -> str:
         f"policy of an audit by {PROGRAM}",
         _section("DESCRIPTION", *map(prose, OF_POLICIES)),
         _section("KEYS", *_keys(KEYS)),
+        _section("PROFILES", prose(OF_PROFILES), *_keys(PROFILE_KEYS)),
         _section("SUPPRESSIONS", prose(OF_SUPPRESSIONS), *_keys(SUPPRESS_KEYS)),
         _section("EXAMPLES", _example(POLICY.splitlines())),
         _section("SEE ALSO", commands),

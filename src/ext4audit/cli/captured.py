@@ -36,7 +36,6 @@ class Job(NamedTuple):
     """
 
     rules: frozenset[str]
-    site_rules: tuple[str, ...]
     targets: tuple[str, ...]
     profiles: tuple[ActiveProfile, ...]
     post_processing: PostProcessing
@@ -44,6 +43,7 @@ class Job(NamedTuple):
     allow_incomplete: bool
     pages: tuple[tuple[str, Page], ...]
     keep: bool
+    site_rules: tuple[str, ...] = ()
 
 
 def ignore_interrupts() -> None:

@@ -349,7 +349,7 @@ def _is_of_images(rule: Rule, asked: ReportOptions) -> bool:
     """Whether a rule of hosts judges images: by its code, or because it could not be loaded."""
     if rule.code in OF_IMAGES_TOO or not asked.site_rules:
         return rule.code in OF_IMAGES_TOO
-    return bool(lazily("site_rules", "is_broken")(rule))
+    return bool(lazily("policy.site_rules", "is_broken")(rule))
 
 
 OF_IMAGES_TOO = frozenset({"HLT003"})

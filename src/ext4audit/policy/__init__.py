@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity, Suppression
 from ext4audit.report import Outcome, Report, Verdict
-from ext4audit.rule import Rule
+from ext4audit.rule import OF_BROKEN, OF_SITES, Rule
 
 
 class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
@@ -27,7 +27,12 @@ class NothingSelected(ValueError):  # noqa: N818 - what the user asked for
 def matches(rule: Rule, word: str) -> bool:
     """Whether a selector matches a rule: its code, a prefix of its code, its family or its name."""
     upper = word.upper()
-    return rule.code.startswith(upper) or rule.name == word.lower()
+    return rule.code.startswith(upper) or rule.name == word.lower() or _stands_for(rule, upper)
+
+
+def _stands_for(rule: Rule, word: str) -> bool:
+    """Whether a rule stands for rules of the site that could not be loaded, and so for any code."""
+    return rule.family == OF_BROKEN and word.startswith(OF_SITES)
 
 
 def select(
@@ -323,6 +328,8 @@ def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
     for rule in rules:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule.code
+        if _stands_for(rule, word.upper()):
+            return word.upper()
     names = [name for rule in rules for name in (rule.code, rule.name)]
     raise PolicyError(f"suppress: unknown rule {word!r}{_nearest(word, names, near)}")
 

@@ -9,6 +9,7 @@ from ext4audit.facts.knowledge.checks import NAME, PROFILE_KEYS, Wrong, check_de
 from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import ActiveProfile, Profile, profile_of
+from ext4audit.rule import OF_BROKEN, OF_SITES
 
 Near = Callable[[str, Sequence[str]], str]
 SPELLED = {"requires": "options", "forbids": "forbid", "rates": "rate"}
@@ -84,12 +85,17 @@ def _profile(name: str, table: Mapping[str, Any], around: Surroundings) -> Profi
         key = _spelled(wrong.place[-1])
         raise ProfileError(f"{where}: {f'{key}: ' if key else ''}{wrong}") from None
     for code in (*entry.get("rate", {}), *entry.get("enable", ())):
-        if code not in around.codes:
+        if code not in around.codes and not _may_be_broken(code, around.codes):
             known = around.near(code, list(around.codes))
             raise ProfileError(f"{where}: unknown rule {code!r}{known}")
     _refuse_contradictions(where, entry)
     head = {"product": table.get("product", f"profile {name}"), "says": table["reason"]}
     return profile_of(name, {**entry, **head, "source": around.path})
+
+
+def _may_be_broken(code: str, codes: Collection[str]) -> bool:
+    """Whether a code may be of a rule of the site that could not be loaded."""
+    return code.startswith(OF_SITES) and any(each.startswith(OF_BROKEN) for each in codes)
 
 
 def _spelled(key: object) -> str:
@@ -111,7 +117,7 @@ def _refuse_contradictions(where: str, entry: Mapping[str, Any]) -> None:
         name, state = _state(option)
         if states.setdefault(name, state) != state:
             raise ProfileError(
-                f"{where}: requires {states[name]} and {state}, which exclude another"
+                f"{where}: requires {states[name]} and {state}, which exclude each other"
             )
     for option in entry["forbid"]:
         name, state = _state(option)

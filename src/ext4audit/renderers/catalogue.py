@@ -56,7 +56,7 @@ def _range(of: KernelRange) -> str:
     found = of.exposure
     what = f"{found.confidence}, {found.severity}" if found.affected else "not affected"
     source = f" Source: <{found.source}>." if found.source else ""
-    confirmed = f" Confirmed by: {found.confirmed}." if found.confirmed else ""
+    confirmed = f" Checked: {found.confirmed}." if found.confirmed else ""
     return f"- {of.tree}, {_bounds(of)}: {what}. {found.note}.{source}{confirmed}"
 
 

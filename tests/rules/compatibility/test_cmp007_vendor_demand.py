@@ -8,11 +8,11 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.profile import ActiveProfile, Profile, all_profiles
 from ext4audit.finding import Disruption, Finding, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp007_vendor_demand import check
-from ext4audit.rules.compatibility.vendor_demands import OPPOSITE
+from ext4audit.rules.compatibility.forbidden_options import OPPOSITE
 from support.builders import (
     filesystem,
     fstab_entry,
@@ -472,6 +472,16 @@ def below(*names: str) -> Alter:
     return chosen
 
 
+def of_site(**demands: tuple[Any, ...]) -> Alter:
+    """Return what puts a profile of a site in force on every filesystem."""
+    profile = Profile("data", "profile data", "so", "/etc/ext4audit.toml", **demands)  # type: ignore[arg-type]
+
+    def chosen(host: Host) -> Host:
+        return host._replace(profiles=(ActiveProfile(profile),))
+
+    return chosen
+
+
 PUT = "in fstab and put it in force"
 REMEDY_CASES = (
     RemedyCase(
@@ -533,6 +543,47 @@ REMEDY_CASES = (
         alter=below("tidb"),
     ),
     RemedyCase("the reserve", "Reserve nothing", mke2fs=("-m", "5"), alter=below("k8s-csi")),
+    RemedyCase(
+        "a data mode that a site forbids",
+        PUT,
+        mount="data=writeback",
+        fstab="data=writeback,nodev",
+        alter=of_site(forbid=(("data=writeback", ""),)),
+    ),
+    RemedyCase(
+        "a data mode that a site requires",
+        PUT,
+        fstab="defaults",
+        alter=of_site(options=("data=journal",)),
+    ),
+    RemedyCase(
+        "discard, which a site forbids",
+        PUT,
+        mount="discard",
+        fstab="discard",
+        alter=of_site(forbid=(("discard", ""),)),
+    ),
+    RemedyCase(
+        "a value that a site forbids",
+        PUT,
+        mount="commit=600",
+        fstab="commit=600",
+        alter=of_site(forbid=(("commit=600", ""),)),
+    ),
+    RemedyCase(
+        "an option without an opposite",
+        "Remove journal_async_commit",
+        mount="journal_async_commit,data=writeback",
+        fstab="journal_async_commit,data=writeback",
+        alter=of_site(forbid=(("journal_async_commit", ""),)),
+    ),
+    RemedyCase(
+        "an access time that a site forbids",
+        PUT,
+        mount="noatime",
+        fstab="noatime",
+        alter=of_site(forbid=(("noatime", ""),)),
+    ),
 )
 REMEDIES_NOT_RUN = (
     "A feature and a cluster size are decided by mkfs: it takes a backup and a restore. A product "

@@ -64,6 +64,8 @@ exec "{sys.executable}" "$@\"""",
 }
 """The programs that the pages call and that must not act on this machine."""
 
+NAMED = re.compile(r"(?:#cloud-config\n)?# (\S+\.(?:toml|yaml|ks|py))\n")
+"""The first line of an example that is a file."""
 _EXIT_CODES = {"scan": {0, 1, 3}, "plan": {0, 1, 3}, "probe": {0, 1, 3}, "diff": {0, 1}}
 """A finding and a gap are results. Any other code than 0 is a failure elsewhere."""
 
@@ -72,7 +74,7 @@ class Scene:
     """The directory, and how a command runs in it."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._root = self.root = root
         (root / "fixtures").symlink_to(ROOT / "fixtures")
         for story in STORIES:
             for folder in ("hosts", "snapshots"):
@@ -89,8 +91,8 @@ class Scene:
 
         Below "#cloud-config" the name is in the second line.
         """
-        for block in blocks(page, "toml", "yaml", "text"):
-            named = re.match(r"(?:#cloud-config\n)?# (\S+\.(?:toml|yaml|ks))\n", block.text)
+        for block in blocks(page, "toml", "yaml", "text", "python"):
+            named = NAMED.match(block.text)
             if named is not None:
                 (self._root / named[1]).write_text(block.text, encoding="utf-8")
 

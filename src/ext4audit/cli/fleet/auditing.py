@@ -186,13 +186,13 @@ def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
     )
     return Job(
         rules=frozenset(rule.code for rule in asked.rules),
-        site_rules=asked.site_rules,
         targets=targets,
         profiles=asked.profiles,
         post_processing=asked.post_processing,
         threshold=asked.threshold,
         allow_incomplete=asked.allow_incomplete,
         pages=tuple(pages),
+        site_rules=asked.site_rules,
         keep=len(streams) < len(asked.outputs),
     )
 

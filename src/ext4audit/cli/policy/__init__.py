@@ -93,7 +93,8 @@ def _policy(config: str | None, *, runs: bool) -> Policy:
     except click.UsageError as error:
         raise click.UsageError(f"{path}: {error.message}") from None
     except (ValueError, RecursionError) as error:  # of the policy, of TOML, of UTF-8
-        raise click.UsageError(f"{path}: {error}") from None
+        both = ": choose by `profiles` beside [profile.NAME]" if "('profile'," in str(error) else ""
+        raise click.UsageError(f"{path}: {error}{both}") from None
     return policy._replace(path=path, site_rules=site)
 
 
@@ -173,7 +174,7 @@ def _with_broken(chosen: tuple[Rule, ...], policy: Policy) -> tuple[Rule, ...]:
     """Return rules with those that could not be loaded, which no selection hides."""
     if not policy.site_rules:
         return chosen
-    is_broken = lazily("site_rules", "is_broken")
+    is_broken = lazily("policy.site_rules", "is_broken")
     hidden = (rule for rule in policy.site_rules if is_broken(rule) and rule not in chosen)
     return (*chosen, *hidden)
 

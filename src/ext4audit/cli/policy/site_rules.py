@@ -8,9 +8,7 @@ import click
 
 from ext4audit.cli import did_you_mean
 from ext4audit.cli.policy.trusted import read_text
-from ext4audit.rule import Rule
-from ext4audit.rules import all_rules
-from ext4audit.site_rules import (
+from ext4audit.policy.site_rules import (
     NoSuchPackage,
     SiteRuleError,
     broken,
@@ -19,6 +17,8 @@ from ext4audit.site_rules import (
     rules_of_package,
     rules_of_text,
 )
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
 from ext4audit.sources.waiting import about
 
 LARGEST_BYTES = 1 << 20

@@ -11,7 +11,7 @@ from ext4audit.finding import Finding, Severity
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 
-OF_SITE_RULES = "ext4audit.site_rules.SiteRuleError: "
+OF_SITE_RULES = "ext4audit.policy.site_rules.SiteRuleError: "
 """What begins the last line where the rules of a site could not be loaded."""
 _UNDETERMINED = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 

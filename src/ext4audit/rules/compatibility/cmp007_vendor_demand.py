@@ -9,11 +9,8 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.compatibility.vendor_demands import (
-    demanded_options,
-    forbidden_options,
-    made_otherwise,
-)
+from ext4audit.rules.compatibility.forbidden_options import forbidden_options
+from ext4audit.rules.compatibility.vendor_demands import demanded_options, made_otherwise
 
 
 @rule(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, option_of
-from ext4audit.facts.mount import ATIME_OPTIONS, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import Profile
 from ext4audit.finding import (
@@ -21,7 +21,7 @@ from ext4audit.finding import (
 )
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.shared import rootflags, superblock_field, what_else_sets_it
-from ext4audit.rules.shared.demands import WARNED_OF, canonical
+from ext4audit.rules.shared.demands import canonical
 
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
@@ -30,11 +30,11 @@ def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
         f"Set {', '.join(options)} in fstab, clear it in the superblock, and mount it again."
         f"{remedies.mounting.left_by_hand(fs)}{_first(fs, host)}",
         remedies.mounting.disruption_of_new_mount(fs) if fs.alive else Disruption.ONLINE,
-        remedies.mounting.move_to_fstab(fs, _tokens(options)),
+        remedies.mounting.move_to_fstab(fs, tokens_of(options)),
     )
 
 
-def _tokens(options: Sequence[str]) -> dict[str, str]:
+def tokens_of(options: Sequence[str]) -> dict[str, str]:
     """Return the tokens of ext4 options by name; flags are left out."""
     return {known[0].name: known[1] for known in map(recognize, options) if known is not None}
 
@@ -49,13 +49,19 @@ def _first(fs: Filesystem, host: Host) -> str:
     return " It has no fstab entry: first set it in the unit or script that mounts it."
 
 
-def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
-    """Return the remedy that puts options in force now and persistently, flags first."""
-    tokens = _tokens(options)
+def in_force_remedy(
+    fs: Filesystem, host: Host, options: Sequence[str], concerned: Collection[Mount] | None = None
+) -> Remedy:
+    """Return the remedy that puts options in force now and persistently, flags first.
+
+    `concerned` are the mounts that get access times, by default those where they are required.
+    """
+    tokens = tokens_of(options)
     beside = _beside(fs, host, tokens)
     anew = _needs_new_mount(host, tokens)
     atime = [option for option in options if option in ATIME_OPTIONS]
-    places = {mount.mount_point for option in atime for mount in _mounts(fs, host, option)}
+    required = (mount for option in atime for mount in _mounts(fs, host, option))
+    places = {mount.mount_point for mount in (required if concerned is None else concerned)}
     steps = remedies.flags.set_flags_and_options(
         fs, atime, {**tokens, **beside}, by_new_mount=anew, places=places
     )
@@ -77,7 +83,7 @@ def in_force_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remed
 
 def _mounts(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
     """Return the mounts in this namespace on which a profile requires a token."""
-    demanding = [active for active in host.profiles if token in _words(active.profile)]
+    demanding = [active for active in host.profiles if token in required_words(active.profile)]
     return tuple(m for m in fs.mounts if any(each.covers((m.mount_point,)) for each in demanding))
 
 
@@ -119,8 +125,6 @@ def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
     return kernel is None or kernel.since(*remedies.remount.DELALLOC_STAYS_SINCE)
 
 
-OPPOSITE = {"nobarrier": "barrier", "noauto_da_alloc": "auto_da_alloc"}
-"""The state to set instead of each option that a profile forbids."""
 PERCENT = 100
 KIB = 1024
 
@@ -233,9 +237,9 @@ def _origin(fs: Filesystem) -> str:
 def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:
     """Judge which required options are missing or hidden, for all profiles together."""
     missing, hidden = [], []
-    for token in dict.fromkeys(w for profile in profiles for w in _words(profile)):
+    for token in dict.fromkeys(w for profile in profiles for w in required_words(profile)):
         demanding = _demanding([token], profiles)
-        if not _is_in_force(fs, host, token):
+        if not is_in_force(fs, host, token):
             missing.append(token)
         elif _is_hidden(fs, token) and any(profile.shown for profile in demanding):
             hidden.append(token)
@@ -248,19 +252,20 @@ def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) ->
         yield _hidden(hidden, _demanding(hidden, profiles), shown_remedy(fs, host, hidden))
 
 
-def _words(profile: Profile) -> list[str]:
+def required_words(profile: Profile) -> list[str]:
+    """Return the required options of a profile in the option table's spelling."""
     return [canonical(token) for token in profile.options]
 
 
 def _demanding(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profile]:
-    return [profile for profile in profiles if not set(words).isdisjoint(_words(profile))]
+    return [profile for profile in profiles if not set(words).isdisjoint(required_words(profile))]
 
 
-def _is_in_force(fs: Filesystem, host: Host, token: str) -> bool:
+def is_in_force(fs: Filesystem, host: Host, token: str) -> bool:
     """Whether a token is in force; raises Undetermined where that is unknown."""
     if token in ATIME_OPTIONS:
         remedies.flags.seen_here(fs)
-        return all(token in mount.mount_options for mount in _mounts(fs, host, token))
+        return all(token in flags_in_force(mount) for mount in _mounts(fs, host, token))
     known = recognize(token)
     name = known[0].name if known else token
     if name == "errors":
@@ -310,80 +315,6 @@ def _options_finding(
         remedies=(remedy,),
         fact=f"{'hidden' if hidden else 'missing'} {','.join(sorted(words))}",
         summary=f"required option {'hidden' if hidden else 'missing'}: {', '.join(sorted(words))}",
-    )
-
-
-def forbidden_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:
-    """Judge which forbidden options are in force; raises Undetermined.
-
-    An option whose other state a profile requires is left to `demanded_options`.
-    """
-    required = {word for profile in profiles for word in _words(profile)}
-    for token in dict.fromkeys(t for profile in profiles for t, _ in profile.forbid):
-        wanted = instead_of(token)
-        if wanted in required:
-            continue
-        by = [profile for profile in profiles if token in dict(profile.forbid)]
-        if _is_set(fs, host, token):
-            yield _forbidden(token, by, _remedy_without(fs, host, token, wanted))
-        else:
-            names = ", ".join(profile.name for profile in by)
-            yield Citation("forbidden, and not in force", token, f"profile {names}")
-
-
-NEWEST = (99,)
-"""Beyond every version, for the defaults of the newest kernel."""
-
-
-def instead_of(token: str) -> str | None:
-    """Return the state to set instead of a forbidden one; empty to set none, None if not known."""
-    if token in ATIME_OPTIONS:
-        return "noatime" if canonical(token) == "relatime" else "relatime"
-    known = recognize(token)
-    if known is None:
-        return None
-    spec, state = known
-    if not spec.has_value:
-        return OPPOSITE.get(state) or (spec.off if state == spec.on else spec.on)
-    default = spec.default(NEWEST)
-    return default if default and default != state else None
-
-
-def _is_set(fs: Filesystem, host: Host, token: str) -> bool:
-    """Whether a token is in force; what a complete listing does not have is not."""
-    known = recognize(token)
-    options = need(fs.options)
-    absent = known is not None and options.complete and options.find(known[0].name) is None
-    return not absent and _is_in_force(fs, host, canonical(token))
-
-
-def _remedy_without(fs: Filesystem, host: Host, token: str, wanted: str | None) -> Remedy:
-    """Return the remedy that sets `wanted` instead of a token, or removes it."""
-    if wanted is None:
-        return Remedy(f"Set another value than {token} where it is set.", Disruption.REMOUNT)
-    if wanted:
-        return in_force_remedy(fs, host, [wanted])
-    tokens = dict.fromkeys(_tokens([token]), remedies.mounting.NOT_SET)
-    return Remedy(
-        f"Remove {token} where it is set, and mount it again.{remedies.mounting.left_by_hand(fs)}",
-        remedies.mounting.disruption_of_new_mount(fs),
-        remedies.mounting.change_by_new_mount(fs, tokens),
-    )
-
-
-def _forbidden(token: str, by: Sequence[Profile], remedy: Remedy) -> Finding:
-    products = ", ".join(profile.product for profile in by)
-    known = (dict(profile.forbid)[token] or WARNED_OF.get(canonical(token), "") for profile in by)
-    rules = ", ".join(filter(None, dict.fromkeys(known)))
-    see = f" (see {rules})" if rules else ""
-    return Finding(
-        message=f"{products}: {token} is forbidden but in force{see}.",
-        severity=Severity.MEDIUM,
-        confidence=Confidence.CONFIRMED,
-        citations=tuple(statement(profile) for profile in by),
-        remedies=(remedy,),
-        fact=f"forbidden {token}",
-        summary=f"forbidden option in force: {token}",
     )
 
 

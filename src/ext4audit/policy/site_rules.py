@@ -16,7 +16,6 @@ from importlib.metadata import EntryPoint, distributions
 from types import ModuleType
 from typing import Any
 
-from ext4audit.evidence import Undetermined, Unknown
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
     Citation,
@@ -28,13 +27,11 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.rule import Rule, RuleOutput, Scope, register
+from ext4audit.rule import OF_BROKEN, Rule, RuleOutput, Scope, register
 
 GROUP = "ext4audit.rules"
 """The entry points of packages that have rules."""
 CODE = re.compile(r"X[A-Z]{2}[0-9]{3}")
-OF_BROKEN = "XXX"
-"""The family of what stands for rules that could not be loaded."""
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
 DECLARED = re.compile(
     r"(?:host_)?rule\(\s*[\"'](X[A-Z]{2}[0-9]{3})[\"']\s*,\s*[\"']([a-z0-9-]+)[\"']"
@@ -138,11 +135,11 @@ def _checked(source: object, origin: str) -> tuple[Rule, ...]:
     rules = _found(source, origin)
     if not rules:
         raise SiteRuleError(f"{origin}: it declares no rule: use @rule or @host_rule")
-    refuse_collisions(rules, origin)
     for each in rules:
         wrong = next(declared_wrong(each), None)
         if wrong is not None:
             raise SiteRuleError(f"{origin}: {each.code}: {wrong}")
+    refuse_collisions(rules, origin)
     return tuple(register(each._replace(run=_guarded(each))) for each in rules)
 
 
@@ -160,22 +157,27 @@ def refuse_collisions(rules: Sequence[Rule], origin: str, taken: Sequence[Rule] 
 
 def declared_wrong(rule: Rule) -> Iterator[str]:
     """Yield what is wrong in the declaration of a rule of a site, in sentences."""
-    if not isinstance(rule.code, str) or CODE.fullmatch(rule.code) is None:
+    if not _is_like(rule.code, CODE):
         yield "its code is not X with two more capital letters and three digits, such as XAC001"
     elif rule.family == OF_BROKEN:
         yield f"codes that begin with {OF_BROKEN} are reserved"
-    if not isinstance(rule.name, str) or NAME.fullmatch(rule.name) is None:
+    if not _is_like(rule.name, NAME):
         yield f"its name {rule.name!r} is not of lower-case words with dashes between them"
     if not isinstance(rule.severity, Severity):
         yield f"its severity {rule.severity!r} is not a Severity"
     if not isinstance(rule.since, str):
         yield "since is not a text"
-    if not isinstance(rule.references, tuple) or not _are(rule.references, str):
+    if not _are(rule.references, str):
         yield "its references are not a tuple of texts"
     if not rule.summary:
         yield "it has no summary: give one, or begin the docstring of the module with CODE: summary"
     if not rule.page:
         yield "its check has no docstring, which is its page"
+
+
+def _is_like(value: object, form: re.Pattern[str]) -> bool:
+    """Whether a value is a text of a form; the types of a site's rules are not checked before."""
+    return isinstance(value, str) and form.fullmatch(value) is not None
 
 
 def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
@@ -188,10 +190,6 @@ def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
                     yield _valid(output, rule)
             except SystemExit as error:
                 raise RuntimeError(f"{rule.code} ended the program by SystemExit") from error
-            except Undetermined as undetermined:
-                if not _are(undetermined.unknowns, Unknown):
-                    raise TypeError("Undetermined is not of a tuple of Unknown") from undetermined
-                raise
 
     return run
 

@@ -1,0 +1,182 @@
+"""Profiles of a site: [profile.NAME] of a policy file, its errors, and how it judges."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.cli import did_you_mean
+from ext4audit.cli.policy import active_profiles
+from ext4audit.engine import audit, judge
+from ext4audit.facts import toml_reader
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.profile import ActiveProfile, Profile
+from ext4audit.finding import Severity
+from ext4audit.policy import Policy, PolicyError, parse_policy
+from ext4audit.report import Outcome, Source
+from ext4audit.rules import all_rules
+from support.builders import filesystem, fstab_entry, host, known, mount, options
+
+WHY = 'reason = "so"\n'
+RULES = {rule.code: rule for rule in all_rules()}
+FULL = """
+profiles = ["tidb=/var/lib/tidb"]
+
+[profile.data]
+reason = "the cluster replicates, and every read of an inode costs a write"
+requires = ["noatime", "nodelalloc"]
+forbids = ["nobarrier", "data=writeback"]
+rates = { DUR007 = "info", PRF002 = "+low" }
+mounts = ["/data*", "/srv/data"]
+product = "our data volumes"
+features = ["metadata_csum"]
+reserved_percent = 1
+enable = ["PRF007"]
+"""
+
+
+def parsed(text: str) -> Policy:
+    """Parse a policy file."""
+    return parse_policy(toml_reader().loads(text), all_rules(), did_you_mean, "/etc/site.toml")
+
+
+def test_a_profile_has_all_that_vendors_have() -> None:
+    """In the words of the policy file; the file is the source that findings cite."""
+    (site,) = parsed(FULL).site_profiles
+    assert site.mounts == ("/data*", "/srv/data")
+    assert site.profile == Profile(
+        name="data",
+        product="our data volumes",
+        says="the cluster replicates, and every read of an inode costs a write",
+        source="/etc/site.toml",
+        options=("noatime", "nodelalloc"),
+        features=("metadata_csum",),
+        reserved_percent=1,
+        forbid=(("nobarrier", ""), ("data=writeback", "")),
+        enable=("PRF007",),
+        rate=(("DUR007", "info"), ("PRF002", "+low")),
+    )
+
+
+def test_profiles_are_active_by_their_mounts_and_by_name() -> None:
+    """The command line replaces what the file chooses, and never what it demands of its mounts."""
+    policy = parsed(f'{FULL}[profile.quick]\n{WHY}requires = ["noatime"]\n')
+    chosen = active_profiles(policy.profile, policy)
+    assert [(each.profile.name, each.place) for each in chosen] == [
+        ("data", "/data*"),
+        ("data", "/srv/data"),
+        ("tidb", "/var/lib/tidb"),
+    ]
+    own = active_profiles(["quick", "data=/x", "data"], policy)
+    assert [(each.profile.name, each.place) for each in own] == [
+        ("data", "/data*"),
+        ("data", "/srv/data"),
+        ("quick", None),
+        ("data", "/x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[profile]\ndata = 3", "profile.data is not a table: write [profile.data]"),
+        (f"[profile.Data]\n{WHY}", "profile.Data: a name has lower-case letters"),
+        (f"[profile.tidb]\n{WHY}", "profile.tidb: a built-in profile has this name"),
+        (f"[profile.data]\n{WHY}", "profile.data: it has none of requires, forbids, rates"),
+        (f"[profile.data]\n{WHY}require = []", "unknown key 'require' (did you mean requires?)"),
+        ('[profile.data]\nrequires = ["noatime"]', "profile.data: reason is missing"),
+        (f'[profile.data]\n{WHY}requires = "noatime"', "requires: it is not a list of texts"),
+        (
+            f'[profile.data]\n{WHY}requires = ["noatme"]',
+            "profile.data: requires: unknown option 'noatme' (did you mean noatime?)",
+        ),
+        (f'[profile.data]\n{WHY}forbids = ["nobarier"]', "(did you mean nobarrier?)"),
+        (f"[profile.data]\n{WHY}forbids = {{}}", "forbids is not a list of texts"),
+        (
+            f'[profile.data]\n{WHY}requires = ["barrier", "nobarrier"]',
+            "requires barrier and nobarrier, which exclude each other",
+        ),
+        (
+            f'[profile.data]\n{WHY}requires = ["relatime"]\nforbids = ["atime"]',
+            "atime is both required and forbidden",
+        ),
+        (f'[profile.data]\n{WHY}rates = {{ DUR01 = "low" }}', "'DUR01' is not the code of a rule"),
+        (f'[profile.data]\n{WHY}rates = {{ DUR091 = "low" }}', "unknown rule 'DUR091' (did you"),
+        (f'[profile.data]\n{WHY}rates = {{ DUR001 = "lo" }}', "unknown severity 'lo' (did you"),
+        (f'[profile.data]\n{WHY}enable = ["DUR099"]', "unknown rule 'DUR099'"),
+        (f"[profile.data]\n{WHY}reserved_percent = 99", "reserved_percent: it is not between"),
+        (
+            f'[profile.data]\n{WHY}requires = ["noatime"]\nmounts = ["data"]',
+            "mounts: 'data' does not start with / or *",
+        ),
+    ],
+)
+def test_a_mistake_is_refused_with_the_nearest_name(text: str, message: str) -> None:
+    """A demand that is silently not judged would read as met."""
+    with pytest.raises(PolicyError) as raised:
+        parsed(text)
+    assert message in str(raised.value)
+
+
+def mounted(*tokens: str) -> Filesystem:
+    """Build a filesystem on /data with some options, which its line of fstab sets."""
+    return filesystem(
+        options=known(options(*tokens, release="5.4.286")),
+        mounts=(mount("/data"),),
+        fstab=known((fstab_entry(*tokens),)),
+    )
+
+
+def demanded(text: str, *tokens: str) -> list[str]:
+    """Return the facts of CMP007 on a filesystem on /data with some options."""
+    policy = parsed(f"[profile.data]\n{WHY}{text}")
+    fs = mounted(*tokens)
+    on = host(fs, profiles=active_profiles(["data"], policy))
+    verdict = judge(RULES["CMP007"], fs, on)
+    assert verdict.outcome is (Outcome.FAIL if verdict.findings else Outcome.PASS)
+    return [finding.fact for finding in verdict.findings]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "facts"),
+    [
+        ('requires = ["nodelalloc"]', (), ["missing nodelalloc"]),
+        ('requires = ["nodelalloc"]', ("nodelalloc",), []),
+        ('forbids = ["nobarrier"]', ("nobarrier",), ["forbidden nobarrier"]),
+        ('forbids = ["nobarrier"]', (), []),
+        ('forbids = ["data=writeback"]', ("data=writeback",), ["forbidden data=writeback"]),
+        ('forbids = ["data=writeback"]', (), []),
+        ('forbids = ["discard"]', ("discard",), ["forbidden discard"]),
+        ('forbids = ["commit=600"]', ("commit=600",), ["forbidden commit=600"]),
+        ('forbids = ["journal_async_commit"]', (), []),
+        ('forbids = ["noatime"]', (), []),
+        ('forbids = ["relatime"]', (), ["forbidden relatime"]),
+        ('requires = ["strictatime"]', (), ["missing strictatime"]),
+        ('requires = ["relatime"]', (), []),
+    ],
+)
+def test_options_are_judged_as_a_vendors(
+    text: str, tokens: tuple[str, ...], facts: list[str]
+) -> None:
+    """By CMP007, with its remedies: any option of ext4 may be required or forbidden."""
+    assert demanded(text, *tokens) == facts
+
+
+def test_a_rate_lowers_a_severity_and_names_the_reason() -> None:
+    """As a vendor's does, on the mounts of the profile."""
+    policy = parsed(f'[profile.data]\n{WHY}rates = {{ DUR001 = "low" }}\nmounts = ["/data"]\n')
+    fs = mounted("nobarrier")
+    on = host(fs)
+    plain = audit(Source("live", "x"), on, [RULES["DUR001"]])
+    rated = audit(Source("live", "x"), on, [RULES["DUR001"]], active_profiles((), policy))
+    assert plain.findings[0].severity is not Severity.LOW
+    assert rated.findings[0].severity is Severity.LOW
+    assert rated.findings[0].citations[-1].value == "so"
+    assert rated.findings[0].citations[-1].origin == "/etc/site.toml"
+
+
+def test_two_mounts_of_one_profile_count_once() -> None:
+    """A filesystem that both globs match has one finding."""
+    (profile,) = {each.profile for each in active_profiles((), parsed(FULL))}
+    fs = filesystem(mounts=(mount("/data1"), mount("/srv/data")))
+    both = (ActiveProfile(profile, "/data*"), ActiveProfile(profile, "/srv/data"))
+    assert host(fs, profiles=both).profiles_of(fs) == (profile,)
