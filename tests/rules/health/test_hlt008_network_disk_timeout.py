@@ -124,6 +124,9 @@ def test_hlt008_commands_do_what_they_say(tmp_path: Path) -> None:
 
 
 def test_hlt008_prints_no_command_for_a_name_that_needs_quoting() -> None:
-    """sysfs has no such name; a captured one may."""
+    """No disk of sysfs is called so; a captured one may be."""
     (finding,) = verdict(replace(nvme(), name="nvme1 n1")).findings
     assert finding.remedies[0].steps == ()
+
+
+REMEDIES_NOT_RUN = "tests/lab runs the commands on an NVMe disk; this machine may have none."
