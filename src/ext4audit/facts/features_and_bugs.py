@@ -69,13 +69,25 @@ GRUB_SINCE: Mapping[str, Version | None] = MappingProxyType(
 )
 """Features for which GRUB up to 2.06 refuses a filesystem, and the first release that reads them.
 
-None: no release is known to read it. orphan_file is not here: GRUB ignores it.
+None: no release is known to read it. orphan_file is not here: GRUB ignores it. Of bigalloc it is
+the block size that decides (`grub_obstacles`).
 """
+GRUB_BIGALLOC_FAILS = 1024
+"""The block size with which GRUB does not find the group descriptors of a bigalloc filesystem:
+their place depends on s_first_data_block, which is 0 with bigalloc."""
 
 DEBIAN_GRUB_BACKPORTS = frozenset({"metadata_csum_seed", "large_dir"})
 DEBIAN_GRUB_SINCE = "2.06-8"
 """The features that Debian backported to its GRUB, and since which package: bug 1030846."""
 _DEBIAN_REVISION = r"[0-9][^-]*-[^-]+"
+
+
+def grub_obstacles(features: frozenset[str], block_bytes: int) -> tuple[str, ...]:
+    """Return the features of a filesystem that some or all releases of GRUB do not read."""
+    found = GRUB_SINCE.keys() & features
+    if block_bytes != GRUB_BIGALLOC_FAILS:
+        found -= {"bigalloc"}
+    return tuple(sorted(found))
 
 
 def grub_reads(package: str, feature: str) -> bool:
