@@ -19,6 +19,7 @@ OFF_BY_DEFAULT = frozenset(
         "CMP006",
         "CMP007",
         "DRF005",
+        "DRF007",
         "DUR007",
         "DUR009",
         "HLT004",

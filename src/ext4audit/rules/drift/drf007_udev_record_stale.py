@@ -36,7 +36,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     Whether udev's record of the device (ID_FS_UUID, ID_FS_TYPE) agrees with the superblock. A
     record that names another filesystem, or none at all where fstab names the device by UUID or
     label, is a finding: medium where fstab does so, low otherwise. Devices that udev leaves out
-    are not judged, and nothing is where no udev runs.
+    are not judged, and nothing is where no udev runs. It is off by default, because lean captures
+    and many archives do not hold udev's records.
 
     ## Why it matters
 

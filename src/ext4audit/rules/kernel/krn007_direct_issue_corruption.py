@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
@@ -54,7 +54,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield cite_kernel(host, exposed.value)
         return
     leaves = need(fs.stack).leaves()
-    unscheduled = [leaf for leaf in leaves if _scheduler(leaf) == NONE]
+    unscheduled = [leaf for leaf in leaves if _has_none(leaf)]
     unknowns = [gap for leaf in leaves if isinstance(gap := leaf.queue.scheduler, Unknown)]
     gaps = tuple(gap for gap in unknowns if gap.why is not Why.ABSENT)
     if unscheduled:
@@ -65,14 +65,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from (_cite(leaf) for leaf in leaves)
 
 
-def _scheduler(leaf: BlockDevice) -> str:
-    """Return the scheduler, empty where it is unknown."""
-    return leaf.queue.scheduler.value if isinstance(leaf.queue.scheduler, Known) else ""
+def _has_none(leaf: BlockDevice) -> bool:
+    """Whether the disk is known to have no scheduler."""
+    scheduler = leaf.queue.scheduler
+    return isinstance(scheduler, Known) and scheduler.value == NONE
 
 
 def _cite(leaf: BlockDevice) -> Citation:
     place = f"/sys/block/{leaf.name}/queue/scheduler"
-    return Citation(f"scheduler of {leaf.name}", _scheduler(leaf) or "no choice", place)
+    return Citation(
+        f"scheduler of {leaf.name}", for_wording(leaf.queue.scheduler, "no choice"), place
+    )
 
 
 def _finding(host: Host, bug: Exposure, leaves: list[BlockDevice]) -> Finding:
