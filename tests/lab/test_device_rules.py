@@ -30,3 +30,10 @@ def test_dur001_judges_the_journals_own_disk(guest: Guest) -> None:
     """The filesystem's disk has no volatile cache; that of the journal has one."""
     found = guest["dur001_external_journal"]
     assert (found["inside"], found["outside"]) == ("fail info", "fail critical")
+
+
+def test_lay009_sees_partitions_that_overlap(guest: Guest) -> None:
+    """The kernel takes such a table; the guest's other filesystems are not involved."""
+    found = guest["lay009_overlapping_partitions"]
+    assert found["verdicts"] == ["fail critical", "fail critical"]
+    assert set(found["others"]) <= {"pass", "not_applicable"}

@@ -51,6 +51,7 @@ def verdict(device: BlockDevice, arguments: Any = known(()), **changes: Any) -> 
         (nvme(model="Amazon EC2 NVMe Instance Storage"), (), Outcome.NOT_APPLICABLE),
         (nvme(model=None), (), Outcome.NOT_APPLICABLE),
         (disk(), (), Outcome.NOT_APPLICABLE),
+        (disk(below=unknown("slaves"), name="dm-0"), (), Outcome.UNDETERMINED),
     ],
 )
 def test_hlt008_outcomes(device: BlockDevice, arguments: tuple[str, ...], outcome: Outcome) -> None:

@@ -58,6 +58,7 @@ def test_krn004_passes_other_kernels(release: str) -> None:
         ({"alive": False, "mounts": ()}, Outcome.NOT_APPLICABLE),
         ({"superblock": unknown("superblock")}, Outcome.UNDETERMINED),
         ({"stack": unknown("stack")}, Outcome.UNDETERMINED),
+        ({"stack": known(disk(below=unknown("slaves")))}, Outcome.UNDETERMINED),
         ({"options": unknown("options")}, Outcome.UNDETERMINED),
         ({"kernel": unknown("kernel")}, Outcome.UNDETERMINED),
     ],

@@ -55,6 +55,7 @@ def test_krn007_finds_affected_kernels(release: str, grade: tuple[Severity, Conf
         (verdict_of(alive=False, mounts=()), Outcome.NOT_APPLICABLE),
         (verdict_of(scheduler=unknown("queue/scheduler")), Outcome.UNDETERMINED),
         (verdict_of(stack=unknown("stack")), Outcome.UNDETERMINED),
+        (verdict_of(stack=known(disk(below=unknown("slaves")))), Outcome.UNDETERMINED),
         (verdict_of(kernel=unknown("kernel")), Outcome.UNDETERMINED),
     ],
 )

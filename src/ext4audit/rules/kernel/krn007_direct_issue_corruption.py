@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
+from ext4audit.rules.shared import cite_bug, cite_kernel, gaps_below, grade, update
 
 NONE = "none"
 
@@ -53,10 +53,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)
         return
-    leaves = need(fs.stack).leaves()
+    stack = need(fs.stack)
+    leaves = stack.leaves()
     unscheduled = [leaf for leaf in leaves if _has_none(leaf)]
     unknowns = [gap for leaf in leaves if isinstance(gap := leaf.queue.scheduler, Unknown)]
-    gaps = tuple(gap for gap in unknowns if gap.why is not Why.ABSENT)
+    gaps = (*(gap for gap in unknowns if gap.why is not Why.ABSENT), *gaps_below(stack))
     if unscheduled:
         yield _finding(host, need(exposed), unscheduled)
     if gaps:
