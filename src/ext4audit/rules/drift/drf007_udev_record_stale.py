@@ -13,6 +13,8 @@ from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import origin_of
 
 UUID, TYPE = "ID_FS_UUID", "ID_FS_TYPE"
+PROCESSED = "USEC_INITIALIZED"
+"""When udevd processed the device; without it, udevadm prints the kernel's properties alone."""
 LEFT_OUT = ("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "DM_UDEV_DISABLE_DISK_RULES_FLAG")
 """Set to 1 for devices whose content udev does not look at."""
 BY_CONTENT = ("UUID=", "LABEL=", "/dev/disk/by-uuid/", "/dev/disk/by-label/")
@@ -59,7 +61,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if stack.udev_gap is not None:
         raise Undetermined((stack.udev_gap,))
     record = dict(stack.udev)
-    if not record:
+    if PROCESSED not in record:
         raise NotApplicable("udev has no record of its device")
     if any(record.get(name) == "1" for name in LEFT_OUT) or record.get("SYSTEMD_READY") == "0":
         raise NotApplicable("udev leaves its device out")
