@@ -20,6 +20,7 @@ OFF_BY_DEFAULT = frozenset(
         "CMP007",
         "CMP008",
         "DRF005",
+        "DRF007",
         "DUR007",
         "DUR009",
         "HLT004",

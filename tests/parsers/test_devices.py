@@ -2,19 +2,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.facts.devices import DmSegment, LsblkDevice
+from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.parsers.devices import (
     parse_dm_table,
     parse_lsblk_json,
     parse_lsblk_pairs,
     parse_md_arrays,
+    parse_thin_pool,
 )
 
 Stored = Callable[[str], str]
@@ -305,3 +307,56 @@ def test_the_devices_of_array_lines_are_returned() -> None:
 def test_spelling(text: str, expected: tuple[str, ...]) -> None:
     """mdadm.conf(5): keywords in any case and cut to three letters, quotes, comments."""
     assert parse_md_arrays(text) == expected
+
+
+POOL = "0 81920 thin-pool 1 173/4161600 80/640 - "
+
+
+@pytest.mark.parametrize(
+    ("text", "pool"),
+    [
+        (
+            f"{POOL}rw discard_passdown queue_if_no_space - 1024\n",
+            ThinPool("rw", 80, 640, 173, 4161600, queues=True, needs_check=False),
+        ),
+        (
+            f"{POOL}out_of_data_space no_discard_passdown error_if_no_space - 1024\n",
+            ThinPool("out_of_data_space", 80, 640, 173, 4161600, queues=False, needs_check=False),
+        ),
+        (
+            f"{POOL}ro discard_passdown queue_if_no_space needs_check 1024\n",
+            ThinPool("ro", 80, 640, 173, 4161600, queues=True, needs_check=True),
+        ),
+        (f"{POOL}rw discard_passdown\n", ThinPool("rw", 80, 640, 173, 4161600)),
+        ("0 81920 thin-pool Fail\n", ThinPool("Fail")),
+        ("0 81920 thin-pool Error\n", ThinPool("Fail")),
+    ],
+    ids=["healthy", "full", "damaged", "before 3.14", "failed", "no status"],
+)
+def test_the_status_of_a_thin_pool(text: str, pool: ThinPool) -> None:
+    """drivers/md/dm-thin.c, pool_status()."""
+    assert parse_thin_pool(text) == pool
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0 8 linear\n",
+        "0 8 thin-pool\n",
+        "0 8 thin-pool 1 x/2 3/4 - rw\n",
+        f"{POOL}\n",
+        POOL + "odd",
+    ],
+)
+def test_what_is_no_status_of_a_thin_pool_is_refused(text: str) -> None:
+    """Half a line is not a pool with room."""
+    with pytest.raises(ValueError, match=r"."):
+        parse_thin_pool(text)
+
+
+@given(st.text())
+def test_any_text_is_parsed_or_refused_as_the_status_of_a_pool(text: str) -> None:
+    """It comes from a host, and can be anything."""
+    with suppress(ValueError):
+        parse_thin_pool(f"0 8 thin-pool {text}")

@@ -20,6 +20,7 @@ from ext4audit.parsers.kernel_files import (
     parse_nodename,
     parse_os_release,
     parse_resolved_path,
+    parse_scheduler,
     parse_stat_filesystem,
     parse_write_cache,
 )
@@ -208,6 +209,7 @@ PARSERS: list[Callable[[str], object]] = [
     parse_integer,
     parse_key_values,
     parse_names,
+    parse_scheduler,
     parse_write_cache,
 ]
 
@@ -290,6 +292,29 @@ def test_another_write_cache_mode_is_refused(text: str) -> None:
     """An unknown mode is never taken for either of the two."""
     with pytest.raises(ValueError, match="not a write cache mode"):
         parse_write_cache(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "active"),
+    [
+        ("[none] mq-deadline kyber\n", "none"),
+        ("none [mq-deadline]\n", "mq-deadline"),
+        ("noop deadline [cfq]\n", "cfq"),
+        ("none\n", "none"),
+    ],
+)
+def test_the_active_scheduler_is_in_brackets(text: str, active: str) -> None:
+    """A device that takes no requests of its own has a lone "none"."""
+    assert parse_scheduler(text) == active
+
+
+@pytest.mark.parametrize(
+    "text", ["", "noop deadline cfq\n", "[none] [bfq]\n", "[]\n", "mq-deadline"]
+)
+def test_a_scheduler_that_is_not_named_is_refused(text: str) -> None:
+    """No order in the list tells the active one."""
+    with pytest.raises(ValueError, match="no active scheduler"):
+        parse_scheduler(text)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def test_every_module_with_cases_is_the_test_of_a_rule() -> None:
 
 RUN_APART = {
     "CAP005": "tests/lab/test_capacity_remedies.py",
+    "HLT008": "tests/lab/test_device_rules.py",
     "LAY002": "tests/kernel/test_stripe_steps.py",
 }
 """Rules whose commands need a host that the harness does not have; these run them."""

@@ -86,10 +86,22 @@ FEATURES: Mapping[str, MinimumVersions] = TableView(
 GRUB_SINCE: Mapping[str, Version | None] = TableView(lambda: _grub_since(read_table(FEATURE_TABLE)))
 """Features for which a GRUB refuses a filesystem, and the first release that reads them.
 
-None: no release is known to read it. orphan_file is not here: GRUB ignores it.
+None: no release is known to read it. orphan_file is not here: GRUB ignores it. Of bigalloc it is
+the block size that decides (`grub_obstacles`).
 """
+GRUB_BIGALLOC_FAILS = 1024
+"""The block size with which GRUB does not find the group descriptors of a bigalloc filesystem:
+their place depends on s_first_data_block, which is 0 with bigalloc."""
 
 _DEBIAN_REVISION = r"[0-9][^-]*-[^-]+"
+
+
+def grub_obstacles(features: frozenset[str], block_bytes: int) -> tuple[str, ...]:
+    """Return the features of a filesystem that some or all releases of GRUB do not read."""
+    found = GRUB_SINCE.keys() & features
+    if block_bytes != GRUB_BIGALLOC_FAILS:
+        found -= {"bigalloc"}
+    return tuple(sorted(found))
 
 
 def grub_reads(package: str, feature: str) -> bool:

@@ -6,9 +6,9 @@ import pytest
 
 from ext4audit.assemble.devices import StackReader, read_md
 from ext4audit.evidence import Known, Unknown, Why, need
-from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember
+from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, ThinPool
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.sources import ListDir, ReadFile, ResolvePath, UdevDatabase
+from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
 from ext4audit.sources.snapshot import RecordingSource
 from support.builders import mount
 from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied
@@ -399,6 +399,47 @@ def test_udev_is_enrichment() -> None:
     disk = stack(host, DeviceNumber(8, 16))
     assert disk.udev == (("DEVLINKS", "/dev/disk/by-id/x"), ("ID_SERIAL", "x"))
     assert disk.model == "QEMU HARDDISK"
+
+
+def test_a_udev_record_that_was_refused_is_not_an_empty_one() -> None:
+    """Without udev there is no record; what was not read may be one."""
+    host = debian_host()
+    assert stack(host, DeviceNumber(8, 16)).udev_gap is None
+    host.tell(UdevDatabase("8:16"), denied("udev database of 8:16"))
+    assert stack(host, DeviceNumber(8, 16)).udev_gap == denied("udev database of 8:16")
+
+
+def test_the_scheduler_and_the_timeout_of_a_queue_are_read() -> None:
+    """Kernels before 5.0 have no io_timeout."""
+    queue = stack(debian_host(), DeviceNumber(8, 16)).queue
+    gap = queue.io_timeout_msec
+    assert isinstance(gap, Unknown)
+    assert gap.why is Why.ABSENT
+    host = debian_host()
+    host.file("/sys/dev/block/8:16/queue/scheduler", "[none] mq-deadline\n")
+    host.file("/sys/dev/block/8:16/queue/io_timeout", "30000\n")
+    queue = stack(host, DeviceNumber(8, 16)).queue
+    assert (need(queue.scheduler), need(queue.io_timeout_msec)) == ("none", 30000)
+
+
+def test_the_state_of_a_thin_pool_is_asked_for_without_a_commit() -> None:
+    """Only of a pool, and known or not as dmsetup answers."""
+    host = raid_host().stacked("dm-1", str(DM), md127=str(MD))
+    plain = stack(host.dm(str(DM), "vg0-data", "LVM-abc", LINEAR), DM).dm
+    assert plain is not None
+    assert plain.pool is None
+    host.dm(str(DM), "vg0-pool-tpool", "LVM-abc-tpool", "0 1024000 thin-pool 9:1 9:2 128 0\n")
+    pool = stack(host, DM).dm
+    assert pool is not None
+    assert isinstance(pool.pool, Unknown)
+    status = RunCommand(("dmsetup", "status", "--noflush", "-j", "253", "-m", "1"))
+    host.tell(
+        status, "0 1024000 thin-pool 1 1/8 2/9 - rw no_discard_passdown queue_if_no_space - 4"
+    )
+    pool = stack(host, DM).dm
+    assert pool is not None
+    assert pool.pool is not None
+    assert need(pool.pool) == ThinPool("rw", 2, 9, 1, 8, queues=True, needs_check=False)
 
 
 def test_a_loop_file_is_found_by_its_whole_name() -> None:

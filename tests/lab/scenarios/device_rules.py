@@ -1,16 +1,22 @@
-"""Rules on devices that only a guest has: NVMe timeouts, thin pools, external journals."""
+"""Rules on what only a guest has: NVMe timeouts, thin pools, external journals, partitions."""
 
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import judge
 from ext4audit.rules.health import hlt008_network_disk_timeout as hlt008
+from ext4audit.rules.layout import lay009_overlapping_devices as lay009
+from ext4audit.sources.live import LiveSource
 from lab.scenarios.queue_remedies import replay_udev_rules
 from lab.support.curing import Patient, prepared, told
 from lab.support.devices import disk, run
 from lab.support.scenario import JsonObject, scenario
+from support.scratch import TAKEN_AT
 
 MODEL = "QEMU NVMe Ctrl"
 POOL_SECTORS, VOLUME_SECTORS, BLOCK_SECTORS = 81920, 409600, 128
@@ -54,9 +60,8 @@ def cap008_thin_pool() -> JsonObject:
     with thin_volume() as volume:
         with prepared("CAP008", "defaults", volume) as patient:
             empty = told(patient.judge())
-            fill(36)
-            nearly = told(patient.judge())
-            fill(20)
+            nearly = first_alarm(patient)
+            fill(40)
             full = patient.judge()
         return {
             "empty": empty,
@@ -64,6 +69,16 @@ def cap008_thin_pool() -> JsonObject:
             "full": told(full),
             "message": full.findings[0].message if full.findings else "",
         }
+
+
+def first_alarm(patient: Patient) -> str:
+    """Write MiB by MiB until the verdict changes, and return it."""
+    for _ in range(40):
+        fill(1)
+        found = told(patient.judge())
+        if found != "pass":
+            return found
+    return "pass"
 
 
 def fill(mebibytes: int) -> None:
@@ -116,3 +131,41 @@ def judged(device: str, where: Path, *journal: str) -> str:
         return told(Patient(device, "DUR001", where).judge())
     finally:
         run("umount", where)
+
+
+@scenario()
+def lay009_overlapping_partitions() -> JsonObject:
+    """Mount two filesystems on partitions that the kernel takes although they overlap."""
+    device = disk("raid02")
+    write_partitions(device, ((2048, 409600), (204800, 409600)))
+    first, second = f"{device}1", f"{device}2"
+    places = Path("/mnt/cure"), Path("/mnt/cure2")
+    for each, where in zip((first, second), places, strict=True):
+        where.mkdir(exist_ok=True)
+        run("mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", each, "60M")
+        run("mount", each, where)
+    try:
+        host = assemble_host(LiveSource(), TAKEN_AT)
+        subjects = {fs.device: fs for fs in host.filesystems}
+        found = {each: judge(lay009.check, subjects[each], host) for each in (first, second)}
+        return {
+            "verdicts": [told(verdict) for verdict in found.values()],
+            "others": [told(judge(lay009.check, fs, host)) for fs in host.filesystems
+                       if fs.device not in found],
+        }  # fmt: skip
+    finally:
+        for where in places:
+            run("umount", where)
+        run("wipefs", "--all", "--quiet", device)
+        run("blockdev", "--rereadpt", device)
+
+
+def write_partitions(device: str, ranges: tuple[tuple[int, int], ...]) -> None:
+    """Write a table of primary partitions, each with its first sector and its length."""
+    entries = b"".join(
+        struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start, length) for start, length in ranges
+    )
+    table = bytes(446) + entries.ljust(64, b"\0") + b"\x55\xaa"
+    with Path(device).open("r+b") as disk_file:
+        disk_file.write(table)
+    run("blockdev", "--rereadpt", device)

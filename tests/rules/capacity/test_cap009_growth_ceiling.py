@@ -74,6 +74,13 @@ def test_cap009_is_worse_where_the_space_is_there_already() -> None:
     assert "mkfs.ext4 -i 65536" in medium.remedies[0].summary
 
 
+def test_cap009_tells_a_plan_the_option_of_mkfs() -> None:
+    """Nothing exists yet that could be lost."""
+    fs = filesystem(superblock=known(made(33 * TIB)), stack=known(disk()))
+    (finding,) = judge(check, fs, host(fs, planned=True)).findings
+    assert finding.remedies[0].summary == "Create it with fewer inodes (mkfs.ext4 -i 65536)."
+
+
 @pytest.mark.parametrize(
     ("held", "size_bytes", "is_of_inodes"),
     [

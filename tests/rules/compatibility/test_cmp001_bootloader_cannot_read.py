@@ -12,17 +12,18 @@ from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp001_bootloader_cannot_read import check
-from support.builders import filesystem, host, known, mount, superblock, unknown
+from support.builders import filesystem, host, known, mount, superblock, unknown, usage
 from support.remedies.case import RemedyCase
 
 SEED = "metadata_csum_seed"
 OLD = BootLoader(Loader.GRUB, "2.04-1ubuntu26")
 
 
-def booted(*features: str, at: str = "/boot") -> Filesystem:
-    """Build the filesystem that holds the kernels."""
-    more = superblock().features | set(features)
-    return filesystem(mounts=(mount(at),), superblock=known(superblock(features=more)))
+def booted(*features: str, at: str = "/boot", block: int | None = 4096) -> Filesystem:
+    """Build the filesystem that holds the kernels; without a block size, statfs shows none."""
+    held = superblock(features=superblock().features | set(features), block_bytes=block)
+    used = known(usage()) if block else unknown("space in use")
+    return filesystem(mounts=(mount(at),), superblock=known(held), usage=used)
 
 
 def verdict(fs: Filesystem, loader: Any = known(OLD), **changes: Any) -> Verdict:
@@ -42,7 +43,10 @@ def verdict(fs: Filesystem, loader: Any = known(OLD), **changes: Any) -> Verdict
         (booted(SEED), known(BootLoader(Loader.GRUB, "2.12-1ubuntu7")), Outcome.PASS),
         (booted(SEED), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.PASS),
         (booted(SEED, "large_dir"), known(BootLoader(Loader.GRUB, "2.06-8")), Outcome.PASS),
-        (booted("bigalloc"), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.FAIL),
+        (booted("bigalloc"), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.PASS),
+        (booted("bigalloc", block=2048), known(OLD), Outcome.PASS),
+        (booted("bigalloc", block=1024), known(OLD), Outcome.FAIL),
+        (booted("bigalloc", block=None), known(OLD), Outcome.UNDETERMINED),
         (booted(SEED), known(BootLoader(Loader.SYSTEMD_BOOT)), Outcome.NOT_APPLICABLE),
         (booted(SEED), unknown("boot loader"), Outcome.UNDETERMINED),
         (filesystem(mounts=(mount("/boot"),), superblock=unknown("superblock")), known(OLD),

@@ -68,6 +68,23 @@ def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Seve
     assert finding.severity is severity
 
 
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        (("metadata_csum",), "refuses to write to it"),
+        (("metadata_csum", "orphan_file"), "refuses to write to it"),
+        (("metadata_csum", "metadata_csum_seed"), "refuses to mount it"),
+        (("orphan_file",), "may refuse to mount it after a crash"),
+    ],
+)
+def test_cmp002_says_what_the_kernel_refuses(features: tuple[str, ...], words: str) -> None:
+    """A ro_compat bit leaves the filesystem readable."""
+    bare = superblock(features=frozenset({"extent", *features}))
+    (finding,) = verdict(filesystem(superblock=known(bare)), "3.10.0").findings
+    assert words in finding.message
+    assert words in finding.summary
+
+
 def test_cmp002_tells_a_plan_the_option_of_mkfs() -> None:
     """Nothing exists that could be unmounted."""
     (finding,) = verdict(made("orphan_file")).findings

@@ -51,6 +51,7 @@ def verdict(device: BlockDevice, arguments: Any = known(()), **changes: Any) -> 
         (nvme(model="Amazon EC2 NVMe Instance Storage"), (), Outcome.NOT_APPLICABLE),
         (nvme(model=None), (), Outcome.NOT_APPLICABLE),
         (disk(), (), Outcome.NOT_APPLICABLE),
+        (disk(below=unknown("slaves"), name="dm-0"), (), Outcome.UNDETERMINED),
     ],
 )
 def test_hlt008_outcomes(device: BlockDevice, arguments: tuple[str, ...], outcome: Outcome) -> None:
@@ -127,3 +128,6 @@ def test_hlt008_prints_no_command_for_a_name_that_needs_quoting() -> None:
     """Sysfs has no such name; a captured one may."""
     (finding,) = verdict(replace(nvme(), name="nvme1 n1")).findings
     assert finding.remedies[0].steps == ()
+
+
+REMEDIES_NOT_RUN = "tests/lab runs the commands on an NVMe disk; this machine may have none."

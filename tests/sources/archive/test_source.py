@@ -304,6 +304,9 @@ def test_the_table_of_a_mapped_device_is_cut_out_of_all_tables() -> None:
             "vg-ab: 0 8 linear 8:0 0\n"
             "vg-a: 0 100 striped 2 128 8:16 2048 8:0 2048\nvg-a: 100 8 linear 8:0 4096\n"
         ),
+        "sos_commands/devicemapper/dmsetup_status": (
+            "vg-ab: 0 8 linear\nvg-a: 0 108 thin-pool Fail\n"
+        ),
     }
     source = sosreport(files).source
     table = source.fetch(RunCommand(("dmsetup", "table", "-j", "253", "-m", "5")))
@@ -311,6 +314,11 @@ def test_the_table_of_a_mapped_device_is_cut_out_of_all_tables() -> None:
         "0 100 striped 2 128 8:16 2048 8:0 2048\n100 8 linear 8:0 4096\n",
         "sos_commands/devicemapper/dmsetup_table",
     )
+    status = ("dmsetup", "status", "--noflush", "-j", "253", "-m", "5")
+    assert source.fetch(RunCommand(status)) == Known(
+        "0 108 thin-pool Fail\n", "sos_commands/devicemapper/dmsetup_status"
+    )
+    assert isinstance(source.fetch(RunCommand((*status[:2], *status[3:]))), Unknown)
     slaves = source.fetch(ListDir("/sys/dev/block/253:5/slaves"))
     assert isinstance(slaves, Known)
     assert slaves.value == "sda\0sdb"

@@ -211,6 +211,8 @@ def test_a_program_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
         ("dmsetup",),
         ("dmsetup", "remove_all"),
         ("dmsetup", "status"),
+        ("dmsetup", "status", "-j", "253", "-m", "0"),
+        ("dmsetup", "status", "vg-pool", "--noflush"),
         ("dumpe2fs", "/dev/sda1"),
         ("dumpe2fs",),
         ("grub-install",),

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
+from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment, ThinPool
 from ext4audit.facts.host import (
     BootLoader,
     ErrorCounters,
@@ -86,15 +86,21 @@ QUEUES = st.builds(
     wbt_latency_usec=st.one_of(any_of(0, 75000), st.sampled_from(GAPS)),
     optimal_io_bytes=st.one_of(any_of(0, 524288, 1), st.sampled_from(GAPS)),
     discard_max_bytes=st.one_of(any_of(0, 1 << 40), st.sampled_from(GAPS)),
+    scheduler=st.one_of(any_of("none", "mq-deadline"), st.sampled_from(GAPS)),
+    io_timeout_msec=st.one_of(any_of(0, 30000, 4294966296), st.sampled_from(GAPS)),
+)
+POOLS = st.one_of(
+    st.none(),
+    evidence(any_of(ThinPool("Fail"), ThinPool("rw", 9, 10), ThinPool("ro", needs_check=True))),
 )
 DISKS = st.builds(
     disk,
     any_of("sda", "nvme0n1", "vda", "mmcblk0", "c0d0!x"),
     st.builds(DeviceNumber, st.integers(1, 300), st.integers(0, 3)),
     QUEUES,
-    model=any_of(None, "PERC H740P", "QEMU HARDDISK"),
+    model=any_of(None, "PERC H740P", "QEMU HARDDISK", "Amazon Elastic Block Store"),
     size_sectors=evidence(any_of(0, 209715200)),
-    udev=any_of((), (("ID_BUS", "usb"), ("ID_MODEL", "\udcff"))),
+    udev=any_of((), (("ID_BUS", "usb"), ("ID_MODEL", "\udcff")), (("ID_FS_UUID", "\x1b"),)),
 )
 
 
@@ -127,7 +133,9 @@ def stacked(below: st.SearchStrategy[BlockDevice]) -> st.SearchStrategy[BlockDev
         QUEUES,
         kind=any_of("dm", "dm-linear", "dm-striped", "dm-crypt", "dm-thin"),
         below=one_below,
-        dm=st.builds(DmDevice, any_of("vg-root", "-x"), any_of("", "LVM-a", "CRYPT-b"), tables),
+        dm=st.builds(
+            DmDevice, any_of("vg-root", "-x"), any_of("", "LVM-a", "CRYPT-b"), tables, POOLS
+        ),
     )
     arrays = st.builds(
         raid,
@@ -178,6 +186,7 @@ SUPERBLOCKS = st.builds(
         frozenset(),
         frozenset({"has_journal", "extent", "64bit", "flex_bg", "metadata_csum"}),
         frozenset({"has_journal", "fast_commit", "bigalloc", "orphan_file", "needs_recovery"}),
+        frozenset({"has_journal", "fast_commit", "inline_data", "64bit"}),
     ),
     errors=any_of("continue", "remount-ro", "panic", ""),
     stride_blocks=any_of(0, 128),

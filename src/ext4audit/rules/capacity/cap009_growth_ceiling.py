@@ -33,7 +33,7 @@ NEAR_SHARE = 2
         "https://docs.kernel.org/filesystems/ext4/blockgroup.html",
     ),
 )
-def check(fs: Filesystem, _host: Host) -> RuleOutput:
+def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     The size beyond which the filesystem cannot grow. Two limits follow from its geometry: ext4
@@ -73,7 +73,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         Citation("device", size(device), origin_of(device_bytes(fs)), detail=not beyond),
     )
     if beyond or own * NEAR_SHARE > ceiling.size_bytes:
-        yield _finding(superblock, ceiling, cited, device if beyond else 0)
+        found = _finding(superblock, ceiling, cited, device if beyond else 0)
+        yield found._replace(remedies=(_remedy(ceiling, planned=host.planned),))
     else:
         yield from cited
 
@@ -88,7 +89,6 @@ def _finding(
         severity=Severity.MEDIUM if device else Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=cited,
-        remedies=(_remedy(ceiling),),
         summary="the filesystem cannot grow to the size of its device"
         if device
         else "the filesystem cannot be made twice as large",
@@ -103,10 +103,12 @@ def _why(superblock: Superblock, ceiling: Ceiling) -> str:
     return f"with blocks of {superblock.block_bytes} bytes, more group descriptors do not fit"
 
 
-def _remedy(ceiling: Ceiling) -> Remedy:
+def _remedy(ceiling: Ceiling, *, planned: bool) -> Remedy:
     how = (
         "fewer inodes (mkfs.ext4 -i 65536)" if ceiling.is_of_inodes else "blocks of 4 KiB (-b 4096)"
     )
+    if planned:
+        return Remedy(f"Create it with {how}.", Disruption.ONLINE)
     return Remedy(
         f"Recreate it with {how} after a backup: this cannot be changed in place.",
         Disruption.RECREATE,

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import need
-from ext4audit.facts.features_and_bugs import GRUB_SINCE, Version, grub_reads, grub_version
+from ext4audit.facts.features_and_bugs import Version, grub_obstacles, grub_reads, grub_version
 from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
+from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_features
+from ext4audit.rules.shared.quantities import block_bytes
 
 BOOT, ROOT = "/boot", "/"
 SEED = "metadata_csum_seed"
+BIGALLOC = "bigalloc"
 PATCHED, COMPLETE = (2, 6), (2, 12)
 
 
@@ -34,10 +37,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether the filesystem of /boot, or the root if /boot is not a separate filesystem, has a
     feature that the boot loader cannot read: metadata_csum_seed and large_dir before GRUB 2.12
-    (in Debian before 2.06-8), inline_data, casefold, ea_inode and bigalloc. Critical for a GRUB
-    that is too old. For metadata_csum_seed alone: high with Ubuntu's 2.06, low with a 2.06 without
-    a package version, because Red Hat and others have patched it. Medium with confidence possible
-    for other boot loaders and unknown versions of GRUB.
+    (in Debian before 2.06-8), inline_data, casefold, ea_inode, and bigalloc with blocks of 1 KiB
+    (with larger blocks, GRUB reads it). Critical for a GRUB that is too old. For
+    metadata_csum_seed alone: high with Ubuntu's 2.06, low with a 2.06 without a package version,
+    because Red Hat and others have patched it. Medium with confidence possible for other boot
+    loaders and unknown versions of GRUB.
 
     ## Why it matters
 
@@ -55,7 +59,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     _concerns_boot(fs, host)
     superblock = need(fs.superblock)
-    obstacles = tuple(sorted(GRUB_SINCE.keys() & superblock.features))
+    obstacles = grub_obstacles(superblock.features, _block_bytes(fs, superblock))
     yield from cite_features(fs)
     if not obstacles:
         return
@@ -65,6 +69,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     hard = _unread(loader, obstacles)
     if hard:
         yield _finding(fs, loader, hard)
+
+
+def _block_bytes(fs: Filesystem, superblock: Superblock) -> int:
+    """Return the block size, needed with bigalloc only; 0 where it decides nothing."""
+    return need(block_bytes(fs)) if BIGALLOC in superblock.features else 0
 
 
 def _concerns_boot(fs: Filesystem, host: Host) -> None:

@@ -15,6 +15,8 @@ from ext4audit.rules.shared.quantities import IMAGES
 
 SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
 """Features with a compat bit: a kernel that does not know them mounts the filesystem."""
+READABLE = frozenset({"metadata_csum", "project", "verity"})
+"""Features with a ro_compat bit: a kernel that does not know them mounts it read-only at best."""
 
 
 @rule(
@@ -32,7 +34,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the running kernel, or the kernel of the plan, knows all features of the filesystem.
-    High if the kernel refuses to mount it or to write to it, medium if it mounts it.
+    High if the kernel refuses to mount it, or mounts it read-only and refuses to write to it
+    (metadata_csum, project, verity); medium if it mounts it.
 
     ## Why it matters
 
@@ -60,9 +63,16 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _finding(fs, host, kernel, concerned)
 
 
+def _end(features: frozenset[str]) -> str:
+    """Return what a kernel does that does not know the features: the worst of them decides."""
+    if features <= SOFT:
+        return "may refuse to mount it after a crash"
+    return "refuses to write to it" if features <= SOFT | READABLE else "refuses to mount it"
+
+
 def _finding(fs: Filesystem, host: Host, kernel: Kernel, features: Sequence[str]) -> Finding:
     soft = SOFT.issuperset(features)
-    end = "may refuse to mount it after a crash" if soft else "refuses to mount it"
+    end = _end(frozenset(features))
     words = ", ".join(features)
     return Finding(
         message=f"Linux {kernel.release} does not support features of the filesystem ({words}): "

@@ -8,6 +8,7 @@ from ext4audit.facts.devices import BlockDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import gaps_below
 
 NETWORK_DISKS = ("Amazon Elastic Block Store", "Alibaba Cloud Elastic Block Storage")
 """Models of NVMe disks that are network volumes, whose vendors advise the longest timeout."""
@@ -57,8 +58,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    disks = [(each, _model(each, host)) for each in need(fs.stack).leaves()]
-    unknowns: list[Unknown] = []
+    stack = need(fs.stack)
+    disks = [(each, _model(each, host)) for each in stack.leaves()]
+    unknowns = list(gaps_below(stack))
     for disk, model in disks:
         waits = _timeout(disk, host)
         if not model:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import need
+from ext4audit.evidence import Undetermined, need
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import gaps_below
 from ext4audit.rules.shared.quantities import origin_of
 
 NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
@@ -52,6 +53,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     shared = list(_shared(fs, host))
     if not shared:
+        gaps = gaps_below(need(fs.stack))
+        if gaps:
+            raise Undetermined(gaps)
         raise NotApplicable("no disk below it is known to be on a storage network")
     superblock = need(fs.superblock)
     if FEATURE in superblock.features:

@@ -41,7 +41,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether a stripe is in force (`stripe=`, which mke2fs sets on md arrays and on disks that
     report an optimal I/O size) on a kernel from 6.1 to 6.7 without commit 1f6bc02f1848 of 6.8.
     Confidence is likely from 6.5, and possible on vendor kernels, which may have backported the
-    fix. On 6.1 to 6.4, with few reports, severity is info.
+    fix. On 6.4, of which reports contradict each other, severity is low; on 6.1 to 6.3, with few
+    reports, it is info.
 
     ## Why it matters
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, is_surely, need
+from ext4audit.evidence import Known, Undetermined, is_surely, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, superblock_field, update
+from ext4audit.rules.shared import (
+    cite_bug,
+    cite_kernel,
+    gaps_below,
+    grade,
+    superblock_field,
+    update,
+)
 from ext4audit.rules.shared.quantities import origin_of
 
 OPTION, OFF = "mb_optimize_scan", "mb_optimize_scan=0"
@@ -53,7 +60,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    if not any(leaf.name.startswith(FLASH) for leaf in need(fs.stack).leaves()):
+    stack = need(fs.stack)
+    if not any(leaf.name.startswith(FLASH) for leaf in stack.leaves()):
+        gaps = gaps_below(stack)
+        if gaps:
+            raise Undetermined(gaps)
         raise NotApplicable("it is on no SD card or eMMC")
     exposed = exposure("KRN004", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
+from ext4audit.rules.shared import cite_bug, cite_kernel, gaps_below, grade, update
 
 NONE = "none"
 
@@ -53,10 +53,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)
         return
-    leaves = need(fs.stack).leaves()
-    unscheduled = [leaf for leaf in leaves if _scheduler(leaf) == NONE]
+    stack = need(fs.stack)
+    leaves = stack.leaves()
+    unscheduled = [leaf for leaf in leaves if _has_none(leaf)]
     unknowns = [gap for leaf in leaves if isinstance(gap := leaf.queue.scheduler, Unknown)]
-    gaps = tuple(gap for gap in unknowns if gap.why is not Why.ABSENT)
+    gaps = (*(gap for gap in unknowns if gap.why is not Why.ABSENT), *gaps_below(stack))
     if unscheduled:
         yield _finding(host, need(exposed), unscheduled)
     if gaps:
@@ -65,14 +66,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from (_cite(leaf) for leaf in leaves)
 
 
-def _scheduler(leaf: BlockDevice) -> str:
-    """Return the scheduler, empty where it is unknown."""
-    return leaf.queue.scheduler.value if isinstance(leaf.queue.scheduler, Known) else ""
+def _has_none(leaf: BlockDevice) -> bool:
+    """Whether the disk is known to have no scheduler."""
+    scheduler = leaf.queue.scheduler
+    return isinstance(scheduler, Known) and scheduler.value == NONE
 
 
 def _cite(leaf: BlockDevice) -> Citation:
     place = f"/sys/block/{leaf.name}/queue/scheduler"
-    return Citation(f"scheduler of {leaf.name}", _scheduler(leaf) or "no choice", place)
+    return Citation(
+        f"scheduler of {leaf.name}", for_wording(leaf.queue.scheduler, "no choice"), place
+    )
 
 
 def _finding(host: Host, bug: Exposure, leaves: list[BlockDevice]) -> Finding:

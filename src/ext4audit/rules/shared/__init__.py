@@ -183,6 +183,11 @@ def cite_features(fs: Filesystem) -> tuple[Citation, ...]:
     return (Citation("features", words, fs.superblock.origin, detail=True),)
 
 
+def gaps_below(stack: BlockDevice) -> tuple[Unknown, ...]:
+    """Return why devices of a stack do not show what is below them: more leaves may be there."""
+    return tuple(device.below for device in stack.walk() if isinstance(device.below, Unknown))
+
+
 TIMER = "fstrim.timer"
 NO_DISCARD = "its device does not support discards"
 

@@ -1,0 +1,88 @@
+"""DRF007: udev's record of a device against the superblock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift.drf007_udev_record_stale import check
+from support.builders import (
+    UUID,
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    superblock,
+    unknown,
+)
+
+OTHER = "5b2e8f2e-7a56-4f0a-9d0c-1c5d0a6e8b22"
+BARE = {"DEVNAME": "/dev/sda", "USEC_INITIALIZED": "1234567"}
+GOOD = {**BARE, "ID_FS_TYPE": "ext4", "ID_FS_UUID": UUID}
+BY_PATH = known((fstab_entry(spec="/dev/sda"),))
+
+
+def recorded(record: dict[str, str]) -> BlockDevice:
+    """Build a disk that udev has this record of."""
+    return replace(disk(), udev=tuple(sorted(record.items())))
+
+
+def verdict(record: dict[str, str], **changes: Any) -> Verdict:
+    """Judge a filesystem that fstab names by its UUID, unless told otherwise."""
+    fs = filesystem(**{"stack": known(recorded(record)), **changes})
+    return judge(check, fs, host(fs))
+
+
+@pytest.mark.parametrize(
+    ("record", "changes", "outcome"),
+    [
+        (GOOD, {}, Outcome.PASS),
+        ({**GOOD, "ID_FS_UUID": UUID.upper()}, {}, Outcome.PASS),
+        ({**GOOD, "ID_FS_UUID": OTHER}, {}, Outcome.FAIL),
+        ({**GOOD, "ID_FS_UUID": OTHER}, {"fstab": BY_PATH}, Outcome.FAIL),
+        ({**GOOD, "ID_FS_TYPE": "xfs", "ID_FS_UUID": OTHER}, {}, Outcome.FAIL),
+        (BARE, {}, Outcome.FAIL),
+        (BARE, {"fstab": BY_PATH}, Outcome.PASS),
+        ({}, {}, Outcome.NOT_APPLICABLE),
+        ({"DEVNAME": "/dev/sda"}, {}, Outcome.NOT_APPLICABLE),
+        ({**BARE, "SYSTEMD_READY": "0"}, {}, Outcome.NOT_APPLICABLE),
+        ({**BARE, "DM_UDEV_DISABLE_OTHER_RULES_FLAG": "1"}, {}, Outcome.NOT_APPLICABLE),
+        (GOOD, {"superblock": unknown("superblock")}, Outcome.UNDETERMINED),
+        (GOOD, {"superblock": known(superblock(uuid=None))}, Outcome.UNDETERMINED),
+        (GOOD, {"fstab": unknown("fstab")}, Outcome.UNDETERMINED),
+        (GOOD, {"stack": unknown("stack")}, Outcome.UNDETERMINED),
+    ],
+)
+def test_drf007_outcomes(record: dict[str, str], changes: dict[str, Any], outcome: Outcome) -> None:
+    """A record without any content is a matter only where something mounts by it."""
+    assert verdict(record, **changes).outcome is outcome
+
+
+def test_drf007_a_record_that_was_not_read_is_not_good() -> None:
+    """Without udev there is none; a refused one is unknown."""
+    refused = replace(disk(), udev_gap=unknown("udev record of 8:0"))
+    assert verdict({}, stack=known(refused)).outcome is Outcome.UNDETERMINED
+
+
+def test_drf007_is_worse_where_fstab_relies_on_it() -> None:
+    """The links in /dev/disk are made of the record."""
+    stale = {**GOOD, "ID_FS_TYPE": "xfs", "ID_FS_UUID": OTHER}
+    (medium,) = verdict(stale).findings
+    (low,) = verdict(stale, fstab=BY_PATH).findings
+    assert (medium.severity, low.severity) == (Severity.MEDIUM, Severity.LOW)
+    assert medium.message == (
+        f"udev's record of /dev/sda is not that of its filesystem, but another one (xfs, {OTHER}); "
+        f"the next mount of UUID={UUID} fails or finds another device."
+    )
+    (gone,) = verdict(BARE).findings
+    assert "not that of its filesystem, but none" in gone.message
+
+
+REMEDIES_NOT_RUN = "Only a host where udevd runs can try it: the remedy is advice in words."

@@ -1,0 +1,67 @@
+"""Missing barriers over an external journal: commits go to a disk of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import judge
+from ext4audit.evidence import Known, need
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Severity
+from ext4audit.report import Verdict
+from ext4audit.rules.durability.dur001_barrier_disabled import check
+from support.builders import disk, filesystem, host, known, options, queue, unknown
+from support.hosts.evidence_host import DATA_UUID, TAKEN_AT, debian_host, dumpe2fs_text
+
+
+def journaled(journal: Any) -> Verdict:
+    """Judge a filesystem on a write-through disk, with its journal on another device."""
+    through = disk(limits=queue(write_cache="write through"))
+    fs = filesystem(
+        stack=known(through), journal_stack=journal, options=known(options("nobarrier"))
+    )
+    return judge(check, fs, host(fs))
+
+
+@pytest.mark.parametrize(
+    ("journal", "severity", "words"),
+    [
+        (None, Severity.INFO, "sda: it reports no volatile write cache"),
+        (known(disk("sdb", DeviceNumber(8, 16))), Severity.CRITICAL, "sdb (journal): its write"),
+        (
+            known(disk("sdb", DeviceNumber(8, 16), queue(write_cache="write through"))),
+            Severity.INFO,
+            "sda, sdb (journal): it reports no volatile",
+        ),
+        (unknown("block device 8:16"), Severity.HIGH, "the journal's device: whether its write"),
+    ],
+)
+def test_dur001_the_disk_of_an_external_journal_counts(
+    journal: Any, severity: Severity, words: str
+) -> None:
+    """Commits go there first; without flushes they can be lost there."""
+    verdict = journaled(journal)
+    (finding,) = verdict.findings
+    assert finding.severity is severity
+    assert words in finding.message
+    assert bool(verdict.unknowns) is (severity is Severity.HIGH)
+
+
+def test_the_device_of_an_external_journal_is_read() -> None:
+    """The superblock has its number; a journal inside has none."""
+    plain = debian_host()
+    inside = assemble_host(plain.source(), TAKEN_AT)
+    assert [fs.journal_stack for fs in inside.filesystems] == [None, None]
+    outside = "Journal device:\t          0x0820\nInode size: "
+    text = dumpe2fs_text(DATA_UUID).partition("Total journal size:")[0]
+    text = text.replace("Inode size: ", outside)
+    away = plain.disk("sdc", "8:32").dumpe2fs("/dev/sdb", text)
+    stacks = {
+        fs.name: fs.journal_stack for fs in assemble_host(away.source(), TAKEN_AT).filesystems
+    }
+    assert stacks["sda1"] is None
+    assert isinstance(stacks["sdb"], Known)
+    assert need(stacks["sdb"]).name == "sdc"

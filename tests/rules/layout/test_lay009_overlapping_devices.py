@@ -1,0 +1,122 @@
+"""LAY009: filesystems on the same sectors of a disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Severity
+from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.layout.lay009_overlapping_devices import check
+from support.builders import disk, filesystem, host, known, loop, mount, raid, unknown
+
+
+def part(minor: int, start: int | None, end: int, whole: BlockDevice | None = None) -> BlockDevice:
+    """Build a partition from one sector to before another."""
+    return disk(
+        f"sda{minor}",
+        DeviceNumber(8, minor),
+        kind="partition",
+        below=known((whole or disk(),)),
+        start_sectors=start,
+        size_sectors=known(end - (start or 0)),
+    )
+
+
+def on(stack: BlockDevice | Evidence[BlockDevice], where: str = "/data", **more: Any) -> Filesystem:
+    """Build a mounted filesystem on a device."""
+    evidence = known(stack) if isinstance(stack, BlockDevice) else stack
+    device = stack if isinstance(stack, BlockDevice) else disk("sdz", DeviceNumber(65, 0))
+    number = device.device_number
+    mounts = (mount(where, number=number),)
+    return filesystem(number=number, stack=evidence, mounts=mounts, uuid=where, **more)
+
+
+def volume(minor: int, below: BlockDevice) -> BlockDevice:
+    """Build a logical volume."""
+    return disk(f"dm-{minor}", DeviceNumber(254, minor), kind="dm-linear", below=known((below,)))
+
+
+def verdict(fs: Filesystem, *others: Filesystem) -> Verdict:
+    """Judge the first of some filesystems."""
+    return judge(check, fs, host(fs, *others))
+
+
+FIRST, SECOND, ACROSS = part(1, 2048, 4096), part(2, 4096, 8192), part(3, 4000, 5000)
+SDB = disk("sdb", DeviceNumber(8, 16))
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (FIRST, ACROSS),
+        (ACROSS, SECOND),
+        (disk(), FIRST),
+        (FIRST, disk()),
+        (volume(0, FIRST), ACROSS),
+        (raid([FIRST, SDB]), ACROSS),
+    ],
+    ids=["partitions", "the other one", "whole disk", "a part of it", "volume", "array"],
+)
+def test_lay009_finds_what_overlaps(own: BlockDevice, other: BlockDevice) -> None:
+    """Each of the two has the finding."""
+    (finding,) = verdict(on(own), on(other, "/other")).findings
+    assert finding.severity is Severity.CRITICAL
+    assert "/other" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (on(FIRST), on(SECOND, "/other")),
+        (on(volume(0, FIRST)), on(volume(1, FIRST), "/other")),
+        (on(FIRST), on(part(1, 2048, 4096, SDB), "/other")),
+        (on(FIRST), on(loop(known((FIRST,))), "/other")),
+        (on(FIRST), on(ACROSS, "/other", alive=False)),
+    ],
+    ids=["side by side", "volumes of one part", "another disk", "file on it", "not mounted"],
+)
+def test_lay009_passes_what_shares_no_sector(own: Filesystem, other: Filesystem) -> None:
+    """Volumes of one partition are apart in it, and a file lies in its filesystem."""
+    assert verdict(own, other).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("fs", "outcome"),
+    [
+        (on(FIRST), Outcome.PASS),
+        (on(loop()), Outcome.NOT_APPLICABLE),
+        (on(FIRST, alive=False), Outcome.NOT_APPLICABLE),
+        (on(part(1, None, 4096)), Outcome.UNDETERMINED),
+        (on(unknown("stack")), Outcome.UNDETERMINED),
+    ],
+)
+def test_lay009_outcomes(fs: Filesystem, outcome: Outcome) -> None:
+    """Without its place, a partition may overlap any other."""
+    assert verdict(fs).outcome is outcome
+
+
+def test_lay009_another_stack_that_is_not_known_leaves_it_open() -> None:
+    """What overlaps is found all the same."""
+    assert verdict(on(FIRST), on(unknown("stack"), "/x")).outcome is Outcome.UNDETERMINED
+    both = verdict(on(FIRST), on(ACROSS, "/other"), on(unknown("stack"), "/x"))
+    assert both.outcome is Outcome.FAIL
+    assert both.unknowns
+
+
+def test_lay009_cites_the_sectors_of_both() -> None:
+    """A reader compares them with the partition table."""
+    (finding,) = verdict(on(FIRST), on(ACROSS, "/other")).findings
+    assert [(each.label, each.value) for each in finding.citations] == [
+        ("sda1", "sectors 2048 to 4095"),
+        ("sda3", "sectors 4000 to 4999"),
+    ]
+
+
+REMEDIES_NOT_RUN = "Data that is overwritten comes from a backup: the remedy is advice in words."
