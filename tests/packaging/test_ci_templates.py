@@ -146,6 +146,7 @@ def test_the_template_of_gitlab_runs(one_file: Path, tmp_path: Path) -> None:
     assert isinstance(json.loads((tmp_path / reports["codequality"]).read_text()), list)
 
 
+@pytest.mark.xdist_group("chroot")
 def test_the_image_audits_what_is_mounted_into_it(image: Image, tmp_path: Path) -> None:
     """As nobody, in the folder of its evidence, with nothing but Python and one file."""
     with chroot(tmp_path, image.layer) as system:

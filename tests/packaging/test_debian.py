@@ -12,7 +12,7 @@ from support.packages.built import needs, run, succeed
 from support.packages.chroot import Chroot, chroot, differing
 from support.packages.containerfile import Image
 
-pytestmark = pytest.mark.packages
+pytestmark = [pytest.mark.packages, pytest.mark.xdist_group("chroot")]
 
 TIMER = "ext4audit.timer"
 HELD = "/var/cache"

@@ -42,6 +42,7 @@ def test_it_needs_an_interpreter_alone(rpm: Path) -> None:
     ]
 
 
+@pytest.mark.xdist_group("chroot")
 def test_it_is_installed_run_and_erased_without_traces(rpm: Path, system: Chroot) -> None:
     """Its scripts run in the system; what it needs is of another distribution (--nodeps)."""
     before = system.files()

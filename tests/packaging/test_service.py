@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 import shutil
 from pathlib import Path
 
@@ -32,9 +33,8 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
     """The same service without its limits is exposed."""
     text = (UNITS / "ext4audit.service").read_text()
     bare = tmp_path / "ext4audit.service"
-    bare.write_text(
-        "[Service]\n" + "".join(f"{line}\n" for line in text.splitlines() if "Exec" in line)
-    )
+    (start,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
+    bare.write_text(f"[Service]\n{start}\n")
     assert exposure(bare) > MOST_EXPOSED
 
 
@@ -44,9 +44,7 @@ def test_systemd_knows_every_setting(tmp_path: Path) -> None:
         shutil.copy(unit, tmp_path)
     service = tmp_path / "ext4audit.service"
     text = service.read_text().replace("/usr/bin/ext4audit", "/bin/true")
-    service.write_text(
-        "".join(f"{line}\n" for line in text.splitlines() if "Documentation" not in line)
-    )
+    service.write_text(re.sub(r"^Documentation=.*\n", "", text, flags=re.MULTILINE))
     done = run(needs("systemd-analyze"), "verify", service)
     assert (done.returncode, done.stderr) == (0, "")
 
