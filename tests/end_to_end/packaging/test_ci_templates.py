@@ -4,32 +4,20 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from support.docs.pages import blocks
 from support.hosts.stories import HOSTS
+from support.packages.action import ACTION, TEMPLATE, Runner, read_yaml
 from support.packages.built import ROOT, needs, run, succeed
 from support.packages.chroot import chroot
 from support.packages.containerfile import Image
 
 pytestmark = pytest.mark.packages
 
-ACTION = Path(".github/actions/ext4audit")
-TEMPLATE = ROOT / ".gitlab/ext4audit.yml"
 HEALTHY, BAD = HOSTS / "healthy-debian-12", HOSTS / "lvm-linear-nobarrier"
-EXPRESSION = re.compile(r"\$\{\{ ([\w.-]+) \}\}")
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping of a YAML file."""
-    loaded = yaml.safe_load(path.read_text())
-    assert isinstance(loaded, dict)
-    return loaded
 
 
 @pytest.fixture
@@ -72,37 +60,6 @@ def test_no_input_is_pasted_into_a_script() -> None:
         assert "${{" not in step.get("run", "")
 
 
-class Runner:
-    """Runs the steps of the action as GitHub's runner does, with the program under test."""
-
-    def __init__(self, folder: Path, wheel: Path, inputs: Mapping[str, str]) -> None:
-        self.action = read_yaml(ROOT / ACTION / "action.yml")
-        self.folder = folder
-        defaults = {name: str(each.get("default")) for name, each in self.action["inputs"].items()}
-        self.values = {f"inputs.{name}": each for name, each in {**defaults, **inputs}.items()}
-        self.values["github.action_path"] = str(folder / "source/.github/actions/ext4audit")
-        (folder / "source").symlink_to(wheel)
-        self.output = folder / "output"
-
-    def step(self, name: str) -> int:
-        """Run a step, and return its exit code."""
-        (step,) = (each for each in self.action["runs"]["steps"] if each["name"] == name)
-        env = {key: self._filled(value) for key, value in step["env"].items()}
-        github = {"RUNNER_TEMP": str(self.folder), "GITHUB_OUTPUT": str(self.output)}
-        script = self.folder / "step.sh"
-        script.write_text(step["run"])
-        return run(
-            "bash", "--noprofile", "--norc", "-eo", "pipefail", script,
-            env={**os.environ, **env, **github}, cwd=self.folder,
-        ).returncode  # fmt: skip
-
-    def _filled(self, text: str) -> str:
-        outputs = self.output.read_text().splitlines() if self.output.exists() else []
-        pairs = dict(line.split("=", 1) for line in outputs)
-        steps = {f"steps.scan.outputs.{name}": value for name, value in pairs.items()}
-        return EXPRESSION.sub(lambda found: {**self.values, **steps}[found[1]], text)
-
-
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """Install this program where the action does, from a copy of the repository."""
@@ -121,14 +78,15 @@ def test_the_action_installs_itself_scans_and_writes_sarif(installed: Path, tmp_
     inputs = {"from": f"{HEALTHY}/snapshot\n{BAD}/snapshot\n", "fail-on": "high"}
     folder = tmp_path / "runner"
     folder.mkdir()
-    runner = Runner(folder, installed, inputs)
-    assert runner.step("Install") == 0
-    assert runner.step("Scan") == 0
+    runner = Runner(folder, inputs)
+    (folder / "source").symlink_to(installed)
+    assert runner.step("Install").returncode == 0
+    assert runner.step("Scan").returncode == 0
     sarif = json.loads((folder / "ext4audit.sarif").read_text())
     assert "DUR001" in {result["ruleId"] for result in sarif["runs"][0]["results"]}
-    assert runner.step("Result") == 1
+    assert runner.step("Result").returncode == 1
     runner.values |= {"inputs.fail-on": "bad", "inputs.sarif": "other.sarif"}
-    assert runner.step("Scan") == 2
+    assert runner.step("Scan").returncode == 2
 
 
 def test_the_template_of_gitlab_runs(one_file: Path, tmp_path: Path) -> None:
