@@ -68,7 +68,7 @@ def accept(pytestconfig: pytest.Config) -> bool:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Run in one process what is measured, written anew, or named file by file."""
-    alone = config.option.markexpr in {"bench", "lab"} or config.getoption("--accept")
+    alone = config.option.markexpr in {"bench", "lab", "packages"} or config.getoption("--accept")
     files = [arg for arg in config.args if arg.partition("::")[0].endswith(".py")]
     return 0 if alone or files else None  # None: one worker for each core
 

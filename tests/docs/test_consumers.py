@@ -12,17 +12,27 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 from junitparser import JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.docs.pages import ROOT
 from support.docs.scene import STORIES
 from support.hosts.stories import HOSTS
+from support.packages.action import TEMPLATE, Runner, read_yaml
 
 CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 DATA = ROOT / "tests" / "support" / "formats"
 INSTALLED = "/usr/local/bin/ext4audit"
 PERFDATA = re.compile(r"'?[^'=]+'?=[0-9.]+[a-zA-Z%]*(;[0-9.]*){0,4}")
+
+
+def with_of(job: str) -> dict[str, str]:
+    """Return the inputs that the page's job gives the action."""
+    (block,) = (text for text in re.findall(r"```yaml\n(.*?)```", CI, re.DOTALL) if job in text)
+    (steps,) = (each["steps"] for each in yaml.safe_load(block)["jobs"].values())
+    (given,) = (step["with"] for step in steps if job in step.get("uses", ""))
+    return dict(given)
 
 
 def command(word: str) -> str:
@@ -58,11 +68,15 @@ def run(line: str, where: Path, **environment: str) -> subprocess.CompletedProce
 def test_the_github_job_annotates_and_uploads_a_valid_log(repository: Path) -> None:
     """Exit 1, because the array's hotspot is a finding; the log obeys SARIF's schema."""
     summary = repository / "summary.md"
-    done = run(command("sarif"), repository, GITHUB_STEP_SUMMARY=str(summary))
-    assert done.returncode == 1, done.stderr
+    (repository / "ext4audit").mkdir()
+    (repository / "ext4audit" / "bin").symlink_to(Path(sys.executable).parent)
+    runner = Runner(repository, with_of("actions/ext4audit@"))
+    done = runner.step("Scan", GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == 0, done.stderr
+    assert runner.step("Result").returncode == 1
     assert "::warning " in done.stdout or "::error " in done.stdout
     assert "LAY001" in summary.read_text(encoding="utf-8")
-    log = json.loads((repository / "ext4.sarif").read_text(encoding="utf-8"))
+    log = json.loads((repository / "ext4audit.sarif").read_text(encoding="utf-8"))
     schema = json.loads((DATA / "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
     jsonschema.validate(log, schema)
     assert "LAY001" in {result["ruleId"] for result in log["runs"][0]["results"]}
@@ -70,10 +84,14 @@ def test_the_github_job_annotates_and_uploads_a_valid_log(repository: Path) -> N
 
 def test_the_gitlab_job_writes_what_gitlab_reads(repository: Path) -> None:
     """JUnit of two hosts, and Code Quality with relative paths and unique fingerprints."""
-    assert run(command("junit"), repository).returncode == 1
-    cases = [case for suite in JUnitXml.fromfile(str(repository / "ext4.xml")) for case in suite]
+    job = read_yaml(TEMPLATE)["ext4audit"]
+    (line,) = job["script"]
+    assert run(line, repository, **job["variables"]).returncode == 1
+    reports = job["artifacts"]["reports"]
+    junit = JUnitXml.fromfile(str(repository / reports["junit"]))
+    cases = [case for suite in junit for case in suite]
     assert len(cases) > 2 * 20
-    quality = json.loads((repository / "gl-code-quality-report.json").read_text(encoding="utf-8"))
+    quality = json.loads((repository / reports["codequality"]).read_text(encoding="utf-8"))
     assert len({entry["fingerprint"] for entry in quality}) == len(quality) > 0
     assert not any(entry["location"]["path"].startswith("/") for entry in quality)
 

@@ -164,4 +164,4 @@ def test_the_wheel_brings_them_along() -> None:
         "share": "share",
         "docs/rules": "share/doc/ext4audit/rules",
     }
-    assert "share" in targets["sdist"]["include"]
+    assert "/share" in targets["sdist"]["include"]

@@ -89,6 +89,8 @@ def command(
       ext4audit scan --from snapshots/ -f ndjson > reports.ndjson
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = chosen(given)
+    if sources and mounts_of is not None:
+        raise click.UsageError("--mounts-of is for this host, and --from for captured ones")
     if sources:
         code: int = lazily("cli.captured", "scan_from")(sources, targets, asked, expect)
         return code

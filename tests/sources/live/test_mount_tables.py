@@ -12,6 +12,7 @@ import pytest
 from ext4audit.evidence import Known, Why
 from ext4audit.sources import ReadFile, Unanswered
 from ext4audit.sources.live import LiveSource, mount_tables
+from support.program import run
 from support.scratch import Scratch
 
 HOST = """\
@@ -87,3 +88,18 @@ def filesystem(command: list[str], scratch: Scratch) -> dict[str, Any]:
     (verdict,) = (v for v in report["verdicts"] if v["filesystem"] == ours["id"])
     (finding,) = verdict["findings"]
     return {"options": ours["options"]["mount_table"], "remedies": finding["remedies"]}
+
+
+def test_a_process_that_is_gone_is_a_gap() -> None:
+    """The report is incomplete; no other mount table stands for it."""
+    done = run("scan", "-f", "json", "--mounts-of", "4194304")
+    report = json.loads(done.stdout)
+    assert (done.returncode in {1, 3}, report["complete"]) == (True, False)
+    assert "/proc/self/mountinfo" in {gap["what"] for gap in report["gaps"]}
+
+
+def test_captured_hosts_have_their_own_mount_table() -> None:
+    """Exit 2, before anything is read."""
+    done = run("scan", "--from", "-", "--mounts-of", "1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--mounts-of is for this host, and --from for captured ones" in done.stderr

@@ -356,3 +356,19 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+IMPLAUSIBLE = "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: {}\nActive(file): 200 kB\n"
+OLD_MEMINFO = 'mount --bind "$0" /proc/meminfo && exec "$@"'
+
+
+@every_shell
+@pytest.mark.kernel
+@pytest.mark.parametrize("available", ["0 kB", "9000 kB"])
+def test_implausible_memory_is_estimated(shell: str, available: str, tmp_path: Path) -> None:
+    """As the live source does it: what the kernel lets become dirty."""
+    table = tmp_path / "meminfo"
+    table.write_text(IMPLAUSIBLE.format(available))
+    wrapper = ("unshare", "-m", "sh", "-c", OLD_MEMINFO, str(table))
+    answers = answers_in(manifest(collect(shell, "--lean", wrapper=wrapper)))
+    assert need(answers[VirtualMemory()]) == f"{1000 * 1024}\n{300 * 1024}"

@@ -31,6 +31,22 @@ NOT_RUN = {
     "uv run pytest -m bench -s": "it measures for minutes; CI runs it",
     "uv run --with cosmic-ray python tests/mutation/sample.py 60": "it runs tests for minutes",
     ".ci/run": "it runs the whole suite",
+    ".ci/release --check": "it builds for a minute; CI runs it",
+    "uv run pytest -m packages": "it needs what .ci/release builds; CI runs it",
+    **dict.fromkeys(
+        [
+            "sha256sum -c SHA256SUMS",
+            "python3 ext4audit.pyz scan",
+            "sudo install ext4audit.pyz /usr/local/bin/ext4audit",
+            "sudo apt-get install ./ext4audit_0.2.0_all.deb",
+            "sudo dnf install ./ext4audit-0.2.0-1.noarch.rpm",
+            "uv tool install ./ext4audit-0.2.0-py3-none-any.whl",
+            "sudo systemctl enable --now ext4audit.timer",
+            "podman build -t ext4audit -f .ci/packages/Containerfile dist",
+            'podman run --rm -v "$PWD/hosts:/evidence:ro" ext4audit scan --from /evidence',
+        ],
+        "tests/end_to_end/packaging does the same, in chroots and environments of its own",
+    ),
     "sudo apt-get install python3-pip git": "it changes the machine",
     "ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5 --offset 1M": "it needs a "
     "disk of a RAID controller",

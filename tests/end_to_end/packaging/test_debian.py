@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ext4audit import __version__
+from support.packages.built import needs, run, succeed
+from support.packages.chroot import Chroot, chroot, differing
+from support.packages.containerfile import Image
+
+pytestmark = [pytest.mark.packages, pytest.mark.xdist_group("chroot")]
+
+TIMER = "ext4audit.timer"
+HELD = "/var/cache"
+STATE = "/var/lib/ext4audit"
+AS_SERVICE = (
+    f"systemctl enable --now {TIMER}; systemctl start ext4audit.service; "
+    "systemctl show -p Result --value ext4audit.service; "
+    "journalctl -q -u ext4audit.service -o cat; "
+    "ext4audit scan -f json -o /var/plain.json"
+)
+
+
+@pytest.fixture(scope="module")
+def debian(deb: Path, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chroot]:
+    """Make a Debian 12 with what the package depends on, without the package."""
+    with chroot(tmp_path_factory.mktemp("debian"), image.layer) as system:
+        shutil.copy(deb, system.root / HELD[1:] / deb.name)
+        system.succeed("apt-get", "update", "-q")
+        install = ("apt-get", "install", "-q", "-y", "--no-install-recommends", "e2fsprogs")
+        system.succeed(*install, *_dependencies(deb))
+        yield system
+
+
+def _dependencies(deb: Path) -> list[str]:
+    """Return the packages that it depends on, the first of alternatives."""
+    clauses = succeed("dpkg-deb", "-f", deb, "Depends").strip().split(", ")
+    return sorted({clause.split(" ")[0] for clause in clauses})
+
+
+def test_lintian_finds_no_error(deb: Path) -> None:
+    """By the policy of Debian."""
+    lintian = needs("lintian")
+    done = run(lintian, "--allow-root", "--fail-on", "error", deb)
+    assert done.returncode == 0, done.stdout
+
+
+def test_it_depends_on_libraries_of_the_distribution(deb: Path) -> None:
+    """None of them is in the package."""
+    assert {"python3-click", "python3-jinja2", "python3-pyudev", "python3-rich"} < set(
+        _dependencies(deb)
+    )
+    listing = succeed("dpkg-deb", "-c", deb)
+    assert "/ext4audit/cli/scan.py" in listing
+    assert "/click/" not in listing
+
+
+def test_it_is_installed_run_and_purged_without_traces(debian: Chroot, deb: Path) -> None:
+    """As a user does: by apt, with its timer off; systemd runs the service under its limits."""
+    before = debian.files()
+    debian.succeed("apt-get", "install", "-q", "-y", f"{HELD}/{deb.name}")
+    assert debian.run("systemctl", "is-enabled", TIMER).stdout == "disabled\n"
+    assert debian.succeed("ext4audit", "--version") == f"ext4audit {__version__}\n"
+    scan = debian.run("ext4audit", "scan")
+    assert scan.returncode in {0, 1, 3}, scan.stderr
+    assert scan.stdout.splitlines()[-1].endswith("complete.")
+    assert debian.succeed("dpkg", "--verify", "ext4audit") == ""
+
+    output = debian.boot(AS_SERVICE)
+    assert "\nsuccess\n" in f"\n{output}", output
+    report, plain = (
+        json.loads((debian.root / path.lstrip("/")).read_text())
+        for path in (f"{STATE}/report.json", "/var/plain.json")
+    )
+    assert _data(report) == _data(plain)
+    assert "ext4audit_host_readable" in (debian.root / f"{STATE[1:]}/ext4audit.prom").read_text()
+
+    assert debian.run("systemctl", "is-enabled", TIMER).stdout == "enabled\n"
+    debian.succeed("apt-get", "purge", "-q", "-y", "ext4audit")
+    assert differing(before, debian.files()) == []
+
+
+def _data(report: dict[str, object]) -> object:
+    """Return what a report says of the filesystem on /srv/data, but for numbers that change."""
+    filesystems, verdicts = report["filesystems"], report["verdicts"]
+    assert isinstance(filesystems, list)
+    assert isinstance(verdicts, list)
+    (ours,) = (fs for fs in filesystems if fs["mount_points"] == ["/srv/data"])
+    of_it = [verdict for verdict in verdicts if verdict["filesystem"] == ours["id"]]
+    gaps = [unknown for verdict in of_it for unknown in verdict["unknowns"]]
+    outcomes = [(verdict["rule"], verdict["outcome"]) for verdict in of_it]
+    return ours["options"], outcomes, gaps

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from ext4audit import __version__
+from support.hosts.stories import HOSTS
+from support.packages.built import REQUIRED, interpreters, run, succeed
+from support.timing import command_seconds
+
+pytestmark = pytest.mark.packages
+
+STORY = HOSTS / "healthy-debian-12" / "snapshot"
+ROUNDS = 5
+MOST_TIMES_AN_EMPTY_INTERPRETER = 120
+"""In processor time, for a scan of a snapshot: it compiles what it imports, each time."""
+
+
+def bare(home: Path) -> dict[str, str]:
+    """Return the environment of a host where nothing is installed."""
+    return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_it_needs_nothing_but_an_interpreter(one_file: Path, tmp_path: Path, python: str) -> None:
+    """No site-packages are read, nothing is unpacked, and the report is that of the wheel."""
+    arguments = ["scan", "--from", f"host={STORY}", "-f", "json"]
+    packed = run(python, "-I", "-S", one_file, *arguments, env=bare(tmp_path), cwd=tmp_path)
+    plain = run(sys.executable, "-m", "ext4audit", *arguments)
+    assert packed.returncode == plain.returncode == 0, packed.stderr
+    assert json.loads(packed.stdout) == json.loads(plain.stdout)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_it_scans_this_host_and_paints_text_and_html(
+    one_file: Path, tmp_path: Path, python: str
+) -> None:
+    """Also with the libraries that only some formats load, and their data files."""
+    formats = ["-f", "text", "-o", "-", "-f", "html", "-o", "out.html"]
+    done = run(python, "-I", "-S", one_file, "scan", *formats, env=bare(tmp_path), cwd=tmp_path)
+    assert done.returncode in {0, 1, 3}, done.stderr
+    assert done.stdout.splitlines()[-1].endswith("complete.")
+    assert "</html>" in (tmp_path / "out.html").read_text()
+    for command in (["explain", "DUR001"], ["collect", "--script"], ["schema"]):
+        succeed(python, "-I", "-S", one_file, *command, env=bare(tmp_path))
+
+
+def test_it_runs_by_its_name(one_file: Path) -> None:
+    """The first line names the interpreter."""
+    assert succeed(one_file, "--version") == f"ext4audit {__version__}\n"
+
+
+def test_an_old_interpreter_is_told_what_is_needed(one_file: Path) -> None:
+    """No traceback about syntax."""
+    old = next(iter(Path.home().glob(".pyenv/versions/3.[6789].*/bin/python")), None)
+    if old is None:
+        pytest.skip("needs Python 3.6 to 3.9")
+    done = run(old, one_file, "--version")
+    assert done.returncode == 1
+    assert done.stderr.startswith("ext4audit needs Python 3.10 or newer, and this is 3.")
+
+
+def test_several_interpreters_are_tried() -> None:
+    """On a machine of CI, one at least."""
+    assert interpreters() or not REQUIRED
+
+
+def test_first_and_second_start(one_file: Path, tmp_path: Path) -> None:
+    """Both cost the same: nothing is unpacked, and nothing is kept."""
+    copy = tmp_path / "ext4audit.pyz"
+    shutil.copy(one_file, copy)
+    arguments = ["scan", "--from", str(STORY), "-f", "json"]
+    packed = [sys.executable, "-I", "-S", str(copy)]
+    commands = (
+        [sys.executable, "-I", "-S", "-c", "pass"],
+        [*packed, "--version"],
+        [*packed, *arguments],
+        [str(Path(sys.executable).with_name("ext4audit")), *arguments],
+    )
+    environment = bare(tmp_path)
+    first = command_seconds(commands[2], environment)
+    rounds = [[command_seconds(each, environment) for each in commands] for _ in range(ROUNDS)]
+    nothing, least, later, installed = (min(column) for column in zip(*rounds, strict=True))
+    print(
+        f"\none file, {copy.stat().st_size / 1e6:.1f} MB, processor time in multiples of an empty "
+        f"interpreter ({nothing * 1000:.0f} ms): --version {least / nothing:.1f}, scan of a "
+        f"snapshot {first / nothing:.1f} at first, {later / nothing:.1f} later, "
+        f"installed {installed / nothing:.1f}"
+    )
+    assert later / nothing < MOST_TIMES_AN_EMPTY_INTERPRETER
+    assert [path.name for path in tmp_path.iterdir()] == [copy.name]

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ext4audit import __version__
+from support.packages.built import needs, run, succeed
+from support.packages.chroot import Chroot, chroot, differing
+from support.packages.containerfile import Image
+
+pytestmark = pytest.mark.packages
+
+UNSIGNED = 'Filters = ["no-signature"]\n'
+"""Who publishes it signs it."""
+
+
+@pytest.fixture
+def system(image: Image, tmp_path: Path) -> Iterator[Chroot]:
+    """Make a system with Python and without the libraries; the rpm database is its own."""
+    with chroot(tmp_path, image.layer) as made:
+        yield made
+
+
+def test_rpmlint_finds_no_error(rpm: Path, tmp_path: Path) -> None:
+    """By the policy of rpm."""
+    (tmp_path / "rpmlint.toml").write_text(UNSIGNED)
+    done = run(needs("rpmlint"), "-c", tmp_path / "rpmlint.toml", rpm)
+    assert done.returncode == 0, done.stdout
+    assert " 0 errors," in done.stdout
+
+
+def test_it_needs_an_interpreter_alone(rpm: Path, tmp_path: Path) -> None:
+    """Enterprise Linux has Python 3.11 and 3.12 without the libraries."""
+    needed = succeed("rpm", "--dbpath", tmp_path, "-qp", "--requires", rpm).splitlines()
+    assert [each for each in needed if not each.startswith("rpmlib(")] == [
+        "(python3 >= 3.10 or python3.14 or python3.13 or python3.12 or python3.11)",
+        "/bin/sh",
+        "/bin/sh",
+        "/bin/sh",
+    ]
+
+
+@pytest.mark.xdist_group("chroot")
+def test_it_is_installed_run_and_erased_without_traces(rpm: Path, system: Chroot) -> None:
+    """Its scripts run in the system; what it needs is of another distribution (--nodeps)."""
+    before = system.files()
+    manage = (needs("rpm"), "--root", system.root, "--dbpath", "/var/lib/rpm")
+    succeed(*manage, "--nodeps", "-i", rpm)
+    assert system.succeed("ext4audit", "--version") == f"ext4audit {__version__}\n"
+    scan = system.run("ext4audit", "scan", "-f", "text")
+    assert scan.returncode in {0, 1, 3}, scan.stderr
+    assert scan.stdout.splitlines()[-1].endswith("complete.")
+    assert system.run("systemctl", "is-enabled", "ext4audit.timer").stdout == "disabled\n"
+    assert list(system.root.glob("usr/lib/ext4audit/click/__pycache__/*.pyc"))
+    succeed(*manage, "-e", "ext4audit")
+    assert differing(before, system.files()) == []

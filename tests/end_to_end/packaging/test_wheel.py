@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from email.parser import BytesParser
+from pathlib import Path
+
+import pytest
+
+from ext4audit import __version__
+from support.hosts.stories import HOSTS
+from support.packages.built import interpreters, run, succeed
+
+pytestmark = pytest.mark.packages
+
+STORY = HOSTS / "healthy-debian-12" / "snapshot"
+
+
+def test_registries_accept_both(wheel: Path, sdist: Path) -> None:
+    """The metadata are valid, and the description is rendered."""
+    output = succeed("uvx", "-q", "twine==7.0.0", "check", "--strict", wheel, sdist)
+    assert output.count("PASSED") == 2
+
+
+def test_the_wheel_has_what_a_wheel_should(wheel: Path) -> None:
+    """No stray files, duplicates, tests or bytecode."""
+    succeed("uvx", "-q", "check-wheel-contents==0.6.3", wheel)
+
+
+def test_metadata_are_complete(wheel: Path) -> None:
+    """Who, what, under which licence, for which interpreters."""
+    with zipfile.ZipFile(wheel) as packed:
+        raw = packed.read(f"ext4audit-{__version__}.dist-info/METADATA")
+        names = packed.namelist()
+    metadata = BytesParser().parsebytes(raw)
+    assert metadata["Author"] == "the ext4audit authors"
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata["Requires-Python"] == ">=3.10"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    readmes = [name for name in names if "README" in name]
+    assert [name.partition(".data/data/")[2] for name in readmes] == [
+        "share/doc/ext4audit/rules/README.md"  # the index of the pages beside it
+    ]
+
+
+def test_the_sdist_builds_the_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    """A distributor builds from the sdist, and gets the same files."""
+    succeed("uv", "build", "-q", "--wheel", "--out-dir", tmp_path, sdist)
+    (built,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(built) as theirs:
+        assert ours.namelist() == theirs.namelist()
+    with tarfile.open(sdist) as packed:
+        readmes = [name for name in packed.getnames() if name.endswith("README.md")]
+    assert [name.partition("/")[2] for name in sorted(readmes)] == [
+        "README.md",
+        "docs/rules/README.md",
+    ]
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_it_is_installed_as_a_user_does(wheel: Path, tmp_path: Path, python: str) -> None:
+    """Into an environment of its own, with its libraries, man pages and completions."""
+    venv = tmp_path / "venv"
+    succeed("uv", "venv", "-q", "--python", python, venv)
+    succeed("uv", "pip", "install", "-q", "--python", venv / "bin/python", wheel)
+    done = run(venv / "bin/ext4audit", "scan", "--from", STORY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith("complete.")
+    for path in ("man/man1/ext4audit-scan.1", "bash-completion/completions/ext4audit"):
+        assert (venv / "share" / path).is_file()

@@ -1,0 +1,74 @@
+"""The packages that .ci/release has built, and the tools that look at them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DIST = Path(os.environ.get("EXT4AUDIT_DIST", ROOT / "dist"))
+REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_PACKAGES") == "1"
+"""In CI a test of the packages must run: a skip would read as a pass."""
+SECONDS = 300
+
+
+def unavailable(reason: str) -> None:
+    """Skip a test, or fail it where packages are required."""
+    if REQUIRED:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def needs(program: str) -> str:
+    """Return the path of a program, without which the test is skipped."""
+    path = shutil.which(program)
+    if path is None:
+        unavailable(f"needs {program}")
+    return path or ""
+
+
+def run(
+    *argv: str | Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    seconds: float = SECONDS,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; its output is text."""
+    return subprocess.run(
+        [os.fspath(word) for word in argv],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=seconds,
+        env=env,
+        cwd=cwd,
+    )
+
+
+def succeed(
+    *argv: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> str:
+    """Run a program that must succeed, and return what it printed."""
+    done = run(*argv, env=env, cwd=cwd)
+    assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def interpreters() -> list[str]:
+    """Return one interpreter of each version that is installed, from 3.10 to 3.14."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = []
+    for minor in range(10, 15):
+        candidates = sorted(map(str, pyenv.glob(f"3.{minor}.*/bin/python")))
+        named = shutil.which(f"python3.{minor}")
+        for path in [*candidates, *([named] if named else [])]:
+            if run(path, "-c", "pass").returncode == 0:
+                found.append(path)
+                break
+    return found
