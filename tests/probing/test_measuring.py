@@ -195,9 +195,9 @@ def test_no_more_is_dirty_than_the_filesystem_holds(
     """The limit of dirty pages, or the size of a smaller device."""
     limited = host(memory=known(memory(dirty_bytes=300 * MIB)))
     fs = filesystem(stack=known(device))
-    assert rename.backlog_bytes(bench._replace(fs=fs, host=limited)) == expected
+    assert rename.largest_file_bytes(bench._replace(fs=fs, host=limited)) == expected
     lost = host(memory=unknown("memory"))
-    assert rename.backlog_bytes(bench._replace(host=lost)) is None
+    assert rename.largest_file_bytes(bench._replace(host=lost)) is None
 
 
 def test_figures_of_members_have_their_shares() -> None:
@@ -315,5 +315,5 @@ def test_a_turn_after_the_time_is_empty() -> None:
     clock.now += 11
     budget.give_turn(2)
     assert budget.seconds_left() == 0
-    with pytest.raises(Spent, match="10 s of --time"):
+    with pytest.raises(Spent, match="--time 10"):
         budget.check()
