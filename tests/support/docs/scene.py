@@ -32,6 +32,17 @@ NOT_RUN = {
     "uv run --with cosmic-ray python tests/mutation/sample.py 60": "it runs tests for minutes",
     ".ci/run": "it runs the whole suite",
     "sudo apt-get install python3-pip git": "it changes the machine",
+    "pip install 'ext4audit[fleet]'": "it changes the machine",
+    **dict.fromkeys(
+        (
+            "ext4audit fleet -i hosts.ini --become",
+            "ext4audit fleet -i hosts.ini -l 'db*' -b -K --keep snapshots/ -f html -o report.html",
+            "ext4audit fleet fix -i hosts.ini --select DUR001 --disruption remount",
+            "ext4audit fleet fix -i hosts.ini --select DUR001 --disruption remount --apply",
+            "ansible-galaxy collection build share/ansible_collections/ext4audit/audit",
+        ),
+        "tests/cli/fleet does it, with a real sshd",
+    ),
     "ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5 --offset 1M": "it needs a "
     "disk of a RAID controller",
 }
