@@ -30,7 +30,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _REPAINT_SECONDS = 0.1
 _LINE_SECONDS = 30.0
 _MOST_NOTES = 20
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,.][A-Za-z0-9_@%+=:,. -]*")
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,][A-Za-z0-9_@%+=:,. -]*")
 
 
 class Wanted(NamedTuple):
