@@ -43,6 +43,8 @@ NOT_RUN = {
         ),
         "tests/cli/fleet does it, with a real sshd",
     ),
+    "EXT4AUDIT_FLEET_HOSTS=1000 uv run pytest -m bench -s tests/bench/test_gathering.py": "it "
+    "measures for minutes; CI runs it with fewer hosts",
     "ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5 --offset 1M": "it needs a "
     "disk of a RAID controller",
 }
