@@ -19,7 +19,10 @@ from support.shells.terminal import Shell
 
 CODES = [rule.code for rule in all_rules()]
 SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]
-NOT_COMPLETED = frozenset("ID:VERSION KIND N RELEASE RULE=WORDS SECONDS SIZE VERSION WORDS".split())
+NOT_COMPLETED = frozenset(
+    "GLOB ID ID:VERSION KIND N NAME PATTERN RELEASE RULE=WORDS SECONDS SIZE VARS VERSION "
+    "WORDS".split()
+)
 """The metavars of what only the user knows."""
 
 
