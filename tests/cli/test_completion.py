@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ext4audit.cli import ASKED_BY_A_SHELL, COMMANDS, PROGRAM, app
 from ext4audit.cli.completion import SHELLS, script
+from ext4audit.cli.fleet.ansible_options import REST_SHOWN
 from ext4audit.facts.profile import all_profiles
 from ext4audit.rules import all_rules
 from support.program import run, run_python
@@ -19,7 +20,10 @@ from support.shells.terminal import Shell
 
 CODES = [rule.code for rule in all_rules()]
 SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]
-NOT_COMPLETED = frozenset("ID:VERSION KIND N RELEASE RULE=WORDS SECONDS SIZE VERSION WORDS".split())
+NOT_COMPLETED = frozenset(
+    "GLOB ID ID:VERSION KIND N NAME PATTERN RELEASE RULE=WORDS SECONDS SIZE VARS VERSION "
+    "WORDS".split()
+) | {REST_SHOWN}
 """The metavars of what only the user knows."""
 
 

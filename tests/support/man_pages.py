@@ -17,6 +17,7 @@ import click
 
 from ext4audit import __version__
 from ext4audit.cli import COMMANDS, NAME, OF_THE_HOST, PROGRAM, app
+from ext4audit.cli.fleet import SUBCOMMANDS, subcommand
 from ext4audit.cli.output import NAGIOS
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER, REQUIRED
@@ -184,6 +185,10 @@ expires = 2027-06-30
 def pages() -> Mapping[str, str]:
     """Return the text of every page by its file name."""
     of_commands = {f"{_page_name(name)}.1": _command_page(name) for name in COMMANDS}
+    of_commands |= {
+        f"{_page_name(f'fleet {name}')}.1": _page_of(f"fleet {name}", subcommand(name), summary)
+        for name, summary in SUBCOMMANDS.items()
+    }
     return {f"{PROGRAM}.1": _program_page(), **of_commands, f"{NAME}.5": _policy_page()}
 
 
@@ -240,7 +245,7 @@ def _page(name: str, number: int, manual: str, summary: str, *sections: str) -> 
 
 def _page_name(command: str) -> str:
     """Return what a command's page is called, as git's are."""
-    return f"{PROGRAM}-{command}"
+    return f"{PROGRAM}-{command}".replace(" ", "-")
 
 
 HELP_NAMES = ["-h", "--help"]
@@ -287,6 +292,11 @@ def _program_page() -> str:
 def _command_page(name: str) -> str:
     command = app.get_command(click.Context(app), name)
     assert command is not None
+    return _page_of(name, command, COMMANDS[name])
+
+
+def _page_of(name: str, command: click.Command, summary: str) -> str:
+    """Return the page of a command, which may be one below another: "fleet fix"."""
     paragraphs, codes, examples = _help(command)
     options = [
         each
@@ -299,7 +309,7 @@ def _command_page(name: str) -> str:
         _page_name(name),
         1,
         "User Commands",
-        COMMANDS[name],
+        summary,
         _section("SYNOPSIS", _synopsis(name, command)),
         _section("DESCRIPTION", *paragraphs),
         _section("OPTIONS", *(_option(each) for each in options), HELP),

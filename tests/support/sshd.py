@@ -88,7 +88,8 @@ def running() -> Iterator[Fleet]:
     _write_users(folder)
     _write_keys(folder)
     _write_configuration(fleet, port)
-    command = ["unshare", "-m", "sh", "-euc", IN_NAMESPACE, "sshd", folder, shutil.which("sshd")]
+    program = str(shutil.which("sshd"))
+    command = ["unshare", "-m", "sh", "-euc", IN_NAMESPACE, "sshd", str(folder), program]
     with (folder / "sshd.log").open("wb") as log:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, stdout=log)
     try:

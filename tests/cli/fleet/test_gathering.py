@@ -28,22 +28,23 @@ def log_of(fleet: Fleet) -> Path:
     return fleet.folder / "ansible.log"
 
 
-def start(fleet: Fleet, *options: str, **streams: int) -> subprocess.Popen[str]:
-    """Start the command where ansible.cfg lies."""
+def start(fleet: Fleet, *options: str, stdin: int) -> subprocess.Popen[str]:
+    """Start the command where ansible.cfg lies; its outputs are pipes."""
     command = [PROGRAM, "fleet", *COMMON, *options]
     return subprocess.Popen(
         command,
         cwd=fleet.folder,
         env=environment(ANSIBLE_LOG_PATH=str(log_of(fleet))),
         text=True,
-        **streams,  # type: ignore[call-overload, no-any-return]
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
 def audit(fleet: Fleet, *options: str, typed: str = "") -> tuple[int, str, str]:
     """Run the command, and return its exit code and outputs; Ansible writes a log of its own."""
-    pipe = subprocess.PIPE
-    with start(fleet, *options, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with start(fleet, *options, stdin=subprocess.PIPE) as process:
         out, err = process.communicate(typed, timeout=SECONDS)
     return process.returncode, out, err
 
@@ -97,9 +98,8 @@ def test_check_mode_reads_the_same_and_hosts_are_named_by_their_key(fleet: Fleet
 def test_ctrl_c_ends_the_run_and_keeps_what_arrived(fleet: Fleet, tmp_path: Path) -> None:
     """Within a second; the collector that was at work on a host cleans up after itself."""
     report = tmp_path / "hosts.ndjson"
-    pipe = subprocess.PIPE
     options = ("-i", f"h01,{STUCK},", "-f", "ndjson", "-o", str(report), "--keep", str(tmp_path))
-    with start(fleet, *options, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+    with start(fleet, *options, stdin=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + SECONDS
         while not ((tmp_path / "h01.txt").exists() and fleet.left_on_hosts()):
             assert time.monotonic() < deadline

@@ -48,6 +48,19 @@ NOT_RUN = {
         "tests/end_to_end/packaging does the same, in chroots and environments of its own",
     ),
     "sudo apt-get install python3-pip git": "it changes the machine",
+    "pip install 'ext4audit[fleet]'": "it changes the machine",
+    **dict.fromkeys(
+        (
+            "ext4audit fleet -i hosts.ini --become",
+            "ext4audit fleet -i hosts.ini -l 'db*' -b -K --keep snapshots/ -f html -o report.html",
+            "ext4audit fleet fix -i hosts.ini --select DUR001 --disruption remount",
+            "ext4audit fleet fix -i hosts.ini --select DUR001 --disruption remount --apply",
+            "ansible-galaxy collection build share/ansible_collections/ext4audit/audit",
+        ),
+        "tests/cli/fleet does it, with a real sshd",
+    ),
+    "EXT4AUDIT_FLEET_HOSTS=1000 uv run pytest -m bench -s tests/bench/test_gathering.py": "it "
+    "measures for minutes; CI runs it with fewer hosts",
     "ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5 --offset 1M": "it needs a "
     "disk of a RAID controller",
 }

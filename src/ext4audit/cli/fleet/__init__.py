@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ext4audit.cli import Context, completed, lazily
+from ext4audit.cli import Context, completed, completer, lazily
 from ext4audit.cli.fleet.ansible_options import ansible_options, options_of, passwords_of
 from ext4audit.cli.options import chosen, report_options
 from ext4audit.cli.output import FORMATS
@@ -70,6 +70,7 @@ def require_ansible() -> None:
 @click.option(
     "--keep",
     metavar="DIR",
+    shell_complete=completer("files"),
     help="Keep the snapshots in DIR, for `ext4audit scan --from DIR`.",
 )
 @click.option(

@@ -29,12 +29,12 @@ _ASKED = {
     "ask_become_pass": ("-K", "Ask for the password to become root.", "BECOME password"),
     "ask_vault_pass": ("-J", "Ask for the password of the vault.", "Vault password"),
 }
-REST = "ansible_options"
+REST, REST_SHOWN = "ansible_options", "[-- ANSIBLE_OPTION...]"
 
 
 def ansible_options(command: Command) -> Command:
     """Add the options, and the arguments for Ansible after --."""
-    command = click.argument(REST, nargs=-1, metavar="[-- ANSIBLE_OPTION...]")(command)
+    command = click.argument(REST, nargs=-1, metavar=REST_SHOWN)(command)
     for name, (short, text, _) in reversed(_ASKED.items()):
         command = click.option(short, _long(name), name, is_flag=True, help=text)(command)
     command = click.option("-b", "--become", is_flag=True, help="Become root on the hosts.")(

@@ -30,7 +30,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _REPAINT_SECONDS = 0.1
 _LINE_SECONDS = 30.0
 _MOST_NOTES = 20
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,.][A-Za-z0-9_@%+=:,. -]*")
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,][A-Za-z0-9_@%+=:,. -]*")
 
 
 class Wanted(NamedTuple):
@@ -128,12 +128,15 @@ def _move(source: str, destination: str) -> None:
 def file_name(name: str) -> str:
     """Return the name of the file that keeps a host's snapshot.
 
-    It is the host's name where `scan --from` finds that name again, else quoted as in URLs.
+    It is the host's name where `scan --from` finds that name again, else quoted as in URLs; a
+    hidden file would not be found, and one that begins with "-" is an option to other programs.
     """
     plain = f"{name}.txt"
     if _PLAIN.fullmatch(name) and key_of(plain) == name:
         return plain
-    return f"{quote(name, safe='', errors='surrogateescape')}.txt"
+    first = f"%{ord(name[0]):02X}" if name[:1] in {".", "-", "~"} else ""
+    quoted = quote(name[1:] if first else name, safe="", errors="surrogateescape")
+    return f"{first}{quoted}.txt"
 
 
 def removing(lines: Iterator[HostLine], made: Gathering) -> Iterator[HostLine]:

@@ -84,12 +84,11 @@ class ActionModule(ActionBase):
 
     def _run(self, script: str, *, piped: bool) -> dict[str, Any]:
         """Run the script on the host; whatever ends this, ends what it started, too."""
-        command, data = SHELL, script.encode()
-        if not piped:
-            packed = base64.b64encode(gzip.compress(data, mtime=0)).decode("ascii")
-            command, data = f"printf %s {packed} | base64 -d | gzip -d | {SHELL}", None
+        text = script.encode()
+        packed = base64.b64encode(gzip.compress(text, mtime=0)).decode("ascii")
+        command = SHELL if piped else f"printf %s {packed} | base64 -d | gzip -d | {SHELL}"
         try:
-            return self._low_level_execute_command(command, in_data=data)
+            return self._low_level_execute_command(command, in_data=text if piped else None)
         except BaseException:  # also of the task's timeout, which is no Exception
             _end_children()
             raise
@@ -104,7 +103,7 @@ def _script(path: str | None, program: str) -> str:
 
 def _members(task_vars: dict[str, Any]) -> dict[str, list[str]]:
     """Return the groups of each host of the play."""
-    hosts = {name: [] for name in task_vars.get("ansible_play_hosts_all", [])}
+    hosts: dict[str, list[str]] = {name: [] for name in task_vars.get("ansible_play_hosts_all", [])}
     for group, names in sorted(task_vars.get("groups", {}).items()):
         for name in names if group not in ("all", "ungrouped") else ():
             if name in hosts:

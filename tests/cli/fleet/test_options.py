@@ -1,0 +1,97 @@
+"""What needs no host: the options for Ansible, names of hosts that can be anything, and errors."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from ext4audit.cli.fleet import command as fleet_command
+from ext4audit.cli.fleet.ansible_options import options_of
+from ext4audit.cli.fleet.fixing import pattern
+from ext4audit.cli.fleet.gather import file_name, progress_text
+from ext4audit.finding import Severity
+from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
+from ext4audit.sources import ansible
+from ext4audit.sources.fleet import key_of
+
+HOSTILE = ("db1", "db[1:3]", "~.*", "a,b:c", "&!x", "{{ 7 * 7 }}", "../../etc/x", "-rf", "ä\n")
+
+
+def given(*arguments: str) -> tuple[str, ...]:
+    """Return what Ansible gets of a command line."""
+    with fleet_command.make_context("fleet", list(arguments)) as context:
+        return options_of(dict(context.params))
+
+
+def test_options_go_to_ansible_under_its_own_names() -> None:
+    """What follows -- comes last, as it is."""
+    asked = ("-i", "a,", "-i", "b.ini", "-l", "-x", "-b", "-K", "--forks", "7", "-e", "x=1")
+    assert given(*asked, "--", "--check") == (
+        "--inventory=a,",
+        "--inventory=b.ini",
+        "--limit=-x",
+        "--extra-vars=x=1",
+        "--forks=7",
+        "--become",
+        "--ask-become-pass",
+        "--check",
+    )
+
+
+def test_a_host_is_no_argument() -> None:
+    """It would be another playbook for Ansible."""
+    with pytest.raises(click.UsageError, match="unexpected argument db1"):
+        given("db1")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_pattern_matches_one_name_and_no_syntax_of_patterns(name: str) -> None:
+    """Ansible splits patterns at commas and colons, and reads brackets and globs in them."""
+    made = pattern(name)
+    assert made.startswith("~^")
+    assert not re.search(r"[\s,:*&!\[{]", made)
+    assert [each for each in HOSTILE if re.search(made[1:], each)] == [name]
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "db.tar", ".hidden", "web.example.com"])
+def test_a_kept_snapshot_stays_in_its_folder(name: str) -> None:
+    """A plain name is found again by `scan --from`; any other is quoted."""
+    file = file_name(name)
+    assert "/" not in file
+    assert not file.startswith((".", "-"))
+    if name in {"db1", "web.example.com"}:
+        assert key_of(file) == name
+
+
+def test_without_ansible_the_error_has_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The core needs no Ansible."""
+    monkeypatch.setattr(ansible, "find_spec", lambda _name: None)
+    with pytest.raises(ansible.AnsibleError, match=r"pip install 'ext4audit\[fleet\]'"):
+        ansible.playbook_program()
+    with (
+        fleet_command.make_context("fleet", ["-i", "a,"]) as context,
+        pytest.raises(click.UsageError, match=r"not installed; pip install"),
+    ):
+        fleet_command.invoke(context)
+
+
+def test_groups_are_counted_for_each_rule() -> None:
+    """The group with most such hosts comes first; unread hosts are counted by group too."""
+    sums = FleetSums(group_by=("dc_*",))
+    found = (FoundRule("DUR001", "barrier-disabled", Severity.CRITICAL),)
+    for name, groups in (("a", ("dc_1", "web")), ("b", ("dc_2",)), ("c", ("dc_2", "web"))):
+        sums.add(HostLine(name, (), 1, found=found, groups=groups))
+    sums.add(HostLine("d", (), 3, error="d: unreachable", path="d", groups=("dc_1",)))
+    text = sums.text(ascii_only=True)
+    assert "          in dc_2 2 of 2, dc_1 1 of 2\n" in text
+    assert "Unread: d (unreachable)\n  in dc_1 1 of 2\n" in text
+    assert "web" not in text
+
+
+def test_the_progress_has_what_fails_and_the_rate() -> None:
+    """Hosts done, failing, unread, and the rate."""
+    assert progress_text(5, 20, 2, 1, 2.0) == "5 of 20 hosts: 2 failing, 1 unread, 2.5 hosts/s"
