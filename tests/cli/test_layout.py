@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ext4audit.cli import run_program
+from support.hosts.stories import HOSTS
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
 from support.images.mke2fs import run as shell
 from support.images.partitioned import grow, with_gpt, write_at
@@ -235,3 +236,66 @@ def test_a_target_that_does_not_answer_is_given_up(
     assert run_program(["layout", "/srv", *words]) == 2
     assert "no answer within 0.1 s" in capsys.readouterr().err
     assert time.monotonic() - began < 4
+
+
+def test_the_ready_line_is_printed(article: Path) -> None:
+    """With the stripe numbers and the inode ratio; none where the layout is even."""
+    line = f"mkfs.ext4 -b 4096 -g 32744 -G 16 -i 16384 -E stride=128,stripe_width=1536 {article}"
+    assert f"  {line}\n" in run("layout", str(article), *TWELVE).stdout
+    assert layout(str(article), *TWELVE)["mkfs"] == line
+    assert layout(str(article), "--members", "5", "--chunk", "512K")["mkfs"] is None
+
+
+def test_the_churn_share_is_called_modelled(article: Path) -> None:
+    """Within 5 points of the 36 % that the lab measures."""
+    page = layout(str(article), *TWELVE)
+    shares = page["modelled_churn_shares"]
+    assert isinstance(shares, list)
+    assert max(shares) == pytest.approx(0.36, abs=0.05)
+    text = run("layout", str(article), *TWELVE).stdout
+    assert "Churn of small files, modelled: the busiest member gets 39%" in text
+    assert "table starts" in text
+
+
+HOT = str(HOSTS / "md-raid0-hot-member" / "snapshot")
+
+
+@pytest.mark.parametrize("words", [[], ["/dev/md127"], ["md127"]])
+def test_captured_evidence_has_a_layout(words: list[str]) -> None:
+    """The only filesystem on a stripe, or the one that is named."""
+    page = layout("--from", HOT, *words)
+    assert bitmaps(page) == [544, 0, 0, 0]
+    assert page["target"] == "/dev/md127"
+
+
+@pytest.mark.parametrize(
+    ("words", "reported"),
+    [
+        (["--from", HOT, "/nowhere"], "filesystems are meant; name one of"),
+        (["--from", str(HOSTS / "healthy-debian-12" / "snapshot")], "no filesystems are meant"),
+        (["--from", "/nonexistent"], "--from /nonexistent"),
+        ([], "missing argument"),
+    ],
+)
+def test_captured_evidence_that_is_not_meant_is_a_usage_error(
+    words: list[str], reported: str
+) -> None:
+    """With the filesystems that there are."""
+    done = run("layout", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert reported in done.stderr
+
+
+def test_images_that_are_cut_off_are_named(tmp_path: Path) -> None:
+    """Behind the descriptors the layout is shown with a doubt; before, there is none."""
+    image = tmp_path / "cut.img"
+    image.touch()
+    os.truncate(image, 1 << 30)
+    shell(f"mkfs.ext4 -q -F {image}")
+    os.truncate(image, 100 << 20)
+    shown = run("layout", str(image), "--members", "4", "--chunk", "64K").stdout
+    assert "it is truncated: it should have 1073741824 bytes" in shown
+    os.truncate(image, 3000)
+    assert "it is truncated" in run("layout", str(image)).stderr
+    os.truncate(image, 0)
+    assert "the file is empty" in run("layout", str(image)).stderr

@@ -40,7 +40,8 @@ from support.program import run
         ("scan --output", "--output takes a value"),
         ("scan --pedantic=1", "--pedantic takes no value"),
         ("explain", "CODE|NAME|FAMILY is missing"),
-        ("layout x --members 1", "--members: 1 is not in the range 2<=x<=4096"),
+        ("collect --timeout 0", "--timeout: 0 is not in the range 1<=x<=86400"),
+        ("layout x --members 1 --chunk 64K", "--members 1: raid0 takes 2 to 1920 members"),
     ],
 )
 def test_what_is_near_is_named(arguments: str, reported: str) -> None:

@@ -112,7 +112,11 @@ def test_other_levels_count_mirrors_and_parity(
             id="bigalloc 64 KiB",
         ),
         pytest.param(
-            12, 512, made(features=BIGALLOC, cluster_bytes=262144), None, id="bigalloc 256 KiB"
+            12,
+            512,
+            made(features=BIGALLOC, cluster_bytes=262144),
+            (1024, 256, False),
+            id="bigalloc 256 KiB: far smaller groups",
         ),
         pytest.param(12, 512, made(block_bytes=1024), (8176, 16, False), id="blocks of 1 KiB"),
         pytest.param(12, 512, made(block_bytes=65536), (65528, 16, True), id="64 KiB, capped"),

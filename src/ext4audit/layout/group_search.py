@@ -2,8 +2,8 @@
 
 The group size nearest mke2fs's default is taken that is even: by the gcd test, in the first flex
 groups, and on the filesystem's real size. The flex_bg size is kept where a group size exists for
-it, else halved until one does, at last doubled. Where none is even, the most even candidate is
-taken, if it is better than the default.
+it, else halved until one does, at last doubled. Then far smaller groups are tried. Where none is
+even, the most even candidate is taken, if it is better than the default.
 
 What the places of the bitmaps repeat after depends only on the greatest common divisor of flex
 stride and stripe: candidates with the same one are alike, except on a small filesystem. So few of
@@ -25,6 +25,7 @@ from ext4audit.layout.groups import predict_table
 from ext4audit.layout.mkfs_parameters import (
     BITS_PER_BYTE,
     GROUP_STEP,
+    LEAST_CLUSTERS_PER_GROUP,
     MOST_CLUSTERS_PER_GROUP,
     MkfsOptions,
     parameters,
@@ -44,6 +45,8 @@ WORTH_A_CHANGE = 0.02
 """By how much Jain's index must rise before options that are not even are advised."""
 MOST_OF_A_KIND = 6
 """How many candidates of one flex_bg size and one greatest common divisor are counted."""
+HALVINGS = range(1, 8)
+"""How often the group size is halved, where none near the default is even."""
 MOST_LOOKS = 100_000
 """How many parts of extents a search counts in all: less than 0.1 s on a machine of 2020."""
 EXACT_GROUPS = 4096
@@ -154,21 +157,24 @@ class _Search:
         return most if most and most.evenness > self.now.whole + WORTH_A_CHANGE else None
 
     def _candidates(self) -> Iterator[_Candidate]:
-        """Yield what is even by the gcd test, then all other kinds, while there is time."""
-        flex_groups = self.superblock.flex_bg_groups or 1
-        for is_perfect in (True, False):
-            for size in _flex_sizes(flex_groups):
-                yield from self._of_flex_size(size, is_perfect=is_perfect)
+        """Yield what is even by the gcd test, then all other kinds, then far smaller groups.
 
-    def _of_flex_size(self, size: int, *, is_perfect: bool) -> Iterator[_Candidate]:
+        A small filesystem of large groups has too few of them to reach all members.
+        """
+        flex_groups = self.superblock.flex_bg_groups or 1
+        for is_perfect, halvings in ((True, 0), (False, 0), *((True, h) for h in HALVINGS)):
+            for size in _flex_sizes(flex_groups):
+                yield from self._of_flex_size(size, halvings, is_perfect=is_perfect)
+
+    def _of_flex_size(self, size: int, halvings: int, *, is_perfect: bool) -> Iterator[_Candidate]:
         clusters = self.superblock.cluster_blocks or 1
         kinds: dict[int, int] = {}
-        for option in _group_sizes(self.superblock.block_bytes or 1):
+        for option in _group_sizes(self.superblock.block_bytes or 1, halvings):
             if self.left <= 0:
                 return
             stride = option * clusters * size
             kind = gcd(stride, self.period.period_blocks)
-            if kinds.get(kind, 0) >= MOST_OF_A_KIND:
+            if kinds.get(kind, 0) >= (1 if halvings else MOST_OF_A_KIND):
                 continue
             if self.period.covers_all_chunks(stride, size) is not is_perfect:
                 continue
@@ -217,10 +223,12 @@ def _flex_sizes(flex_groups: int) -> Iterator[int]:
         yield flex_groups
 
 
-def _group_sizes(block_bytes: int) -> Iterator[int]:
-    """Count down from mke2fs's default to seven eighths of it."""
-    largest = min(BITS_PER_BYTE * block_bytes, MOST_CLUSTERS_PER_GROUP)
-    return iter(range(largest, largest * 7 // 8, -GROUP_STEP))
+def _group_sizes(block_bytes: int, halvings: int = 0) -> Iterator[int]:
+    """Count down from mke2fs's default, or a half or less of it, to seven eighths of that."""
+    largest = min(BITS_PER_BYTE * block_bytes, MOST_CLUSTERS_PER_GROUP) >> halvings
+    first = largest // GROUP_STEP * GROUP_STEP
+    last = max(largest * 7 // 8, LEAST_CLUSTERS_PER_GROUP - 1)
+    return iter(range(first, last, -GROUP_STEP))
 
 
 def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
