@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -129,6 +130,21 @@ def test_every_rule_and_profile_has_its_summary() -> None:
     assert all(text and "\n" not in text and "\t" not in text for text in helps)
     summaries = [f"{rule.name}: {rule.summary}" for rule in all_rules()]
     assert all(full.startswith(text) for full, text in zip(summaries, helps, strict=False))
+
+
+def test_profiles_of_the_policy_are_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without running its rules; a policy that is not valid completes the built-in ones."""
+    ran = tmp_path / "ran"
+    (tmp_path / "site.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    site = 'rules = ["site.py"]\n[profile.tiered]\nreason = "so"\nrequires = ["noatime"]\n'
+    (tmp_path / "ext4audit.toml").write_text(site)
+    monkeypatch.chdir(tmp_path)
+    assert [item.value for item in items("ext4audit scan --profile ti")] == ["tidb", "tiered"]
+    assert not ran.exists()
+    (tmp_path / "ext4audit.toml").write_text("profile = 3\n")
+    assert [item.value for item in items("ext4audit scan --profile ti")] == ["tidb"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

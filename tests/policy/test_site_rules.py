@@ -395,6 +395,12 @@ def test_explain_prints_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith("XAC001  label-missing")
 
 
+def test_a_code_without_its_policy_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is near it: it is not misspelt."""
+    assert run_program(["explain", "XAC001"]) == 2
+    assert "a rule of a site is in the policy that --config names" in capsys.readouterr().err
+
+
 def test_the_helper_judges_a_captured_host(tmp_path: Path) -> None:
     """Verdicts, and those without an answer."""
     (rule,) = load_rules(put(tmp_path, GOOD))

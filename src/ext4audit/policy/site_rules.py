@@ -78,7 +78,7 @@ def _entry_points() -> Iterator[tuple[str, EntryPoint]]:
     """Yield the entry points of rules with the names of their distributions, each once."""
     seen = set()
     for distribution in distributions():
-        name = distribution.metadata["Name"]
+        name = distribution.metadata["Name"] or ""  # of a broken installation
         for point in distribution.entry_points:
             if point.group == GROUP and (name, point.name) not in seen:
                 seen.add((name, point.name))

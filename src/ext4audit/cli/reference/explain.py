@@ -13,7 +13,7 @@ from ext4audit.cli.output import color_option, is_drawn, wants_color, write
 from ext4audit.cli.reference.catalogue import catalogue, config_option
 from ext4audit.cli.reference.rules import print_rules
 from ext4audit.renderers.catalogue import json_page_of, page_of
-from ext4audit.rule import Rule
+from ext4audit.rule import OF_SITES, Rule
 from ext4audit.rules import all_rules
 
 SHORT_CODE = re.compile(r"([A-Z]{3})0*([0-9]{1,3})")
@@ -61,6 +61,8 @@ def command(rule: str, fmt: str, config: str | None, knowledge: tuple[str, ...],
         _print_page(found[0], fmt, color)
     else:
         near = lazily("cli.terminal.errors", "near_rule")(rule, known)
+        if rule.upper().startswith(OF_SITES) and SHORT_CODE.fullmatch(rule.upper()):
+            near = ": a rule of a site is in the policy that --config names"
         raise click.UsageError(f"unknown rule {rule!r}{near}")
     return 0
 

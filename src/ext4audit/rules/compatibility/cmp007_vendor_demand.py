@@ -29,8 +29,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether a filesystem meets the requirements of the vendors whose products use it: mount options
     that must or must not be in force, features, cluster size, the share of reserved blocks. The
     rule needs `--profile NAME`, which selects the product, or `--profile NAME=MOUNT_POINT` for
-    single filesystems. It also reports a required option that the superblock hides, if the
-    vendor's own check reads the mount table.
+    single filesystems, or a profile that the policy file of the site defines. It also reports a
+    required option that the superblock hides, if the vendor's own check reads the mount table.
 
     ## Why it matters
 
