@@ -44,6 +44,7 @@ from support.shells.collector import (
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
 
+SUPERBLOCK_BYTES, LAST_MOUNTED_BYTES = 1024, 0x88
 PWNED = Path("/tmp/pwned")  # noqa: S108 - what a shell would make of a hostile name
 NAMES = [
     b"with blank",
@@ -104,6 +105,43 @@ def test_hostile_names_are_captured_byte_by_byte(scratch: Make, shell: str, awk:
 def _directory(path: Path) -> Path:
     path.mkdir(parents=True)
     return path
+
+
+@every_shell
+def test_the_device_of_an_external_journal_is_captured(
+    scratch: Make, tmp_path: Path, shell: str
+) -> None:
+    """Its number is in the output of dumpe2fs."""
+    image = tmp_path / "journal"
+    run("truncate", "-s", "16M", image)
+    journal = run("losetup", "--find", "--show", image).strip()
+    try:
+        run("mke2fs", "-q", "-F", "-b", "4096", "-O", "journal_dev", journal)
+        one = scratch("data").make("-b", "4096", "-J", f"device={journal}").mount()
+        assert differences(shell, [number_of(one)]) == {}
+        (fs,) = one.host().filesystems
+        assert fs.journal_stack is not None
+        assert need(fs.journal_stack).path == journal
+        one.unmount()
+    finally:
+        run("losetup", "--detach", journal)
+
+
+@every_shell
+@pytest.mark.parametrize(
+    "value", ["a[$(touch /tmp/pwned)]", "0x1; touch /tmp/pwned", "0x", "0x08g"]
+)
+def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(scratch: Make, shell: str, value: str) -> None:
+    """It prints the last mount point raw, and bash runs what an arithmetic value subscripts."""
+    one = scratch("data").make("-O", "^metadata_csum")
+    with one.image.open("r+b") as image:
+        image.seek(SUPERBLOCK_BYTES + LAST_MOUNTED_BYTES)
+        image.write(f"x\nJournal device: {value}\0".encode())
+    one.mount()
+    printed = run("dumpe2fs", "-h", one.device)
+    assert f"\nJournal device: {value}\n" in printed
+    assert RunCommand(("dumpe2fs", "-h", one.device)) in captured(shell)
+    assert not PWNED.exists()
 
 
 @every_shell

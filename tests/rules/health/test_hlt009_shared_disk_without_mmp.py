@@ -57,7 +57,7 @@ def on_a_storage_network(judged: Host) -> Host:
     """Return the host as if all disks were LUNs of a storage network."""
     (fs, *_) = judged.filesystems
     assert not hasattr(fs.stack, "why")
-    numbers = [device.device_number for device in fs.stack.value.walk()]  # type: ignore[union-attr]
+    numbers = [device.device_number for device in fs.stack.value.walk()]
     rows = tuple(listed(f"lun{i}", number, transport="iscsi") for i, number in enumerate(numbers))
     return judged._replace(devices=known(rows))
 

@@ -10,7 +10,10 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import gaps_below
 
-NETWORK_DISKS = ("Amazon Elastic Block Store", "Alibaba Cloud Elastic Block Storage")
+NETWORK_DISKS: tuple[str, ...] = (
+    "Amazon Elastic Block Store",
+    "Alibaba Cloud Elastic Block Storage",
+)
 """Models of NVMe disks that are network volumes, whose vendors advise the longest timeout."""
 LONG_MSEC = 250_000
 """Old kernels take at most 255 s, which jiffies round down."""
