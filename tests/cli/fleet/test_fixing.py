@@ -14,7 +14,7 @@ from support.program import environment
 from support.scratch import run
 from support.sshd import STUBBORN, Fleet
 
-pytestmark = [pytest.mark.fleet, pytest.mark.kernel, pytest.mark.xdist_group("fleet")]
+pytestmark = [pytest.mark.fleet, pytest.mark.kernel, pytest.mark.xdist_group("kernel")]
 
 PROGRAM = str(Path(sys.executable).with_name("ext4audit"))
 SECONDS = 120

@@ -12,7 +12,7 @@ import pytest
 from ext4audit.remedies import quote
 from support.remedies.shell import RemedyShell
 
-pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("fix")]
+pytestmark = pytest.mark.kernel
 
 LIBRARY = resources.files("ext4audit.fixing").joinpath("fix.sh")
 CHECK = """\

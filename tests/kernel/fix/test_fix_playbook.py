@@ -18,7 +18,6 @@ from support.scratch import run
 ANSIBLE = os.environ.get("EXT4AUDIT_ANSIBLE") or shutil.which("ansible-playbook")
 pytestmark = [
     pytest.mark.kernel,
-    pytest.mark.xdist_group("fix"),
     pytest.mark.skipif(ANSIBLE is None, reason="needs ansible-playbook, or EXT4AUDIT_ANSIBLE"),
 ]
 SECONDS = 240

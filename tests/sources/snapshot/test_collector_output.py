@@ -177,6 +177,7 @@ def test_every_use_of_a_shortened_variable_is_shortened() -> None:
 
 def test_no_tool_uses_blkids_cache() -> None:
     """The variable is exported before the first tool runs."""
-    head, _, rest = SCRIPT.partition("export LC_ALL PATH BLKID_FILE\n")
-    assert "BLKID_FILE=/dev/null\n" in head
+    head, variable, rest = SCRIPT.partition(" BLKID_FILE=/dev/null\n")
+    assert variable
+    assert head.splitlines()[-1].startswith("export ")
     assert "dumpe2fs" in rest

@@ -138,7 +138,7 @@ def test_the_manifest_says_whose_it_is_and_when_each_answer_was_given() -> None:
     """Host, tool and the time of an answer are written where they are known, and read back."""
     ask = ReadFile("/proc/cmdline")
     files = encode(
-        {ask: Known("quiet", "/proc/cmdline")},
+        {ask: Known("quiet\n", "/proc/cmdline")},
         TAKEN_AT,
         times={ask: "2026-01-02T03:04:06Z"},
         about={"host": "db1", "tool": "ext4audit 1"},
@@ -147,7 +147,7 @@ def test_the_manifest_says_whose_it_is_and_when_each_answer_was_given() -> None:
     assert (manifest["host"], manifest["tool"]) == ("db1", "ext4audit 1")
     assert manifest["answers"][0]["taken_at"] == "2026-01-02T03:04:06Z"
     assert decode(files["manifest.json"], files.__getitem__)[0][ask] == Known(
-        "quiet", "/proc/cmdline"
+        "quiet\n", "/proc/cmdline"
     )
 
 

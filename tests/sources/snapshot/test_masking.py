@@ -107,7 +107,7 @@ def test_only_the_two_files_are_masked_and_named() -> None:
 def test_the_note_is_in_the_snapshot(tmp_path: Path) -> None:
     """It can be read back; a note that is no list of paths is refused."""
     place = tmp_path / "snapshot"
-    answers: dict[Ask, Answer] = {CMDLINE: Known("a=b", "/proc/cmdline")}
+    answers: dict[Ask, Answer] = {CMDLINE: Known("a=b\n", "/proc/cmdline")}
     write_snapshot(place, answers, taken_at="2026-01-02T03:04:05Z", masked=["/proc/cmdline"])
     source, _ = read_snapshot(place)
     assert isinstance(source, MapSource)

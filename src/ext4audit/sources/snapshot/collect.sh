@@ -4,11 +4,10 @@
 #   --text  base64 between marker lines, for terminals
 #   --lean  small: no group descriptors, no udev, least of sysfs
 # Root sees most. Nothing is changed but a temporary directory of its own.
-# For who calls it by sh -e: what fails here is an answer.
 set +efu
+# Also under sh -e: what fails here is an answer.
 # dumpe2fs rewrites blkid's cache when it meets a bad magic.
-LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin BLKID_FILE=/dev/null
-export LC_ALL PATH BLKID_FILE
+export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin BLKID_FILE=/dev/null
 umask 077
 nl='
 '
@@ -59,7 +58,8 @@ try() {
 	{
 		# Whoever waits for the text may be gone: a blank line each second finds out.
 		trap '' PIPE
-		for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+		i=0
+		while [ $((i += 1)) -le 20 ]; do
 			sleep 1
 			! $text || echo >&4 || kill $$
 		done
@@ -181,11 +181,15 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 		io_timeout
 	$lean || each "$q"/queue/*
 	if [ -e "$d/dm/name" ]; then
+		m="-j ${1%:*} -m ${1#*:}"
 		if [ -e /dev/mapper/control ]; then
-			run dmsetup table -j "${1%:*}" -m "${1#*:}"
-			! grep -q thin-pool o$n || run dmsetup status --noflush -j "${1%:*}" -m "${1#*:}"
+			# shellcheck disable=SC2086 # two options and two numbers
+			run dmsetup table $m
+			# shellcheck disable=SC2086
+			! grep -q thin-pool o$n || run dmsetup status --noflush $m
 		else
-			argv dmsetup table -j "${1%:*}" -m "${1#*:}"
+			# shellcheck disable=SC2086
+			argv dmsetup table $m
 			absent run_command "$a" 'no /dev/mapper/control, and dmsetup would make it'
 		fi
 	fi
