@@ -44,7 +44,8 @@ HOSTS = frozenset(
     patchwork.ozlabs.org raid.wiki.kernel.org systemd.io wiki.postgresql.org wiki.ubuntu.com
     www.alibabacloud.com www.freedesktop.org www.gbase8.cn www.kernel.org www.mongodb.com
     www.postgresql.org www.sdcard.org www.suse.com access.redhat.com wiki.archlinux.org
-    listman.redhat.com thunk.org
+    listman.redhat.com thunk.org packages.debian.org tracker.debian.org
+    canonical-kteam-docs.readthedocs-hosted.com
     """.split()
 )
 """The hosts that are cited: a new one is added here, so that a typing error is found."""

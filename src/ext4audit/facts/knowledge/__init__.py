@@ -37,6 +37,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "option_grammar": Table("option_grammar.toml", "option"),
         "profiles": Table("profiles.toml", "profile"),
         "disk_classes": Table("disk_classes.toml", "class"),
+        "os_kernels": Table("os_kernels.toml", "release", "kernel", "kernel"),
+        "planned_disks": Table("planned_disks.toml", "kind"),
     }
 )
 

@@ -23,6 +23,12 @@ PACKAGE = re.compile(r"[0-9][0-9A-Za-z.+~^:-]*")
 URL = re.compile(r"https://[^\s\"<>]+")
 TREES_OF_RANGES = tuple(sorted({*TREES, ANY}))
 LONGEST_TEXT = 2000
+RELEASE = re.compile(r"[a-z0-9._-]+:[0-9][0-9.]*")
+PLANNED = (
+    *("rotational", "write_cache", "virtualization", "wbt_lat_usec", "max_sectors_kb"),
+    *("nr_requests", "model"),
+)
+"""What a kind of disk decides in a plan."""
 
 
 class Wrong(ValueError):  # noqa: N818 - what the file is
@@ -183,7 +189,7 @@ def _reader(
 BOUNDS_OF_OPTIONS = (
     *("taken_from", "taken_to", "refused_from", "refused_to", "ignored_from", "ignored_to"),
 )
-FLAGS_OF_OPTIONS = ("power_of_two", "not_ext2", "not_ext3", "needs_journal")
+FLAGS_OF_OPTIONS = ("power_of_two", "not_ext2", "not_ext3")
 KINDS = ("none", "int", "optional-int", "text", "any")
 
 
@@ -191,7 +197,8 @@ def _option(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -
     place: Place = (name,)
     if NAME.fullmatch(name) is None:
         raise Wrong(place, "it is not the name of a mount option")
-    known = ("value", "most", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS, "source", "confirmed")
+    keys = ("value", "most", "needs_journal", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS)
+    known = (*keys, "source", "confirmed")
     _keys(place, entry, known, near)
     if isinstance(entry.get("value"), list):
         if not all(isinstance(each, str) for each in entry["value"]):
@@ -199,6 +206,10 @@ def _option(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -
     else:
         _choice(place, entry, "value", KINDS, near)
     _of_kind(place, entry, "most", int, "a number")
+    if not isinstance(entry.get("needs_journal"), list):
+        _of_kind(place, entry, "needs_journal", bool, "true, false, or a list of values")
+    else:
+        _texts(place, entry, "needs_journal")
     for key in FLAGS_OF_OPTIONS:
         _of_kind(place, entry, key, bool, "true or false")
     for key in BOUNDS_OF_OPTIONS:
@@ -289,6 +300,47 @@ def _disk_class(name: str, entry: Mapping[str, Any], sources: Sources, near: Nea
     _source(place, entry, sources, note=True)
 
 
+def _os_kernels(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
+    place: Place = (name,)
+    if RELEASE.fullmatch(name) is None:
+        raise Wrong(place, "it is not ID:VERSION of os-release, such as debian:12")
+    _keys(place, entry, ("kernel", "newest_of"), near)
+    _text(place, entry, "newest_of", needed=False)
+    kernels = entry.get("kernel")
+    if not isinstance(kernels, list) or not kernels:
+        raise Wrong(place, f'it has no kernels: write [["{name}".kernel]]')
+    for number, each in enumerate(kernels):
+        _os_kernel((name, "kernel", number), each, near)
+
+
+def _os_kernel(place: Place, each: object, near: Near) -> None:
+    if not isinstance(each, dict):
+        raise Wrong(place, "it is not a table with release and source")
+    _keys(place, each, ("release", "version", "source"), near)
+    _text(place, each, "release")
+    _text(place, each, "version", needed=False)
+    _text(place, each, "source")
+
+
+def _planned_disk(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
+    place: Place = (name,)
+    if NAME.fullmatch(name) is None:
+        raise Wrong(place, "it is not a name of lower-case letters, digits and dashes")
+    _text(place, entry, "says")
+    for key, each in entry.items():
+        if key != "says":
+            _planned_value((name, key), key, each, near)
+
+
+def _planned_value(place: Place, key: str, each: object, near: Near) -> None:
+    if key not in PLANNED:
+        raise Wrong(place, f"unknown key {key!r}{near(key, PLANNED)}")
+    if not isinstance(each, dict) or "value" not in each:
+        raise Wrong(place, "it is not a table with value and source")
+    _keys(place, each, ("value", "source"), near)
+    _text(place, each, "source")
+
+
 Check = Callable[[str, Mapping[str, Any], Sources, Near], None]
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
@@ -297,6 +349,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "option_grammar": _option,
         "profiles": _profile,
         "disk_classes": _disk_class,
+        "os_kernels": _os_kernels,
+        "planned_disks": _planned_disk,
     }
 )
 """The check of one entry of each table: its name, the entry, and the sources it may name."""

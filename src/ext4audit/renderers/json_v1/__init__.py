@@ -94,8 +94,8 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
 
 
 def groups_object(groups: Sequence[str]) -> dict[str, Any]:
-    """Return the groups of a host in its inventory; nothing where there is no inventory."""
-    return {"groups": list(groups)} if groups else {}
+    """Return the groups of a host in its inventory; none where there is no inventory."""
+    return {"groups": list(groups)}
 
 
 def _gone(gone: FixedFinding) -> dict[str, Any]:
