@@ -22,7 +22,7 @@ from support.shells.terminal import Shell
 CODES = [rule.code for rule in all_rules()]
 SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]
 NOT_COMPLETED = frozenset(
-    "GLOB ID ID:VERSION KIND N NAME PATTERN RELEASE RULE=WORDS SECONDS SIZE VARS VERSION "
+    "GLOB ID ID:VERSION KIND N NAME PATTERN PID RELEASE RULE=WORDS SECONDS SIZE VARS VERSION "
     "WORDS".split()
 ) | {REST_SHOWN}
 """The metavars of what only the user knows."""

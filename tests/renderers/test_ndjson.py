@@ -48,6 +48,7 @@ def test_the_line_of_a_source_without_a_report() -> None:
             "taken_at": None,
             "key": "db\ufffd",
             "key_b64": "ZGL/",
+            "groups": [],
         },
         "error": {"kind": "unreadable", "message": "damaged"},
     }

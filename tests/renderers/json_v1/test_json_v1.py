@@ -93,6 +93,7 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
             "label": "this host",
             "taken_at": "2026-01-02T03:04:05Z",
             "key": "db1",
+            "groups": [],
         },
         "host": {
             "name": "db1",

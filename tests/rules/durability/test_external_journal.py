@@ -29,12 +29,12 @@ def journaled(journal: Any) -> Verdict:
 @pytest.mark.parametrize(
     ("journal", "severity", "words"),
     [
-        (None, Severity.INFO, "sda: it reports no volatile write cache"),
-        (known(disk("sdb", DeviceNumber(8, 16))), Severity.CRITICAL, "sdb (journal): its write"),
+        (None, Severity.INFO, "sda: no volatile write cache is reported"),
+        (known(disk("sdb", DeviceNumber(8, 16))), Severity.CRITICAL, "sdb (journal): the write"),
         (
             known(disk("sdb", DeviceNumber(8, 16), queue(write_cache="write through"))),
             Severity.INFO,
-            "sda, sdb (journal): it reports no volatile",
+            "sda, sdb (journal): no volatile",
         ),
         (unknown("block device 8:16"), Severity.HIGH, "the journal's device: whether its write"),
     ],
