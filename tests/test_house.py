@@ -364,7 +364,10 @@ UNDETERMINED_MET = {
     "rules/compatibility/cmp007_vendor_demand.py",
 }
 """Where a part may be undetermined while others are judged; the unknowns of it are kept."""
-UNDETERMINED_DROPPED = {"rules/shared/error_state.py"}
+UNDETERMINED_DROPPED = {
+    "rules/shared/error_state.py",
+    "rules/performance/prf002_auto_da_alloc_stall.py",  # of other filesystems: only its own decides
+}
 """What has not surely stopped is not left to HLT002: the asking rule reports it itself."""
 
 

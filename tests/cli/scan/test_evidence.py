@@ -172,6 +172,7 @@ def test_a_snapshot_gives_the_same_report_in_every_container(tmp_path: Path) -> 
         "label": str(RAID10),
         "taken_at": json.loads((RAID10 / "manifest.json").read_text())["taken_at"],
         "key": "md-raid10",
+        "groups": [],
     }
     for name in ("a.tgz", "a.json.gz"):
         found = report("--from", str(tmp_path / name))

@@ -300,7 +300,7 @@ def _disk_class(name: str, entry: Mapping[str, Any], sources: Sources, near: Nea
     _source(place, entry, sources, note=True)
 
 
-def _os_kernels(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
+def _os_kernels(name: str, entry: Mapping[str, Any], _sources: Sources, near: Near) -> None:
     place: Place = (name,)
     if RELEASE.fullmatch(name) is None:
         raise Wrong(place, "it is not ID:VERSION of os-release, such as debian:12")
@@ -322,7 +322,7 @@ def _os_kernel(place: Place, each: object, near: Near) -> None:
     _text(place, each, "source")
 
 
-def _planned_disk(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
+def _planned_disk(name: str, entry: Mapping[str, Any], _sources: Sources, near: Near) -> None:
     place: Place = (name,)
     if NAME.fullmatch(name) is None:
         raise Wrong(place, "it is not a name of lower-case letters, digits and dashes")

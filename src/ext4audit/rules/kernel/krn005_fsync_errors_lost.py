@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import is_surely, need
+from ext4audit.evidence import Undetermined, is_surely, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
@@ -48,13 +48,18 @@ def check(host: Host) -> RuleOutput:
 
     With direct I/O, whose errors are returned by the write itself.
     """
-    writable = [fs for fs in host.filesystems if fs.alive and not is_surely(fs.read_only)]
-    if not writable:
-        raise NotApplicable("no writable ext4 filesystem is mounted")
+    mounted = [fs for fs in host.filesystems if fs.alive]
+    if not mounted and host.gaps:
+        raise Undetermined(host.gaps)
+    if not mounted:
+        raise NotApplicable("no ext4 filesystem is mounted")
     bug = need(exposure("KRN005", host.kernel))
     if not bug.affected:
         yield cite_kernel(host, bug)
         return
+    writable = [fs for fs in mounted if not is_surely(fs.read_only)]
+    if not writable:
+        raise NotApplicable("all mounted ext4 filesystems are read-only")
     yield _finding(host, bug, writable)
 
 

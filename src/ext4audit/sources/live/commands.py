@@ -65,7 +65,7 @@ def run_command(
     program = _locate(argv[0], search_path)
     if argv[0] == "dmsetup" and not os.path.lexists(_DMSETUP_NODE):
         # libdevmapper 1.02.185 as root makes the directory and the node when they are missing.
-        raise Unanswered(Why.ABSENT, f"no {_DMSETUP_NODE}, and dmsetup would make it")
+        raise Unanswered(Why.ABSENT, f"dmsetup would make {_DMSETUP_NODE}")
     finished = run(
         [encode(program), *map(encode, argv[1:])],
         ENVIRONMENT,

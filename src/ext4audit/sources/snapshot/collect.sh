@@ -1,8 +1,8 @@
 #!/bin/sh
-# ext4audit @VERSION@: capture what an audit of ext4 needs of this host.
+# ext4audit @VERSION@: capture what an ext4 audit needs of this host.
 # Usage: sh collect.sh [--text] [--lean] [-o FILE], then: ext4audit scan --from FILE
-#   --text  base64 between marker lines, for terminals
-#   --lean  small: no group descriptors, no udev, least of sysfs
+#   --text  base64 in marker lines, for terminals
+#   --lean  no group descriptors, no udev, least of sysfs
 # Root sees most. Nothing is changed but a temporary directory of its own.
 set +efu
 # Also under sh -e: what fails here is an answer.
@@ -181,16 +181,12 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 		io_timeout
 	$lean || each "$q"/queue/*
 	if [ -e "$d/dm/name" ]; then
-		m="-j ${1%:*} -m ${1#*:}"
 		if [ -e /dev/mapper/control ]; then
-			# shellcheck disable=SC2086 # two options and two numbers
-			run dmsetup table $m
-			# shellcheck disable=SC2086
-			! grep -q thin-pool o$n || run dmsetup status --noflush $m
+			run dmsetup table -j "${1%:*}" -m "${1#*:}"
+			! grep -q thin-pool o$n || run dmsetup status --noflush -j "${1%:*}" -m "${1#*:}"
 		else
-			# shellcheck disable=SC2086
-			argv dmsetup table $m
-			absent run_command "$a" 'no /dev/mapper/control, and dmsetup would make it'
+			argv dmsetup table -j "${1%:*}" -m "${1#*:}"
+			absent run_command "$a" 'dmsetup would make /dev/mapper/control'
 		fi
 	fi
 	if [ -e "$d/md/level" ]; then
