@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import BlockDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -15,6 +15,8 @@ NETWORK_DISKS: tuple[str, ...] = (
     "Alibaba Cloud Elastic Block Storage",
 )
 """Models of NVMe disks that are network volumes, whose vendors advise the longest timeout."""
+NVME = "nvme"
+"""What the kernel's names of such disks begin with."""
 LONG_MSEC = 250_000
 """Old kernels take at most 255 s, which jiffies round down."""
 DEFAULT_SECONDS = 30
@@ -62,12 +64,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     stack = need(fs.stack)
-    disks = [(each, _model(each, host)) for each in stack.leaves()]
-    unknowns = list(gaps_below(stack))
-    for disk, model in disks:
+    models = [(disk, _model(disk, host)) for disk in stack.leaves() if disk.name.startswith(NVME)]
+    unknowns = [*gaps_below(stack), *(m for _, m in models if isinstance(m, Unknown))]
+    volumes = [
+        (disk, model.value)
+        for disk, model in models
+        if isinstance(model, Known) and model.value in NETWORK_DISKS
+    ]
+    for disk, model in volumes:
         waits = _timeout(disk, host)
-        if not model:
-            continue
         if isinstance(waits, Unknown):
             unknowns.append(waits)
         elif waits.value < LONG_MSEC:
@@ -76,15 +81,18 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             yield _cite(disk, waits)
     if unknowns:
         raise Undetermined(tuple(unknowns))
-    if not any(model for _, model in disks):
-        raise NotApplicable("no network volume is known to be below it")
+    if not volumes:
+        raise NotApplicable("no network volume is below it")
 
 
-def _model(disk: BlockDevice, host: Host) -> str:
-    """Return the model of a network volume, empty for another disk; lsblk knows it, too."""
-    row = listed_device(for_wording(host.devices, ()), disk.device_number)
-    model = (disk.model or (row.model if row else None) or "").strip()
-    return model if model in NETWORK_DISKS else ""
+def _model(disk: BlockDevice, host: Host) -> Evidence[str]:
+    """Return the model of a disk, which lsblk knows as well; empty where it has none."""
+    if disk.model:
+        return Known(disk.model.strip(), f"/sys/block/{disk.name}/device/model")
+    if isinstance(host.devices, Unknown):
+        return host.devices
+    row = listed_device(host.devices.value, disk.device_number)
+    return Known(((row.model if row else None) or "").strip(), host.devices.origin)
 
 
 def _timeout(disk: BlockDevice, host: Host) -> Evidence[int]:
