@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
