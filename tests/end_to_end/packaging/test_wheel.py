@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
+from collections import Counter
 from email.parser import BytesParser
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from support.packages.built import interpreters, run, succeed
 
 pytestmark = pytest.mark.packages
 
+OF_THE_COLLECTION = (
+    "ansible_collections/ext4audit/audit/README.md",
+    "ansible_collections/ext4audit/audit/roles/audit/README.md",
+)
 STORY = HOSTS / "healthy-debian-12" / "snapshot"
 
 
@@ -23,8 +28,12 @@ def test_registries_accept_both(wheel: Path, sdist: Path) -> None:
 
 
 def test_the_wheel_has_what_a_wheel_should(wheel: Path) -> None:
-    """No stray files, duplicates, tests or bytecode."""
-    succeed("uvx", "-q", "check-wheel-contents==0.6.3", wheel)
+    """No stray files, duplicates, tests or bytecode; the collection repeats what it must hold."""
+    succeed("uvx", "-q", "check-wheel-contents==0.6.3", "--ignore", "W002", wheel)
+    with zipfile.ZipFile(wheel) as packed:
+        sums = Counter((each.CRC, each.file_size) for each in packed.infolist() if each.file_size)
+        twice = {Path(e.filename).name for e in packed.infolist() if sums[e.CRC, e.file_size] > 1}
+    assert twice == {"LICENSE", "snapshot.py", "snapshot_action.py"}
 
 
 def test_metadata_are_complete(wheel: Path) -> None:
@@ -39,8 +48,9 @@ def test_metadata_are_complete(wheel: Path) -> None:
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert any(name.endswith("licenses/LICENSE") for name in names)
     readmes = [name for name in names if "README" in name]
-    assert [name.partition(".data/data/")[2] for name in readmes] == [
-        "share/doc/ext4audit/rules/README.md"  # the index of the pages beside it
+    assert sorted(name.partition(".data/data/")[2] for name in readmes) == [
+        *(f"share/{name}" for name in OF_THE_COLLECTION),
+        "share/doc/ext4audit/rules/README.md",  # the index of the pages beside it
     ]
 
 
@@ -55,6 +65,7 @@ def test_the_sdist_builds_the_wheel(wheel: Path, sdist: Path, tmp_path: Path) ->
     assert [name.partition("/")[2] for name in sorted(readmes)] == [
         "README.md",
         "docs/rules/README.md",
+        *(f"share/{name}" for name in OF_THE_COLLECTION),
     ]
 
 

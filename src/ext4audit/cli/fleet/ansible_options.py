@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ext4audit.cli import completer
-from ext4audit.sources.ansible.running import PROMPTS
+from ext4audit.sources.ansible import PROMPTS
 
 Command = Callable[..., int]
 

@@ -16,6 +16,12 @@ from typing import NamedTuple
 
 PLAYBOOK_PROGRAM = "ansible-playbook"
 INSTALL = "pip install 'ext4audit[fleet]'"
+PROMPTS = {
+    "ask_pass": r"SSH password: ?$",
+    "ask_become_pass": r"BECOME password(?:\[defaults to SSH password\])?: ?$",
+    "ask_vault_pass": r"Vault password(?: \([^)\n]*\))?: ?$",
+}
+"""Ansible's own prompts, by the option that asks for each."""
 
 
 class AnsibleError(Exception):

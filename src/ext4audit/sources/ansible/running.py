@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from ext4audit.sources.ansible import Play, playbook_program
+from ext4audit.sources.ansible import PROMPTS, Play, playbook_program
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 0.3
@@ -31,12 +31,6 @@ PRESET = {
     "ANSIBLE_CACHE_PLUGIN_CONNECTION",
 }
 """Settings that ansible-runner makes and a site's ansible.cfg would make otherwise."""
-PROMPTS = {
-    "ask_pass": r"SSH password: ?$",
-    "ask_become_pass": r"BECOME password(?:\[defaults to SSH password\])?: ?$",
-    "ask_vault_pass": r"Vault password(?: \([^)\n]*\))?: ?$",
-}
-"""Ansible's own prompts, by the option that asks for each."""
 REFUSED = {
     r"continue connecting \(yes/no(?:/\[fingerprint\])?\)\? ?$": "no",
     r"Enter passphrase for [^\n]*: ?$": "",
