@@ -29,7 +29,7 @@ AS_NOBODY = """
 import difflib, importlib, os, pkgutil, sys
 import ext4audit, pyudev, rich.cells, rich.console, rich.status
 for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
-    if module.name != "ext4audit.__main__":
+    if module.name not in ("ext4audit.__main__", "ext4audit.sources.ansible.snapshot_action"):
         importlib.import_module(module.name)
 from ext4audit.cli import run_program
 from ext4audit.facts import read_table

@@ -35,6 +35,8 @@ _LENGTH = struct.Struct("=Q")
 _CHUNK_BYTES = 1 << 20
 _FIRST_FREE = 3
 """The descriptors below are of standard input, output and error, also where they are closed."""
+_MOST_DESCRIPTORS = 1024
+"""What a process may have by default, where /proc does not tell which it has."""
 undo = ExitStack()
 """What a helper does when it ends: functions that it was asked to make add to it."""
 _left: list[int] = []
@@ -208,14 +210,24 @@ def _serve(requests: int, answers: int) -> NoReturn:
 
 
 def _close_all_but(*kept: int) -> None:
-    """Hold nothing of the parent's: a reader of its output waits for the last writer."""
-    nothing = os.open("/dev/null", os.O_RDWR)
-    for stream in range(_FIRST_FREE):
-        os.dup2(nothing, stream)
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - of this process
-        if int(name) >= _FIRST_FREE and int(name) not in kept:
+    """Hold nothing of the parent's: a reader of its output waits for the last writer.
+
+    A container may lack /dev/null, and a chroot /proc.
+    """
+    try:
+        nothing = os.open("/dev/null", os.O_RDWR)
+        for stream in range(_FIRST_FREE):
+            os.dup2(nothing, stream)
+    except OSError:
+        os.closerange(0, _FIRST_FREE)
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - our own
+    except OSError:
+        numbers = list(range(_MOST_DESCRIPTORS))
+    for number in numbers:
+        if number >= _FIRST_FREE and number not in kept:
             with suppress(OSError):
-                os.close(int(name))
+                os.close(number)
 
 
 def _answer_one(requests: int, answers: int) -> bool:

@@ -76,7 +76,7 @@ def test_every_host_of_the_inventory_has_its_row(fleet: Fleet, tmp_path: Path) -
     assert code == 3, errors
     for key, row in rows.items():
         assert row["source"]["label"] == key
-        assert row["source"].get("groups") == (["odd"] if key in ODD else None)
+        assert row["source"]["groups"] == (["odd"] if key in ODD else [])
     assert rows[SECRET]["complete"] == rows["h01"]["complete"]  # both were root
     assert "20 hosts: " in text
     assert "2 unread" in text
