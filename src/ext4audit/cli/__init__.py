@@ -289,8 +289,9 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
 def app() -> None:
     """Audit the ext4 filesystems of a Linux host by the settings that are in force.
 
-    Findings come with commands that fix them. ext4audit itself changes nothing on the host; only
-    `probe` writes, to files of its own that it removes.
+    Findings come with commands that fix them. ext4audit itself changes nothing, but for two
+    commands: `probe` writes files of its own, which it removes, and `fleet fix --apply` applies
+    remedies to the hosts of an inventory.
 
     Environment variables set options: EXT4AUDIT_SCAN_SELECT is --select of scan. Without the
     name of a command, EXT4AUDIT_FORMAT (scan and plan), EXT4AUDIT_FAIL_ON, EXT4AUDIT_CONFIG and

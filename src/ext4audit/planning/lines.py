@@ -36,7 +36,8 @@ def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
         cleared = ",".join(f"^{option}" for option in plan.cleared)
         purpose = "clear default mount options in the superblock"
         yield PlanLine("tune2fs", purpose, f"tune2fs -o {shlex.quote(cleared)} {device}")
-    if superblock is not None and superblock.blocks_per_group is not None:
+    chosen = plan.mkfs.value("-g") is not None
+    if chosen and superblock is not None and superblock.blocks_per_group is not None:
         purpose = "check: mke2fs silently lowers -g if there are many inodes"
         yield PlanLine("verify", purpose, _verify(superblock, device))
     options = f" -o {shlex.quote(','.join(plan.mount_options))}" if plan.mount_options else ""
