@@ -91,7 +91,7 @@ def test_what_jinja_would_evaluate_is_text() -> None:
     assert "{#" not in text
 
 
-def test_the_guards_run_in_check_mode_and_change_nothing() -> None:
+def test_the_preconditions_are_checked_in_check_mode_and_change_nothing() -> None:
     """Each remedy begins with the dry run of the script, and changes only what it calls for."""
     made = tasks(edit(BEFORE, AFTER))
     guard = made[2]

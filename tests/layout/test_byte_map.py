@@ -65,7 +65,7 @@ def test_a_concatenation_ends_one_component_before_the_next() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda: striped(0, 4096), id="no legs"),
+        pytest.param(lambda: striped(0, 4096), id="no components"),
         pytest.param(lambda: striped(2, 0), id="no chunk"),
         pytest.param(lambda: striped(2, -4096), id="a negative chunk"),
         pytest.param(lambda: concatenated([]), id="no parts"),
@@ -161,7 +161,7 @@ def test_the_geometry_below_is_seen_from_above() -> None:
 
 def test_a_component_before_the_start_of_its_device_is_refused() -> None:
     """A sysfs text may claim that."""
-    with pytest.raises(ValueError, match="a leg at byte -1"):
+    with pytest.raises(ValueError, match="a component at byte -1"):
         stacked(mirrored(1), [(leaf_device(0, None), -1)], None)
 
 

@@ -58,7 +58,7 @@ def test_an_order_of_zones_that_is_not_set_is_not_guessed(layout: int | None) ->
 @pytest.mark.parametrize("sizes", [[], [0, 0], [-C, C]])
 def test_sizes_of_which_no_array_is_made_are_refused(sizes: list[int]) -> None:
     """Without room there is no zone."""
-    with pytest.raises(ValueError, match=r"bytes|zones|legs"):
+    with pytest.raises(ValueError, match=r"bytes|zones|components"):
         raid0(sizes, C, None)
 
 

@@ -242,7 +242,10 @@ def test_a_map_tells_what_it_was_read_from() -> None:
             id="a thin volume",
         ),
         pytest.param(
-            dm("0 9 linear 8:99 0", A), Why.ABSENT, "dm-0: its leg 8:99 is not seen", id="a leg"
+            dm("0 9 linear 8:99 0", A),
+            Why.ABSENT,
+            "dm-0: its component 8:99 is not seen",
+            id="a component",
         ),
         pytest.param(
             dm("0 9 linear 8:0 0\n10 9 linear 8:0 9", A),
@@ -271,7 +274,7 @@ def test_a_map_tells_what_it_was_read_from() -> None:
         pytest.param(
             part(STRIPE, start_sectors=-8),
             Why.UNSUPPORTED,
-            "md1271: a leg at byte -4096, a byte in 1 places",
+            "md1271: a component at byte -4096, a byte in 1 places",
             id="a partition before its disk",
         ),
         pytest.param(

@@ -117,7 +117,7 @@ def ext3(*lines: FstabLine) -> tuple[Filesystem, tuple[FstabLine, ...]]:
 
 
 def test_ext3_becomes_ext4_in_fstab_first() -> None:
-    """Where the boot comes between, the driver of ext4 mounts it all the same; no way back."""
+    """Where the boot comes between, the driver of ext4 mounts it all the same; no rollback."""
     fs, lines = ext3(fstab_entry(fstype="ext3").line)
     found = convert_to_ext4(fs, lines, ("extent", "dir_index"))
     assert there_and_back(found)[:4] == [

@@ -28,7 +28,7 @@ SHOWS_NODELALLOC = (
 
 
 def test_a_flag_and_an_option_are_one_series() -> None:
-    """One edit of fstab writes both; the way back is the opposite."""
+    """One edit of fstab writes both; the rollback is the opposite."""
     steps = set_flags_and_options(NOSUID, ["noatime"], NODELALLOC, by_new_mount=False)
     assert there_and_back(steps) == [
         "persistent: fstab 7: nosuid -> nosuid,noatime,nodelalloc",

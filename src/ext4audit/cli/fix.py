@@ -100,7 +100,7 @@ def command(
     remedy that is more disruptive than --disruption or that destroys data. Its head and standard
     error list the omitted findings with the reason.
 
-    Run the script on the audited host: without arguments it checks all guards and shows the
+    Run the script on the audited host: without arguments it checks all preconditions and shows the
     changes, --apply makes them, --verify checks them, and --undo restores the previous state.
 
     Exit codes: 0 printed (also an empty script), 2 usage error or unreadable host, 70 internal

@@ -17,7 +17,7 @@ WORDS_OF_A_SLUG = 6
 
 
 class Chosen(NamedTuple):
-    """One remedy that is to be applied, with the filesystems that its guards look at.
+    """One remedy that is to be applied, with the filesystems that its preconditions look at.
 
     `subject` is where the finding is: a mount point, a device, or the host.
     """
@@ -84,8 +84,8 @@ def choose(
         if isinstance(pick, str):
             left.append(LeftOut(verdict.rule, subject, pick))
             continue
-        guarded = _filesystems(report.host, fs, pick)
-        chosen.append(Chosen(verdict.rule, subject, pick, guarded))
+        judged = _filesystems(report.host, fs, pick)
+        chosen.append(Chosen(verdict.rule, subject, pick, judged))
     return tuple(chosen), tuple(left)
 
 

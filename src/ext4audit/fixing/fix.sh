@@ -13,7 +13,7 @@ stop() { # message
 	tell "$1"
 	exit 1
 }
-# What a guard, or a step, cannot go on with; the reason is told by who called it.
+# What a precheck, or a step, cannot go on with; the reason is told by who called it.
 fails() {
 	problem=$*
 	return 1
@@ -178,7 +178,7 @@ member() ( # kind, list
 )
 
 # Guards of the host and of its filesystems.
-guard_host() {
+precheck_host() {
 	[ "$(id -u)" = 0 ] || fails 'root is required' || return
 	for tool in $tools; do
 		command -v "$tool" >/dev/null || fails "$tool is not installed" || return
@@ -257,7 +257,7 @@ holders() { # directory, key, kernel's name, number
 	case $(mount_above "$state_folder") in "$4 "*) fails "$1: it contains $state_folder, where this script records its steps" ;; esac
 }
 
-# Steps. Each obeys $mode: guard (whether it can run), holds (0: what it leads to is so already;
+# Steps. Each obeys $mode: precheck (whether it can run), holds (0: what it leads to is so already;
 # 1: it is not; 2: only running it tells), show, save (what to record), run, undo; kind (0: it edits
 # a file), settled (0: nothing of it is left to be done by hand).
 run_step() { # command, undo, done
@@ -295,7 +295,7 @@ mount_step() { # key, command, undo, done
 }
 unmount() { # directory, key, kernel's name, number, command, again
 	case $mode in
-	guard)
+	precheck)
 		is_on "$2" "$4" || fails "$1 is not mounted as audited" || return
 		holders "$1" "$2" "$3" "$4"
 		;;
@@ -355,13 +355,13 @@ remount() { # directory, key, kernel's name, number, source, is_bind, last resor
 	now=$(in_force "$bind")
 	shift 8
 	case $mode in
-	guard) remount_guard "$@" ;;
+	precheck) remount_precheck "$@" ;;
 	save) echo "$now $(taken_back "$@")" ;;
 	show | run) remount_words "$(replaced "$now" "$(afters "$@")")" ;;
 	undo) remount_undo "$@" ;;
 	esac
 }
-remount_guard() {
+remount_precheck() {
 	for pair; do
 		after=${pair%%<*} before=${pair#*<}
 		group "$after"
@@ -456,7 +456,7 @@ edit_line() { # path, line number, place of this edit in the chain, chain
 	file=$1 line_number=$2 k=$3
 	shift 3
 	case $mode in
-	guard) editable "$file" && position "$file" "$line_number" "$@" ;;
+	precheck) editable "$file" && position "$file" "$line_number" "$@" ;;
 	holds) position "$file" "$line_number" "$@" && [ $at -gt "$k" ] ;;
 	show)
 		shift $((k - 1))
@@ -513,7 +513,7 @@ complaints() {
 }
 new_file() { # path, content without its last newline
 	case $mode in
-	guard)
+	precheck)
 		place_writable "$1" || return
 		[ ! -L "$1" ] || fails "$1 is a symbolic link" || return
 		[ ! -e "$1" ] || same "$1" "$2" || fails "$1 exists with different content"
@@ -541,7 +541,7 @@ new_file() { # path, content without its last newline
 }
 same() { [ -f "$1" ] && printf '%s\n' "$2" | cmp -s - "$1"; }
 
-# Remedies: remedy_1, remedy_2, ... are the data; each sets title, steps and strict, guards its
+# Remedies: remedy_1, remedy_2, ... are the data; each sets title, steps and strict, prechecks its
 # filesystems, runs one step, and verifies all of it.
 with_mode() { # mode, remedy, step
 	mode=$1
@@ -556,9 +556,9 @@ each_step() { # remedy: sets numbers, first to last and last to first
 		forwards="$forwards $n" backwards="$n $backwards"
 	done
 }
-guarded() { # remedy
+prechecked() { # remedy
 	"remedy_$1" filesystems || return
-	for n in $forwards; do with_mode guard "$1" "$n" || return; done
+	for n in $forwards; do with_mode precheck "$1" "$n" || return; done
 }
 is_applied() { # remedy
 	any=false
@@ -630,7 +630,7 @@ dry_run() {
 		elif is_applied "$r"; then
 			say "$r. $title: already applied"
 			ready=$((ready + 1))
-		elif ! guarded "$r"; then
+		elif ! prechecked "$r"; then
 			tell "$r. $title: refused: $problem"
 			failed=$((failed + 1))
 		else
@@ -660,7 +660,7 @@ apply_all() {
 			say "$r. $title: already applied"
 			continue
 		fi
-		guarded "$r" || stop "$r. $title: refused: $problem; this remedy changed nothing"
+		prechecked "$r" || stop "$r. $title: refused: $problem; this remedy changed nothing"
 		say "$r. $title"
 		apply_remedy || roll_back
 		made=$((made + 1))
@@ -741,6 +741,6 @@ main() {
 		chosen="$chosen $i" opposite_order="$i $opposite_order"
 	done
 	[ -n "$chosen" ] || { say 'nothing to do' && exit 0; }
-	guard_host || stop "refused: $problem; nothing was changed"
+	precheck_host || stop "refused: $problem; nothing was changed"
 	$action
 }

@@ -1,8 +1,9 @@
 """The playbook that applies remedies: Ansible's modules where they can, else the script.
 
-The script is in the playbook, line by line, and is copied to the host: its dry run is the guard of
-every remedy. A module makes a change where it does it as carefully: settings of the kernel, files,
-and lines of fstab that the module writes as they are. JSON is YAML, and needs no quoting rules.
+The script is in the playbook, line by line, and is copied to the host: its dry run checks the
+preconditions of every remedy. A module makes a change where it does it as carefully: settings of
+the kernel, files, and lines of fstab that the module writes as they are. JSON is YAML, and needs
+no quoting rules.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def playbook(script: Script) -> str:
             check_mode=False,
         ),
         _task(
-            "the script that checks the guards",
+            "the script that checks the preconditions",
             "ansible.builtin.copy",
             {
                 "content": JOINED,
@@ -63,13 +64,13 @@ def playbook(script: Script) -> str:
 
 
 def _remedy(number: int, each: Chosen, path: str) -> list[dict[str, Any]]:
-    """Return the tasks of one remedy: the guards, the change where it is needed, and the check."""
+    """Return the tasks of one remedy: its preconditions, the change where needed, and the check."""
     found = f"remedy_{number}"
     needed = TO_APPLY.format(found)
     title = _escaped(each.title)
     made = _by_modules(number, each, path)
     tasks = [
-        _command(f"{title}: guards", [path, "--only", str(number)], check_mode=False)
+        _command(f"{title}: preconditions", [path, "--only", str(number)], check_mode=False)
         | {"register": found, "changed_when": False}
     ]
     if made is None:

@@ -32,7 +32,7 @@ IMAGES = frozenset({"image", "e2image"})
 HEAD = """\
 #!/bin/sh
 # ext4audit {version}: remedies for {node}, as audited {taken_at}.
-# Usage: sh FILE             check all guards and show the changes; change nothing
+# Usage: sh FILE             check all preconditions and show the changes; change nothing
 #        sh FILE --apply     apply and verify each remedy; roll back one that fails
 #        sh FILE --verify    check that the remedies are applied
 #        sh FILE --undo      restore the previous state, which --apply recorded in
@@ -141,7 +141,7 @@ def _function(number: int, each: Chosen, chains: Mapping[tuple[str, int], list[s
             f"remedy_{number}() {{",
             "\tcase $1 in",
             f"\tabout) title={_word(_plain(each.title))} steps={len(work)} strict={strict} ;;",
-            _case("filesystems", _guards(each)),
+            _case("filesystems", _preconditions(each)),
             *(_case(str(n), [call]) for n, call in enumerate(_calls(each, work, chains), 1)),
             _case("verify", [f"verify {_word(check)}" for check in checks]),
             "\tesac",
@@ -155,7 +155,7 @@ def _case(label: str, commands: Iterable[str]) -> str:
     return f"\t{label})\n\t\t{body}\n\t\t;;"
 
 
-def _guards(each: Chosen) -> Iterator[str]:
+def _preconditions(each: Chosen) -> Iterator[str]:
     new_uuid = any(NEW_UUID in step.command for step in each.remedy.steps)
     for fs in each.filesystems:
         if getattr(for_wording(fs.stack, None), "kind", "") in IMAGES:

@@ -67,7 +67,7 @@ def mirrored(components: int) -> Layer:
 def striped(components: int, chunk_bytes: int) -> Layer:
     """Chunk k lies on component k mod N (drivers/md/raid0.c, drivers/md/dm-stripe.c, 6.1)."""
     if components < 1 or chunk_bytes < 1:
-        raise ValueError(f"{components} legs and chunks of {chunk_bytes} bytes")
+        raise ValueError(f"{components} components and chunks of {chunk_bytes} bytes")
 
     def data(byte: int) -> tuple[Location]:
         chunk, inside = divmod(byte, chunk_bytes)
@@ -194,7 +194,7 @@ def stacked(layer: Layer, components: Sequence[Component], size_bytes: int | Non
     starts = [start for _, start in components]
     places = layer.max_locations * max(below.places for below in maps)
     if min(starts) < 0 or places > MOST_PLACES:
-        raise ValueError(f"a leg at byte {min(starts)}, a byte in {places} places")
+        raise ValueError(f"a component at byte {min(starts)}, a byte in {places} places")
 
     def data(byte: int) -> tuple[Place, ...]:
         _refuse_outside(byte, size_bytes)

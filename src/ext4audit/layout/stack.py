@@ -148,7 +148,7 @@ class _Walk:
         for below in need(device.below):
             if name in {below.name, str(below.device_number)}:
                 return self.byte_map(below), start_bytes
-        raise unmappable(f"{device.name}: its leg {name} is not seen", why=Why.ABSENT)
+        raise unmappable(f"{device.name}: its component {name} is not seen", why=Why.ABSENT)
 
 
 def _size_bytes(device: BlockDevice) -> int | None:
