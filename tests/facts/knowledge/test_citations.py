@@ -45,7 +45,8 @@ HOSTS = frozenset(
     www.alibabacloud.com www.freedesktop.org www.gbase8.cn www.kernel.org www.mongodb.com
     www.postgresql.org www.sdcard.org www.suse.com access.redhat.com wiki.archlinux.org
     listman.redhat.com thunk.org packages.debian.org tracker.debian.org
-    canonical-kteam-docs.readthedocs-hosted.com
+    canonical-kteam-docs.readthedocs-hosted.com docs.amazonaws.cn lkml.iu.edu man.archlinux.org
+    mirrors.aliyun.com packages.ubuntu.com ubuntu.com wiki.rockylinux.org www.repost.aws
     """.split()
 )
 """The hosts that are cited: a new one is added here, so that a typing error is found."""
