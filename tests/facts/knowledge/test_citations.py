@@ -13,7 +13,7 @@ import ext4audit
 from ext4audit.rules import all_rules
 
 PACKAGE = Path(ext4audit.__file__).parent
-DATA = sorted((PACKAGE / "facts").glob("*.toml"))
+DATA = sorted((PACKAGE / "facts" / "tables").glob("*.toml"))
 RULES = sorted((PACKAGE / "rules").rglob("*.py"))
 HEX = re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
 """A commit: hexadecimal digits with both letters and figures."""
