@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_table import OPTIONS
+from ext4audit.facts.option_table import all_options
 from ext4audit.facts.options import (
     Handling,
     ext4_options,
@@ -74,7 +74,7 @@ def test_every_option_that_the_kernel_shows_is_in_the_grammar() -> None:
 
     What a kernel prints for a state may still be no option that it takes.
     """
-    spellings = {option for spec in OPTIONS for option in (spec.on, spec.off, *spec.aliases)}
+    spellings = {option for spec in all_options() for option in (spec.on, spec.off, *spec.aliases)}
     keys = {option.partition("=")[0] for option in spellings if option} - SHOWN_ONLY
     assert keys <= set(ext4_options())
 

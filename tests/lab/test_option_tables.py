@@ -7,7 +7,7 @@ import pytest
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.facts.option_table import OPTIONS, recognize
+from ext4audit.facts.option_table import all_options, recognize
 from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.parsers.mounts import parse_mount_table, parse_options_file
@@ -93,10 +93,10 @@ def test_each_default_is_the_one_of_the_table(any_guest: Guest) -> None:
     default = any_guest["option_table"]["default"]
     listed = parse_options_file(default["file"])
     upstream = kernel(any_guest.release).upstream
-    verified = [token for spec in OPTIONS if (token := spec.default(upstream))]
+    verified = [token for spec in all_options() if (token := spec.default(upstream))]
     silent = {"prefetch_block_bitmaps"} if any_guest.era in {"6.1", "6.12"} else set()
     assert [token for token in verified if token not in listed] == sorted(silent)
-    unset = [spec for spec in OPTIONS if spec.default(upstream) == ""]
+    unset = [spec for spec in all_options() if spec.default(upstream) == ""]
     assert [spec.name for spec in unset if {spec.on, spec.off} & set(listed)] == []
 
 
@@ -114,7 +114,7 @@ def test_each_word_that_is_shown_is_in_the_table(any_guest: Guest) -> None:
 def test_each_switch_is_listed_in_both_states(any_guest: Guest) -> None:
     """Since 4.17 an options file lists one word of every pair: what is missing is not off."""
     listed = set(parse_options_file(any_guest["option_table"]["default"]["file"]))
-    switches = [spec for spec in OPTIONS if spec.off and not spec.has_value]
+    switches = [spec for spec in all_options() if spec.off and not spec.has_value]
     missing = {spec.name for spec in switches if not {spec.on, spec.off} & listed}
     assert missing <= {"prefetch_block_bitmaps"}
 

@@ -31,7 +31,7 @@ from ext4audit.facts.host import (
 )
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
-from ext4audit.facts.option_table import OPTIONS, recognize
+from ext4audit.facts.option_table import all_options, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import PrimarySuperblock, Superblock
 
@@ -168,7 +168,7 @@ def options(
     origin = "/proc/fs/ext4/sda/options" if complete else "/proc/self/mountinfo"
     found: dict[str, EffectiveOption] = {}
     if complete:
-        for spec in OPTIONS:
+        for spec in all_options():
             default = spec.default(upstream)
             if default:
                 found[spec.name] = EffectiveOption(

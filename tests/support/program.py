@@ -33,11 +33,10 @@ for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
         importlib.import_module(module.name)
 from ext4audit.cli import run_program
 from ext4audit.facts import read_table
+from ext4audit.facts.knowledge import TABLES
 from ext4audit.rules import all_rules
-for folder in ext4audit.facts.__path__:
-    for name in os.listdir(folder):
-        if name.endswith(".toml"):
-            read_table(name)
+for table in TABLES.values():
+    read_table(table.file)
 all_rules()
 rich.cells.cell_len("\\u4e00")
 os.setgroups([])

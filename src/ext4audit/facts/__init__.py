@@ -1,4 +1,4 @@
-"""Frozen values in the kernel's terms, and the tables of data beside them (TOML)."""
+"""Frozen values in the kernel's terms, and the tables of data that they read (tables/*.toml)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ def toml_reader() -> ModuleType:
 
 ABOUT = "about"
 """The table of a data file that is no entry: what it is, its format and its date."""
+NOT_CONFIRMED = "not confirmed"
+"""How `confirmed` of a line begins where nobody has checked it: "not confirmed: ..."."""
 _NEWER: dict[str, dict[str, Any]] = {}
 """Entries of newer data files (`--knowledge`) by the name of the built-in file."""
 
 
 @cache
 def read_document(name: str) -> dict[str, Any]:
-    """Return a TOML file that lies beside this module, by its name ("profiles.toml").
+    """Return a TOML file of the folder tables, by its name ("profiles.toml").
 
     Raises FileNotFoundError where the package was installed without it.
     """
@@ -47,9 +49,9 @@ def read_document(name: str) -> dict[str, Any]:
 
 
 def source_text(name: str) -> str:
-    """Return the text of a TOML file that lies beside this module; raises FileNotFoundError."""
+    """Return the text of a TOML file of the folder tables; raises FileNotFoundError."""
     # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
-    data = get_data("ext4audit.facts", name)
+    data = get_data("ext4audit.facts", f"tables/{name}")
     if data is None:
         raise FileNotFoundError(name)
     return data.decode("utf-8")
@@ -61,8 +63,25 @@ def read_table(name: str) -> dict[str, Any]:
 
     The same object until other files are put in force. Raises FileNotFoundError.
     """
-    entries = {key: value for key, value in read_document(name).items() if key != ABOUT}
-    return {**entries, **_NEWER.get(name, {})}
+    return {**entries_of(read_document(name)), **_NEWER.get(name, {})}
+
+
+def entries_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a data file, each source that is named by a word written out."""
+    sources = document[ABOUT].get("sources", {})
+    entries = {key: value for key, value in document.items() if key != ABOUT}
+    return {key: _in_full(entry, sources) for key, entry in entries.items()} if sources else entries
+
+
+def _in_full(entry: object, sources: Mapping[str, Mapping[str, str]]) -> object:
+    """Return an entry, or a part of one, with the sources that it names by a word in full."""
+    if isinstance(entry, list):
+        return [_in_full(each, sources) for each in entry]
+    if not isinstance(entry, dict):
+        return entry
+    parts = {key: _in_full(each, sources) for key, each in entry.items()}
+    word = entry.get("source")
+    return {**parts, **(sources.get(word, {}) if isinstance(word, str) else {})}
 
 
 def put_in_force(newer: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,15 +1,16 @@
 """The spellings and the defaults of ext4 options by kernel version.
 
-Sources: `Opt_*` tables and `_ext4_show_options` of fs/ext4/super.c in Linux 3.10 to 7.2, and
-what 4.14.67, 4.19.222, 5.4.286, 5.10.262, 6.1.192, 6.12.94, 6.18.44 and 7.2.13 printed when
-booted. A default is stated from the first version on in which it was verified; before that it
+The options are data, in option_spellings.toml, each with its source; the table is parsed at the
+first use. A default is stated from the first version on in which it was verified; before that it
 is not known, and nothing is concluded from it.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from ext4audit.facts import read_table, remembered
 
 Version = tuple[int, ...]
 
@@ -57,145 +58,56 @@ class OptionSpec(NamedTuple):
         return None
 
 
-def _switch(name: str, default: str, **extra: Mapping[str, str]) -> OptionSpec:
-    """Build an option of two states whose default never changed since Linux 3.4."""
-    return OptionSpec(name, name, f"no{name}", defaults=(((3, 4), default),), **extra)
+TABLE = "option_spellings.toml"
+NOT_VERIFIED = "?"
+"""The token of a default that nobody has verified, in the data file."""
 
 
-def _flag(name: str, *aliases: str) -> OptionSpec:
-    """Build an option that is listed when it is set and not listed otherwise."""
-    return OptionSpec(name, name, aliases=dict.fromkeys(aliases, name), defaults=(((3, 4), ""),))
+def _spec(name: str, entry: Mapping[str, Any]) -> OptionSpec:
+    """Build an option from its entry in the data file."""
+    defaults = (
+        (tuple(map(int, since.split("."))), None if token == NOT_VERIFIED else token)
+        for since, token in entry.get("defaults", {}).items()
+    )
+    return OptionSpec(
+        name,
+        entry.get("on", name),
+        entry.get("off", ""),
+        MappingProxyType(entry.get("aliases", {})),
+        tuple(defaults),
+        MappingProxyType(entry.get("superblock_bits", {})),
+    )
 
 
-def _value(name: str, default: str | None = None, **aliases: str) -> OptionSpec:
-    """Build an option with a value; `default` is the value that every kernel starts from."""
-    defaults = (((3, 4), f"{name}={default}"),) if default is not None else ()
-    return OptionSpec(name, f"{name}=", aliases=aliases, defaults=defaults)
+class _Vocabulary:
+    """The options of a table, and what its tokens were found to spell."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self.options = {name: _spec(name, entry) for name, entry in table.items()}
+        self.recognize = lru_cache(maxsize=1024)(self._recognize)
+
+    def _recognize(self, token: str) -> tuple[OptionSpec, str] | None:
+        for spec in self.options.values():
+            canonical = spec.recognize(token)
+            if canonical is not None:
+                return spec, canonical
+        return None
 
 
-OPTIONS: tuple[OptionSpec, ...] = (
-    OptionSpec("minixdf", "minixdf", "bsddf", defaults=(((3, 4), "bsddf"),)),
-    _switch(
-        "grpid",
-        "nogrpid",
-        aliases={"bsdgroups": "grpid", "sysvgroups": "nogrpid"},
-        superblock_bits={"bsdgroups": "grpid"},
-    ),
-    OptionSpec(
-        "block_validity",
-        "block_validity",
-        "noblock_validity",
-        defaults=(((4, 14), "block_validity"),),
-        superblock_bits={"block_validity": "block_validity"},
-    ),
-    OptionSpec(
-        "dioread_nolock",
-        "dioread_nolock",
-        "nodioread_nolock",
-        aliases={"dioread_lock": "nodioread_nolock"},
-        # Default on since 244adf6426ee (5.6); never taken into the 4.x and 5.4 stable series.
-        defaults=(((3, 4), "nodioread_nolock"), ((5, 6), "dioread_nolock")),
-    ),
-    _switch("discard", "nodiscard", superblock_bits={"discard": "discard"}),
-    _switch("delalloc", "delalloc", superblock_bits={"nodelalloc": "nodelalloc"}),
-    OptionSpec(
-        "warn_on_error", "warn_on_error", "nowarn_on_error", defaults=(((3, 4), "nowarn_on_error"),)
-    ),
-    # On by itself when the superblock has metadata_csum: no default by version.
-    OptionSpec("journal_checksum", "journal_checksum", "nojournal_checksum"),
-    _switch(
-        "barrier",
-        "barrier",
-        aliases={"barrier=1": "barrier", "barrier=0": "nobarrier"},
-        superblock_bits={"nobarrier": "nobarrier"},
-    ),
-    _switch(
-        "auto_da_alloc",
-        "auto_da_alloc",
-        aliases={"auto_da_alloc=1": "auto_da_alloc", "auto_da_alloc=0": "noauto_da_alloc"},
-    ),
-    # Both are on where the kernel was configured with them (CONFIG_EXT4_FS_POSIX_ACL): no default
-    # by version.
-    OptionSpec(
-        "user_xattr",
-        "user_xattr",
-        "nouser_xattr",
-        superblock_bits={"user_xattr": "user_xattr"},
-    ),
-    OptionSpec("acl", "acl", "noacl", superblock_bits={"acl": "acl"}),
-    OptionSpec(
-        "prefetch_block_bitmaps",
-        "prefetch_block_bitmaps",
-        "no_prefetch_block_bitmaps",
-        # Off on 5.10 and on from 5.15; when it changed between them is not verified. 5.10 lists
-        # it only when it is on, and its mount refuses the negative option.
-        defaults=(
-            ((5, 10), ""),
-            ((5, 11), None),
-            ((5, 15), "prefetch_block_bitmaps"),
-        ),
-    ),
-    OptionSpec(
-        "init_itable",
-        "init_itable=",
-        "noinit_itable",
-        aliases={"init_itable": "init_itable=10"},
-        defaults=(((3, 4), "init_itable=10"),),
-    ),
-    OptionSpec(
-        "data",
-        "data=",
-        defaults=(((3, 4), "data=ordered"),),
-        superblock_bits={
-            "journal_data": "data=journal",
-            "journal_data_ordered": "data=ordered",
-            "journal_data_writeback": "data=writeback",
-        },
-    ),
-    OptionSpec(
-        "nouid32",
-        "nouid32",
-        defaults=(((3, 4), ""),),
-        superblock_bits={"uid16": "nouid32"},
-    ),
-    OptionSpec("debug", "debug", defaults=(((3, 4), ""),), superblock_bits={"debug": "debug"}),
-    _value("errors", "continue"),
-    OptionSpec(
-        "commit",
-        "commit=",
-        aliases={"commit=0": "commit=5"},
-        defaults=(((3, 4), "commit=5"),),
-    ),
-    _value("resuid", "0"),
-    _value("resgid", "0"),
-    _value("min_batch_time", "0"),
-    _value("max_batch_time", "15000"),
-    _value("stripe", "0"),
-    _value("inode_readahead_blks", "32"),
-    _value("max_dir_size_kb", "0"),
-    _value("data_err"),
-    _value("sb"),
-    _value("jqfmt"),
-    _value("usrjquota"),
-    _value("grpjquota"),
-    _value("mb_optimize_scan"),
-    _value("test_dummy_encryption"),
-    OptionSpec("dax", "dax=", aliases={"dax": "dax=always"}),
-    _flag("journal_async_commit"),
-    _flag("norecovery", "noload"),
-    _flag("nombcache", "no_mbcache"),
-    _flag("inlinecrypt"),
-    _flag("abort"),
-    _flag("emergency_ro"),
-    _flag("shutdown"),
-    # Printed always or never, by version; quota options depend on the features: no default.
-    OptionSpec("i_version", "i_version"),
-    OptionSpec("fc_debug_force", "fc_debug_force"),
-    OptionSpec("quota", "quota", "noquota"),
-    OptionSpec("usrquota", "usrquota"),
-    OptionSpec("grpquota", "grpquota"),
-    OptionSpec("prjquota", "prjquota"),
-)
+@remembered
+def _of(table: dict[str, Any]) -> _Vocabulary:
+    return _Vocabulary(table)
+
+
+def _vocabulary() -> _Vocabulary:
+    """Return the vocabulary in force; the table is read at the first use."""
+    return _of(read_table(TABLE))
+
+
+def all_options() -> tuple[OptionSpec, ...]:
+    """Return every option, in the order of the data file."""
+    return tuple(_vocabulary().options.values())
+
 
 NOT_EXT4_OPTIONS = frozenset(
     (
@@ -274,22 +186,14 @@ NOT_EXT4_FSTYPE_DEFAULTS: Mapping[str, str] = MappingProxyType({"delalloc": "nod
 """What the ext4 driver leaves off for superblocks mounted as ext2 or ext3."""
 
 
-@lru_cache(maxsize=1024)
 def recognize(token: str) -> tuple[OptionSpec, str] | None:
     """Return the option that a token belongs to and its canonical spelling, None if unknown."""
-    for spec in OPTIONS:
-        canonical = spec.recognize(token)
-        if canonical is not None:
-            return spec, canonical
-    return None
+    return _vocabulary().recognize(token)
 
 
 def spec_named(name: str) -> OptionSpec:
     """Return the option called `name`; raises KeyError for a name that is not in the table."""
-    for spec in OPTIONS:
-        if spec.name == name:
-            return spec
-    raise KeyError(name)
+    return _vocabulary().options[name]
 
 
 def sets_option(token: str, name: str) -> bool:

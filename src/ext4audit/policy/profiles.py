@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ext4audit.facts.knowledge.checks import NAME, PROFILE_KEYS, Wrong, check_demands
+from ext4audit.facts.knowledge.checks import PROFILE_KEYS, check_demands
+from ext4audit.facts.knowledge.values import NAME, Wrong
 from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
 from ext4audit.facts.profile import ActiveProfile, Profile, profile_of

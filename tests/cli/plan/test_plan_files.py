@@ -209,10 +209,34 @@ def test_the_data_are_whole() -> None:
     for release in known_releases():
         kernels = kernels_of(*release.split(":"))
         assert kernels, release
-        assert all(each.source for each in kernels)
+        assert all(each.source and each.confirmed for each in kernels)
     assert kernels_of("rocky", "9.4") == kernels_of("rhel", "9")
     assert kernels_of("amazon", "2") == kernels_of("amzn", "2")
     for name in DISK_CLASSES:
         properties = disk_class(name).properties
         assert set(properties) <= set(KEYS), name
-        assert all(each.source for each in properties.values())
+        assert all(each.source and each.confirmed for each in properties.values())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "told"),
+    [
+        (["--kernel", "6.12.30"], "max_sectors_kb = 1280 ("),
+        (["--kernel", "6.17.1"], "max_sectors_kb = 4096 ("),
+        (["--kernel", "5.14.0-427.el9.x86_64"], "max_sectors_kb is left open: 1280, from kernel"),
+        (["--os", "debian:12"], "max_sectors_kb = 1280 ("),
+        (["--os", "ubuntu:24.04"], "max_sectors_kb is left open: 1280, from kernel 6.17 on 4096"),
+        ([], "max_sectors_kb is left open: 1280, from kernel 6.17 on 4096"),
+    ],
+)
+def test_a_value_of_a_disk_can_depend_on_the_kernel(kernel: list[str], told: str) -> None:
+    """Where the kernels of the plan differ, or a vendor takes changes of later ones, it is open."""
+    words = ["--size", "256M", "--select", "CMP002", "--on", "hdd", *kernel]
+    assert told in run("plan", *words).stdout
+
+
+def test_a_plan_says_what_is_not_confirmed() -> None:
+    """The kernel, with its source, which does not confirm it."""
+    shown = run("plan", "--size", "256M", "--select", "CMP002", "--os", "alinux:3").stdout
+    (kernels,) = [line for line in shown.splitlines() if "runs its own kernels" in line]
+    assert kernels.count("; not confirmed)") == 1

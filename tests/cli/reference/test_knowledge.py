@@ -76,15 +76,34 @@ def test_json_has_every_entry_with_its_source(capsys: pytest.CaptureFixture[str]
     """Also where a file names the source of many entries by a word."""
     assert run_program(["knowledge", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema_version"] == "1.0"
+    assert document["schema_version"] == "1.1"
     assert list(document["tables"]) == list(TABLES)
     for name, table in TABLES.items():
         shown = document["tables"][name]
         assert shown["count"] == len(shown["entries"]) == len(read_table(table.file))
         assert shown["files"] == []
-    options = document["tables"]["option_grammar"]["entries"]
-    assert all(each["source"].startswith("https://") for each in options.values())
-    assert all(each["confirmed"] for each in options.values())
+    for name in ("option_grammar", "option_spellings"):
+        options = document["tables"][name]["entries"]
+        assert all(each["source"].startswith("https://") for each in options.values())
+        assert all(each["confirmed"] for each in options.values())
+
+
+def test_what_is_not_confirmed_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the line of its table, and in JSON: a reader sees how much of it rests on no source."""
+    text = f'{RANGES}confirmed = "not confirmed: nobody looked at the moon"\n'
+    words = ["kernel_bugs", "--knowledge", put(tmp_path, text)]
+
+    def in_json(*names: str) -> int:
+        run_program(["knowledge", "--json", *names])
+        found: int = json.loads(capsys.readouterr().out)["tables"]["kernel_bugs"]["not_confirmed"]
+        return found
+
+    before = in_json("kernel_bugs")
+    assert in_json(*words) == before + 1
+    assert run_program(["knowledge", *words[1:]]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(f", {before + 1} not confirmed")
 
 
 @pytest.mark.parametrize("name", TABLES)

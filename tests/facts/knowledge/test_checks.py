@@ -11,13 +11,17 @@ from ext4audit.cli import did_you_mean
 from ext4audit.facts.knowledge import TABLES, document
 from ext4audit.facts.knowledge.newer import KnowledgeError, read_newer
 
-FACTS = Path(ext4audit.facts.__file__).parent
+FACTS = Path(ext4audit.facts.__file__).parent / "tables"
 ABOUT = '[about]\ntable = "{}"\nformat = 1\ndate = 2027-01-31\n'
 WHO = 'source = "https://example.org/a"\nconfirmed = "read"\n'
 BUG = f'{ABOUT.format("kernel_bugs")}[KRN001]\nsymptom = "s"\ncondition = "c"\nfix = "9"\n{WHO}'
 RANGE = '[[KRN001.range]]\ntree = "upstream"\nnote = "n"\nconfidence = "possible"\n'
 FEATURE = ABOUT.format("features") + "[x]\n"
 OPTION = ABOUT.format("option_grammar") + "[x]\n"
+SPELLING = f"{ABOUT.format('option_spellings')}[x]\n{WHO}"
+KERNEL = f'{ABOUT.format("os_kernels")}[["debian:12".kernel]]\n'
+PLANNED = f'{ABOUT.format("planned_disks")}[ssd]\nsays = "so"\n'
+VALUE = 'source = "https://example.org/a", confirmed = "read"'
 PROFILE = f'{ABOUT.format("profiles")}[x]\nproduct = "X"\nsays = "so"\n{WHO}'
 DISKS = f'{ABOUT.format("disk_classes")}[ssd]\ntitle = "SSD"\nnames = []\nslow = false\n{WHO}'
 
@@ -79,6 +83,30 @@ def test_every_data_file_is_a_table() -> None:
         (OPTION + f"most = true\n{WHO}", "x.most: it is not a number"),
         (OPTION + f'taken_from = "new"\n{WHO}', "x.taken_from: it is not a version like 5.15"),
         (OPTION + 'source = "parser"', "line 6: x.source: it is not a URL"),
+        (SPELLING + 'off = "no x"', "line 8: x.off: it is not a token of the options file"),
+        (SPELLING + 'offf = "nox"', "x.offf: unknown key 'offf' (did you mean off?)"),
+        (SPELLING + 'aliases = "y"', "x.aliases: it is not a table of tokens"),
+        (SPELLING + "aliases = { y = 3 }", "x.aliases.y: it is not a token of the options"),
+        (SPELLING + 'aliases = { y = "?" }', "x.aliases.y: it is not a token of the options"),
+        (SPELLING + 'defaults = { new = "x" }', "x.defaults.new: it is not a version like 5.15"),
+        (SPELLING + 'defaults = { "5.6" = "x", "3.4" = "" }', "its versions do not ascend"),
+        (SPELLING.replace(WHO, ""), "x: source is missing"),
+        (KERNEL + WHO, "debian:12.kernel[0]: release is missing"),
+        (KERNEL + 'release = "6.1"\n' + WHO.split("\n", maxsplit=1)[0], "confirmed is missing"),
+        (KERNEL + 'release = "6.1"\nsource = "a list"', "source: it is not a URL"),
+        (KERNEL + f'realease = "6.1"\n{WHO}', "unknown key 'realease' (did you mean release?)"),
+        (KERNEL.replace("debian:12", "debian"), "it is not ID:VERSION of os-release"),
+        (PLANNED + f"rotational = {{ value = true, {VALUE} }}\nx = 3", "ssd.x: unknown key 'x'"),
+        (PLANNED + "rotational = true", "it is not a table with value, source and confirmed"),
+        (PLANNED + 'rotational = { value = true, source = "sd.c" }', "it is not a URL"),
+        (PLANNED + f'nr_requests = {{ value = 1, since = "6.1", {VALUE} }}', "go together"),
+        (PLANNED + f'nr_requests = {{ value = 1, since = "6", later = 2, {VALUE} }}', "6.17"),
+        (
+            PLANNED + f'nr_requests = {{ value = 1, since = "6.1", later = "2", {VALUE} }}',
+            "ssd.nr_requests.later: it is not of the kind of value",
+        ),
+        (OPTION.replace("[x]", "sources = 3\n[x]"), "line 5: about.sources: it is not a table of"),
+        (OPTION.replace("[x]", "sources.a = 3\n[x]"), "about.sources: it is not a table of"),
         (PROFILE + 'options = ["noatme"]', "x.options: unknown option 'noatme' (did you mean no"),
         (PROFILE + 'rate = { DUR1 = "low" }', "'DUR1' is not the code of a rule"),
         (PROFILE + 'rate = { DUR001 = "++low" }', "unknown severity '+low' (did you mean low?)"),
@@ -102,6 +130,15 @@ def test_a_file_may_name_its_sources_by_a_word() -> None:
     text = f'{ABOUT.format("option_grammar")}{sources}[x]\nsource = "read"\n'
     found = read_newer(text, "x.toml", did_you_mean)
     assert found.entries["x"] == {"source": "https://example.org", "confirmed": "read"}
+
+
+def test_a_part_of_an_entry_may_name_its_source_too() -> None:
+    """A kernel of a release, a value of a kind of disk."""
+    sources = '[about.sources]\nread = { source = "https://example.org", confirmed = "read" }\n'
+    head = ABOUT.format("os_kernels") + sources
+    text = f'{head}[["debian:12".kernel]]\nrelease = "6.1"\nsource = "read"\n'
+    (kernel,) = read_newer(text, "x.toml", did_you_mean).entries["debian:12"]["kernel"]
+    assert kernel == {"release": "6.1", "source": "https://example.org", "confirmed": "read"}
 
 
 def test_the_document_is_plain_json() -> None:

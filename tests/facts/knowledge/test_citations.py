@@ -13,7 +13,7 @@ import ext4audit
 from ext4audit.rules import all_rules
 
 PACKAGE = Path(ext4audit.__file__).parent
-DATA = sorted((PACKAGE / "facts").glob("*.toml"))
+DATA = sorted((PACKAGE / "facts" / "tables").glob("*.toml"))
 RULES = sorted((PACKAGE / "rules").rglob("*.py"))
 HEX = re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
 """A commit: hexadecimal digits with both letters and figures."""
@@ -45,7 +45,8 @@ HOSTS = frozenset(
     www.alibabacloud.com www.freedesktop.org www.gbase8.cn www.kernel.org www.mongodb.com
     www.postgresql.org www.sdcard.org www.suse.com access.redhat.com wiki.archlinux.org
     listman.redhat.com thunk.org packages.debian.org tracker.debian.org
-    canonical-kteam-docs.readthedocs-hosted.com
+    canonical-kteam-docs.readthedocs-hosted.com docs.amazonaws.cn lkml.iu.edu man.archlinux.org
+    mirrors.aliyun.com packages.ubuntu.com ubuntu.com wiki.rockylinux.org www.repost.aws
     """.split()
 )
 """The hosts that are cited: a new one is added here, so that a typing error is found."""

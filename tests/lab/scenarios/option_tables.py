@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from ext4audit.facts.option_table import OPTIONS, OptionSpec
+from ext4audit.facts.option_table import OptionSpec, all_options
 from lab.support.devices import disk, run
 from lab.support.mounting import MS_REMOUNT, KernelLog, mount_call, unmount
 from lab.support.scenario import JsonObject, scenario
@@ -74,7 +74,7 @@ def option_table() -> JsonObject:
     """Mount a filesystem with each token that the product's table knows."""
     device = _make("4096")
     superblock = run("dumpe2fs", "-h", device)
-    tokens = [*itertools.chain.from_iterable(map(_tokens, OPTIONS)), *TOGETHER]
+    tokens = [*itertools.chain.from_iterable(map(_tokens, all_options())), *TOGETHER]
     given = {token: _try(device, token) for token in dict.fromkeys(tokens)}
     sound = run("e2fsck", "-fn", device)
     return {"superblock": superblock, "default": _try(device), "given": given, "fsck": sound}

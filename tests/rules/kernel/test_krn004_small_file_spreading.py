@@ -30,8 +30,8 @@ def verdict_of(release: str = "5.15.60", **changes: Any) -> Verdict:
     [
         ("5.15.33", (Severity.MEDIUM, Confidence.LIKELY)),
         ("5.15.70", (Severity.MEDIUM, Confidence.LIKELY)),
-        ("5.16.20", (Severity.LOW, Confidence.POSSIBLE)),
-        ("5.17.9", (Severity.LOW, Confidence.POSSIBLE)),
+        ("5.16.19", (Severity.MEDIUM, Confidence.LIKELY)),
+        ("5.17.2", (Severity.MEDIUM, Confidence.LIKELY)),
         ("5.18.0", (Severity.MEDIUM, Confidence.LIKELY)),
         ("5.19.11", (Severity.MEDIUM, Confidence.LIKELY)),
     ],
@@ -42,7 +42,10 @@ def test_krn004_finds_affected_kernels(release: str, grade: tuple[Severity, Conf
     assert (finding.severity, finding.confidence) == grade
 
 
-@pytest.mark.parametrize("release", ["5.10.100", "5.15.32", "5.15.71", "5.19.12", "6.1.76"])
+@pytest.mark.parametrize(
+    "release",
+    ["5.10.100", "5.15.32", "5.15.71", "5.16.18", "5.17.1", "5.19.12", "6.1.76"],
+)
 def test_krn004_passes_other_kernels(release: str) -> None:
     """Before the change, and with the fixes."""
     assert verdict_of(release).outcome is Outcome.PASS

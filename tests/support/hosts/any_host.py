@@ -20,7 +20,7 @@ from ext4audit.facts.host import (
     OperatingSystem,
 )
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.option_table import OPTIONS
+from ext4audit.facts.option_table import all_options
 from ext4audit.facts.options import EffectiveOptions, Provenance
 from ext4audit.facts.superblock import PrimarySuperblock, RecordedError
 from support.builders import (
@@ -54,7 +54,7 @@ RELEASES = [
     "3.10.0-1160.el7.x86_64",
     "2.6.32-754.el6.x86_64",
 ]
-TOKENS = sorted({token for spec in OPTIONS for token in (spec.name, f"no{spec.name}")})
+TOKENS = sorted({token for spec in all_options() for token in (spec.name, f"no{spec.name}")})
 ODD_TOKENS = (
     "data=writeback data=journal commit=300 stripe=x journal_checksum \udcff=\x1b[31m".split()
 )

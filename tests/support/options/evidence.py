@@ -11,7 +11,7 @@ from ext4audit.assemble.options.places import OptionSources
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, Mount
-from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, OPTIONS, recognize
+from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, all_options, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions
 from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.facts.superblock import Superblock
@@ -145,7 +145,7 @@ FLAGS = (
 ).split()
 NEVER_ASKED = frozenset({"abort", "emergency_ro", "shutdown", "fc_debug_force"})
 """States of a filesystem that nobody asks for."""
-STATES = [token for spec in OPTIONS for token in (spec.on, spec.off) if token]
+STATES = [token for spec in all_options() for token in (spec.on, spec.off) if token]
 WORDS = tuple(
     word
     for word in dict.fromkeys([*STATES, *VALUES, *FLAGS])

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS, SUPERBLOCK_FLAGS
-from ext4audit.facts.option_table import OPTIONS, recognize
+from ext4audit.facts.option_table import all_options, recognize
 from ext4audit.finding import LineEdit, Phase, Remedy
 
 CONCERNED = re.compile(r"\b(mount|umount|sed -i|tune2fs|debugfs)\b")
 ASKS = re.compile(r"tune2fs -l |findmnt |grep |test ")
-BITS = {word: token for spec in OPTIONS for word, token in spec.superblock_bits.items()}
+BITS = {word: token for spec in all_options() for word, token in spec.superblock_bits.items()}
 ATIME = "access times"
 
 

@@ -22,8 +22,8 @@ from ext4audit.facts.option_table import (
     DEFAULT_OFF_BELOW_PAGE_SIZE,
     IMPLIED_BY_DATA_JOURNAL,
     NOT_EXT4_FSTYPE_DEFAULTS,
-    OPTIONS,
     OptionSpec,
+    all_options,
 )
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Provenance
 from ext4audit.facts.superblock import Superblock
@@ -44,7 +44,7 @@ def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
     if gap is not None and sources.mount_table is None and isinstance(sources.superblock, Unknown):
         return gap
     tokens = read_tokens(sources)
-    names = dict.fromkeys([*(spec.name for spec in OPTIONS), *tokens.best])
+    names = dict.fromkeys([*(spec.name for spec in all_options()), *tokens.best])
     resolved = [_resolver(name, tokens, sources).resolve() for name in names]
     origin = sources.file.origin if isinstance(sources.file, Known) else _best_origin(sources)
     return Known(
@@ -73,7 +73,7 @@ def _best_origin(sources: OptionSources) -> str:
 
 
 def _resolver(name: str, tokens: OptionTokens, sources: OptionSources) -> "_OptionResolver":
-    spec = next((each for each in OPTIONS if each.name == name), None)
+    spec = next((each for each in all_options() if each.name == name), None)
     layers = option_layers(spec, sources.kernel, sources.superblock, sources.fstype) if spec else ()
     return _OptionResolver(name, spec, layers, tokens, sources)
 

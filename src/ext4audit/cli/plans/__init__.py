@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ext4audit.cli.plans.disks import planned_disks, with_disks, with_virtualization
 from ext4audit.cli.plans.host import not_set, planned_host
 from ext4audit.cli.plans.values import (
     LEAST_MEMBERS,
@@ -21,7 +22,6 @@ from ext4audit.cli.plans.values import (
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.plan import DISK, STRIPED, Plan
-from ext4audit.facts.provisioned import DiskClass, disk_class
 from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 
 T = TypeVar("T")
@@ -44,9 +44,9 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
     """Return the plan that the settings describe; raises UsageError."""
     level, members = _array(settings)
     _check_complete(settings, level)
-    disks = _disk_class(settings)
-    settings, assumed = _with_disks(settings, disks) if disks else (settings, ())
-    host = planned_host(settings)
+    disks = planned_disks(settings)
+    host = planned_host(with_virtualization(settings, disks))
+    settings, assumed = with_disks(settings, disks, host)
     given = (*assumed, *_decimal(settings), *host.assumed)
     return Plan(
         device=_value(settings, "device", path_of, DEVICES[level != DISK]),
@@ -68,36 +68,6 @@ def _check_complete(settings: Mapping[str, Any], level: str) -> None:
     missing = [_flag(key) for key in needed if settings.get(key) is None]
     if missing:
         raise click.UsageError(f"a plan needs {' and '.join(missing)}")
-
-
-def _disk_class(settings: Mapping[str, Any]) -> DiskClass | None:
-    name = settings.get("on")
-    if name is None:
-        return None
-    try:
-        return disk_class(str(name))
-    except KeyError:
-        raise click.UsageError(f"--on {name}: no such kind of disk") from None
-
-
-def _with_disks(
-    settings: Mapping[str, Any], disks: DiskClass
-) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the settings completed by a kind of disk, and what is assumed with it."""
-    taken = {key: each for key, each in disks.properties.items() if settings.get(key) is None}
-    told = ", ".join(f"{key} = {_toml(each.value)} ({each.source})" for key, each in taken.items())
-    sentence = f"{disks.name}: {disks.says}{f'; {told}' if told else ''}"
-    supplied = {key: each.value for key, each in taken.items()}
-    origins = dict.fromkeys(supplied, f"--on {disks.name}")
-    return {**supplied, **_given(settings), "origins": origins}, (sentence,)
-
-
-def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if value is not None}
-
-
-def _toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _decimal(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,8 +20,10 @@ def command(table: str | None, *, as_json: bool, knowledge: tuple[str, ...]) -> 
     """Print the date and the size of each table of data that rules judge by.
 
     The tables are kernel bugs by kernel version, features by the versions that know them, mount
-    options by kernel version, requirements of vendors, and assumed speeds of disks. Each entry has
-    its source. With TABLE, print the built-in data file, to begin one of your own for --knowledge.
+    options by kernel version and how kernels spell them, requirements of vendors, assumed speeds
+    of disks, and the kernels and disks of plans. Each line has its source; those that are not
+    confirmed are counted. With TABLE, print the built-in data file, to begin one of your own for
+    --knowledge.
 
     Exit codes: 0 success, 2 usage error or a data file that is not valid, 70 internal error.
 

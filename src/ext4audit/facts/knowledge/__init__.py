@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ext4audit.facts import ABOUT, read_document, read_table
+from ext4audit.facts import ABOUT, NOT_CONFIRMED, read_document, read_table
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 FORMAT = 1
 """The format of the data files that this version reads."""
 
@@ -35,6 +35,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "kernel_bugs": Table("kernel_bugs.toml", "rule", "range", "range"),
         "features": Table("features.toml", "feature", "line", ""),
         "option_grammar": Table("option_grammar.toml", "option"),
+        "option_spellings": Table("option_spellings.toml", "option"),
         "profiles": Table("profiles.toml", "profile"),
         "disk_classes": Table("disk_classes.toml", "class"),
         "os_kernels": Table("os_kernels.toml", "release", "kernel", "kernel"),
@@ -88,43 +89,41 @@ def document(newer: Iterable[NewerFile], *, tool_version: str) -> dict[str, Any]
 def _object(name: str, files: tuple[NewerFile, ...]) -> dict[str, Any]:
     newer = [each for each in files if each.table == name]
     origins = {entry: each.path for each in newer for entry in each.entries}
-    sources = _sources(name)
     entries = read_table(TABLES[name].file)
     return {
         "date": max([built_in_date(name), *(each.dated for each in newer)]),
         "built_in_date": built_in_date(name),
         "files": [{"path": each.path, "date": each.dated} for each in newer],
         "count": len(entries),
+        "not_confirmed": not_confirmed(entries),
         "entries": {
-            key: {**_resolved(entry, sources), "data_file": origins.get(key)}
-            for key, entry in entries.items()
+            key: {**entry, "data_file": origins.get(key)} for key, entry in entries.items()
         },
     }
 
 
+def not_confirmed(entry: object) -> int:
+    """Return how many lines of an entry, or of a table, say that they are not confirmed."""
+    if isinstance(entry, list):
+        return sum(map(not_confirmed, entry))
+    if not isinstance(entry, Mapping):
+        return 0
+    own = str(entry.get("confirmed", "")).startswith(NOT_CONFIRMED)
+    return own + sum(map(not_confirmed, entry.values()))
+
+
 def count(name: str) -> str:
-    """Return how much a table in force has, in words: "5 rules, 37 ranges"."""
+    """Return how much a table in force has, in words: "5 rules, 37 ranges, 2 not confirmed"."""
     table = TABLES[name]
     entries = read_table(table.file)
     words = [_counted(len(entries), table.entry)]
     if table.parts is not None:
         lists = (entry[table.parts] if table.parts else entry for entry in entries.values())
         words.append(_counted(sum(map(len, lists)), table.part))
+    if open_lines := not_confirmed(entries):
+        words.append(f"{open_lines} not confirmed")
     return ", ".join(words)
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
-
-
-def _sources(name: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the sources that entries of a built-in table name by a word."""
-    found: Mapping[str, Mapping[str, str]] = read_document(TABLES[name].file)[ABOUT].get(
-        "sources", {}
-    )
-    return found
-
-
-def _resolved(entry: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry with the source that it names by a word in full."""
-    return {**entry, **sources.get(str(entry.get("source", "")), {})}

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ext4audit.facts import ABOUT, parse_toml
+from ext4audit.facts import ABOUT, entries_of, parse_toml
 from ext4audit.facts.knowledge import FORMAT, TABLES, NewerFile
-from ext4audit.facts.knowledge.checks import CHECKS, Wrong
+from ext4audit.facts.knowledge.checks import CHECKS
+from ext4audit.facts.knowledge.values import Wrong
 
 Near = Callable[[str, Sequence[str]], str]
 """Returns " (did you mean …?)" for a similar name, else an empty text."""
@@ -43,10 +44,7 @@ def _checked(document: Mapping[str, Any], path: str, near: Near) -> NewerFile:
         if not isinstance(entry, dict):
             raise Wrong((key,), "it is not a table")
         CHECKS[table](key, entry, own, near)
-    resolved = {
-        key: {**entry, **own.get(entry.get("source"), {})} for key, entry in entries.items()
-    }
-    return NewerFile(path, table, dated, resolved)
+    return NewerFile(path, table, dated, entries_of(document))
 
 
 def _about(document: Mapping[str, Any], near: Near) -> tuple[str, str]:
@@ -66,7 +64,14 @@ def _about(document: Mapping[str, Any], near: Near) -> tuple[str, str]:
         raise Wrong((ABOUT, "format"), why)
     if isinstance(dated, str) or DAY.fullmatch(str(dated)) is None:
         raise Wrong((ABOUT, "date"), "it is not a date such as 2027-01-31, without quotes")
+    _check_sources(about.get("sources", {}))
     return str(table), str(dated)
+
+
+def _check_sources(sources: object) -> None:
+    """Refuse sources by a word that are not tables; raises Wrong."""
+    if not isinstance(sources, dict) or not all(isinstance(s, dict) for s in sources.values()):
+        raise Wrong((ABOUT, "sources"), "it is not a table of tables with source and confirmed")
 
 
 def _located(wrong: Wrong, text: str) -> str:

@@ -25,7 +25,7 @@ FULL_SHARE = 0.8
 MANY_TIMES = 16
 """From this growth on the journal and the group descriptors fit another class of size."""
 FIX = "a6b3bfe176e8"
-"""The commit that ends the corruption; facts/kernel_bugs.toml has the kernels."""
+"""The commit that ends the corruption; facts/tables/kernel_bugs.toml has the kernels."""
 SMALLER = "A filesystem can only be shrunk while it is unmounted."
 KEPT = (
     " The journal, block size and inode ratio remain those of the old size: recreate the "

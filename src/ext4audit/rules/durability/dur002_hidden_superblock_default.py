@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
-from ext4audit.facts.option_table import OPTIONS, recognize
+from ext4audit.facts.option_table import all_options, recognize
 from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -119,7 +119,7 @@ def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
     journal there is no data mode.
     """
     found = {}
-    for spec in OPTIONS:
+    for spec in all_options():
         for bit, token in spec.superblock_bits.items():
             if bit in superblock.default_mount_options:
                 found[spec.name] = OnDiskDefault(spec.name, token, Provenance.SUPERBLOCK_BITS)

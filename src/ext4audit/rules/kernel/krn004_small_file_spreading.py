@@ -39,8 +39,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a filesystem on an SD card or eMMC (mmcblk) with at least 16 block groups runs on a
-    kernel that has commit 077d0c2c78df without the fixes of 6.0: 5.15.33 to 5.15.70, 5.18, and
-    5.19 before 5.19.12, and possibly the last updates of 5.16 and 5.17; and whether
+    kernel that has commit 077d0c2c78df without the fixes of 6.0: 5.15.33 to 5.15.70, 5.16 from
+    5.16.19 on, 5.17 from 5.17.2 on, 5.18, and 5.19 before 5.19.12; and whether
     `mb_optimize_scan=0` turns the new search off. Kernels of other vendors are assessed by the
     upstream version that they are based on, with confidence possible at most.
 

@@ -1,0 +1,85 @@
+"""The values of an entry: texts, choices, versions and sources, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+Near = Callable[[str, Sequence[str]], str]
+"""Returns " (did you mean …?)" for a similar name, else an empty text."""
+Place = tuple[str | int, ...]
+"""Where something stands: keys of tables, and positions in lists."""
+Sources = Mapping[str, Any]
+"""The sources that entries of a file name by a word."""
+NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
+NUMBERS = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,6}){1,2}")
+URL = re.compile(r"https://[^\s\"<>]+")
+LONGEST_TEXT = 2000
+
+
+class Wrong(ValueError):  # noqa: N818 - what the file is
+    """An entry is not valid; `place` is where, the message why."""
+
+    def __init__(self, place: Place, why: str) -> None:
+        super().__init__(why)
+        self.place = place
+
+
+def check_keys(place: Place, entry: Mapping[str, Any], known: Collection[str], near: Near) -> None:
+    """Refuse a key that the entry cannot have."""
+    for key in entry:
+        if key not in known:
+            raise Wrong((*place, key), f"unknown key {key!r}{near(key, list(known))}")
+
+
+def text_of(place: Place, entry: Mapping[str, Any], key: str, *, needed: bool = True) -> str:
+    """Return a text of an entry, empty where it is missing and not needed."""
+    value = entry.get(key, "")
+    if not isinstance(value, str):
+        raise Wrong((*place, key), "it is not a text")
+    if needed and not value.strip():
+        raise Wrong((*place, key) if key in entry else place, f"{key} is missing")
+    if len(value) > LONGEST_TEXT or not value.isprintable():
+        raise Wrong((*place, key), f"it is not a printable text of at most {LONGEST_TEXT} letters")
+    return value
+
+
+def check_kind(place: Place, entry: Mapping[str, Any], key: str, kind: type, words: str) -> None:
+    """Refuse a value of another type; a truth value is no number."""
+    value = entry.get(key)
+    is_truth = isinstance(value, bool) and kind is not bool
+    if value is not None and (is_truth or not isinstance(value, kind)):
+        raise Wrong((*place, key), f"it is not {words}")
+
+
+def texts_of(place: Place, entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Return a list of texts of an entry."""
+    value = entry.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise Wrong((*place, key), "it is not a list of texts")
+    return tuple(value)
+
+
+def check_choice(
+    place: Place, entry: Mapping[str, Any], key: str, words: Sequence[str], near: Near
+) -> None:
+    """Refuse a value that is none of the words."""
+    value = entry.get(key)
+    if value is not None and value not in words:
+        known = near(str(value), words) or f" (choose from {', '.join(words)})"
+        raise Wrong((*place, key), f"unknown {key} {value!r}{known}")
+
+
+def check_source(place: Place, entry: Mapping[str, Any], sources: Sources, *, note: bool) -> None:
+    """Refuse an entry without an https source, or without how it was confirmed."""
+    named = sources.get(str(entry.get("source")), entry)
+    if not isinstance(named, dict) or URL.fullmatch(text_of(place, named, "source")) is None:
+        raise Wrong((*place, "source"), "it is not a URL that begins with https://")
+    if note:
+        text_of(place, named, "confirmed")
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version like "6.1.64"."""
+    return tuple(map(int, text.split(".")))
