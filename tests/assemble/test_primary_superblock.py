@@ -37,9 +37,9 @@ def at(reading: int = 0) -> ReadBytes:
     return ReadBytes("/dev/sdb", 1024, 1024, reading)
 
 
-def primary(host: HostEvidence) -> Evidence[PrimarySuperblock]:
+def primary(host: HostEvidence, *, alive: bool = True) -> Evidence[PrimarySuperblock]:
     """Read that of /dev/sdb."""
-    return read_primary(host.source(), "/dev/sdb", SDB, (DATA,))
+    return read_primary(host.source(), "/dev/sdb", SDB, (DATA,), alive=alive)
 
 
 def having(printed: str | Unknown, *stored: bytes | Unknown) -> HostEvidence:
@@ -86,6 +86,12 @@ def test_a_checksum_that_is_right_in_a_later_reading_is_no_damage() -> None:
     """The kernel was writing it."""
     host = having(absent(), WRONG_MAGIC, WRONG_MAGIC, bytes(WHOLE))
     assert primary(host) == Known(PrimarySuperblock(), STORED)
+
+
+def test_nobody_writes_what_is_not_alive() -> None:
+    """Its bytes are read once."""
+    host = having(absent(), WRONG_MAGIC, bytes(WHOLE))
+    assert need(primary(host, alive=False)).damage
 
 
 def test_where_it_cannot_be_read_again_the_first_reading_counts() -> None:

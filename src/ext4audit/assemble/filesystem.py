@@ -69,13 +69,13 @@ class FilesystemReader(NamedTuple):
         self, number: DeviceNumber, name: str, *, alive: bool = True, with_layout: bool = True
     ) -> Filesystem:
         """Return the filesystem on a device, without its fstab entries: they need all UUIDs."""
-        fs = self._from_superblock(number, name)
+        fs = self._from_superblock(number, name, alive=alive)
         if with_layout:
             layout = read_layout(self.source, fs.device, fs.superblock, fs.stack)
             fs = fs._replace(layout=layout)
         return self._with_live_state(fs) if alive else fs
 
-    def _from_superblock(self, number: DeviceNumber, name: str) -> Filesystem:
+    def _from_superblock(self, number: DeviceNumber, name: str, *, alive: bool) -> Filesystem:
         """Return the filesystem as an unmounted one."""
         mounts = mounts_by_device(self.visible).get(number, ())
         stack = self.stacks.read(number)
@@ -101,7 +101,7 @@ class FilesystemReader(NamedTuple):
             errors=stored_errors(superblock),
             journal_errno=NO_JOURNAL_ERRNO,
             unzeroed_groups=NO_LAZY_INITIALIZATION,
-            primary=read_primary(self.source, path, number, mounts),
+            primary=read_primary(self.source, path, number, mounts, alive=alive),
             journal_stack=self._journal_stack(superblock),
         )
 

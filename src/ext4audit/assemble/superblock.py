@@ -245,12 +245,13 @@ _BROKEN = frozenset({Why.FAILED, Why.TIMED_OUT, Why.UNPARSABLE})
 
 
 def read_primary(
-    source: Source, path: str, number: DeviceNumber, mounts: tuple[Mount, ...]
+    source: Source, path: str, number: DeviceNumber, mounts: tuple[Mount, ...], *, alive: bool
 ) -> Evidence[PrimarySuperblock]:
     """Return what is on the device at `path`, which must have the device number.
 
     dumpe2fs verifies the checksum, too: where it succeeds, nothing else is read. Where it fails,
-    the bytes decide; where they cannot be read, the message of dumpe2fs does.
+    the bytes decide; where they cannot be read, the message of dumpe2fs does. Damaged bytes of a
+    filesystem that is `alive` are read again: the kernel may have been writing them.
     """
     node = device_node(source, path, number)
     if isinstance(node, Unknown):
@@ -258,7 +259,7 @@ def read_primary(
     dumped, printed = dump_superblock(source, path, number), _printed(source, path)
     if isinstance(dumped, Known) and printed == Known("", dumped.origin):
         return Known(PrimarySuperblock(), dumped.origin)
-    found = _stored(source, path)
+    found = _stored(source, path, _READINGS if alive else 1)
     if isinstance(found, Unknown):
         found = printed if isinstance(printed, Known) else _captured(source, path, printed, found)
     if isinstance(found, Unknown):
@@ -282,12 +283,12 @@ def _captured(source: Source, path: str, *others: Unknown) -> Evidence[str]:
     return full if isinstance(full, Known) else most_actionable(*others)
 
 
-def _stored(source: Source, path: str) -> Evidence[str]:
+def _stored(source: Source, path: str, readings: int) -> Evidence[str]:
     """Return the damage of the bytes on the device where each reading has it, "" for none."""
     first = derive(PRIMARY, damage_of, source.fetch(_place(path, 0)))
     if isinstance(first, Unknown) or not first.value:
         return first
-    for reading in range(1, _READINGS):
+    for reading in range(1, readings):
         again = derive(PRIMARY, damage_of, source.fetch(_place(path, reading)))
         if isinstance(again, Known) and not again.value:
             return again
