@@ -15,13 +15,15 @@ from lab.support.scenario import JsonObject, scenario
 DIRTY_BYTES = 400 << 20
 """2.4 s of writing at the 175 MB/s that PRF002 assumes of a virtual disk, of whose requests the
 queue takes 320 MiB."""
+MAX_SECTORS_KB = 1280
+"""The default before Linux 6.17, which takes 4096: a queue of the same length on each kernel."""
 
 
 @scenario(every_era=True)
 def prf002_writeback_throttling() -> JsonObject:
     """Cure by switching writeback throttling off, now and by a udev rule at each start."""
-    with for_builds() as patient, dirty_limit(DIRTY_BYTES):
-        knob = Path(f"/sys/block/{Path(patient.device).name}/queue/wbt_lat_usec")
+    with for_builds() as patient, dirty_limit(DIRTY_BYTES), request_size(patient, MAX_SECTORS_KB):
+        knob = queue_attribute(patient, "wbt_lat_usec")
         latency = knob.read_text()
 
         def start_again() -> None:
@@ -39,7 +41,7 @@ def prf002_writeback_throttling() -> JsonObject:
 @scenario()
 def prf002_dirty_limit() -> JsonObject:
     """Cure by bounding the backlog, now and by a file of sysctl.d at each start."""
-    with for_builds() as patient, dirty_limit(DIRTY_BYTES):
+    with for_builds() as patient, dirty_limit(DIRTY_BYTES), request_size(patient, MAX_SECTORS_KB):
 
         def start_again() -> None:
             run("sysctl", "-q", "-w", f"vm.dirty_bytes={DIRTY_BYTES}")
@@ -71,6 +73,23 @@ def dirty_limit(size_bytes: int) -> Iterator[None]:
             *("sysctl", "-q", "-w"),
             *(f"vm.dirty_ratio={ratio}", f"vm.dirty_background_ratio={background}"),
         )
+
+
+def queue_attribute(patient: Patient, name: str) -> Path:
+    """Return the file of an attribute of the queue of its device."""
+    return Path(f"/sys/block/{Path(patient.device).name}/queue/{name}")
+
+
+@contextlib.contextmanager
+def request_size(patient: Patient, size_kb: int) -> Iterator[None]:
+    """Set the size of the largest request that the kernel makes."""
+    knob = queue_attribute(patient, "max_sectors_kb")
+    usual = knob.read_text()
+    knob.write_text(str(size_kb))
+    try:
+        yield
+    finally:
+        knob.write_text(usual)
 
 
 def replay_udev_rules(device: Path) -> None:
