@@ -95,6 +95,22 @@ def test_calls_share_a_helper_that_ends_with_them() -> None:
     assert ends(helper)
 
 
+def test_helpers_are_closed_while_another_one_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By garbage collection or another thread: none is waited for twice."""
+    first, second = BoundedCalls(5), BoundedCalls(5)
+    for helper in (first(os.getpid), second(os.getpid)):
+        os.kill(helper, signal.SIGKILL)
+        assert ends(helper)
+    waitpid = os.waitpid
+
+    def meanwhile(pid: int, options: int) -> tuple[int, int]:
+        second.close()
+        return waitpid(pid, options)
+
+    monkeypatch.setattr(os, "waitpid", meanwhile)
+    first.close()
+
+
 def test_a_helper_that_was_killed_is_an_error_and_the_next_call_has_another() -> None:
     """Somebody may kill it, for want of memory."""
     bounded = BoundedCalls(5)

@@ -15,6 +15,7 @@ import select
 import signal
 import struct
 import warnings
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from time import monotonic
@@ -39,7 +40,7 @@ _MOST_DESCRIPTORS = 1024
 """What a process may have by default, where /proc does not tell which it has."""
 undo = ExitStack()
 """What a helper does when it ends: functions that it was asked to make add to it."""
-_left: list[int] = []
+_left: deque[int] = deque()
 """Helpers that were told to end and are not reaped yet."""
 
 
@@ -170,12 +171,15 @@ class _Helper:
 
 
 def _reap() -> None:
-    """Reap the helpers that have ended; those that have not are the kernel's when we end."""
-    for pid in tuple(_left):
-        with suppress(ChildProcessError):
+    """Reap the helpers that have ended; those that have not are the kernel's when we end.
+
+    Each is taken by one caller: garbage collection, and other threads, close helpers meanwhile.
+    """
+    for _ in range(len(_left)):
+        with suppress(IndexError, ChildProcessError):
+            pid = _left.popleft()
             if os.waitpid(pid, os.WNOHANG) == (0, 0):
-                continue
-        _left.remove(pid)
+                _left.append(pid)
 
 
 def _pipe() -> tuple[int, int]:

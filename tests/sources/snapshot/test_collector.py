@@ -45,6 +45,7 @@ from support.shells.collector import (
     every_shell,
     leftovers,
     manifest,
+    patient_for_one_second,
 )
 
 SOURCE = Path(module.__file__).with_name("collect.sh")
@@ -58,13 +59,6 @@ NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 def hung(tool: str) -> str:
     """Return the script with one of its tools replaced by one that never answers."""
     return SCRIPT.replace(f"run {tool}", f"run sleep 1000 # {tool}")
-
-
-def patient_for_one_second(script: str) -> str:
-    """Return the script with a time limit that a test can wait for."""
-    changed = script.replace("-le 20 ];", "-le 1 ];")
-    assert changed != script
-    return changed
 
 
 def test_the_script_fits_a_run_command_service() -> None:

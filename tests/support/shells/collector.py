@@ -67,6 +67,13 @@ def collect(
     )
 
 
+def patient_for_one_second(script: str) -> str:
+    """Return the script with a time limit that a test can wait for."""
+    changed = script.replace("-le 20 ];", "-le 1 ];")
+    assert changed != script
+    return changed
+
+
 def manifest(done: subprocess.CompletedProcess[bytes]) -> bytes:
     """Return the manifest that a run without options printed."""
     assert (done.returncode, done.stderr) == (0, b"")
