@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices import StackReader, read_md
-from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.assemble.devices import StackReader
+from ext4audit.assemble.devices.md import read_md, read_md_state
+from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, ThinPool
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
@@ -84,8 +85,13 @@ def test_redundant_levels_tell_their_state(
     host = array_host("raid1" if files else "raid0")
     for name, text in files.items():
         host.file(f"{DIRECTORY}/md/{name}", text)
-    found = array_of(host)
-    assert (found.degraded, found.sync_action) == (degraded, action)
+    found = read_md_state(host.source(), DIRECTORY, "md127")
+    assert found is not None
+    state = need(found)
+    assert (for_wording(state.degraded, None), for_wording(state.sync_action, None)) == (
+        degraded,
+        action,
+    )
 
 
 MD = DeviceNumber(9, 127)
