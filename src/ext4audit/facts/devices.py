@@ -137,6 +137,7 @@ class BlockDevice:
     target ("dm-linear", "dm-crypt", "dm" where the table cannot be read); "image" and "e2image"
     are files whose bytes were audited. `path` is the usual one: /dev/mapper/<name> for dm. `udev`
     is optional, empty without udev; `udev_gap` is why it is empty although udev may have a record.
+    `start_gap` is why `start_sectors`, which a partition has, is None.
     `alignment_offset_bytes` is how far
     the start is from the device's own alignment: 0 is aligned, -1 is not known to the kernel
     (ABI sysfs-block), None where the file is absent.
@@ -159,6 +160,7 @@ class BlockDevice:
     udev: tuple[tuple[str, str], ...] = ()
     alignment_offset_bytes: Evidence[int] | None = None
     udev_gap: Unknown | None = None
+    start_gap: Unknown | None = None
 
     def walk(self) -> "Iterator[BlockDevice]":
         """Yield this device and all below it, top first, each once."""

@@ -77,6 +77,7 @@ class StackReader(NamedTuple):
         dm = None if partition else self._dm(number, directory, name)
         loop = None if partition else self._loop(directory, name)
         udev = self._udev(number)
+        start = integer(self.source, f"{directory}/start") if partition else None
         return BlockDevice(
             name=name,
             path=f"/dev/mapper/{dm.name}" if dm and dm.name else f"/dev/{fields['DEVNAME']}",
@@ -86,9 +87,7 @@ class StackReader(NamedTuple):
             read_only=read(self.source, f"{directory}/ro", parse_flag),
             queue=read_queue(self.source, f"{directory}/.." if partition else directory),
             below=self._below(directory, above, loop=loop, partition=partition),
-            start_sectors=for_wording(integer(self.source, f"{directory}/start"), None)
-            if partition
-            else None,
+            start_sectors=for_wording(start, None) if start else None,
             md=md,
             md_state=state,
             dm=dm,
@@ -96,6 +95,7 @@ class StackReader(NamedTuple):
             model=word(self.source, f"{directory}/device/model"),
             udev=for_wording(udev, ()),
             alignment_offset_bytes=optional(integer(self.source, f"{directory}/alignment_offset")),
+            start_gap=start if isinstance(start, Unknown) else None,
             udev_gap=udev if isinstance(udev, Unknown) and udev.why is not Why.ABSENT else None,
         )
 
