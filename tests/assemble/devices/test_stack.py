@@ -453,3 +453,12 @@ def test_a_loop_file_is_found_by_its_whole_name() -> None:
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img ")
     host.tell(ResolvePath("/var/disk.img "), "mount_id=25\ndevice_number=8:1\ntype=file\n")
     assert names_below(stack(host, LOOP)) == ["sda1"]
+
+
+@pytest.mark.parametrize("gap", [denied(), absent()], ids=["denied", "absent"])
+def test_a_partition_says_why_its_start_is_not_known(gap: Unknown) -> None:
+    """The rules that need it show the reason of the host, and not one of their own."""
+    host = debian_host().tell(ReadFile("/sys/dev/block/8:1/start"), gap)
+    partition = stack(host, DeviceNumber(8, 1))
+    assert (partition.start_sectors, partition.start_gap) == (None, gap)
+    assert stack(debian_host(), DeviceNumber(8, 1)).start_gap is None
